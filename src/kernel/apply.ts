@@ -1,0 +1,327 @@
+/**
+ * The fold: applies one event to an execution. Used by `step` as events are decided and by replay, so both agree by
+ * construction. Never decides, never refuses: whatever is in the journal happened.
+ */
+import { assert, unreachable } from "../std/assert.ts";
+import type { Event, ExecutionError, Recorded, TasksSettled } from "./event.ts";
+import { applyCreated, type Execution, HandlerState, Visit } from "./execution.ts";
+import { NEXT } from "./plan.ts";
+import { lostKey } from "./task-table.ts";
+
+/** Applies the next event of the journal. */
+export function apply(execution: Execution, recorded: Recorded): void {
+  assert(recorded.seq === execution.seq + 1, "events are applied in order");
+  execution.seq = recorded.seq;
+  execution.now = Math.max(execution.now, recorded.at);
+  fold(execution, recorded.event);
+}
+
+function fold(execution: Execution, event: Event): void {
+  switch (event.kind) {
+    case "created":
+      return applyCreated(execution, event);
+    case "phase.started":
+      return phaseStarted(execution, event.phase, event.visit);
+    case "phase.finished":
+      return phaseFinished(execution, event);
+    case "handler.started":
+      return handlerStarted(execution, event.handler);
+    case "handler.enumerated": {
+      const handler = at(execution, event);
+      handler.total = event.total;
+      handler.sealed = true;
+      return judge(execution, handler, { task: null, attempt: null, payload: null });
+    }
+    case "handler.finished": {
+      const handler = at(execution, event);
+      handler.finished = true;
+      handler.cancelled = event.cancelled;
+      handler.tasks.started.clear();
+      return;
+    }
+    case "handler.retrying":
+    case "handler.lost":
+      return enumerationEnded(execution, event);
+    case "tasks.enumerated": {
+      const handler = at(execution, event);
+      handler.pageFrom.push(event.from);
+      handler.pageSeq.push(execution.seq);
+      handler.total = event.from + event.count;
+      handler.enumeration.checksum = event.checksum;
+      for (const identity of event.identities ?? []) handler.identities?.add(identity);
+      return;
+    }
+    case "tasks.started": {
+      const { tasks } = at(execution, event);
+      event.tasks.forEach((task, i) =>
+        tasks.started.set(task, { attempt: event.attempts[i] as number, worker: event.workers[i] as string }),
+      );
+      return;
+    }
+    case "tasks.retrying": {
+      const { tasks } = at(execution, event);
+      event.tasks.forEach((task, i) => {
+        const reason = event.reasons[i];
+        const burns = reason === "released" ? "nothing" : reason === "crashed" ? "crash" : "attempt";
+        tasks.endAttempt(task, event.attempts[i] as number, { burns, until: event.untils[i] as number });
+      });
+      return;
+    }
+    case "tasks.settled":
+      return tasksSettled(execution, event);
+    case "tasks.lost": {
+      const { tasks } = at(execution, event);
+      event.tasks.forEach((task, i) => {
+        const attempt = event.attempts[i] as number;
+        tasks.endAttempt(task, attempt, { burns: "crash", until: 0 });
+        tasks.lostOpen.add(lostKey(task, attempt));
+      });
+      return;
+    }
+    case "tasks.late": {
+      const handler = execution.handlerAt(event);
+      event.tasks.forEach((task, i) =>
+        handler?.tasks.lostOpen.delete(lostKey(task, event.attempts[i] as number)),
+      );
+      return;
+    }
+    case "timer.set":
+      execution.timers.set(event.timer, { purpose: event.purpose, due: event.due });
+      return;
+    case "timer.fired":
+    case "timer.cleared":
+      execution.timers.delete(event.timer);
+      if (event.purpose === "start") execution.startAt = null;
+      return;
+    default:
+      return foldControl(execution, event);
+  }
+}
+
+type ControlEvent = Extract<
+  Event,
+  { kind: "signalled" | "paused" | "resumed" | "cancelling" | "retried" | "finished" }
+>;
+
+function foldControl(execution: Execution, event: ControlEvent): void {
+  if (event.kind !== "finished") execution.applied.set(event.id, execution.seq);
+  switch (event.kind) {
+    case "signalled": {
+      const queue = execution.signals.get(event.signal) ?? [];
+      queue.push({ id: event.id, data: event.data });
+      execution.signals.set(event.signal, queue);
+      execution.signalCount++;
+      execution.signalBytes += event.data.length;
+      return;
+    }
+    case "paused":
+      execution.paused = { by: event.by, reason: event.reason, at: execution.now };
+      if (execution.status === "running") execution.status = "paused";
+      return;
+    case "resumed":
+      execution.paused = null;
+      if (execution.status === "paused") execution.status = "running";
+      return;
+    case "cancelling":
+      execution.cancelling = { by: event.by, reason: event.reason };
+      execution.paused = null;
+      execution.status = "cancelling";
+      return;
+    case "retried":
+      return retried(execution, event);
+    case "finished":
+      execution.status = event.status;
+      execution.output = event.output;
+      execution.error = event.error;
+      execution.finishedAt = execution.now;
+      execution.paused = null;
+      if (event.status === "done") execution.due = -1;
+      return;
+    default:
+      unreachable(event);
+  }
+}
+
+function at(execution: Execution, place: { phase: string; visit: number; handler: string }): HandlerState {
+  const handler = execution.handlerAt(place);
+  assert(
+    handler !== undefined,
+    `event names a handler of the current visit (${place.phase}/${place.visit}/${place.handler})`,
+  );
+  return handler;
+}
+
+function phaseStarted(execution: Execution, name: string, visit: number): void {
+  const plan = execution.plan.byName.get(name);
+  assert(plan !== undefined, `phase ${name} is in the plan`);
+  execution.current = new Visit(plan, {
+    visit,
+    round: execution.round,
+    repair: execution.dueRepair,
+    firstSeq: execution.seq,
+  });
+  execution.visitCounts.set(name, visit);
+  execution.due = -1;
+  execution.dueRepair = false;
+}
+
+function handlerStarted(execution: Execution, name: string): void {
+  const visit = execution.currentVisit();
+  const plan =
+    name === NEXT ? visit.plan.decision : visit.plan.handlers.find((handler) => handler.name === name);
+  assert(plan, `handler ${name} is in the plan`);
+  const handler = new HandlerState(plan);
+  handler.total = handler.impliesTask || plan.mode !== "use" ? 1 : 0;
+  if (plan.mode !== "use") handler.sealed = true;
+  visit.handlers.push(handler);
+}
+
+function phaseFinished(execution: Execution, event: Extract<Event, { kind: "phase.finished" }>): void {
+  const visit = execution.currentVisit();
+  visit.status = event.status;
+  visit.lastSeq = execution.seq;
+  const handlers = visit.handlers.map((handler) => ({
+    name: handler.plan.name,
+    total: handler.total,
+    sealed: handler.sealed,
+    done: handler.tasks.done,
+    failed: handler.tasks.failed.size,
+    cancelled: handler.cancelled,
+  }));
+  const summary = {
+    phase: event.phase,
+    visit: event.visit,
+    status: event.status,
+    firstSeq: visit.firstSeq,
+    lastSeq: visit.lastSeq,
+    handlers,
+  };
+  const known = execution.visited.findIndex(
+    (other) => other.phase === event.phase && other.visit === event.visit,
+  );
+  if (known >= 0) execution.visited[known] = summary;
+  else execution.visited.push(summary);
+  if (event.next === null) return;
+  execution.due = execution.plan.byName.get(event.next)?.index ?? -1;
+  execution.dueRepair = event.status === "failed";
+  if (event.status === "failed") {
+    execution.origin = visit;
+    execution.error ??= visit.failing;
+  }
+}
+
+function enumerationEnded(
+  execution: Execution,
+  event: Extract<Event, { kind: "handler.retrying" | "handler.lost" }>,
+): void {
+  const handler = at(execution, event);
+  const { enumeration } = handler;
+  enumeration.ended = Math.max(enumeration.ended, event.attempt);
+  if (handler.total === 1 && !handler.paged) handler.total = 0;
+  if (event.kind === "handler.lost") {
+    enumeration.crashes++;
+    return;
+  }
+  if (event.reason === "crashed") enumeration.crashes++;
+  else if (event.reason !== "released") enumeration.fails++;
+  enumeration.until = event.until ?? 0;
+  if (event.until !== null) return;
+  enumeration.failed = true;
+  const visit = execution.currentVisit();
+  const error = readError(event.error);
+  visit.failing ??= {
+    code: error.code ?? "enumeration_failed",
+    message: error.message,
+    phase: event.phase,
+    handler: event.handler,
+    attempt: event.attempt,
+  };
+}
+
+function tasksSettled(execution: Execution, event: TasksSettled): void {
+  const handler = at(execution, event);
+  const { tasks } = handler;
+  for (let i = 0; i < event.tasks.length; i++) {
+    const task = event.tasks[i] as number;
+    const attempt = event.attempts[i] as number;
+    const status = event.statuses[i] as TasksSettled["statuses"][number];
+    tasks.settle(task, attempt, status);
+    if (handler.plan.work !== "process") execution.currentVisit().answer = event.payloads[i] as string;
+    if (event.reasons[i] === "signalled") takeSignal(execution, handler.plan.definition.waitFor as string);
+    if (status === "failed")
+      judge(execution, handler, { task, attempt, payload: event.payloads[i] as string });
+  }
+}
+
+/** Latches failing once failures exceed what the handler tolerates. */
+function judge(
+  execution: Execution,
+  handler: HandlerState,
+  cause: { task: number | null; attempt: number | null; payload: string | null },
+): void {
+  const visit = execution.currentVisit();
+  const failures = handler.tasks.failed.size;
+  if (visit.failing !== null || failures === 0) return;
+  const share = handler.plan.tolerateShare;
+  const exceeds =
+    share === null
+      ? failures > handler.plan.tolerateCount
+      : handler.sealed && failures > share * handler.total;
+  if (!exceeds) return;
+  const error = readError(cause.payload);
+  visit.failing = {
+    code: error.code ?? "task_failed",
+    message: cause.payload === null ? `${failures} of ${handler.total} tasks failed` : error.message,
+    phase: visit.plan.name,
+    handler: handler.plan.name,
+    ...(cause.task === null ? {} : { task: cause.task }),
+    ...(cause.attempt === null ? {} : { attempt: cause.attempt }),
+  };
+}
+
+function takeSignal(execution: Execution, name: string): void {
+  const queue = execution.signals.get(name);
+  const taken = queue?.shift();
+  assert(queue !== undefined && taken !== undefined, "a wait that was signalled consumed a kept signal");
+  if (queue.length === 0) execution.signals.delete(name);
+  execution.signalCount--;
+  execution.signalBytes -= taken.data.length;
+}
+
+function retried(execution: Execution, event: { phase: string; visit: number; round: number }): void {
+  const { origin } = execution;
+  const visit =
+    origin !== null && origin.plan.name === event.phase && origin.visit === event.visit
+      ? origin
+      : execution.current;
+  execution.current = visit;
+  execution.origin = null;
+  execution.round = event.round;
+  execution.status = "running";
+  execution.error = null;
+  execution.output = null;
+  execution.finishedAt = null;
+  execution.cancelling = null;
+  if (visit === origin) execution.due = -1;
+  if (visit === null || (visit.status === "done" && execution.due >= 0)) return;
+  visit.round = event.round;
+  visit.status = "running";
+  visit.failing = null;
+  for (const handler of visit.handlers) {
+    handler.tasks.reopen(handler.total);
+    handler.cancelled = 0;
+    handler.finished = false;
+    Object.assign(handler.enumeration, { fails: 0, crashes: 0, until: 0, failed: false });
+  }
+}
+
+/** The parts of a stored error that the kernel uses. */
+export function readError(text: string | null): { code?: string; message: string } {
+  if (text === null) return { message: "failed" };
+  const parsed = JSON.parse(text) as { code?: unknown; name?: unknown; message?: unknown } | null;
+  const message = typeof parsed?.message === "string" ? parsed.message : "failed";
+  const name = typeof parsed?.name === "string" && parsed.name !== "Error" ? `${parsed.name}: ` : "";
+  return { ...(typeof parsed?.code === "string" ? { code: parsed.code } : {}), message: `${name}${message}` };
+}
+
+export type { ExecutionError };

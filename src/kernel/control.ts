@@ -1,0 +1,126 @@
+/** Pause, resume, cancel, retry and signals: applied once by their id; a repeat gets the first answer. */
+import { reject } from "../std/rejection.ts";
+import { advance } from "./advance.ts";
+import { LIMITS } from "./definition.ts";
+import type { Execution, Visit } from "./execution.ts";
+import type { Answer, ControlMessage, SignalMessage } from "./message.ts";
+import type { Step } from "./step.ts";
+import { arm, clearTimers, takeKept } from "./timers.ts";
+
+export function control(step: Step, message: ControlMessage): Answer {
+  const { execution } = step;
+  const before = execution.applied.get(message.id);
+  if (before !== undefined) return { kind: "applied", seq: before };
+  switch (message.kind) {
+    case "pause":
+      return pause(step, message);
+    case "resume":
+      return resume(step, message);
+    case "cancel":
+      return cancel(step, message);
+    case "retry":
+      return retry(step, message);
+  }
+}
+
+/** Keeps a signal, and gives it to a wait that is open. */
+export function signal(step: Step, message: SignalMessage): Answer {
+  const { execution } = step;
+  const before = execution.applied.get(message.id);
+  if (before !== undefined) return { kind: "applied", seq: before };
+  if (execution.ended) return wrongStatus(execution, "signalled");
+  if (
+    execution.signalCount >= LIMITS.signalsKept ||
+    execution.signalBytes + message.data.length > LIMITS.signalBytesKept
+  ) {
+    return reject(
+      "rate_limited",
+      `execution ${execution.id} already keeps ${execution.signalCount} signals (${execution.signalBytes} bytes) that nothing has waited for`,
+      {
+        hint: `at most ${LIMITS.signalsKept} signals or ${LIMITS.signalBytesKept} bytes are kept`,
+      },
+    );
+  }
+  step.emit({ kind: "signalled", signal: message.signal, id: message.id, data: message.data });
+  const { seq } = execution;
+  const visit = execution.current;
+  if (
+    visit !== null &&
+    visit.status === "running" &&
+    visit.failing === null &&
+    execution.status !== "cancelling"
+  ) {
+    const waiting = visit.handlers.find(
+      (handler) => handler.plan.definition.waitFor === message.signal && handler.tasks.settled.size === 0,
+    );
+    if (waiting !== undefined) takeKept(step, waiting, message.signal);
+    advance(step);
+  }
+  return { kind: "applied", seq };
+}
+
+/** Begins the cancel of an execution that has not ended; the owner drains its attempts. */
+export function cancelExecution(step: Step, by: { by: string; reason: string | null; id: string }): void {
+  step.emit({ kind: "cancelling", ...by });
+  clearTimers(step);
+}
+
+function pause(step: Step, { by, reason, id }: ControlMessage): Answer {
+  const { execution } = step;
+  if (execution.ended || execution.status === "cancelling") return wrongStatus(execution, "paused");
+  if (execution.status === "paused") return { kind: "ignored", why: "already paused" };
+  step.emit({ kind: "paused", by, reason, id });
+  return { kind: "applied", seq: execution.seq };
+}
+
+function resume(step: Step, { by, reason, id }: ControlMessage): Answer {
+  const { execution } = step;
+  if (execution.status !== "paused")
+    return wrongStatus(execution, "resumed", "only a paused execution can be resumed");
+  step.emit({ kind: "resumed", by, reason, id });
+  const { seq } = execution;
+  advance(step);
+  return { kind: "applied", seq };
+}
+
+function cancel(step: Step, { by, reason, id }: ControlMessage): Answer {
+  const { execution } = step;
+  if (execution.status === "cancelling" || execution.status === "cancelled")
+    return { kind: "ignored", why: `already ${execution.status}` };
+  if (execution.ended) return wrongStatus(execution, "cancelled");
+  cancelExecution(step, { by, reason, id });
+  return { kind: "applied", seq: execution.seq };
+}
+
+function retry(step: Step, { by, id }: ControlMessage): Answer {
+  const { execution } = step;
+  if (execution.status !== "failed" && execution.status !== "cancelled") {
+    return wrongStatus(execution, "retried", "only a failed or cancelled execution can be retried");
+  }
+  const visit = visitToReopen(execution);
+  const phase = visit?.plan.name ?? (execution.plan.phases[0]?.name as string);
+  step.emit({ kind: "retried", phase, visit: visit?.visit ?? 1, round: execution.round + 1, by, id });
+  const { seq } = execution;
+  if (execution.current?.status === "running") {
+    for (const handler of execution.current.handlers) {
+      if (handler.plan.mode !== "use" && handler.tasks.settled.size < handler.total) arm(step, handler);
+    }
+  }
+  advance(step);
+  return { kind: "applied", seq };
+}
+
+/** The visit where it ended; where that was reached by onError, the visit that failed. */
+function visitToReopen(execution: Execution): Visit | null {
+  const { current, origin } = execution;
+  if (origin === null || current === null) return current;
+  return current.repair || current.status !== "failed" ? origin : current;
+}
+
+function wrongStatus(execution: Execution, what: string, hint?: string): Answer {
+  return reject(
+    "wrong_status",
+    `execution ${execution.id} is ${execution.status} and cannot be ${what}`,
+    hint ? { hint } : {},
+  );
+}

@@ -1,0 +1,93 @@
+/**
+ * A workflow as data, in canonical form: durations in milliseconds, defaults left out. Its hash names the content.
+ * Knows nothing of code: handlers are named by `use`.
+ */
+import { contentHash } from "../std/canonical-json.ts";
+import type { Json } from "../std/json.ts";
+
+export interface Definition {
+  readonly rondo: 1;
+  readonly name: string;
+  readonly input?: Json;
+  readonly phases: readonly PhaseDefinition[];
+  readonly returns?: { readonly use: string };
+}
+
+export interface PhaseDefinition {
+  readonly name: string;
+  readonly handlers: { readonly [name: string]: HandlerDefinition };
+  readonly next?: string | { readonly use: string; readonly among: readonly string[] };
+  readonly onError?: string;
+  readonly final?: true | "failed";
+  readonly maxVisits?: number;
+}
+
+/** What a handler does: exactly one of these is present in a handler definition. */
+export const HANDLER_MODES = ["use", "sleep", "waitFor", "command", "script", "workflow"] as const;
+export type HandlerMode = (typeof HANDLER_MODES)[number];
+
+export interface RetryDefinition {
+  readonly attempts?: number;
+  readonly crashes?: number;
+  readonly backoff?: "exponential" | "constant";
+  readonly min?: number;
+  readonly max?: number;
+}
+
+export interface HandlerDefinition {
+  readonly use?: string;
+  readonly sleep?: number;
+  readonly waitFor?: string;
+  readonly optional?: boolean;
+  readonly schema?: Json;
+  readonly command?: Json;
+  readonly topic?: string;
+  readonly receiptTopic?: string;
+  readonly script?: Json;
+  readonly state?: Json;
+  readonly resume?: boolean;
+  readonly workflow?: string;
+  /** Tasks written down, or the handler that enumerates them; neither: one task, the input. */
+  readonly tasks?: readonly Json[];
+  readonly enumerate?: { readonly use: string };
+  readonly version?: string;
+  readonly timeout?: number;
+  readonly heartbeat?: number;
+  readonly retry?: RetryDefinition;
+  readonly concurrency?: number;
+  /** A JSON Pointer, or true where the enumerating code computes it. */
+  readonly key?: string | true;
+  readonly identity?: string | true;
+  readonly concurrencyPerKey?: number;
+  readonly rate?: { readonly limit: number; readonly per: number };
+  readonly priority?: number;
+  /** A number of failures, or a percentage such as "1%". */
+  readonly tolerate?: number | string;
+  readonly batch?: number;
+}
+
+export const NAME_PATTERN = /^[A-Za-z][A-Za-z0-9_-]{0,39}$/;
+/** Wire names of handlers: dotted names, since they are made of workflow, phase and handler names. */
+export const USE_PATTERN = /^[A-Za-z][A-Za-z0-9_.-]{0,149}$/;
+export const EXECUTION_ID_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_:-]{0,99}$/;
+export const DEFAULT_PROJECT = "default";
+
+export const LIMITS = {
+  inputBytes: 1_048_576,
+  taskBytes: 65_536,
+  resultBytes: 262_144,
+  pageTasks: 1_000,
+  pageBytes: 1_048_576,
+  rowItems: 1_000,
+  rowBytes: 262_144,
+  tasksPerVisit: 10_000_000,
+  phases: 1_000,
+  signalsKept: 1_000,
+  signalBytesKept: 1_048_576,
+  errorChars: 8_192,
+} as const;
+
+/** The hash that identifies a definition. */
+export function definitionHash(definition: Definition): string {
+  return contentHash(definition as unknown as Json);
+}

@@ -1,0 +1,159 @@
+/** Enumeration: an attempt of its own, whose pages are journaled as they come and whose receipt seals the handler. */
+import { checksum } from "../std/hash.ts";
+import { reject } from "../std/rejection.ts";
+import { advance } from "./advance.ts";
+import { LIMITS } from "./definition.ts";
+import type { RetryReason } from "./event.ts";
+import type { HandlerState } from "./execution.ts";
+import type { Answer, EnumerationLostMessage, EnumerationMessage, Outcome, PageMessage } from "./message.ts";
+import { backoffMs } from "./retry.ts";
+import { rowRanges } from "./rows.ts";
+import type { Step } from "./step.ts";
+
+/** Journals a page of the live attempt. A page that came before changes nothing. */
+export function page(step: Step, message: PageMessage): Answer {
+  const handler = openHandler(step, message);
+  if (handler === null) return { kind: "ignored", why: "the enumeration is over" };
+  const known = handler.paged ? handler.total : 0;
+  if (message.from > known)
+    return { kind: "ignored", why: `page from ${message.from}, but only ${known} tasks are journaled` };
+  const fresh = freshItems(handler, message, known - message.from);
+  if (known + fresh.tasks.length > LIMITS.tasksPerVisit) {
+    return reject("too_large", `more than ${LIMITS.tasksPerVisit} tasks in one visit of a handler`, {
+      hint: "split the work over several visits or child workflows",
+    });
+  }
+  if (fresh.tasks.length === 0) return { kind: "ignored", why: "all of these tasks are journaled" };
+  let sum = handler.enumeration.checksum;
+  for (const [from, to] of rowRanges(fresh.tasks)) {
+    const tasks = fresh.tasks.slice(from, to);
+    sum = checksum(`${tasks.join("\n")}\n`, sum);
+    step.emit({
+      kind: "tasks.enumerated",
+      ...step.execution.currentVisit().place(message.handler),
+      from: known + from,
+      count: tasks.length,
+      checksum: sum,
+      tasks,
+      keys: fresh.keys?.slice(from, to) ?? null,
+      identities: fresh.identities?.slice(from, to) ?? null,
+    });
+  }
+  return { kind: "applied", seq: step.execution.seq };
+}
+
+/** The enumeration attempt's receipt. */
+export function enumerationEnded(step: Step, message: EnumerationMessage): Answer {
+  const handler = openHandler(step, message);
+  if (handler === null) return { kind: "ignored", why: "the enumeration is over", verdicts: ["stale"] };
+  const { outcome } = message;
+  const known = handler.paged ? handler.total : 0;
+  if (
+    outcome.status === "done" &&
+    (outcome.total === undefined || outcome.total === known || handler.identities !== null)
+  ) {
+    step.emit({
+      kind: "handler.enumerated",
+      ...step.execution.currentVisit().place(message.handler),
+      total: known,
+    });
+  } else if (outcome.status === "done") {
+    const message_ = `the enumerator says ${outcome.total} tasks, ${known} are journaled`;
+    endAttempt(step, handler, message, {
+      status: "failed",
+      fatal: true,
+      payload: JSON.stringify({
+        name: "EnumerationDiverged",
+        code: "enumeration_diverged",
+        message: message_,
+      }),
+    });
+  } else endAttempt(step, handler, message, outcome);
+  advance(step);
+  return { kind: "applied", seq: step.execution.seq, verdicts: ["accepted"] };
+}
+
+/** The enumeration attempt's worker went silent. */
+export function enumerationLost(step: Step, message: EnumerationLostMessage): Answer {
+  const handler = openHandler(step, message);
+  if (handler === null) return { kind: "ignored", why: "the enumeration is over" };
+  const at = step.execution.currentVisit().place(message.handler);
+  step.emit({ kind: "handler.lost", ...at, attempt: message.attempt, worker: message.worker });
+  if (handler.enumeration.crashes >= handler.plan.crashes) {
+    const error = {
+      name: "Lost",
+      code: "lost",
+      message: `the enumeration was lost with its worker ${handler.enumeration.crashes} times`,
+    };
+    step.emit({
+      kind: "handler.retrying",
+      ...at,
+      attempt: message.attempt,
+      reason: "crashed",
+      until: null,
+      error: JSON.stringify(error),
+    });
+  }
+  return { kind: "applied", seq: step.execution.seq };
+}
+
+/** The handler whose enumeration this attempt may still add to. */
+function openHandler(
+  step: Step,
+  message: { phase: string; visit: number; handler: string; attempt: number; round: number },
+): HandlerState | null {
+  const { execution } = step;
+  const handler = execution.handlerAt(message);
+  if (handler === undefined || handler.sealed || execution.draining || execution.ended) return null;
+  if (execution.currentVisit().status !== "running" || message.round !== execution.currentVisit().round)
+    return null;
+  return message.attempt === handler.enumeration.ended + 1 && !handler.enumeration.failed ? handler : null;
+}
+
+interface Items {
+  readonly tasks: readonly string[];
+  readonly keys: readonly string[] | null;
+  readonly identities: readonly string[] | null;
+}
+
+/** What of a page is new: behind the journaled count or, with identities, not named before. */
+function freshItems(handler: HandlerState, message: PageMessage, overlap: number): Items {
+  const { tasks, keys, identities } = message;
+  if (handler.identities === null || identities === null) {
+    return overlap === 0
+      ? { tasks, keys, identities: null }
+      : { tasks: tasks.slice(overlap), keys: keys?.slice(overlap) ?? null, identities: null };
+  }
+  const seen = new Set<string>();
+  const kept: number[] = [];
+  identities.forEach((identity, i) => {
+    if (seen.has(identity) || handler.identities?.has(identity)) return;
+    seen.add(identity);
+    kept.push(i);
+  });
+  const pick = (values: readonly string[]) => kept.map((i) => values[i] as string);
+  return { tasks: pick(tasks), keys: keys === null ? null : pick(keys), identities: pick(identities) };
+}
+
+function endAttempt(step: Step, handler: HandlerState, message: EnumerationMessage, outcome: Outcome): void {
+  const { plan, enumeration } = handler;
+  const visit = step.execution.currentVisit();
+  const reason: RetryReason =
+    outcome.status === "cancelled" ? "released" : outcome.status === "done" ? "failed" : outcome.status;
+  const failures = enumeration.fails + (reason === "crashed" || reason === "released" ? 0 : 1);
+  const crashes = enumeration.crashes + (reason === "crashed" ? 1 : 0);
+  const isOver = outcome.fatal === true || failures >= plan.attempts || crashes >= plan.crashes;
+  const id = `${step.execution.id}/${visit.plan.name}/${visit.visit}/${plan.name}/enumerate/${message.attempt}`;
+  const delay =
+    reason === "released"
+      ? 0
+      : (outcome.retryAfterMs ?? backoffMs(plan, Math.max(1, failures + crashes), id));
+  step.emit({
+    kind: "handler.retrying",
+    ...visit.place(plan.name),
+    attempt: message.attempt,
+    reason,
+    until: isOver ? null : step.now + delay,
+    error: outcome.payload,
+  });
+}

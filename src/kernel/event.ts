@@ -1,0 +1,200 @@
+/**
+ * Events: the immutable facts of an execution's journal. State is their fold (apply.ts). Bulk events hold their
+ * tasks as columns (parallel arrays); payloads are JSON texts, never parsed by the kernel.
+ */
+export const EVENT_VERSION = 1;
+
+/** Which handler of which phase visit. */
+export interface Place {
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+}
+
+export type SettledStatus = "done" | "failed" | "cancelled";
+export type AttemptStatus =
+  | "done"
+  | "failed"
+  | "crashed"
+  | "killed"
+  | "cancelled"
+  | "exception"
+  | "lost"
+  | "suspended";
+export type FinalStatus = "done" | "failed" | "cancelled";
+
+/** Why an execution failed. */
+export interface ExecutionError {
+  readonly code: string;
+  readonly message: string;
+  readonly phase?: string;
+  readonly handler?: string;
+  readonly task?: number;
+  readonly attempt?: number;
+}
+
+export interface Parent {
+  readonly execution: string;
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+  readonly task: number;
+  readonly depth: number;
+}
+
+export interface Created {
+  readonly kind: "created";
+  readonly workflow: string;
+  readonly hash: string;
+  readonly project: string;
+  readonly input: string;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly parent?: Parent;
+  readonly startAt?: number;
+  readonly deadline?: number;
+}
+
+export interface TasksEnumerated extends Place {
+  readonly kind: "tasks.enumerated";
+  readonly from: number;
+  readonly count: number;
+  /** Running checksum over all task texts up to the end of this page. */
+  readonly checksum: number;
+  readonly tasks: readonly string[];
+  readonly keys: readonly string[] | null;
+  readonly identities: readonly string[] | null;
+}
+
+export interface TasksStarted extends Place {
+  readonly kind: "tasks.started";
+  readonly tasks: readonly number[];
+  readonly attempts: readonly number[];
+  readonly workers: readonly string[];
+}
+
+export interface TasksRetrying extends Place {
+  readonly kind: "tasks.retrying";
+  readonly tasks: readonly number[];
+  readonly attempts: readonly number[];
+  readonly reasons: readonly RetryReason[];
+  readonly untils: readonly number[];
+  readonly errors: readonly string[];
+}
+
+/** How the attempt before a retry ended; `released` burns nothing. */
+export type RetryReason = "failed" | "exception" | "killed" | "crashed" | "released";
+
+export interface TasksSettled extends Place {
+  readonly kind: "tasks.settled";
+  readonly tasks: readonly number[];
+  readonly attempts: readonly number[];
+  readonly statuses: readonly SettledStatus[];
+  readonly reasons: readonly (string | null)[];
+  readonly workers: readonly string[];
+  readonly ms: readonly number[];
+  /** The result of a done task, the error of another, as JSON texts. */
+  readonly payloads: readonly string[];
+}
+
+export interface TasksLost extends Place {
+  readonly kind: "tasks.lost";
+  readonly tasks: readonly number[];
+  readonly attempts: readonly number[];
+  readonly workers: readonly string[];
+}
+
+export interface TasksLate extends Place {
+  readonly kind: "tasks.late";
+  readonly tasks: readonly number[];
+  readonly attempts: readonly number[];
+  readonly statuses: readonly AttemptStatus[];
+  readonly accepted: readonly boolean[];
+}
+
+export type TimerPurpose = "sleep" | "wait" | "start" | "deadline";
+
+export interface TimerEvent {
+  readonly kind: "timer.set" | "timer.fired" | "timer.cleared";
+  readonly timer: string;
+  readonly purpose: TimerPurpose;
+  readonly due: number;
+}
+
+export interface Finished {
+  readonly kind: "finished";
+  readonly status: FinalStatus;
+  readonly output: string | null;
+  readonly error: ExecutionError | null;
+  readonly round: number;
+}
+
+export type Event =
+  | Created
+  | { readonly kind: "phase.started"; readonly phase: string; readonly visit: number }
+  | {
+      readonly kind: "phase.finished";
+      readonly phase: string;
+      readonly visit: number;
+      readonly status: FinalStatus;
+      readonly next: string | null;
+    }
+  | (Place & { readonly kind: "handler.started" })
+  | (Place & { readonly kind: "handler.enumerated"; readonly total: number })
+  | (Place & {
+      readonly kind: "handler.finished";
+      readonly done: number;
+      readonly failed: number;
+      readonly cancelled: number;
+    })
+  | (Place & {
+      readonly kind: "handler.retrying";
+      readonly attempt: number;
+      readonly reason: RetryReason;
+      readonly until: number | null;
+      readonly error: string | null;
+    })
+  | (Place & { readonly kind: "handler.lost"; readonly attempt: number; readonly worker: string })
+  | TasksEnumerated
+  | TasksStarted
+  | TasksRetrying
+  | TasksSettled
+  | TasksLost
+  | TasksLate
+  | TimerEvent
+  | { readonly kind: "signalled"; readonly signal: string; readonly id: string; readonly data: string }
+  | {
+      readonly kind: "paused" | "resumed" | "cancelling";
+      readonly by: string;
+      readonly reason: string | null;
+      readonly id: string;
+    }
+  | {
+      readonly kind: "retried";
+      readonly phase: string;
+      readonly visit: number;
+      readonly round: number;
+      readonly by: string;
+      readonly id: string;
+    }
+  | Finished;
+
+export type EventKind = Event["kind"];
+
+/** Kinds whose names are fixed now and whose events come with later parts of the engine. */
+export const RESERVED_KINDS = [
+  "command.receipted",
+  "tasks.waiting",
+  "task.step",
+  "task.run",
+  "child.started",
+  "child.finished",
+  "postop.done",
+  "postop.failed",
+] as const;
+
+/** An event in its place in the journal. */
+export interface Recorded {
+  readonly seq: number;
+  readonly at: number;
+  readonly event: Event;
+}

@@ -1,0 +1,231 @@
+/**
+ * The state of one execution: what the fold of its journal amounts to. Changed only by `apply` (apply.ts), except
+ * for retry times, which the owner may clear once they have passed. Payloads of tasks and results are not here.
+ */
+import { assert } from "../std/assert.ts";
+import type { Created, ExecutionError, FinalStatus, Parent, Place, TimerPurpose } from "./event.ts";
+import { IdentitySet } from "./identity-set.ts";
+import type { HandlerPlan, PhasePlan, Plan } from "./plan.ts";
+import { TaskTable } from "./task-table.ts";
+
+export type ExecutionStatus = "running" | "paused" | "cancelling" | FinalStatus;
+
+/** The enumeration of a handler's tasks: an attempt of its own. */
+export interface Enumeration {
+  /** Attempts that have ended. */
+  ended: number;
+  fails: number;
+  crashes: number;
+  /** When it may run again; 0: at once. */
+  until: number;
+  /** Out of budget: the handler cannot be completed in this round. */
+  failed: boolean;
+  checksum: number;
+}
+
+export class HandlerState {
+  readonly plan: HandlerPlan;
+  started = true;
+  finished = false;
+  sealed = false;
+  /** Tasks known so far. */
+  total = 0;
+  cancelled = 0;
+  tasks = new TaskTable();
+  enumeration: Enumeration = { ended: 0, fails: 0, crashes: 0, until: 0, failed: false, checksum: 0 };
+  identities: IdentitySet | null = null;
+  /** Journal rows that hold the pages: first task number and sequence number of each. */
+  readonly pageFrom: number[] = [];
+  readonly pageSeq: number[] = [];
+
+  constructor(plan: HandlerPlan) {
+    this.plan = plan;
+    if (plan.definition.identity !== undefined) this.identities = new IdentitySet();
+  }
+
+  /** Whether pages of tasks have been journaled; if not, its one task is the input. */
+  get paged(): boolean {
+    return this.pageSeq.length > 0;
+  }
+
+  /** How many tasks can be given out: the journaled ones, or the implicit one. */
+  get offered(): number {
+    return this.paged || this.sealed ? this.total : this.impliesTask ? 1 : 0;
+  }
+
+  /** Code without listed or separately enumerated tasks: one task, unless the code enumerates. */
+  get impliesTask(): boolean {
+    return (
+      this.plan.mode === "use" &&
+      this.plan.enumerateUse === null &&
+      this.plan.definition.tasks === undefined &&
+      this.enumeration.ended === 0
+    );
+  }
+
+  /** The sequence number of the row with the task's payload; 0: the task is the input. */
+  pageOf(task: number): number {
+    let low = 0;
+    let high = this.pageFrom.length - 1;
+    while (low < high) {
+      const mid = (low + high + 1) >> 1;
+      if ((this.pageFrom[mid] as number) <= task) low = mid;
+      else high = mid - 1;
+    }
+    return this.pageSeq[low] ?? 0;
+  }
+
+  /** The first task number after the page that holds `task`. */
+  pageEnd(task: number): number {
+    for (let i = this.pageFrom.length - 1; i >= 0; i--) {
+      if ((this.pageFrom[i] as number) <= task) return this.pageFrom[i + 1] ?? this.total;
+    }
+    return this.total;
+  }
+}
+
+export class Visit {
+  readonly plan: PhasePlan;
+  readonly visit: number;
+  round: number;
+  /** Latched: failures exceed what is tolerated. */
+  failing: ExecutionError | null = null;
+  status: "running" | FinalStatus = "running";
+  handlers: HandlerState[] = [];
+  /** What the decision or `returns` of this visit answered, as JSON text. */
+  answer: string | null = null;
+  /** Whether this visit was entered by another's onError. */
+  readonly repair: boolean;
+  readonly firstSeq: number;
+  lastSeq = 0;
+
+  constructor(plan: PhasePlan, options: { visit: number; round: number; repair: boolean; firstSeq: number }) {
+    this.plan = plan;
+    this.visit = options.visit;
+    this.round = options.round;
+    this.repair = options.repair;
+    this.firstSeq = options.firstSeq;
+  }
+
+  /** Where a handler of this visit is. */
+  place(handler: string): Place {
+    return { phase: this.plan.name, visit: this.visit, handler };
+  }
+
+  handler(name: string): HandlerState | undefined {
+    return this.handlers.find((handler) => handler.plan.name === name);
+  }
+}
+
+/** What is remembered of a visit that is over. */
+export interface VisitSummary {
+  readonly phase: string;
+  readonly visit: number;
+  status: FinalStatus;
+  readonly firstSeq: number;
+  lastSeq: number;
+  handlers: {
+    name: string;
+    total: number;
+    sealed: boolean;
+    done: number;
+    failed: number;
+    cancelled: number;
+  }[];
+}
+
+export interface Signal {
+  readonly id: string;
+  readonly data: string;
+}
+
+export interface Timer {
+  readonly purpose: TimerPurpose;
+  readonly due: number;
+}
+
+export class Execution {
+  readonly id: string;
+  readonly plan: Plan;
+  /** Sequence number of the last event. */
+  seq = 0;
+  /** Time of the last event; never goes back. */
+  now = 0;
+  project = "";
+  input = "null";
+  tags: Readonly<Record<string, string>> = {};
+  parent: Parent | null = null;
+  createdAt = 0;
+  startAt: number | null = null;
+  finishedAt: number | null = null;
+  status: ExecutionStatus = "running";
+  output: string | null = null;
+  error: ExecutionError | null = null;
+  round = 1;
+  current: Visit | null = null;
+  /** The visit that failed, while phases reached by its onError run. */
+  origin: Visit | null = null;
+  /** Phase that is due to start: index, or -1. Held while paused or before `startAt`. */
+  due = -1;
+  dueRepair = false;
+  visited: VisitSummary[] = [];
+  readonly visitCounts = new Map<string, number>();
+  readonly signals = new Map<string, Signal[]>();
+  signalCount = 0;
+  signalBytes = 0;
+  readonly timers = new Map<string, Timer>();
+  /** Messages applied once, by id: the sequence number of what they did. */
+  readonly applied = new Map<string, number>();
+  paused: { by: string; reason: string | null; at: number } | null = null;
+  cancelling: { by: string; reason: string | null } | null = null;
+
+  constructor(id: string, plan: Plan) {
+    this.id = id;
+    this.plan = plan;
+  }
+
+  get ended(): boolean {
+    return this.status === "done" || this.status === "failed" || this.status === "cancelled";
+  }
+
+  /** Whether new work may begin: leases, enumerations, phases. Closes as soon as a message is stepped. */
+  get open(): boolean {
+    return (
+      this.status === "running" &&
+      this.current !== null &&
+      this.current.status === "running" &&
+      this.current.failing === null
+    );
+  }
+
+  /** Whether the current visit only waits for its open attempts to end. */
+  get draining(): boolean {
+    if (this.ended) return false;
+    if (this.status === "cancelling") return true;
+    return this.current !== null && this.current.status === "running" && this.current.failing !== null;
+  }
+
+  /** The handler a message speaks of, if it is of the current visit. */
+  handlerAt(place: { phase: string; visit: number; handler: string }): HandlerState | undefined {
+    const { current } = this;
+    if (current === null || current.plan.name !== place.phase || current.visit !== place.visit)
+      return undefined;
+    return current.handler(place.handler);
+  }
+
+  currentVisit(): Visit {
+    assert(this.current !== null, "a phase event has a current visit");
+    return this.current;
+  }
+}
+
+/** The fields that `created` gives. */
+export function applyCreated(execution: Execution, event: Created): void {
+  execution.project = event.project;
+  execution.input = event.input;
+  execution.tags = event.tags;
+  execution.parent = event.parent ?? null;
+  execution.startAt = event.startAt !== undefined && event.startAt > execution.now ? event.startAt : null;
+  execution.createdAt = execution.now;
+  execution.due = 0;
+}

@@ -1,0 +1,149 @@
+/**
+ * How events are written in a journal row: one row holds the consecutive events of one step, at most 1,000 items or
+ * 256 KiB of payload. The body is text: a JSON header on the first line (columns shortened where all values are
+ * equal or count up by one), then all payload texts end to end, found by the lengths in the header.
+ */
+import { assert } from "../std/assert.ts";
+import { EVENT_VERSION, type Event, type Recorded } from "./event.ts";
+
+/** A row of the journal, as stores keep it. */
+export interface Entry {
+  /** Sequence number of the first event. */
+  readonly seq: number;
+  /** How many events the row holds. */
+  readonly count: number;
+  /** Time of the events (all of one step). */
+  readonly at: number;
+  readonly body: string;
+}
+
+/** Fields that hold lists of payload texts, by kind. */
+const PAYLOADS: Partial<Record<Event["kind"], string>> = {
+  "tasks.enumerated": "tasks",
+  "tasks.settled": "payloads",
+  "tasks.retrying": "errors",
+};
+
+/** Payload characters after which a new row is begun. */
+const ROW_CHARS = 262_144;
+
+type Column =
+  | readonly unknown[]
+  | { readonly all: unknown; readonly n: number }
+  | { readonly up: number; readonly n: number };
+
+/** Packs the events of one step into rows. */
+export function encodeEntries(events: readonly Recorded[]): Entry[] {
+  const entries: Entry[] = [];
+  let from = 0;
+  let chars = 0;
+  for (let i = 0; i <= events.length; i++) {
+    const size = i < events.length ? payloadChars((events[i] as Recorded).event) : 0;
+    if (
+      i === events.length ||
+      (i > from && (chars + size > ROW_CHARS || (events[i] as Recorded).at !== (events[from] as Recorded).at))
+    ) {
+      if (i > from) entries.push(encodeRow(events.slice(from, i)));
+      from = i;
+      chars = 0;
+    }
+    chars += size;
+  }
+  return entries;
+}
+
+/** The events of a row. */
+export function decodeEntry(entry: Entry): Recorded[] {
+  const end = entry.body.indexOf("\n");
+  const header = JSON.parse(end < 0 ? entry.body : entry.body.slice(0, end)) as {
+    v: number;
+    events: Record<string, unknown>[];
+  };
+  if (header.v !== EVENT_VERSION) throw new UnknownVersion(header.v);
+  let at = end + 1;
+  return header.events.map((packed, i) => {
+    const event: Record<string, unknown> = {};
+    const payloads = PAYLOADS[packed["kind"] as Event["kind"]];
+    for (const [field, value] of Object.entries(packed)) {
+      event[field] = isColumn(value) ? unpack(value) : value;
+      if (field !== payloads) continue;
+      event[field] = (event[field] as number[]).map((length) => entry.body.slice(at, (at += length)));
+    }
+    return { seq: entry.seq + i, at: entry.at, event: event as unknown as Event };
+  });
+}
+
+/** A row written by a newer Rondo. */
+export class UnknownVersion extends Error {
+  override name = "UnknownVersion";
+  constructor(version: number) {
+    super(`the journal holds rows of version ${version}; this Rondo reads version ${EVENT_VERSION}`);
+  }
+}
+
+function encodeRow(events: readonly Recorded[]): Entry {
+  const first = events[0] as Recorded;
+  const parts: string[] = [];
+  const packed = events.map(({ event }) => {
+    const payloads = PAYLOADS[event.kind];
+    if (payloads === undefined && !event.kind.startsWith("tasks.")) return event;
+    const row: Record<string, unknown> = {};
+    for (const [field, value] of Object.entries(event)) {
+      if (!Array.isArray(value)) row[field] = value;
+      else if (field === payloads) {
+        for (const text of value as string[]) parts.push(text);
+        row[field] = pack((value as string[]).map((text) => text.length));
+      } else row[field] = pack(value);
+    }
+    return row;
+  });
+  const header = JSON.stringify({ v: EVENT_VERSION, events: packed });
+  return {
+    seq: first.seq,
+    count: events.length,
+    at: first.at,
+    body: parts.length === 0 ? header : `${header}\n${parts.join("")}`,
+  };
+}
+
+function payloadChars(event: Event): number {
+  let chars = 200;
+  if (event.kind === "tasks.enumerated") for (const text of event.tasks) chars += text.length;
+  else if (event.kind === "tasks.settled") for (const text of event.payloads) chars += text.length;
+  else if (event.kind === "tasks.retrying") for (const text of event.errors) chars += text.length;
+  return chars;
+}
+
+function pack(values: readonly unknown[]): Column {
+  const n = values.length;
+  if (n < 2) return values;
+  const first = values[0];
+  let equal = true;
+  let up = typeof first === "number";
+  for (let i = 1; i < n && (equal || up); i++) {
+    if (values[i] !== first) equal = false;
+    if (up && values[i] !== (first as number) + i) up = false;
+  }
+  if (equal) return { all: first, n };
+  return up ? { up: first as number, n } : values;
+}
+
+function unpack(column: Column): readonly unknown[] {
+  if (!("n" in column)) return column;
+  if ("up" in column) return Array.from({ length: column.n }, (_, i) => column.up + i);
+  return new Array(column.n).fill(column.all);
+}
+
+function isColumn(value: unknown): value is Column {
+  if (Array.isArray(value)) return true;
+  return typeof value === "object" && value !== null && "n" in value && ("all" in value || "up" in value);
+}
+
+/** Checks that rows follow one another without a gap. */
+export function assertContiguous(entries: readonly Entry[], from: number): void {
+  let next = from;
+  for (const entry of entries) {
+    assert(entry.seq === next, `journal rows are contiguous (expected ${next}, found ${entry.seq})`);
+    next += entry.count;
+  }
+}

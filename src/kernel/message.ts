@@ -1,0 +1,136 @@
+/**
+ * Messages: the only inputs of an execution. Those with an `id` are applied once; a repeat gets the first answer.
+ * Receipts and pages need none: what they settle is a set.
+ */
+import type { Rejection } from "../std/rejection.ts";
+import type { Parent, Place } from "./event.ts";
+
+export interface StartMessage {
+  readonly kind: "start";
+  readonly execution: string;
+  readonly workflow: string;
+  readonly hash: string;
+  readonly project: string;
+  readonly input: string;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly parent?: Parent;
+  readonly startAt?: number;
+  readonly deadline?: number;
+}
+
+/** A page of tasks from the live enumeration attempt; `from` is the number already journaled. */
+export interface PageMessage extends Place {
+  readonly kind: "page";
+  readonly attempt: number;
+  readonly round: number;
+  readonly from: number;
+  readonly tasks: readonly string[];
+  readonly keys: readonly string[] | null;
+  readonly identities: readonly string[] | null;
+}
+
+/** How an attempt ended, as a value: code of every kind is normalised to this in one place. */
+export interface Outcome {
+  readonly status: "done" | "failed" | "crashed" | "killed" | "cancelled" | "exception";
+  /** JSON text of the result (done) or of the error (otherwise). */
+  readonly payload: string;
+  /** Never retried. */
+  readonly fatal?: boolean;
+  readonly retryAfterMs?: number;
+  /** Enumeration only: how many tasks there are. */
+  readonly total?: number;
+}
+
+export interface Receipt {
+  readonly task: number;
+  readonly attempt: number;
+  readonly round: number;
+  /** True while the attempt holds its lease (or is adopted); false: it lost its lease, and is late. */
+  readonly live: boolean;
+  readonly worker: string;
+  readonly ms: number;
+  readonly outcome: Outcome;
+}
+
+export interface ReceiptsMessage extends Place {
+  readonly kind: "receipts";
+  readonly receipts: readonly Receipt[];
+}
+
+export interface EnumerationMessage extends Place {
+  readonly kind: "enumeration";
+  readonly attempt: number;
+  readonly round: number;
+  readonly worker: string;
+  readonly outcome: Outcome;
+}
+
+export interface AttemptRef {
+  readonly task: number;
+  readonly attempt: number;
+  readonly worker: string;
+}
+
+/** Attempts that began (`started`) or whose workers went silent (`lost`). */
+export interface AttemptsMessage extends Place {
+  readonly kind: "started" | "lost";
+  readonly round: number;
+  readonly attempts: readonly AttemptRef[];
+}
+
+/** The enumeration attempt went silent. */
+export interface EnumerationLostMessage extends Place {
+  readonly kind: "enumeration.lost";
+  readonly round: number;
+  readonly attempt: number;
+  readonly worker: string;
+}
+
+export interface ControlMessage {
+  readonly kind: "pause" | "resume" | "cancel" | "retry";
+  readonly id: string;
+  readonly by: string;
+  readonly reason: string | null;
+}
+
+export interface SignalMessage {
+  readonly kind: "signal";
+  readonly id: string;
+  readonly signal: string;
+  readonly data: string;
+}
+
+/** A timer's time has come. Ignored unless that timer is armed. */
+export interface TimerDueMessage {
+  readonly kind: "timer";
+  readonly timer: string;
+}
+
+/** The owner's word that no attempt of the closing visit is open any more. */
+export interface DrainedMessage {
+  readonly kind: "drained";
+  readonly phase: string;
+  readonly visit: number;
+  readonly round: number;
+}
+
+export type Message =
+  | StartMessage
+  | PageMessage
+  | ReceiptsMessage
+  | EnumerationMessage
+  | AttemptsMessage
+  | EnumerationLostMessage
+  | ControlMessage
+  | SignalMessage
+  | TimerDueMessage
+  | DrainedMessage;
+
+/** What became of a receipt. */
+export type Verdict = "accepted" | "duplicate" | "stale" | "late" | "gone";
+
+/** The answer to a message, to be given out only after its commit. */
+export type Answer =
+  | { readonly kind: "applied"; readonly seq: number; readonly verdicts?: readonly Verdict[] }
+  | { readonly kind: "ignored"; readonly why: string; readonly verdicts?: readonly Verdict[] }
+  | Rejection;

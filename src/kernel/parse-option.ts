@@ -1,0 +1,119 @@
+/** One parser per option of a handler: the canonical value, or undefined where it equals the default. */
+import type { Json } from "../std/json.ts";
+import { LIMITS } from "./definition.ts";
+import { duration, Invalid, integer, object, parseName, parseUse, show } from "./parse-primitive.ts";
+import { DEFAULTS } from "./plan.ts";
+
+type OptionParser = (value: unknown, path: string) => unknown;
+
+const json: OptionParser = (value) => value as Json;
+const boolean: OptionParser = (value, path) => {
+  if (typeof value !== "boolean") throw new Invalid(path, "must be true or false");
+  return value;
+};
+const text: OptionParser = (value, path) => {
+  if (typeof value !== "string" || value === "" || value.length > 200)
+    throw new Invalid(path, "must be a text of 1 to 200 characters");
+  return value;
+};
+const count =
+  (fallback: number | undefined, min = 1, max = 1_000_000): OptionParser =>
+  (value, path) => {
+    const n = integer(value, path, min, max);
+    return n === fallback ? undefined : n;
+  };
+
+/** A JSON Pointer, or true where code computes the value. */
+const pointer: OptionParser = (value, path) => {
+  if (value === true) return true;
+  if (typeof value !== "string" || !(value === "" || value.startsWith("/")))
+    throw new Invalid(path, `${show(value)} is not a JSON Pointer`, 'write "/customer"');
+  return value;
+};
+
+const retry: OptionParser = (value, path) => {
+  const fields = object(value, path, ["attempts", "crashes", "backoff", "min", "max"]);
+  const parsed: Record<string, unknown> = {};
+  const put = (key: string, given: unknown, fallback: unknown) => {
+    if (given !== fallback) parsed[key] = given;
+  };
+  if (fields["attempts"] !== undefined)
+    put("attempts", integer(fields["attempts"], `${path}.attempts`, 1, 250), DEFAULTS.attempts);
+  if (fields["crashes"] !== undefined)
+    put("crashes", integer(fields["crashes"], `${path}.crashes`, 1, 250), DEFAULTS.crashes);
+  if (fields["backoff"] !== undefined) {
+    if (fields["backoff"] !== "exponential" && fields["backoff"] !== "constant")
+      throw new Invalid(
+        `${path}.backoff`,
+        `${show(fields["backoff"])} is not known`,
+        'use "exponential" or "constant"',
+      );
+    put("backoff", fields["backoff"], "exponential");
+  }
+  const min = fields["min"] === undefined ? DEFAULTS.retryMinMs : duration(fields["min"], `${path}.min`);
+  const max =
+    fields["max"] === undefined ? Math.max(DEFAULTS.retryMaxMs, min) : duration(fields["max"], `${path}.max`);
+  if (max < min) throw new Invalid(path, `max (${max} ms) is less than min (${min} ms)`, "swap them");
+  put("min", min, DEFAULTS.retryMinMs);
+  put("max", max, DEFAULTS.retryMaxMs);
+  return Object.keys(parsed).length === 0 ? undefined : parsed;
+};
+
+const tolerate: OptionParser = (value, path) => {
+  if (typeof value === "string") {
+    const match = /^(\d{1,3}(?:\.\d{1,4})?)%$/.exec(value);
+    if (!match || Number(match[1]) > 100)
+      throw new Invalid(path, `${show(value)} is not a percentage`, 'write it as "1%"');
+    return `${Number(match[1])}%`;
+  }
+  return count(0, 0, LIMITS.tasksPerVisit)(value, path);
+};
+
+const rate: OptionParser = (value, path) => {
+  const fields = object(value, path, ["limit", "per"]);
+  return {
+    limit: integer(fields["limit"], `${path}.limit`, 1, 1_000_000),
+    per: duration(fields["per"], `${path}.per`, 1),
+  };
+};
+
+const tasks: OptionParser = (value, path) => {
+  if (!Array.isArray(value)) throw new Invalid(path, "must be a list of tasks");
+  if (value.length > 100_000)
+    throw new Invalid(
+      path,
+      `${value.length} tasks in a definition; at most 100000 are allowed`,
+      "enumerate them in code",
+    );
+  return value;
+};
+
+/** Every field a handler can have. */
+export const OPTION_PARSERS: Readonly<Record<string, OptionParser>> = {
+  use: parseUse,
+  sleep: (value, path) => duration(value, path),
+  waitFor: parseName,
+  optional: (value, path) => boolean(value, path) || undefined,
+  schema: json,
+  command: json,
+  topic: text,
+  receiptTopic: text,
+  script: json,
+  state: json,
+  resume: (value, path) => (boolean(value, path) === true ? undefined : false),
+  workflow: parseName,
+  tasks,
+  enumerate: (value, path) => ({ use: parseUse(object(value, path, ["use"])["use"], `${path}.use`) }),
+  version: text,
+  timeout: (value, path) => duration(value, path, 1),
+  heartbeat: (value, path) => count(DEFAULTS.heartbeatMs, 100, 86_400_000)(duration(value, path, 100), path),
+  retry,
+  concurrency: count(undefined),
+  key: pointer,
+  identity: pointer,
+  concurrencyPerKey: count(undefined),
+  rate,
+  priority: count(0, -1_000, 1_000),
+  tolerate,
+  batch: count(1, 1, LIMITS.pageTasks),
+};

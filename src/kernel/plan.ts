@@ -1,0 +1,150 @@
+/** A definition made ready to run: names resolved to indexes, defaults filled in, the `returns` phase appended. */
+import { assert } from "../std/assert.ts";
+import {
+  type Definition,
+  definitionHash,
+  type HandlerDefinition,
+  type PhaseDefinition,
+} from "./definition.ts";
+
+export const DEFAULTS = {
+  attempts: 3,
+  crashes: 4,
+  retryMinMs: 1_000,
+  retryMaxMs: 60_000,
+  heartbeatMs: 30_000,
+  maxVisits: 1_000,
+} as const;
+
+/** The name of the phase and handler that compute the output. */
+export const RETURNS = "returns";
+/** The name of the handler that decides where a phase goes on. */
+export const NEXT = "next";
+
+export interface HandlerPlan {
+  readonly name: string;
+  readonly mode: "use" | "sleep" | "waitFor";
+  /** Wire name of the code that processes; empty for built-ins. */
+  readonly use: string;
+  /** Wire name of the code that enumerates; null: the tasks are known at once. */
+  readonly enumerateUse: string | null;
+  readonly definition: HandlerDefinition;
+  readonly attempts: number;
+  readonly crashes: number;
+  readonly backoff: "exponential" | "constant";
+  readonly retryMinMs: number;
+  readonly retryMaxMs: number;
+  readonly timeoutMs: number | null;
+  readonly heartbeatMs: number;
+  readonly priority: number;
+  readonly tolerateCount: number;
+  /** A fraction of the total, judged when the handler is sealed; null if tolerate is a number. */
+  readonly tolerateShare: number | null;
+  readonly work: "process" | "next" | "returns";
+}
+
+export interface PhasePlan {
+  readonly index: number;
+  readonly name: string;
+  readonly handlers: readonly HandlerPlan[];
+  readonly decision: HandlerPlan | null;
+  readonly among: readonly string[];
+  /** Index of the phase after this one; -1 at the end. */
+  readonly next: number;
+  readonly onError: number;
+  readonly final: true | "failed" | null;
+  readonly maxVisits: number;
+}
+
+export interface Plan {
+  readonly hash: string;
+  readonly definition: Definition;
+  readonly phases: readonly PhasePlan[];
+  readonly byName: ReadonlyMap<string, PhasePlan>;
+  /** Index of the `returns` phase, -1 if there is none. */
+  readonly returns: number;
+}
+
+/** Compiles a checked definition. */
+export function compilePlan(definition: Definition): Plan {
+  const indexOf = new Map(definition.phases.map((phase, i) => [phase.name, i]));
+  const at = (name: string): number => {
+    const index = indexOf.get(name);
+    assert(index !== undefined, `phase ${name} exists in a checked definition`);
+    return index;
+  };
+  const phases = definition.phases.map((phase, i): PhasePlan => {
+    const isLast = i === definition.phases.length - 1;
+    return {
+      index: i,
+      name: phase.name,
+      handlers: Object.entries(phase.handlers).map(([name, handler]) =>
+        planHandler(name, handler, "process"),
+      ),
+      decision: planDecision(phase),
+      among: typeof phase.next === "object" ? phase.next.among : [],
+      next:
+        phase.final !== undefined
+          ? -1
+          : typeof phase.next === "string"
+            ? at(phase.next)
+            : isLast
+              ? -1
+              : i + 1,
+      onError: phase.onError === undefined ? -1 : at(phase.onError),
+      final: phase.final ?? null,
+      maxVisits: phase.maxVisits ?? DEFAULTS.maxVisits,
+    };
+  });
+  const returns = definition.returns === undefined ? -1 : phases.length;
+  if (definition.returns !== undefined) {
+    phases.push({
+      index: returns,
+      name: RETURNS,
+      handlers: [planHandler(RETURNS, { use: definition.returns.use }, "returns")],
+      decision: null,
+      among: [],
+      next: -1,
+      onError: -1,
+      final: true,
+      maxVisits: DEFAULTS.maxVisits,
+    });
+  }
+  return {
+    hash: definitionHash(definition),
+    definition,
+    phases,
+    byName: new Map(phases.map((phase) => [phase.name, phase])),
+    returns,
+  };
+}
+
+function planDecision(phase: PhaseDefinition): HandlerPlan | null {
+  return typeof phase.next === "object" ? planHandler(NEXT, { use: phase.next.use }, "next") : null;
+}
+
+function planHandler(name: string, definition: HandlerDefinition, work: HandlerPlan["work"]): HandlerPlan {
+  const mode =
+    definition.sleep !== undefined ? "sleep" : definition.waitFor !== undefined ? "waitFor" : "use";
+  const retry = definition.retry ?? {};
+  const { tolerate } = definition;
+  return {
+    name,
+    mode,
+    use: definition.use ?? "",
+    enumerateUse: definition.enumerate?.use ?? null,
+    definition,
+    attempts: retry.attempts ?? DEFAULTS.attempts,
+    crashes: retry.crashes ?? DEFAULTS.crashes,
+    backoff: retry.backoff ?? "exponential",
+    retryMinMs: retry.min ?? DEFAULTS.retryMinMs,
+    retryMaxMs: retry.max ?? DEFAULTS.retryMaxMs,
+    timeoutMs: mode === "use" ? (definition.timeout ?? null) : null,
+    heartbeatMs: definition.heartbeat ?? DEFAULTS.heartbeatMs,
+    priority: definition.priority ?? 0,
+    tolerateCount:
+      typeof tolerate === "number" ? tolerate : typeof tolerate === "string" ? Number.POSITIVE_INFINITY : 0,
+    tolerateShare: typeof tolerate === "string" ? Number.parseFloat(tolerate) / 100 : null,
+    work,
+  };
+}

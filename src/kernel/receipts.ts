@@ -1,0 +1,173 @@
+/**
+ * Receipts: what becomes of attempts at tasks. The outcome of a task is counted once, because it is a bit in a set:
+ * duplicates, redeliveries and late words find it set and change nothing.
+ *
+ * An attempt is live (holds its lease), or late (lost it). Late `done` settles a task that is still open; any other
+ * late word is recorded only.
+ */
+import { advance } from "./advance.ts";
+import { BulkRecorder } from "./bulk-recorder.ts";
+import type { HandlerState } from "./execution.ts";
+import type { Answer, AttemptsMessage, Outcome, Receipt, ReceiptsMessage, Verdict } from "./message.ts";
+import { backoffMs } from "./retry.ts";
+import type { Step } from "./step.ts";
+import { lostKey } from "./task-table.ts";
+
+/** A batch of receipts for one handler. */
+export function receipts(step: Step, message: ReceiptsMessage): Answer {
+  const { execution } = step;
+  const handler = execution.handlerAt(message);
+  if (handler === undefined || execution.ended || execution.currentVisit().status !== "running") {
+    return { kind: "ignored", why: "the phase is over", verdicts: message.receipts.map(() => "gone") };
+  }
+  const recorder = new BulkRecorder(step, handler);
+  const verdicts: Verdict[] = [];
+  for (const receipt of message.receipts) verdicts.push(take(step, handler, recorder, receipt));
+  recorder.flush();
+  advance(step);
+  return { kind: "applied", seq: execution.seq, verdicts };
+}
+
+/** Records starts that are not settled yet. */
+export function attemptsStarted(step: Step, message: AttemptsMessage): Answer {
+  const handler = openHandler(step, message);
+  if (handler === null) return { kind: "ignored", why: "the phase is over" };
+  const begun = message.attempts.filter(
+    ({ task, attempt }) =>
+      isOpen(handler, task) && attempt > handler.tasks.ended(task) && !handler.tasks.started.has(task),
+  );
+  if (begun.length === 0) return { kind: "ignored", why: "nothing to record" };
+  step.emit({
+    kind: "tasks.started",
+    ...step.execution.currentVisit().place(message.handler),
+    tasks: begun.map(({ task }) => task),
+    attempts: begun.map(({ attempt }) => attempt),
+    workers: begun.map(({ worker }) => worker),
+  });
+  return { kind: "applied", seq: step.execution.seq };
+}
+
+/** Records attempts whose workers went silent; the crash budget decides about another. */
+export function attemptsLost(step: Step, message: AttemptsMessage): Answer {
+  const handler = openHandler(step, message);
+  if (handler === null) return { kind: "ignored", why: "the phase is over" };
+  const gone = message.attempts.filter(
+    ({ task, attempt }) => isOpen(handler, task) && attempt > handler.tasks.ended(task),
+  );
+  if (gone.length === 0) return { kind: "ignored", why: "nothing is lost" };
+  step.emit({
+    kind: "tasks.lost",
+    ...step.execution.currentVisit().place(message.handler),
+    tasks: gone.map(({ task }) => task),
+    attempts: gone.map(({ attempt }) => attempt),
+    workers: gone.map(({ worker }) => worker),
+  });
+  const recorder = new BulkRecorder(step, handler);
+  for (const { task, attempt, worker } of gone) {
+    const crashes = handler.tasks.crashes(task);
+    if (crashes < handler.plan.crashes) continue;
+    const error = {
+      name: "Lost",
+      code: "crashes",
+      message: `lost with its worker or process ${crashes} times`,
+    };
+    recorder.settle({
+      task,
+      attempt,
+      status: "failed",
+      reason: "crashes",
+      worker,
+      ms: 0,
+      payload: JSON.stringify(error),
+    });
+  }
+  recorder.flush();
+  advance(step);
+  return { kind: "applied", seq: step.execution.seq };
+}
+
+function openHandler(step: Step, message: AttemptsMessage): HandlerState | null {
+  const { execution } = step;
+  const handler = execution.handlerAt(message);
+  if (handler === undefined || execution.ended || handler.finished) return null;
+  const visit = execution.currentVisit();
+  return visit.status === "running" && visit.round === message.round ? handler : null;
+}
+
+function isOpen(handler: HandlerState, task: number): boolean {
+  return task < handler.offered && !handler.tasks.settled.has(task);
+}
+
+function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): Verdict {
+  const { task, attempt } = receipt;
+  if (recorder.holds(task)) recorder.flush();
+  if (handler.plan.mode !== "use" || task >= handler.offered) return "stale";
+  const wasLost = handler.tasks.lostOpen.has(lostKey(task, attempt));
+  if (!handler.tasks.settled.has(task)) {
+    const isCurrent = receipt.round === step.execution.currentVisit().round;
+    if (receipt.live && isCurrent && attempt > handler.tasks.ended(task))
+      return takeLive(step, handler, recorder, receipt);
+    const isNews = wasLost || attempt > handler.tasks.ended(task) || !isCurrent;
+    if (
+      receipt.outcome.status === "done" &&
+      isNews &&
+      judged(handler, step, receipt.outcome).status === "done"
+    ) {
+      recorder.settle({ ...receipt, status: "done", reason: null, payload: receipt.outcome.payload });
+      if (!wasLost) return "accepted";
+      recorder.late({ task, attempt, status: "done", accepted: true });
+      return "accepted";
+    }
+  }
+  if (!wasLost)
+    return attempt <= handler.tasks.ended(task) || handler.tasks.settled.has(task) ? "duplicate" : "stale";
+  recorder.late({ task, attempt, status: receipt.outcome.status, accepted: false });
+  return "late";
+}
+
+function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): Verdict {
+  const outcome = judged(handler, step, receipt.outcome);
+  const { task, attempt } = receipt;
+  if (outcome.status === "done") {
+    recorder.settle({ ...receipt, status: "done", reason: null, payload: outcome.payload });
+    return "accepted";
+  }
+  if (outcome.status === "cancelled") {
+    // Handed back: pending again, nothing burnt. While draining, the end of the visit cancels it.
+    if (!step.execution.draining)
+      recorder.retry({ task, attempt, reason: "released", until: step.now, error: outcome.payload });
+    return "accepted";
+  }
+  const isCrash = outcome.status === "crashed";
+  const fails = handler.tasks.fails(task) + (isCrash ? 0 : 1);
+  const crashes = handler.tasks.crashes(task) + (isCrash ? 1 : 0);
+  const over = outcome.fatal
+    ? "fatal"
+    : fails >= handler.plan.attempts
+      ? "attempts"
+      : crashes >= handler.plan.crashes
+        ? "crashes"
+        : null;
+  if (over !== null) {
+    recorder.settle({ ...receipt, status: "failed", reason: over, payload: outcome.payload });
+    return "accepted";
+  }
+  const visit = step.execution.currentVisit();
+  const id = `${step.execution.id}/${visit.plan.name}/${visit.visit}/${handler.plan.name}/${task}/${attempt}`;
+  const delay = outcome.retryAfterMs ?? backoffMs(handler.plan, Math.max(1, fails + crashes), id);
+  recorder.retry({ task, attempt, reason: outcome.status, until: step.now + delay, error: outcome.payload });
+  return "accepted";
+}
+
+/** A decision must name one of its phases; everything else is taken as it came. */
+function judged(handler: HandlerState, step: Step, outcome: Outcome): Outcome {
+  if (outcome.status !== "done" || handler.plan.work !== "next") return outcome;
+  const { among } = step.execution.currentVisit().plan;
+  if (among.some((name) => outcome.payload === JSON.stringify(name))) return outcome;
+  const error = {
+    name: "InvalidNext",
+    code: "invalid_next",
+    message: `the decision answered ${outcome.payload.slice(0, 100)}, which is none of ${among.join(", ")}`,
+  };
+  return { status: "failed", fatal: true, payload: JSON.stringify(error) };
+}

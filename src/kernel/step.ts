@@ -1,0 +1,105 @@
+/**
+ * The kernel's one door: a message in, events out. Pure and synchronous; it may mutate the execution it is given,
+ * since a commit that fails always reloads. The caller commits the events, then gives out the answer.
+ */
+import { assert, unreachable } from "../std/assert.ts";
+import { advance } from "./advance.ts";
+import { apply } from "./apply.ts";
+import { control, signal } from "./control.ts";
+import { drained } from "./drain.ts";
+import { enumerationEnded, enumerationLost, page } from "./enumerate.ts";
+import type { Event, Recorded } from "./event.ts";
+import { Execution } from "./execution.ts";
+import type { Answer, Message, StartMessage } from "./message.ts";
+import type { Plan } from "./plan.ts";
+import { attemptsLost, attemptsStarted, receipts } from "./receipts.ts";
+import { timerDue } from "./timer-due.ts";
+
+/** One step under way: collects events and applies each at once. */
+export class Step {
+  readonly execution: Execution;
+  readonly now: number;
+  readonly events: Recorded[] = [];
+
+  constructor(execution: Execution, now: number) {
+    this.execution = execution;
+    this.now = Math.max(now, execution.now);
+  }
+
+  emit(event: Event): void {
+    const recorded = { seq: this.execution.seq + 1, at: this.now, event };
+    apply(this.execution, recorded);
+    this.events.push(recorded);
+  }
+}
+
+export interface Stepped {
+  readonly events: readonly Recorded[];
+  readonly answer: Answer;
+}
+
+/** A new execution from its start message. */
+export function create(
+  message: StartMessage,
+  plan: Plan,
+  now: number,
+): Stepped & { readonly execution: Execution } {
+  assert(plan.hash === message.hash, "an execution is created with the plan its start names");
+  const execution = new Execution(message.execution, plan);
+  const step = new Step(execution, now);
+  const { workflow, hash, project, input, tags, parent, startAt, deadline } = message;
+  step.emit({
+    kind: "created",
+    workflow,
+    hash,
+    project,
+    input,
+    tags,
+    ...(parent === undefined ? {} : { parent }),
+    ...(startAt === undefined ? {} : { startAt }),
+    ...(deadline === undefined ? {} : { deadline }),
+  });
+  if (execution.startAt !== null)
+    step.emit({ kind: "timer.set", timer: "start", purpose: "start", due: execution.startAt });
+  if (deadline !== undefined)
+    step.emit({ kind: "timer.set", timer: "deadline", purpose: "deadline", due: deadline });
+  advance(step);
+  return { execution, events: step.events, answer: { kind: "applied", seq: execution.seq } };
+}
+
+/** Applies a message to an execution. */
+export function step(execution: Execution, message: Exclude<Message, StartMessage>, now: number): Stepped {
+  const step = new Step(execution, now);
+  const answer = handle(step, message);
+  return { events: step.events, answer };
+}
+
+function handle(step: Step, message: Exclude<Message, StartMessage>): Answer {
+  switch (message.kind) {
+    case "page":
+      return page(step, message);
+    case "receipts":
+      return receipts(step, message);
+    case "enumeration":
+      return enumerationEnded(step, message);
+    case "started":
+      return attemptsStarted(step, message);
+    case "lost":
+      return attemptsLost(step, message);
+    case "enumeration.lost":
+      return enumerationLost(step, message);
+    case "pause":
+    case "resume":
+    case "cancel":
+    case "retry":
+      return control(step, message);
+    case "signal":
+      return signal(step, message);
+    case "timer":
+      return timerDue(step, message);
+    case "drained":
+      return drained(step, message);
+    default:
+      return unreachable(message);
+  }
+}

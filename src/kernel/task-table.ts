@@ -1,0 +1,224 @@
+/**
+ * The tasks of one handler in one phase visit, as sets: settled and failed bits, and, only for tasks that have had
+ * trouble, attempts, failures, crashes and retry time in chunks allocated on first need. A million tasks cost
+ * a few hundred kilobytes; nothing here grows with payloads.
+ */
+import { Bitset } from "../std/bitset.ts";
+
+const CHUNK = 1_024;
+
+interface Trouble {
+  /** Attempts that have ended so far, over all rounds. */
+  readonly ended: Uint16Array;
+  readonly fails: Uint8Array;
+  readonly crashes: Uint8Array;
+  /** Retry time in ms; 0: none. */
+  readonly until: Float64Array;
+  /** Not later than the earliest retry time in this chunk; Infinity: none. */
+  nextDue: number;
+}
+
+export interface RecordedStart {
+  readonly attempt: number;
+  readonly worker: string;
+}
+
+export class TaskTable {
+  settled = new Bitset();
+  failed = new Bitset();
+  readonly #trouble: (Trouble | undefined)[] = [];
+  /** Starts that are journaled and have not ended. */
+  readonly started = new Map<number, RecordedStart>();
+  /** Lost attempts whose one late receipt has not come yet, as task * 65536 + attempt. */
+  readonly lostOpen = new Set<number>();
+
+  get done(): number {
+    return this.settled.size - this.failed.size;
+  }
+
+  /** The number the task's next attempt has. */
+  nextAttempt(task: number): number {
+    return this.ended(task) + 1;
+  }
+
+  ended(task: number): number {
+    return this.#at(task)?.ended[task % CHUNK] ?? 0;
+  }
+
+  fails(task: number): number {
+    return this.#at(task)?.fails[task % CHUNK] ?? 0;
+  }
+
+  crashes(task: number): number {
+    return this.#at(task)?.crashes[task % CHUNK] ?? 0;
+  }
+
+  /** When the task may run again; 0: at once. */
+  until(task: number): number {
+    return this.#at(task)?.until[task % CHUNK] ?? 0;
+  }
+
+  settle(task: number, attempt: number, status: "done" | "failed" | "cancelled"): void {
+    if (!this.settled.add(task)) return;
+    if (status !== "done") this.failed.add(task);
+    this.started.delete(task);
+    const trouble = this.#at(task);
+    if (trouble !== undefined) {
+      trouble.until[task % CHUNK] = 0;
+      trouble.ended[task % CHUNK] = Math.max(trouble.ended[task % CHUNK] as number, attempt);
+    } else if (attempt > 1) {
+      this.#grow(task).ended[task % CHUNK] = attempt;
+    }
+  }
+
+  /** Notes the end of an attempt that did not settle its task. */
+  endAttempt(
+    task: number,
+    attempt: number,
+    end: { burns: "attempt" | "crash" | "nothing"; until: number },
+  ): void {
+    const trouble = this.#grow(task);
+    const i = task % CHUNK;
+    this.started.delete(task);
+    trouble.ended[i] = Math.max(trouble.ended[i] as number, attempt);
+    if (end.burns === "attempt") trouble.fails[i] = Math.min(255, (trouble.fails[i] as number) + 1);
+    if (end.burns === "crash") trouble.crashes[i] = Math.min(255, (trouble.crashes[i] as number) + 1);
+    trouble.until[i] = end.until;
+    if (end.until > 0) trouble.nextDue = Math.min(trouble.nextDue, end.until);
+  }
+
+  /** The earliest retry time over all open tasks, or Infinity. Exact after `dueTasks`, else not later than it. */
+  nextDue(): number {
+    let due = Number.POSITIVE_INFINITY;
+    for (const trouble of this.#trouble)
+      if (trouble !== undefined && trouble.nextDue < due) due = trouble.nextDue;
+    return due;
+  }
+
+  /** Open tasks whose retry time has come, oldest first, at most `max`; each is given once, its time is cleared. */
+  takeDue(now: number, max: number): number[] {
+    const due: number[] = [];
+    for (let c = 0; c < this.#trouble.length && due.length < max; c++) {
+      const trouble = this.#trouble[c];
+      if (trouble === undefined || trouble.nextDue > now) continue;
+      let next = Number.POSITIVE_INFINITY;
+      for (let i = 0; i < CHUNK; i++) {
+        const until = trouble.until[i] as number;
+        if (until === 0) continue;
+        if (until <= now && due.length < max) {
+          due.push(c * CHUNK + i);
+          trouble.until[i] = 0;
+        } else if (until < next) next = until;
+      }
+      trouble.nextDue = next;
+    }
+    return due;
+  }
+
+  /** True if the task has been in trouble: it is retried by its retry time, not by its place in the order. */
+  hasTrouble(task: number): boolean {
+    return this.ended(task) > 0;
+  }
+
+  /** How many open tasks wait for a retry time after `now`. */
+  countRetrying(now: number): number {
+    let n = 0;
+    for (const trouble of this.#trouble) {
+      if (trouble === undefined || trouble.nextDue === Number.POSITIVE_INFINITY) continue;
+      for (let i = 0; i < CHUNK; i++) if ((trouble.until[i] as number) > now) n++;
+    }
+    return n;
+  }
+
+  /** A new round: everything that is not done is pending again with fresh budgets. */
+  reopen(total: number): void {
+    for (let c = 0; c * CHUNK < total; c++) {
+      const trouble = this.#trouble[c];
+      if (trouble === undefined) continue;
+      trouble.fails.fill(0);
+      trouble.crashes.fill(0);
+      trouble.until.fill(0);
+      trouble.nextDue = Number.POSITIVE_INFINITY;
+    }
+    if (this.failed.size > 0) {
+      for (let n = 0; n < total; n++) if (this.failed.has(n)) this.settled.delete(n);
+      this.failed = new Bitset();
+    }
+    this.started.clear();
+  }
+
+  /** Everything, as plain data. */
+  toSnapshot(): TaskTableSnapshot {
+    const trouble: [number, number, number, number, number][] = [];
+    this.#trouble.forEach((chunk, c) => {
+      if (chunk === undefined) return;
+      for (let i = 0; i < CHUNK; i++) {
+        const row = [chunk.ended[i], chunk.fails[i], chunk.crashes[i], chunk.until[i]] as [
+          number,
+          number,
+          number,
+          number,
+        ];
+        if (row.some((value) => value !== 0)) trouble.push([c * CHUNK + i, ...row]);
+      }
+    });
+    return {
+      settled: this.settled.toText(),
+      failed: this.failed.toText(),
+      trouble,
+      started: [...this.started].map(([task, { attempt, worker }]) => [task, attempt, worker]),
+      lostOpen: [...this.lostOpen],
+    };
+  }
+
+  static fromSnapshot(data: TaskTableSnapshot): TaskTable {
+    const table = new TaskTable();
+    table.settled = Bitset.fromText(data.settled);
+    table.failed = Bitset.fromText(data.failed);
+    for (const [task, ended, fails, crashes, until] of data.trouble) {
+      const chunk = table.#grow(task);
+      const i = task % CHUNK;
+      chunk.ended[i] = ended;
+      chunk.fails[i] = fails;
+      chunk.crashes[i] = crashes;
+      chunk.until[i] = until;
+      if (until > 0) chunk.nextDue = Math.min(chunk.nextDue, until);
+    }
+    for (const [task, attempt, worker] of data.started) table.started.set(task, { attempt, worker });
+    for (const key of data.lostOpen) table.lostOpen.add(key);
+    return table;
+  }
+
+  #at(task: number): Trouble | undefined {
+    return this.#trouble[Math.floor(task / CHUNK)];
+  }
+
+  #grow(task: number): Trouble {
+    const at = Math.floor(task / CHUNK);
+    let trouble = this.#trouble[at];
+    if (trouble === undefined) {
+      trouble = {
+        ended: new Uint16Array(CHUNK),
+        fails: new Uint8Array(CHUNK),
+        crashes: new Uint8Array(CHUNK),
+        until: new Float64Array(CHUNK),
+        nextDue: Number.POSITIVE_INFINITY,
+      };
+      this.#trouble[at] = trouble;
+    }
+    return trouble;
+  }
+}
+
+export interface TaskTableSnapshot {
+  readonly settled: string;
+  readonly failed: string;
+  readonly trouble: readonly (readonly [number, number, number, number, number])[];
+  readonly started: readonly (readonly [number, number, string])[];
+  readonly lostOpen: readonly number[];
+}
+
+/** The key of a lost attempt in `lostOpen`. */
+export function lostKey(task: number, attempt: number): number {
+  return task * 65_536 + attempt;
+}

@@ -1,0 +1,91 @@
+/** A growable set of small integers, one bit each, allocated in chunks on first need. */
+const CHUNK_BITS = 32_768;
+const CHUNK_WORDS = CHUNK_BITS / 32;
+
+export class Bitset {
+  readonly #chunks: (Uint32Array | undefined)[] = [];
+  size = 0;
+
+  has(n: number): boolean {
+    const chunk = this.#chunks[Math.floor(n / CHUNK_BITS)];
+    if (chunk === undefined) return false;
+    const i = n % CHUNK_BITS;
+    return ((chunk[i >>> 5] as number) & (1 << (i & 31))) !== 0;
+  }
+
+  /** Adds n; false if it was there already. */
+  add(n: number): boolean {
+    const at = Math.floor(n / CHUNK_BITS);
+    let chunk = this.#chunks[at];
+    if (chunk === undefined) {
+      chunk = new Uint32Array(CHUNK_WORDS);
+      this.#chunks[at] = chunk;
+    }
+    const i = n % CHUNK_BITS;
+    const bit = 1 << (i & 31);
+    const word = chunk[i >>> 5] as number;
+    if ((word & bit) !== 0) return false;
+    chunk[i >>> 5] = word | bit;
+    this.size++;
+    return true;
+  }
+
+  /** Removes n; false if it was not there. */
+  delete(n: number): boolean {
+    if (!this.has(n)) return false;
+    const chunk = this.#chunks[Math.floor(n / CHUNK_BITS)] as Uint32Array;
+    const i = n % CHUNK_BITS;
+    chunk[i >>> 5] = (chunk[i >>> 5] as number) & ~(1 << (i & 31));
+    this.size--;
+    return true;
+  }
+
+  /** The smallest number from `from` up to `end` (excluded) that is not in the set, or -1. */
+  nextMissing(from: number, end: number): number {
+    let n = from;
+    while (n < end) {
+      const chunk = this.#chunks[Math.floor(n / CHUNK_BITS)];
+      if (chunk === undefined) return n;
+      const i = n % CHUNK_BITS;
+      const word = chunk[i >>> 5] as number;
+      if (word === 0xffffffff) {
+        n += 32 - (i & 31);
+        continue;
+      }
+      if ((word & (1 << (i & 31))) === 0) return n;
+      n++;
+    }
+    return -1;
+  }
+
+  /** The words in order, for a snapshot: base64 of little-endian bytes, trailing zeros cut. */
+  toText(): string {
+    let words = 0;
+    for (let c = 0; c < this.#chunks.length; c++) {
+      const chunk = this.#chunks[c];
+      if (chunk === undefined) continue;
+      for (let i = CHUNK_WORDS - 1; i >= 0; i--) {
+        if (chunk[i] !== 0) {
+          words = c * CHUNK_WORDS + i + 1;
+          break;
+        }
+      }
+    }
+    const bytes = Buffer.alloc(words * 4);
+    for (let w = 0; w < words; w++) {
+      bytes.writeUInt32LE(this.#chunks[Math.floor(w / CHUNK_WORDS)]?.[w % CHUNK_WORDS] ?? 0, w * 4);
+    }
+    return bytes.toString("base64");
+  }
+
+  /** The set written by `toText`. */
+  static fromText(text: string): Bitset {
+    const set = new Bitset();
+    const bytes = Buffer.from(text, "base64");
+    for (let w = 0; w < bytes.length / 4; w++) {
+      const word = bytes.readUInt32LE(w * 4);
+      for (let b = 0; word >>> b !== 0 && b < 32; b++) if ((word >>> b) & 1) set.add(w * 32 + b);
+    }
+    return set;
+  }
+}

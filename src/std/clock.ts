@@ -1,0 +1,26 @@
+/** The clock port. Everything that needs time or a timer takes one; tests and the simulator bring their own. */
+export interface Clock {
+  /** Wall time in integer milliseconds. */
+  now(): number;
+  /** Calls `run` once after about `ms` milliseconds; the returned function cancels. */
+  after(ms: number, run: () => void): () => void;
+  /** Calls `run` soon, after pending input has been taken. */
+  soon(run: () => void): void;
+}
+
+const LONGEST_TIMER_MS = 2_000_000_000;
+
+/** The machine's clock. Its timers do not keep the process alive unless `hold` is set. */
+export function systemClock(options: { hold?: boolean } = {}): Clock {
+  return {
+    now: () => Date.now(),
+    after(ms, run) {
+      const timer = setTimeout(run, Math.min(Math.max(0, ms), LONGEST_TIMER_MS));
+      if (!options.hold) timer.unref();
+      return () => clearTimeout(timer);
+    },
+    soon(run) {
+      setImmediate(run);
+    },
+  };
+}

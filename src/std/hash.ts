@@ -1,0 +1,23 @@
+import { createHash } from "node:crypto";
+import { crc32 } from "node:zlib";
+
+/** Hex SHA-256 of a text. */
+export function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+/** A running checksum over texts: the same whatever the boundaries between the calls. */
+export function checksum(text: string, before: number): number {
+  return crc32(text, before);
+}
+
+/** The first 128 bits of the SHA-256 of a text as four words; the last is never 0. */
+export function sha256Words(text: string): [number, number, number, number] {
+  const digest = createHash("sha256").update(text).digest();
+  return [
+    digest.readUInt32LE(0),
+    digest.readUInt32LE(4),
+    digest.readUInt32LE(8),
+    digest.readUInt32LE(12) || 1,
+  ];
+}

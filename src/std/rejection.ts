@@ -1,0 +1,66 @@
+/**
+ * The one table of rejections: expected refusals, the caller's fault or timing. Each code has a next step to take.
+ * The API maps codes to statuses in one place; the CLI maps them to exit codes.
+ */
+export type RejectionCode =
+  | "invalid_json"
+  | "unauthorised"
+  | "forbidden"
+  | "not_found"
+  | "conflict"
+  | "wrong_status"
+  | "stale_attempt"
+  | "too_large"
+  | "not_owner"
+  | "invalid_input"
+  | "invalid_definition"
+  | "unknown_field"
+  | "not_storable"
+  | "too_deep"
+  | "rate_limited"
+  | "store_unavailable"
+  | "not_ready"
+  | "timeout";
+
+/** A refusal: what happened, where, and what to do next. */
+export interface Rejection {
+  readonly kind: "rejection";
+  readonly code: RejectionCode;
+  readonly message: string;
+  readonly hint?: string;
+  readonly path?: string;
+}
+
+/** Builds a rejection value. */
+export function reject(
+  code: RejectionCode,
+  message: string,
+  more: { hint?: string; path?: string } = {},
+): Rejection {
+  return { kind: "rejection", code, message, ...more };
+}
+
+/** True for a rejection value. */
+export function isRejection(value: unknown): value is Rejection {
+  return typeof value === "object" && value !== null && (value as { kind?: unknown }).kind === "rejection";
+}
+
+/** A rejection on its way through code that throws: the SDK, the CLI and the client use it. */
+export class RondoError extends Error {
+  override name = "RondoError";
+  readonly code: RejectionCode;
+  readonly hint: string | undefined;
+  readonly path: string | undefined;
+  constructor(rejection: Rejection, options?: ErrorOptions) {
+    super(rejection.hint ? `${rejection.message} (${rejection.hint})` : rejection.message, options);
+    this.code = rejection.code;
+    this.hint = rejection.hint;
+    this.path = rejection.path;
+  }
+}
+
+/** Returns the value, or throws its rejection as a `RondoError`. */
+export function unwrap<T>(value: T | Rejection): T {
+  if (isRejection(value)) throw new RondoError(value);
+  return value;
+}

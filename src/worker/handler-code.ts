@@ -1,0 +1,87 @@
+/**
+ * Handler code as a worker runs it: plain functions by wire name, without the SDK's types. The SDK's builder makes
+ * these; anything else that hosts code can too.
+ */
+import type { Duration } from "../std/duration.ts";
+
+/** Results of earlier phases, read as a stream. */
+export interface ResultsReader {
+  /** Tasks done. */
+  readonly count: number;
+  readonly failed: number;
+  readonly total: number;
+  /** Results of done tasks, in journal order. */
+  results(): AsyncIterable<unknown>;
+  /** Failed tasks: number and error. */
+  failures(): AsyncIterable<{ task: number; error: unknown }>;
+  /** Folds the results. */
+  reduce<T>(fold: (sum: T, result: unknown) => T | Promise<T>, initial: T): Promise<T>;
+  /** The same handler in an earlier visit of its phase. */
+  visit(n: number): ResultsReader;
+  /** The payload of a wait, the single result of a phase with one task. */
+  readonly value: unknown;
+}
+
+/** Phases by name: a reader for a phase with one unnamed handler, else readers by handler name. */
+export type PhasesReader = Readonly<Record<string, ResultsReader & Readonly<Record<string, ResultsReader>>>>;
+
+export interface BaseContext {
+  readonly execution: string;
+  readonly input: unknown;
+  readonly phases: PhasesReader;
+  /** Aborted when the attempt is cancelled, out of time, or its lease is lost. */
+  readonly signal: AbortSignal;
+  readonly log: Log;
+}
+
+export interface Log {
+  (...parts: unknown[]): void;
+  info(...parts: unknown[]): void;
+  warn(...parts: unknown[]): void;
+  error(...parts: unknown[]): void;
+}
+
+export interface EnumerateContext extends BaseContext {
+  /** What is journaled already, in a second attempt. Code that reads it goes on from there; code that does not starts over, and what is known is skipped. */
+  readonly resume: { readonly count: number; readonly last: unknown } | undefined;
+}
+
+export interface ProcessContext extends BaseContext {
+  readonly task: unknown;
+  readonly number: number;
+  readonly attempt: number;
+  /** The same for all attempts of the task. */
+  readonly idempotencyKey: string;
+  progress(done: number, total?: number): void;
+  step<T>(name: string, run: () => T | Promise<T>): Promise<T>;
+  sleep(name: string, duration: Duration): Promise<void>;
+  waitFor(name: string, options?: { schema?: unknown; timeout?: Duration }): Promise<unknown>;
+}
+
+export interface BatchContext extends BaseContext {
+  readonly tasks: readonly unknown[];
+}
+
+type Items = Iterable<unknown> | AsyncIterable<unknown>;
+
+/** One handler's code. `parseInput` gives handlers the schema's output of the stored input. */
+export interface HandlerCode {
+  readonly use: string;
+  readonly version?: string;
+  readonly enumerate?: (context: EnumerateContext) => Items | Promise<Items>;
+  readonly process?: (context: ProcessContext) => unknown;
+  readonly processBatch?: (context: BatchContext) => unknown;
+  /** A decision or the output of the workflow. */
+  readonly answer?: (context: BaseContext) => unknown;
+  readonly key?: (task: unknown) => string;
+  readonly identity?: (task: unknown) => string;
+  readonly parseInput?: (input: unknown) => unknown;
+}
+
+/** Everything a workflow hosts in a worker. */
+export interface HostedWorkflow {
+  readonly name: string;
+  /** The definition as data, not yet parsed. */
+  readonly definition: unknown;
+  readonly handlers: readonly HandlerCode[];
+}

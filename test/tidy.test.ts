@@ -1,0 +1,343 @@
+// The rules of the tree, executed. Each rule is a function from files to complaints ("file:line: what, and what to
+// do instead"). It runs over the real tree, and over planted files that it must catch, so that no rule can rot.
+// Sizes of functions, import cycles and promises are oxlint's part (.oxlintrc.json).
+import { spawnSync } from "node:child_process";
+import { lstatSync, readdirSync, readFileSync } from "node:fs";
+import { basename, posix } from "node:path";
+import { describe, expect, test } from "vitest";
+
+interface TreeFile {
+  readonly path: string;
+  readonly text: string;
+}
+type Rule = (files: readonly TreeFile[]) => string[];
+
+const BASE = ["std", "kernel", "protocol"];
+const PORT = "store/store.ts";
+const PARTS = [PORT, "ring", "engine", "worker", "sdk", "script", "command", "amqp"];
+const ALL_BUT_CLI = [...BASE, "store", ...PARTS, "api", "sim", "bench", "demo"].concat([
+  "compose.ts",
+  "index.ts",
+  "client.ts",
+  "testing.ts",
+]);
+const ANYTHING = [...ALL_BUT_CLI, "cli"];
+
+/**
+ * What may import what: top folder or root file of src/ -> what it may name besides itself. "store/store.ts"
+ * allows that file only, "type worker" allows `import type` only. Tests are free.
+ */
+const LAYERS: Readonly<Record<string, readonly string[]>> = {
+  std: [],
+  kernel: ["std"],
+  protocol: ["std", "kernel"],
+  store: BASE,
+  ring: [...BASE, PORT],
+  engine: [...BASE, PORT],
+  worker: BASE,
+  script: BASE,
+  command: BASE,
+  amqp: BASE,
+  sdk: [...BASE, "type worker"],
+  api: [...BASE, ...PARTS],
+  cli: [...BASE, ...PARTS, "api", "sim", "bench", "demo", "compose.ts", "index.ts"],
+  sim: ALL_BUT_CLI,
+  bench: ANYTHING,
+  demo: ANYTHING,
+  "client.ts": [...BASE, "sdk"],
+  "compose.ts": ANYTHING,
+  "index.ts": ANYTHING,
+  "testing.ts": ANYTHING,
+};
+
+/** Folders that run anywhere, and the few files in them that may use `node:` modules. */
+const WITHOUT_NODE = ["std", "kernel", "sdk"];
+const NODE_ALLOWED = ["src/std/clock.ts", "src/std/hash.ts", "src/std/random.ts"];
+
+const LINES_MAX = 400;
+const HEADER_FROM_LINES = 60;
+/** Files that are better long, each with the reason. */
+const LONG_FILES: Readonly<Record<string, string>> = {};
+
+const CLOCK = "take `now` as an argument, or a clock from std/";
+const RANDOM = "draw from a seeded source from std/";
+const TIMER = "emit a timer as an effect, or use a clock from std/";
+const BANNED: readonly (readonly [pattern: RegExp, name: string, instead: string])[] = [
+  [/\bDate\.now\b/g, "Date.now", CLOCK],
+  [/\bnew Date\(\s*\)|\bnew Date\b(?!\s*\()/g, "new Date()", CLOCK],
+  [/\bperformance\.now\b/g, "performance.now", CLOCK],
+  [/\bMath\.random\b/g, "Math.random", RANDOM],
+  [
+    /\bcrypto\.(?:random\w*|getRandomValues)\b|\brandom(?:UUID|Bytes|Int|FillSync)\b/g,
+    "crypto.random*",
+    RANDOM,
+  ],
+  [/\bset(?:Timeout|Interval|Immediate)\b/g, "setTimeout, setInterval, setImmediate", TIMER],
+  [/\bprocess\.env\b/g, "process.env", "read it in cli/ and pass the value in"],
+];
+/** `std/` wraps these globals; the drivers are where the outside world begins. */
+const MAY_USE_BANNED =
+  /^src\/(?:std\/|engine\/driver[^/]*\.ts$|worker\/|cli\/|bench\/|demo\/|store\/sqlite\/)|\.test\.ts$/;
+
+const VAGUE_NAMES = ["utils.ts", "helpers.ts", "common.ts", "types.ts", "interfaces.ts", "misc.ts"];
+const KEBAB = /^[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)*$/;
+
+// Written in pieces, so that this file and a plain grep over the tree stay clean.
+const LEFT_OVER = new RegExp(
+  `\\b(?:it|test|describe|suite)(?:\\.\\w+)*\\.(?:only|skip|todo)\\b|\\b(?:TO${"DO"}|FIX${"ME"})\\b`,
+  "g",
+);
+const MACHINE_PATH = new RegExp(`(?<![\\w.~})-])/(?:${["work", "root", "home"].join("|")})/`, "g");
+
+const layers: Rule = (files) =>
+  sources(files).flatMap((file) => {
+    const own = layerOf(file.path);
+    const allowed = LAYERS[own];
+    if (allowed === undefined)
+      return [`${file.path}: "${own}" is not in the table of layers (test/tidy.test.ts)`];
+    return imports(file).flatMap(({ line, target, typeOnly }) => {
+      const at = `${file.path}:${line}`;
+      if (target.startsWith("node:")) {
+        const free = !WITHOUT_NODE.includes(own) || NODE_ALLOWED.includes(file.path);
+        return free ? [] : [`${at}: ${own}/ has no node: imports; pass it in, or put it behind std/`];
+      }
+      if (!target.startsWith("src/"))
+        return own === "kernel" ? [`${at}: kernel/ imports no npm package`] : [];
+      const layer = layerOf(target);
+      if (layer === own) {
+        const crosses =
+          own === "store" && adapterOf(target) !== "" && adapterOf(target) !== adapterOf(file.path);
+        return crosses ? [`${at}: a store adapter is named only by itself and by compose.ts`] : [];
+      }
+      const fits = allowed.some((entry) =>
+        entry.startsWith("type ")
+          ? typeOnly && entry === `type ${layer}`
+          : entry === layer || `src/${entry}` === target,
+      );
+      return fits
+        ? []
+        : [`${at}: ${own} may not import ${target.slice(4)}; it may: ${allowed.join(", ") || "nothing"}`];
+    });
+  });
+
+const browserSafe: Rule = (files) => {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const seen = new Set(["src/client.ts"]);
+  const complaints: string[] = [];
+  for (const path of seen) {
+    const file = byPath.get(path);
+    if (file === undefined) continue;
+    for (const { line, target, typeOnly } of imports(file)) {
+      if (typeOnly) continue;
+      if (target.startsWith("node:"))
+        complaints.push(`${path}:${line}: reached from rondo/client, which runs in browsers`);
+      else seen.add(target);
+    }
+  }
+  return complaints;
+};
+
+const fileSize: Rule = (files) =>
+  sources(files).flatMap(({ path, text }) => {
+    const lines = lineCount(text);
+    if (lines <= LINES_MAX || path in LONG_FILES) return [];
+    return [`${path}: ${lines} lines, over ${LINES_MAX}; split it by reason to change`];
+  });
+
+const bannedGlobals: Rule = (files) =>
+  files
+    .filter(({ path }) => path.startsWith("src/") && path.endsWith(".ts") && !MAY_USE_BANNED.test(path))
+    .flatMap((file) => {
+      const code = { path: file.path, text: blank(file.text, "comments and strings") };
+      return BANNED.flatMap(([pattern, name, instead]) =>
+        find(code, pattern, `${name} is not for here; ${instead}`),
+      );
+    });
+
+const fileNames: Rule = (files) =>
+  files
+    .filter(({ path }) => /^(?:src|test|examples|scripts|bin|dashboard)\//.test(path))
+    .flatMap(({ path }) => {
+      const name = basename(path);
+      if (VAGUE_NAMES.includes(name)) return [`${path}: name it after what it owns`];
+      const odd = path.split("/").find((part) => !KEBAB.test(part));
+      return odd === undefined ? [] : [`${path}: "${odd}" is not kebab-case`];
+    });
+
+const headers: Rule = (files) =>
+  sources(files).flatMap(({ path, text }) => {
+    const bare = lineCount(text) > HEADER_FROM_LINES && !/^(?:#!.*\n)?\s*\/[/*]/.test(text);
+    return bare ? [`${path}:1: over ${HEADER_FROM_LINES} lines and no header comment; say what it owns`] : [];
+  });
+
+const leftOvers: Rule = (files) =>
+  files
+    .filter(({ path }) => !path.endsWith(".md") && path !== "package-lock.json")
+    .flatMap((file) => find(file, LEFT_OVER, "finish it or take it out"));
+
+const machineTraces: Rule = (files) => {
+  const hosts = [`registry.${"npmjs"}.org`, `registry.${"yarnpkg"}.com`];
+  const own = /^https?:\/\/(?!localhost|127\.|\[)([^/]+)/.exec(process.env["npm_config_registry"] ?? "")?.[1];
+  if (own !== undefined) hosts.push(own);
+  const host = new RegExp(hosts.map((name) => name.replaceAll(".", "\\.")).join("|"), "g");
+  return files.flatMap((file) => [
+    ...find(file, MACHINE_PATH, "a path of one machine"),
+    ...find(file, host, "the host of a package registry"),
+  ]);
+};
+
+const lockFile: Rule = (files) =>
+  files
+    .filter(({ path }) => path === "package-lock.json")
+    .flatMap(({ path, text }) => {
+      const lock = JSON.parse(text) as {
+        packages: Record<string, { hasInstallScript?: boolean; resolved?: string }>;
+      };
+      return Object.entries(lock.packages).flatMap(([name, { hasInstallScript, resolved }]) => [
+        ...(hasInstallScript === true ? [`${path}: ${name || "rondo"} has an install script`] : []),
+        ...(resolved?.startsWith("http") ? [`${path}: ${name} has a "resolved" address; see .npmrc`] : []),
+      ]);
+    });
+
+const ALL_RULES = {
+  layers,
+  browserSafe,
+  fileSize,
+  bannedGlobals,
+  fileNames,
+  headers,
+  leftOvers,
+  machineTraces,
+  lockFile,
+} satisfies Record<string, Rule>;
+
+describe("the tree keeps the rule", () => {
+  const tree = readTree();
+  test.each(Object.entries(ALL_RULES))("%s", (_name, rule) => {
+    expect(tree.length).toBeGreaterThan(5);
+    expect(rule(tree)).toEqual([]);
+  });
+});
+
+describe("a planted file is caught by", () => {
+  const word = "TO" + "DO";
+  const long = (lines: number): string => "x;\n".repeat(lines);
+  const caught: [keyof typeof ALL_RULES, path: string, text: string][] = [
+    ["layers", "src/std/a.ts", 'import { b } from "../kernel/b.ts";'],
+    ["layers", "src/std/a.ts", 'export * from "../kernel/b.ts";'],
+    ["layers", "src/kernel/a.ts", 'const b = await import("../engine/b.ts");'],
+    ["layers", "src/kernel/a.ts", 'import "../compose.ts";'],
+    ["layers", "src/kernel/a.ts", 'import { z } from "zod";'],
+    ["layers", "src/kernel/a.ts", 'import { hash } from "node:crypto";'],
+    ["layers", "src/sdk/a.ts", 'import fs from "node:fs";'],
+    ["layers", "src/sdk/a.ts", 'import { b } from "../worker/b.ts";'],
+    ["layers", "src/engine/a.ts", 'import {\n  b,\n} from "../store/memory/b.ts";'],
+    ["layers", "src/store/memory/a.ts", 'import { b } from "../sqlite/b.ts";'],
+    ["layers", "src/store/store.ts", 'import { b } from "./sqlite/b.ts";'],
+    ["layers", "src/cli/a.ts", 'import { b } from "../store/sqlite/b.ts";'],
+    ["layers", "src/sim/a.ts", 'import { b } from "../cli/b.ts";'],
+    ["layers", "src/novel/a.ts", ""],
+    ["browserSafe", "src/client.ts", 'import fs from "node:fs";'],
+    ["fileSize", "src/kernel/a.ts", long(401)],
+    ["bannedGlobals", "src/kernel/a.ts", "const now = Date.now();"],
+    ["bannedGlobals", "src/kernel/a.ts", "const now = new Date();"],
+    ["bannedGlobals", "src/engine/a.ts", "setTimeout(f, 1);"],
+    ["bannedGlobals", "src/sim/a.ts", "const id = `x${Math.random()}`;"],
+    ["bannedGlobals", "src/sdk/a.ts", "const id = crypto.randomUUID();"],
+    ["bannedGlobals", "src/api/a.ts", 'const a = "//"; const b = process.env["A"];'],
+    ["fileNames", "src/kernel/utils.ts", ""],
+    ["fileNames", "src/kernel/taskSet.ts", ""],
+    ["headers", "src/kernel/a.ts", long(61)],
+    ["leftOvers", "src/kernel/a.test.ts", `describe.${"only"}("x", () => {});`],
+    ["leftOvers", "src/kernel/a.ts", `// ${word}: later`],
+    ["machineTraces", "README.md", `see ${"/ho"}me/me/x`],
+    ["machineTraces", "README.md", `https://registry.${"npmjs"}.org/x`],
+    ["lockFile", "package-lock.json", '{"packages":{"node_modules/a":{"hasInstallScript":true}}}'],
+    ["lockFile", "package-lock.json", '{"packages":{"node_modules/a":{"resolved":"https://a/b"}}}'],
+  ];
+  test.each(caught)("%s: %s: %s", (name, path, text) => {
+    expect(ALL_RULES[name]([{ path, text }])).toEqual([expect.stringContaining(path)]);
+  });
+});
+
+describe("no rule complains about", () => {
+  const fine: [path: string, text: string][] = [
+    ["src/sdk/a.ts", 'import type { B } from "../worker/b.ts";\nimport { c } from "./c.ts";'],
+    ["src/engine/a.ts", 'import { type Store, b } from "../store/store.ts";'],
+    ["src/store/sqlite/a.ts", 'import { b } from "../store.ts";\nimport fs from "node:fs";'],
+    ["src/std/hash.ts", 'import { createHash } from "node:crypto";'],
+    ["src/std/clock.ts", "const now = Date.now();"],
+    ["src/kernel/a.ts", '// Date.now()\nconst at = new Date(0), b = "Math.random";\n/* setTimeout */'],
+    ["src/kernel/a.test.ts", 'import { b } from "../store/memory/b.ts";\nsetTimeout(b, 1);'],
+    ["src/kernel/a.ts", `// What it owns.\n${"x;\n".repeat(399)}`],
+    ["docs/a.md", "GET /v1/home/items, https://example.com/home/x"],
+  ];
+  test.each(fine)("%s: %s", (path, text) => {
+    expect(Object.values(ALL_RULES).flatMap((rule) => rule([{ path, text }]))).toEqual([]);
+  });
+});
+
+function readTree(): TreeFile[] {
+  const binary = /\.(?:png|ico|jpg|gif|woff2?|gz|tgz|db|wasm)$/;
+  return listTree()
+    .filter((path) => lstatSync(path, { throwIfNoEntry: false })?.isFile() === true && !binary.test(path))
+    .map((path) => ({ path, text: readFileSync(path, "utf8") }));
+}
+
+/** Tracked and new files, not ignored ones; without git or a repository, a walk that leaves out what .gitignore names. */
+function listTree(): string[] {
+  const git = spawnSync("git", ["ls-files", "-co", "--exclude-standard"], { encoding: "utf8" });
+  if (git.status === 0) return git.stdout.split("\n").filter((path) => path !== "");
+  const ignored = /(?:^|\/)(?:node_modules|dist|coverage|\.rondo|\.git)(?:\/|$)|\.(?:log|tgz|tsbuildinfo)$/;
+  return readdirSync(".", { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => posix.join(entry.parentPath, entry.name))
+    .filter((path) => !ignored.test(path));
+}
+
+/** The TypeScript of src/ without its tests. */
+function sources(files: readonly TreeFile[]): TreeFile[] {
+  return files.filter(({ path }) => /^src\/.*(?<!\.test|\.test-d)\.ts$/.test(path));
+}
+
+/** What a file imports, relative targets as paths from the root of the repository. */
+function imports(file: TreeFile): { line: number; target: string; typeOnly: boolean }[] {
+  const text = blank(file.text, "comments");
+  const pattern = /\b(?:import|export)\b(?:(\s+type\b)?[^"';]*?\bfrom)?[\s(]*["']([^"'\n]+)["']/g;
+  return Array.from(text.matchAll(pattern), (match) => {
+    const specifier = match[2] ?? "";
+    const target = specifier.startsWith(".") ? posix.join(posix.dirname(file.path), specifier) : specifier;
+    return { line: lineAt(text, match.index), target, typeOnly: match[1] !== undefined };
+  });
+}
+
+/** The top folder of src/ that a path is in, or the file's own name when it is right under src/. */
+function layerOf(path: string): string {
+  return path.split("/")[1] ?? "";
+}
+
+/** "memory" for src/store/memory/x.ts, "" for a file right under src/store/. */
+function adapterOf(path: string): string {
+  const parts = path.split("/");
+  return parts.length > 3 ? (parts[2] ?? "") : "";
+}
+
+/** Spaces for what is not code; lines and columns stay. Templates stay too, since code can stand in them. */
+function blank(text: string, what: "comments" | "comments and strings"): string {
+  const pattern = /\/\*[\s\S]*?\*\/|\/\/[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'/g;
+  return text.replaceAll(pattern, (part) =>
+    part.startsWith("/") || what === "comments and strings" ? part.replaceAll(/[^\n]/g, " ") : part,
+  );
+}
+
+function find({ path, text }: TreeFile, pattern: RegExp, complaint: string): string[] {
+  return Array.from(text.matchAll(pattern), (match) => `${path}:${lineAt(text, match.index)}: ${complaint}`);
+}
+
+function lineAt(text: string, index: number): number {
+  return text.slice(0, index).split("\n").length;
+}
+
+function lineCount(text: string): number {
+  return text.split("\n").length - (text.endsWith("\n") ? 1 : 0);
+}
