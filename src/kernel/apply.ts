@@ -73,7 +73,7 @@ function fold(execution: Execution, event: Event): void {
       const { tasks } = at(execution, event);
       event.tasks.forEach((task, i) => {
         const attempt = event.attempts[i] as number;
-        tasks.endAttempt(task, attempt, { burns: "crash", until: 0 });
+        tasks.endAttempt(task, attempt, { burns: "crash", until: execution.now });
         tasks.lostOpen.add(lostKey(task, attempt));
       });
       return;
@@ -187,6 +187,7 @@ function phaseFinished(execution: Execution, event: Extract<Event, { kind: "phas
     done: handler.tasks.done,
     failed: handler.tasks.failed.size,
     cancelled: handler.cancelled,
+    value: handler.value,
   }));
   const summary = {
     phase: event.phase,
@@ -246,6 +247,7 @@ function tasksSettled(execution: Execution, event: TasksSettled): void {
     const attempt = event.attempts[i] as number;
     const status = event.statuses[i] as TasksSettled["statuses"][number];
     tasks.settle(task, attempt, status);
+    if (handler.plan.mode === "waitFor" && status === "done") handler.value = event.payloads[i] as string;
     if (handler.plan.work !== "process") execution.currentVisit().answer = event.payloads[i] as string;
     if (event.reasons[i] === "signalled") takeSignal(execution, handler.plan.definition.waitFor as string);
     if (status === "failed")

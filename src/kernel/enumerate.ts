@@ -1,6 +1,5 @@
 /** Enumeration: an attempt of its own, whose pages are journaled as they come and whose receipt seals the handler. */
 import { checksum } from "../std/hash.ts";
-import { reject } from "../std/rejection.ts";
 import { advance } from "./advance.ts";
 import { LIMITS } from "./definition.ts";
 import type { RetryReason } from "./event.ts";
@@ -13,17 +12,34 @@ import type { Step } from "./step.ts";
 /** Journals a page of the live attempt. A page that came before changes nothing. */
 export function page(step: Step, message: PageMessage): Answer {
   const handler = openHandler(step, message);
-  if (handler === null) return { kind: "ignored", why: "the enumeration is over" };
+  if (handler === null) return { kind: "ignored", why: "the enumeration is over", verdicts: ["stale"] };
   const known = handler.paged ? handler.total : 0;
   if (message.from > known)
-    return { kind: "ignored", why: `page from ${message.from}, but only ${known} tasks are journaled` };
+    return {
+      kind: "ignored",
+      why: `page from ${message.from}, but only ${known} tasks are journaled`,
+      verdicts: ["stale"],
+    };
   const fresh = freshItems(handler, message, known - message.from);
   if (known + fresh.tasks.length > LIMITS.tasksPerVisit) {
-    return reject("too_large", `more than ${LIMITS.tasksPerVisit} tasks in one visit of a handler`, {
-      hint: "split the work over several visits or child workflows",
+    const error = {
+      name: "TooManyTasks",
+      code: "too_large",
+      message: `more than ${LIMITS.tasksPerVisit} tasks in one visit of a handler`,
+    };
+    const at = step.execution.currentVisit().place(message.handler);
+    step.emit({
+      kind: "handler.retrying",
+      ...at,
+      attempt: message.attempt,
+      reason: "failed",
+      until: null,
+      error: JSON.stringify(error),
     });
+    return { kind: "applied", seq: step.execution.seq, verdicts: ["stale"] };
   }
-  if (fresh.tasks.length === 0) return { kind: "ignored", why: "all of these tasks are journaled" };
+  if (fresh.tasks.length === 0)
+    return { kind: "ignored", why: "all of these tasks are journaled", verdicts: ["duplicate"] };
   let sum = handler.enumeration.checksum;
   for (const [from, to] of rowRanges(fresh.tasks)) {
     const tasks = fresh.tasks.slice(from, to);

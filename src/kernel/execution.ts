@@ -31,6 +31,8 @@ export class HandlerState {
   /** Tasks known so far. */
   total = 0;
   cancelled = 0;
+  /** What a wait was given, as JSON text. */
+  value: string | null = null;
   tasks = new TaskTable();
   enumeration: Enumeration = { ended: 0, fails: 0, crashes: 0, until: 0, failed: false, checksum: 0 };
   identities: IdentitySet | null = null;
@@ -131,6 +133,7 @@ export interface VisitSummary {
     done: number;
     failed: number;
     cancelled: number;
+    value: string | null;
   }[];
 }
 

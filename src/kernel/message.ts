@@ -71,11 +71,19 @@ export interface AttemptRef {
   readonly worker: string;
 }
 
-/** Attempts that began (`started`) or whose workers went silent (`lost`). */
-export interface AttemptsMessage extends Place {
-  readonly kind: "started" | "lost";
+interface Attempts extends Place {
   readonly round: number;
   readonly attempts: readonly AttemptRef[];
+}
+
+/** Attempts that began. */
+export interface StartedMessage extends Attempts {
+  readonly kind: "started";
+}
+
+/** Attempts whose workers went silent, or died. */
+export interface LostMessage extends Attempts {
+  readonly kind: "lost";
 }
 
 /** The enumeration attempt went silent. */
@@ -119,7 +127,8 @@ export type Message =
   | PageMessage
   | ReceiptsMessage
   | EnumerationMessage
-  | AttemptsMessage
+  | StartedMessage
+  | LostMessage
   | EnumerationLostMessage
   | ControlMessage
   | SignalMessage

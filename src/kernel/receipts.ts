@@ -8,7 +8,15 @@
 import { advance } from "./advance.ts";
 import { BulkRecorder } from "./bulk-recorder.ts";
 import type { HandlerState } from "./execution.ts";
-import type { Answer, AttemptsMessage, Outcome, Receipt, ReceiptsMessage, Verdict } from "./message.ts";
+import type {
+  Answer,
+  LostMessage,
+  Outcome,
+  Receipt,
+  ReceiptsMessage,
+  StartedMessage,
+  Verdict,
+} from "./message.ts";
 import { backoffMs } from "./retry.ts";
 import type { Step } from "./step.ts";
 import { lostKey } from "./task-table.ts";
@@ -29,7 +37,7 @@ export function receipts(step: Step, message: ReceiptsMessage): Answer {
 }
 
 /** Records starts that are not settled yet. */
-export function attemptsStarted(step: Step, message: AttemptsMessage): Answer {
+export function attemptsStarted(step: Step, message: StartedMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the phase is over" };
   const begun = message.attempts.filter(
@@ -48,7 +56,7 @@ export function attemptsStarted(step: Step, message: AttemptsMessage): Answer {
 }
 
 /** Records attempts whose workers went silent; the crash budget decides about another. */
-export function attemptsLost(step: Step, message: AttemptsMessage): Answer {
+export function attemptsLost(step: Step, message: LostMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the phase is over" };
   const gone = message.attempts.filter(
@@ -86,7 +94,7 @@ export function attemptsLost(step: Step, message: AttemptsMessage): Answer {
   return { kind: "applied", seq: step.execution.seq };
 }
 
-function openHandler(step: Step, message: AttemptsMessage): HandlerState | null {
+function openHandler(step: Step, message: StartedMessage | LostMessage): HandlerState | null {
   const { execution } = step;
   const handler = execution.handlerAt(message);
   if (handler === undefined || execution.ended || handler.finished) return null;

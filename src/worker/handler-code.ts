@@ -18,7 +18,7 @@ export interface ResultsReader {
   reduce<T>(fold: (sum: T, result: unknown) => T | Promise<T>, initial: T): Promise<T>;
   /** The same handler in an earlier visit of its phase. */
   visit(n: number): ResultsReader;
-  /** The payload of a wait, the single result of a phase with one task. */
+  /** What a wait was given; null for anything else. */
   readonly value: unknown;
 }
 

@@ -1,0 +1,262 @@
+/**
+ * What follows a verdict. After a commit: leases end, grants that waited go out, answers are given, timers set,
+ * observers told; then the clean execution is looked at: drain it, lose what is lost, open pages, offer work.
+ */
+import type { FinalStatus } from "../kernel/event.ts";
+import type { Message, Verdict } from "../kernel/message.ts";
+import { viewExecution } from "../kernel/view.ts";
+import { reject } from "../std/rejection.ts";
+import { enumerationMark } from "./granting.ts";
+import type { HandlerDesk } from "./handler-desk.ts";
+import { ENUMERATION } from "./lease.ts";
+import type { NodeState } from "./node-state.ts";
+import { beat, endReported, tellToStop } from "./reporting.ts";
+import type { Residency } from "./residency.ts";
+import type { HeldGrant, Slot } from "./slot.ts";
+import type { Stepped } from "./stepping.ts";
+import { type TimerDesk, WAKE } from "./timer-desk.ts";
+import { whyWaiting } from "./why.ts";
+
+export class CleanUp {
+  readonly #node: NodeState;
+  readonly #residency: Residency;
+  readonly #timers: TimerDesk;
+
+  constructor(node: NodeState, residency: Residency, timers: TimerDesk) {
+    this.#node = node;
+    this.#residency = residency;
+    this.#timers = timers;
+  }
+
+  /** After the commit of what was stepped, or if nothing had to be written. */
+  finish(stepped: Stepped): void {
+    const node = this.#node;
+    const { slot, write } = stepped;
+    this.#keepPages(stepped);
+    for (const { queued, answer, existed } of stepped.taken) {
+      const isApplied = answer.kind === "applied";
+      if (queued.kind !== "report" && queued.held !== undefined) this.#release(slot, queued.held, isApplied);
+      if (queued.kind === "report") {
+        endReported(node, slot, queued.report);
+        queued.answer.verdicts[queued.index] =
+          answer.kind === "rejection"
+            ? ["stale"]
+            : (answer.verdicts ?? [isApplied ? "accepted" : "duplicate"]);
+        queued.answer.open--;
+        if (queued.answer.open === 0) this.#sendVerdicts(queued.answer);
+      } else if (queued.kind === "message") {
+        this.#endLost(slot, queued.message);
+        if (queued.request !== null) node.emit({ kind: "reply", request: queued.request, answer, existed });
+      }
+    }
+    if (write !== null) {
+      for (const timer of write.timersCleared) this.#timers.clear(slot.id, timer);
+      for (const { timer, due } of write.timersSet) this.#timers.set(slot.id, timer, due);
+      if (stepped.events.length > 0 && slot.execution !== null) {
+        const { seq, ended, status, output } = slot.execution;
+        node.emit({
+          kind: "progressed",
+          execution: slot.id,
+          seq,
+          end: ended ? { status: status as FinalStatus, output } : null,
+        });
+      }
+    }
+    this.#residency.count(slot);
+    this.#closeDesks(slot);
+    this.becameClean(slot);
+    if (
+      write?.create === true &&
+      slot.want === "work" &&
+      !this.#residency.hasRoom &&
+      slot.leaseCount === 0 &&
+      slot.queue.length === 0
+    ) {
+      this.#residency.noteBacklog();
+      this.#residency.evict(slot);
+    }
+  }
+
+  /** After a commit that failed: the messages go back to the front, grants that waited are taken back. */
+  again(stepped: Stepped): void {
+    const { slot } = stepped;
+    const back = stepped.taken.filter(({ queued }) => {
+      if (queued.kind === "report" || queued.held === undefined) return true;
+      this.#release(slot, queued.held, false);
+      return false;
+    });
+    for (const desk of [...slot.desks, ...slot.closedDesks]) {
+      for (const lease of desk.leases.values()) lease.recorded = false;
+    }
+    slot.queue = [...back.map(({ queued }) => queued), ...slot.queue];
+    this.#residency.drop(slot);
+    this.#residency.count(slot);
+  }
+
+  /** The execution's state is what is committed: see what it needs. */
+  becameClean(slot: Slot): void {
+    const node = this.#node;
+    const { execution } = slot;
+    for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
+    if (execution !== null && !execution.ended) {
+      if (execution.draining) this.#drain(slot);
+      for (const desk of slot.desks) this.#expireSuspects(slot, desk);
+      this.#openPages(slot);
+      node.offerAll(slot);
+      this.#scheduleWake(slot);
+      slot.want = slot.computeWant(node.now);
+      this.#residency.count(slot);
+    }
+    this.inspect(slot);
+    if (slot.queue.length > 0) node.wake(slot);
+    else this.#residency.settle(slot);
+  }
+
+  /** Answers those who asked how it is. */
+  inspect(slot: Slot): void {
+    const node = this.#node;
+    for (const request of slot.inspections.splice(0)) {
+      const { execution } = slot;
+      if (execution === null) {
+        const inspection = reject("not_found", `there is no execution ${slot.id}`, {
+          hint: "check the id, or list executions",
+        });
+        node.emit({ kind: "inspected", request, inspection });
+        continue;
+      }
+      const running = new Map(slot.desks.map((desk) => [desk.state.plan.name, runningTasks(desk)]));
+      node.emit({
+        kind: "inspected",
+        request,
+        inspection: { view: viewExecution(execution, node.now, running), why: whyWaiting(node, slot) },
+      });
+    }
+    if (slot.status === "clean" && slot.queue.length === 0) this.#residency.settle(slot);
+  }
+
+  #sendVerdicts(answer: { worker: string; report: number; verdicts: (readonly Verdict[])[] }): void {
+    this.#node.emit({
+      kind: "verdicts",
+      worker: answer.worker,
+      report: answer.report,
+      verdicts: answer.verdicts,
+    });
+  }
+
+  /** Pages that were just journaled are kept in memory while there is room: they are needed soon. */
+  #keepPages({ slot, events }: Stepped): void {
+    for (const { seq, event } of events)
+      if (event.kind === "tasks.enumerated") this.#node.pages.put(slot.id, seq, event);
+  }
+
+  /** A grant that waited for a commit goes out, or its leases are taken back. */
+  #release(slot: Slot, { worker, grant }: HeldGrant, isCommitted: boolean): void {
+    const node = this.#node;
+    if (isCommitted && node.roster.workers.has(worker)) {
+      node.emit({ kind: "grant", worker, grant });
+      return;
+    }
+    const desk = slot.desk(grant);
+    for (const { number, attempt, claim } of grant.items) {
+      const lease = desk?.leases.get(number);
+      if (desk === undefined || lease === undefined || lease.attempt !== attempt || lease.claim !== claim)
+        continue;
+      node.endLease(desk, lease);
+      if (number !== ENUMERATION) desk.giveBack(number);
+    }
+  }
+
+  /** A loss that is journaled ends the lease, and the worker is told. */
+  #endLost(slot: Slot, message: Message): void {
+    if (message.kind !== "lost" && message.kind !== "enumeration.lost") return;
+    const desk = slot.desk(message);
+    const lost =
+      message.kind === "lost" ? message.attempts : [{ task: ENUMERATION, attempt: message.attempt }];
+    for (const { task, attempt } of lost) {
+      const lease = desk?.leases.get(task);
+      if (desk === undefined || lease === undefined || lease.attempt !== attempt) continue;
+      tellToStop(this.#node, slot, desk, lease, "lost");
+      this.#node.endLease(desk, lease);
+      desk.forgetClaims(task);
+    }
+  }
+
+  /** Leases of a visit that is over: whoever still works on it is told to stop. */
+  #closeDesks(slot: Slot): void {
+    for (const desk of slot.closedDesks.splice(0)) {
+      for (const lease of [...desk.leases.values()]) {
+        if (!lease.reported) tellToStop(this.#node, slot, desk, lease, "cancel");
+        this.#node.endLease(desk, lease);
+      }
+      for (const seq of desk.state.pageSeq) this.#node.pages.drop(slot.id, seq);
+    }
+  }
+
+  /** Failing or cancelling: attempts are told to stop, and when none is open, the visit can end. */
+  #drain(slot: Slot): void {
+    const { execution } = slot;
+    if (execution === null) return;
+    for (const desk of slot.desks) {
+      if (desk.suspectUntil > this.#node.now) return;
+      for (const lease of desk.leases.values())
+        if (!lease.reported) tellToStop(this.#node, slot, desk, lease, "cancel");
+    }
+    const isAsked = slot.queue.some(
+      (queued) => queued.kind === "message" && queued.message.kind === "drained",
+    );
+    if (slot.leaseCount > 0 || isAsked) return;
+    const { current, round } = execution;
+    this.#node.enqueue(slot, {
+      kind: "message",
+      message: { kind: "drained", phase: current?.plan.name ?? "", visit: current?.visit ?? 0, round },
+      request: null,
+    });
+  }
+
+  /** When the wait after a takeover is over, recorded starts that did not show themselves are lost. */
+  #expireSuspects(slot: Slot, desk: HandlerDesk): void {
+    const node = this.#node;
+    if (!slot.suspect || desk.suspectsJudged || desk.suspectUntil > node.now) return;
+    desk.suspectsJudged = true;
+    desk.suspectUntil = 0;
+    const place = { ...desk.visit.place(desk.state.plan.name), round: desk.visit.round };
+    const attempts = [...desk.state.tasks.started]
+      .filter(([task]) => !desk.leases.has(task))
+      .map(([task, { attempt, worker }]) => ({ task, attempt, worker }));
+    if (attempts.length > 0)
+      node.enqueue(slot, { kind: "message", message: { kind: "lost", ...place, attempts }, request: null });
+    const attempt = desk.state.enumeration.ended + 1;
+    if (
+      !desk.state.sealed &&
+      slot.opened[enumerationMark(desk)] === attempt &&
+      !desk.leases.has(ENUMERATION)
+    ) {
+      node.enqueue(slot, {
+        kind: "message",
+        message: { kind: "enumeration.lost", ...place, attempt, worker: "unknown" },
+        request: null,
+      });
+    }
+  }
+
+  /** Forces a commit if tasks wait only for their pages to be marked as opened. */
+  #openPages(slot: Slot): void {
+    if (slot.queue.length > 0 || slot.execution?.open !== true) return;
+    const isStuck = slot.desks.some(
+      (desk) =>
+        desk.state.paged && desk.offeredEnd < desk.state.total && desk.cursor >= desk.offeredEnd - 1_000,
+    );
+    if (isStuck) this.#node.enqueue(slot, { kind: "mark", mark: null });
+  }
+
+  #scheduleWake(slot: Slot): void {
+    const due = slot.nextDue(this.#node.now);
+    if (due === Number.POSITIVE_INFINITY || due === slot.wakeAt) return;
+    slot.wakeAt = due;
+    this.#timers.set(slot.id, WAKE, due);
+  }
+}
+
+function runningTasks(desk: HandlerDesk): number {
+  return desk.openLeases - (desk.leases.get(ENUMERATION)?.reported === false ? 1 : 0);
+}

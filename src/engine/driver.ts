@@ -1,0 +1,344 @@
+/**
+ * The driver: does the I/O that an engine node asks for, and nothing else decides here. It feeds inputs in, performs
+ * outputs, wakes the node when its time comes, and backs off when the store fails.
+ */
+import type { Answer, ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
+import { parseDefinition } from "../kernel/parse-definition.ts";
+import { compilePlan, type Plan } from "../kernel/plan.ts";
+import type { Beat, Grant, Report, Serves } from "../protocol/work.ts";
+import { assert } from "../std/assert.ts";
+import type { Clock } from "../std/clock.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import { type Commit, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
+import type { Ending, Input, Inspection, Output } from "./io.ts";
+import { EngineNode } from "./node.ts";
+import type { Settings } from "./settings.ts";
+
+/** A worker as the driver sees it. */
+export interface WorkerLink {
+  take(grant: Grant): void;
+  cancel(beats: readonly Beat[], why: "cancel" | "lost"): void;
+}
+
+export interface EngineOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly settings?: Partial<Settings>;
+  /** A fault of the world: the engine backs off and goes on. */
+  readonly onFault?: (fault: Error) => void;
+  /** The engine cannot go on: a bug, or another owner. */
+  readonly onStop?: (reason: Error) => void;
+}
+
+export interface Reply {
+  readonly answer: Answer;
+  readonly existed: boolean;
+}
+
+/** Called after each commit; `end` once it is over, or `stopped` if this engine is. */
+export type Progress = (seq: number, end: Ending | "stopped" | null) => void;
+
+const BACKOFF_MIN_MS = 50;
+const BACKOFF_MAX_MS = 5_000;
+
+export class Engine {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #options: EngineOptions;
+  readonly #node: EngineNode;
+  readonly info: StoreInfo;
+  readonly #links = new Map<string, WorkerLink>();
+  readonly #replies = new Map<number, (reply: Reply) => void>();
+  readonly #inspections = new Map<number, (inspection: Inspection | Rejection) => void>();
+  readonly #verdicts = new Map<string, (verdicts: readonly (readonly string[])[]) => void>();
+  readonly #watchers = new Map<string, Set<Progress>>();
+  #requests = 0;
+  #isScheduled = false;
+  #cancelWake: (() => void) | null = null;
+  #failures = 0;
+  #stopped: Error | null = null;
+  readonly #pending = new Set<Promise<void>>();
+
+  private constructor(options: EngineOptions, info: StoreInfo) {
+    this.#options = options;
+    this.#store = options.store;
+    this.#clock = options.clock;
+    this.info = info;
+    this.#node = new EngineNode(info, options.settings);
+  }
+
+  /** Opens the store and starts the node. */
+  static async open(options: EngineOptions): Promise<Engine> {
+    const engine = new Engine(options, await options.store.open());
+    engine.#schedule();
+    return engine;
+  }
+
+  /** Sends a message to an execution and resolves with its answer once that is committed. */
+  send(
+    execution: string,
+    message: StartMessage | ControlMessage | SignalMessage,
+    start?: { plan: Plan; fresh: boolean },
+  ): Promise<Reply> {
+    if (this.#stopped !== null)
+      return Promise.resolve({ answer: stoppedAnswer(this.#stopped), existed: false });
+    const request = ++this.#requests;
+    return new Promise((resolve) => {
+      this.#replies.set(request, resolve);
+      this.#input({ kind: "request", request, execution, message, ...(start ?? {}) });
+    });
+  }
+
+  /** How an execution is, from committed state. */
+  inspect(execution: string): Promise<Inspection | Rejection> {
+    if (this.#stopped !== null) return Promise.resolve(stoppedAnswer(this.#stopped));
+    const request = ++this.#requests;
+    return new Promise((resolve) => {
+      this.#inspections.set(request, resolve);
+      this.#input({ kind: "inspect", request, execution });
+    });
+  }
+
+  /** Connects a worker. */
+  join(
+    worker: string,
+    link: WorkerLink,
+    options: { serves: readonly Serves[]; capacity: number; local: boolean },
+  ): void {
+    this.#links.set(worker, link);
+    this.#input({ kind: "worker-joined", worker, ...options });
+  }
+
+  /** Delivers a worker's reports; resolves with verdicts once they are committed. */
+  report(worker: string, reports: readonly Report[]): Promise<readonly (readonly string[])[]> {
+    if (this.#stopped !== null) return Promise.resolve(reports.map(() => ["stale"]));
+    const report = ++this.#requests;
+    return new Promise((resolve) => {
+      this.#verdicts.set(`${worker}/${report}`, resolve);
+      this.#input({ kind: "worker-reports", worker, report, reports });
+    });
+  }
+
+  /** Calls `progress` after every commit of the execution; the returned function stops that. */
+  watch(execution: string, progress: Progress): () => void {
+    const watchers = this.#watchers.get(execution) ?? new Set();
+    watchers.add(progress);
+    this.#watchers.set(execution, watchers);
+    return () => {
+      watchers.delete(progress);
+      if (watchers.size === 0 && this.#watchers.get(execution) === watchers) this.#watchers.delete(execution);
+    };
+  }
+
+  /** Stops giving out work. */
+  quiesce(): void {
+    this.#input({ kind: "closing" });
+  }
+
+  /** Waits for what is under way, then releases the store: clean if no lease is open. */
+  async close(): Promise<void> {
+    this.quiesce();
+    while (this.#stopped === null && (this.#node.isBusy || this.#pending.size > 0)) {
+      await Promise.all(this.#pending);
+      await new Promise<void>((resolve) => this.#clock.soon(resolve));
+    }
+    const isClean = this.#stopped === null && this.#node.openLeases === 0;
+    this.#stop(new Error("the engine is closed"));
+    await this.#store.close({ clean: isClean });
+  }
+
+  get openLeases(): number {
+    return this.#node.openLeases;
+  }
+
+  get residentCount(): number {
+    return this.#node.residentCount;
+  }
+
+  #input(input: Input): void {
+    if (this.#stopped !== null) return;
+    this.#node.input(input, this.#clock.now());
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#stopped !== null) return;
+    this.#isScheduled = true;
+    this.#clock.soon(() => {
+      this.#isScheduled = false;
+      if (this.#stopped === null) this.#run();
+    });
+  }
+
+  #run(): void {
+    let outputs: Output[];
+    try {
+      outputs = this.#node.advance(this.#clock.now());
+    } catch (thrown) {
+      this.#fail(thrown);
+      return;
+    }
+    for (const output of outputs) this.#perform(output);
+    this.#cancelWake?.();
+    this.#cancelWake = null;
+    const at = this.#node.nextWakeAt();
+    if (at !== Number.POSITIVE_INFINITY)
+      this.#cancelWake = this.#clock.after(Math.max(0, at - this.#clock.now()), () => this.#schedule());
+  }
+
+  #perform(output: Output): void {
+    switch (output.kind) {
+      case "commit":
+        return this.#track(this.#commit(output.commit, output.content));
+      case "load":
+        return this.#track(
+          this.#read(async () => {
+            const loaded = await this.#store.load(output.ids);
+            return { kind: "loaded", loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })) };
+          }),
+        );
+      case "get-definition":
+        return this.#track(
+          this.#read(async () => ({
+            kind: "definition",
+            hash: output.hash,
+            plan: await this.#plan(output.hash),
+          })),
+        );
+      case "read-page":
+        return this.#track(
+          this.#read(async () => {
+            const [entry] = await this.#store.readJournal({
+              execution: output.execution,
+              from: output.seq,
+              to: output.seq,
+              rowsMax: 1,
+            });
+            return { kind: "page-read", execution: output.execution, seq: output.seq, entry: entry ?? null };
+          }),
+        );
+      case "scan-work":
+        return this.#track(
+          this.#read(async () => ({
+            kind: "work-scanned",
+            heads: await this.#store.scanWork(output),
+            each: output.each,
+          })),
+        );
+      case "scan-timers":
+        return this.#track(
+          this.#read(async () => ({
+            kind: "timers-scanned",
+            timers: await this.#store.scanTimers(output),
+            until: output.until,
+            max: output.max,
+          })),
+        );
+      case "reply": {
+        const resolve = this.#replies.get(output.request);
+        this.#replies.delete(output.request);
+        return resolve?.({ answer: output.answer, existed: output.existed ?? false });
+      }
+      case "inspected": {
+        const resolve = this.#inspections.get(output.request);
+        this.#inspections.delete(output.request);
+        return resolve?.(output.inspection);
+      }
+      case "grant":
+        return this.#links.get(output.worker)?.take(output.grant);
+      case "cancel":
+        return this.#links.get(output.worker)?.cancel(output.attempts, output.why);
+      case "verdicts": {
+        const key = `${output.worker}/${output.report}`;
+        const resolve = this.#verdicts.get(key);
+        this.#verdicts.delete(key);
+        return resolve?.(output.verdicts);
+      }
+      case "progressed":
+        for (const progress of [...(this.#watchers.get(output.execution) ?? [])])
+          progress(output.seq, output.end);
+        return;
+      case "fenced":
+        return this.#fail(new Error(`this engine no longer owns its store: ${output.why}`));
+      case "unreadable":
+        return this.#options.onFault?.(
+          new Error(`execution ${output.execution} is left alone: ${output.why}`),
+        );
+    }
+  }
+
+  #track(work: Promise<void>): void {
+    const tracked: Promise<void> = work
+      .catch((thrown: unknown) => this.#fail(thrown))
+      .finally(() => this.#pending.delete(tracked));
+    this.#pending.add(tracked);
+  }
+
+  async #commit(commit: number, content: Commit): Promise<void> {
+    try {
+      const verdict = await this.#store.commit(content);
+      this.#failures = 0;
+      this.#input({ kind: "committed", commit, verdict });
+    } catch (thrown) {
+      if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
+      await this.#backOff(thrown);
+      this.#input({ kind: "commit-failed", commit, nothingWritten: thrown.nothingWritten });
+    }
+  }
+
+  async #read(read: () => Promise<Input>): Promise<void> {
+    for (;;) {
+      try {
+        this.#input(await read());
+        return;
+      } catch (thrown) {
+        if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
+        await this.#backOff(thrown);
+        if (this.#stopped !== null) return;
+      }
+    }
+  }
+
+  /** Tells of the fault and waits, longer each time. */
+  async #backOff(fault: StoreFault): Promise<void> {
+    this.#options.onFault?.(fault);
+    const ms = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(this.#failures++, 10));
+    await new Promise<void>((resolve) => this.#clock.after(ms, resolve));
+  }
+
+  async #plan(hash: string): Promise<Plan | null> {
+    const found = await this.#store.getDefinition({ hash });
+    if (found === null) return null;
+    const definition = parseDefinition(JSON.parse(found.body));
+    if (isRejection(definition)) return null;
+    const plan = compilePlan(definition);
+    assert(plan.hash === hash, "a stored definition has the hash it is stored under");
+    return plan;
+  }
+
+  #fail(thrown: unknown): void {
+    if (this.#stopped !== null) return;
+    const reason = thrown instanceof Error ? thrown : new Error(String(thrown));
+    this.#stop(reason);
+    this.#options.onStop?.(reason);
+  }
+
+  #stop(reason: Error): void {
+    if (this.#stopped !== null) return;
+    this.#stopped = reason;
+    this.#cancelWake?.();
+    const answer = stoppedAnswer(reason);
+    for (const resolve of this.#replies.values()) resolve({ answer, existed: false });
+    for (const resolve of this.#inspections.values()) resolve(answer);
+    for (const resolve of this.#verdicts.values()) resolve([]);
+    this.#replies.clear();
+    this.#inspections.clear();
+    this.#verdicts.clear();
+    for (const watchers of [...this.#watchers.values()])
+      for (const progress of [...watchers]) progress(-1, "stopped");
+  }
+}
+
+function stoppedAnswer(reason: Error): Rejection {
+  return reject("not_ready", `the engine has stopped: ${reason.message}`, { hint: "open the store again" });
+}

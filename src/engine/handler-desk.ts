@@ -1,0 +1,216 @@
+/**
+ * What one handler of the current visit has to give out, and to whom it has given it: fresh tasks by a cursor, tasks
+ * that came back, tasks parked at a full key, the leases. Reads the execution's state; never journals anything.
+ */
+import type { HandlerState, Visit } from "../kernel/execution.ts";
+import type { PhaseCounts } from "../protocol/work.ts";
+import { Heap } from "../std/heap.ts";
+import { ENUMERATION, type Lease } from "./lease.ts";
+
+/** Task numbers parked at full keys; beyond this many, scanning waits. */
+const PARKED_MAX = 100_000;
+/** A task that took its process down this often runs alone. */
+export const ALONE_AFTER_CRASHES = 2;
+
+export class HandlerDesk {
+  readonly visit: Visit;
+  readonly state: HandlerState;
+  /** Identifies the handler, visit and round this desk serves. */
+  readonly key: string;
+  readonly leases = new Map<number, Lease>();
+  /** How far pages are durably marked as opened: tasks beyond are not given out. */
+  opened: number;
+  /** Tasks below this number may have been started before an unclean stop: their starts are journaled first. */
+  carefulBelow = 0;
+  /** Until then tasks may still run at workers of a former owner. */
+  suspectUntil = 0;
+  suspectsJudged = false;
+  /** What earlier phases came to, for code that reads it. */
+  counts: PhaseCounts | null = null;
+  /** The page being read from the store; -1: none. */
+  fetching = -1;
+  /** Leases whose receipt has not come. */
+  openLeases = 0;
+  /** In the dispatcher's rings, by use. */
+  readonly queued = new Set<string>();
+  #cursor = 0;
+  readonly #back = new Heap<number>((a, b) => a < b);
+  readonly #isBack = new Set<number>();
+  readonly #parked = new Map<string, number[]>();
+  readonly #claims = new Map<number, number>();
+  #parkedCount = 0;
+
+  constructor(visit: Visit, state: HandlerState, openedMark: number) {
+    this.visit = visit;
+    this.state = state;
+    this.key = deskKey(visit, state.plan.name);
+    this.opened = Math.max(openedMark, firstPageEnd(state));
+  }
+
+  /** The name of this handler's opened mark in the store. */
+  get markName(): string {
+    return `${this.visit.plan.name}.${this.visit.visit}.${this.state.plan.name}`;
+  }
+
+  get cursor(): number {
+    return this.#cursor;
+  }
+
+  get parked(): number {
+    return this.#parkedCount;
+  }
+
+  /** Tasks that may be given out now, as far as the opened mark goes. */
+  get offeredEnd(): number {
+    return this.state.paged
+      ? Math.min(this.state.total, Math.max(this.opened, firstPageEnd(this.state)))
+      : this.state.offered;
+  }
+
+  /** Whether an enumeration attempt is wanted at `now`. */
+  wantsEnumeration(now: number): boolean {
+    const { state } = this;
+    if (state.sealed || state.plan.mode !== "use" || state.plan.definition.tasks !== undefined) return false;
+    if (state.impliesTask && !state.paged) return false;
+    const { failed, until } = state.enumeration;
+    return !failed && until <= now && !this.leases.has(ENUMERATION) && this.suspectUntil <= now;
+  }
+
+  /** Whether tasks can be taken at `now`. */
+  hasTasks(now: number): boolean {
+    if (this.state.plan.mode !== "use" || this.suspectUntil > now || this.fetching >= 0) return false;
+    if (this.state.impliesTask && this.leases.has(ENUMERATION)) return false;
+    this.refill(now);
+    if (this.#back.size > 0) return true;
+    if (this.#parkedCount >= PARKED_MAX) return false;
+    return this.#advanceCursor() >= 0;
+  }
+
+  /** Moves tasks whose retry time has come to those that are back. */
+  refill(now: number): void {
+    const { tasks } = this.state;
+    if (tasks.nextDue() > now) return;
+    for (const task of tasks.takeDue(now, Number.POSITIVE_INFINITY)) this.giveBack(task);
+  }
+
+  /** The oldest task that can be taken, or -1. */
+  peek(now: number): number {
+    if (!this.hasTasks(now)) return -1;
+    const back = this.#back.peek();
+    const fresh = this.#parkedCount >= PARKED_MAX ? -1 : this.#advanceCursor();
+    if (back === undefined) return fresh;
+    return fresh < 0 || back < fresh ? back : fresh;
+  }
+
+  /** Takes the task that `peek` gave. */
+  take(task: number): void {
+    if (this.#isBack.has(task)) {
+      this.#back.pop();
+      this.#isBack.delete(task);
+    } else this.#cursor = task + 1;
+  }
+
+  /** A task that was taken and is pending again. */
+  giveBack(task: number): void {
+    if (this.#isBack.has(task) || this.state.tasks.settled.has(task)) return;
+    this.#isBack.add(task);
+    this.#back.push(task);
+  }
+
+  /** Sets a task aside until its key has room. */
+  park(key: string, task: number): void {
+    const parked = this.#parked.get(key) ?? [];
+    parked.push(task);
+    this.#parked.set(key, parked);
+    this.#parkedCount++;
+  }
+
+  /** Brings back the oldest task parked at the key. */
+  unpark(key: string): boolean {
+    const parked = this.#parked.get(key);
+    const task = parked?.shift();
+    if (parked === undefined || task === undefined) return false;
+    if (parked.length === 0) this.#parked.delete(key);
+    this.#parkedCount--;
+    this.giveBack(task);
+    return true;
+  }
+
+  hasParked(key: string): boolean {
+    return this.#parked.has(key);
+  }
+
+  /** True if all that is left waits for a later retry time: then nothing needs to stay in memory. */
+  waitsForTimeOnly(now: number): boolean {
+    const { state } = this;
+    if (state.finished || state.plan.mode !== "use") return true;
+    if (this.openLeases > 0 || this.suspectUntil > now || this.fetching >= 0) return false;
+    if (!state.sealed && !(state.impliesTask && state.tasks.ended(0) > 0)) {
+      if (state.impliesTask || state.enumeration.until <= now) return false;
+    }
+    if (this.#back.size > 0 || this.#parkedCount > 0 || state.tasks.nextDue() <= now) return false;
+    return this.#advanceCursor() < 0 && this.opened >= state.total;
+  }
+
+  /** When something becomes ready by time alone, after `now`; Infinity: never. */
+  nextDue(now: number): number {
+    const { state } = this;
+    if (state.finished || state.plan.mode !== "use") return Number.POSITIVE_INFINITY;
+    let next = Number.POSITIVE_INFINITY;
+    for (const at of [state.tasks.nextDue(), state.sealed ? 0 : state.enumeration.until, this.suspectUntil]) {
+      if (at > now && at < next) next = at;
+    }
+    return next;
+  }
+
+  /** Takes over the leases of a desk for the same handler, visit and round whose state was dropped. */
+  inherit(before: HandlerDesk): void {
+    for (const [task, lease] of before.leases)
+      if (!this.state.tasks.settled.has(task)) this.leases.set(task, lease);
+    this.openLeases = [...this.leases.values()].filter((lease) => !lease.reported).length;
+    for (const [task, claim] of before.#claims) this.#claims.set(task, claim);
+    this.carefulBelow = before.carefulBelow;
+    this.suspectUntil = before.suspectUntil;
+    this.suspectsJudged = before.suspectsJudged;
+  }
+
+  /** The claim number for the next lease of a task: counts claims that lapsed unstarted. */
+  claimOf(task: number): number {
+    return this.#claims.get(task) ?? 0;
+  }
+
+  /** A claim lapsed before it started: no attempt is burnt, but the same attempt gets another claim number. */
+  lapse(task: number): void {
+    this.#claims.set(task, this.claimOf(task) + 1);
+  }
+
+  forgetClaims(task: number): void {
+    if (this.#claims.size > 0) this.#claims.delete(task);
+  }
+
+  /** The next fresh task at or after the cursor, or -1. */
+  #advanceCursor(): number {
+    const { tasks } = this.state;
+    const end = this.offeredEnd;
+    for (;;) {
+      const n = tasks.settled.nextMissing(this.#cursor, end);
+      if (n < 0) {
+        this.#cursor = Math.max(this.#cursor, end);
+        return -1;
+      }
+      this.#cursor = n;
+      // A task with a retry time, a lease or a place among those that are back is not fresh.
+      if (tasks.until(n) === 0 && !this.leases.has(n) && !this.#isBack.has(n)) return n;
+      this.#cursor = n + 1;
+    }
+  }
+}
+
+/** Identifies a handler in a visit and round. */
+export function deskKey(visit: Visit, handler: string): string {
+  return `${visit.plan.name}.${visit.visit}.${handler}.${visit.round}`;
+}
+
+function firstPageEnd(state: HandlerState): number {
+  return state.pageFrom[1] ?? state.total;
+}

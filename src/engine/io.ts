@@ -1,0 +1,109 @@
+/**
+ * What goes into an engine node and what comes out of it: the contract between the deterministic node and its
+ * driver (real or simulated). The node never waits: it asks by an output and goes on when the input comes.
+ */
+import type { FinalStatus } from "../kernel/event.ts";
+import type { Entry } from "../kernel/journal-entry.ts";
+import type { Answer, ControlMessage, SignalMessage, StartMessage, Verdict } from "../kernel/message.ts";
+import type { Plan } from "../kernel/plan.ts";
+import type { ExecutionView } from "../kernel/view.ts";
+import type { Beat, Grant, Report, Serves } from "../protocol/work.ts";
+import type { Rejection } from "../std/rejection.ts";
+import type { Commit, CommitVerdict, LoadedExecution, StoredHead, StoredTimer } from "../store/store.ts";
+
+export type Input =
+  | {
+      readonly kind: "request";
+      readonly request: number;
+      readonly execution: string;
+      readonly message: StartMessage | ControlMessage | SignalMessage;
+      readonly plan?: Plan;
+      readonly fresh?: boolean;
+    }
+  | { readonly kind: "inspect"; readonly request: number; readonly execution: string }
+  | { readonly kind: "committed"; readonly commit: number; readonly verdict: CommitVerdict }
+  /** The commit threw: nothing was written, or its outcome is unknown. */
+  | { readonly kind: "commit-failed"; readonly commit: number; readonly nothingWritten: boolean }
+  | {
+      readonly kind: "loaded";
+      readonly loads: readonly { readonly id: string; readonly loaded: LoadedExecution | null }[];
+    }
+  | { readonly kind: "definition"; readonly hash: string; readonly plan: Plan | null }
+  | {
+      readonly kind: "page-read";
+      readonly execution: string;
+      readonly seq: number;
+      readonly entry: Entry | null;
+    }
+  | { readonly kind: "work-scanned"; readonly heads: readonly StoredHead[]; readonly each: number }
+  | {
+      readonly kind: "timers-scanned";
+      readonly timers: readonly StoredTimer[];
+      readonly until: number;
+      readonly max: number;
+    }
+  | {
+      readonly kind: "worker-joined";
+      readonly worker: string;
+      readonly serves: readonly Serves[];
+      readonly capacity: number;
+      readonly local: boolean;
+    }
+  /** A remote worker asks for up to `max` items; a local one is served up to its capacity without asking. */
+  | { readonly kind: "worker-claims"; readonly worker: string; readonly max: number }
+  | {
+      readonly kind: "worker-reports";
+      readonly worker: string;
+      readonly report: number;
+      readonly reports: readonly Report[];
+    }
+  | { readonly kind: "worker-beats"; readonly worker: string; readonly beats: readonly Beat[] }
+  | { readonly kind: "worker-left"; readonly worker: string }
+  /** Stop granting: the node is about to close. */
+  | { readonly kind: "closing" }
+  | { readonly kind: "tick" };
+
+/** How an execution ended. */
+export interface Ending {
+  readonly status: FinalStatus;
+  /** JSON text. */
+  readonly output: string | null;
+}
+
+export interface Inspection {
+  readonly view: ExecutionView;
+  readonly why: string;
+}
+
+export type Output =
+  | { readonly kind: "commit"; readonly commit: number; readonly content: Commit }
+  | { readonly kind: "load"; readonly ids: readonly string[] }
+  | { readonly kind: "get-definition"; readonly hash: string }
+  | { readonly kind: "read-page"; readonly execution: string; readonly seq: number }
+  | { readonly kind: "scan-work"; readonly after: Readonly<Record<string, number>>; readonly each: number }
+  | { readonly kind: "scan-timers"; readonly until: number; readonly max: number }
+  | { readonly kind: "reply"; readonly request: number; readonly answer: Answer; readonly existed?: boolean }
+  | { readonly kind: "inspected"; readonly request: number; readonly inspection: Inspection | Rejection }
+  | { readonly kind: "grant"; readonly worker: string; readonly grant: Grant }
+  | {
+      readonly kind: "cancel";
+      readonly worker: string;
+      readonly attempts: readonly Beat[];
+      readonly why: "cancel" | "lost";
+    }
+  | {
+      readonly kind: "verdicts";
+      readonly worker: string;
+      readonly report: number;
+      readonly verdicts: readonly (readonly Verdict[])[];
+    }
+  | {
+      readonly kind: "progressed";
+      readonly execution: string;
+      readonly seq: number;
+      readonly end: Ending | null;
+    }
+  /** Another owner has the store: this node must stop. */
+  | { readonly kind: "fenced"; readonly why: string }
+  /** An execution this node cannot go on with: its definition or its rows are unknown to this version. */
+  | { readonly kind: "unreadable"; readonly execution: string; readonly why: string };

@@ -1,0 +1,33 @@
+/** A lease: a worker's right to one attempt. In memory only; what must survive is journaled as a start. */
+export interface Lease {
+  readonly task: number;
+  readonly attempt: number;
+  readonly claim: number;
+  readonly epoch: number;
+  readonly worker: string;
+  /** A local worker's lease ends with the process and needs no beats. */
+  readonly local: boolean;
+  /** When the attempt was said to have begun; 0: only claimed. */
+  startedAt: number;
+  /** Silence until then is fine. */
+  until: number;
+  /** The start is journaled, or about to be. */
+  recorded: boolean;
+  /** Its receipt has come and waits for its commit. */
+  reported: boolean;
+  /** The worker was told to stop. */
+  cancelled: boolean;
+  /** Limits it counts against, given back when it ends. */
+  readonly permits: readonly string[];
+}
+
+/** The number that stands for the enumeration among the tasks of a handler. */
+export const ENUMERATION = -1;
+
+/** True if the report speaks of exactly this lease. */
+export function isSameAttempt(
+  lease: Lease,
+  other: { attempt: number; claim: number; epoch: number },
+): boolean {
+  return lease.attempt === other.attempt && lease.claim === other.claim && lease.epoch === other.epoch;
+}

@@ -1,0 +1,88 @@
+/** What the parts of an engine node share. */
+import type { Plan } from "../kernel/plan.ts";
+import type { Fence } from "../store/store.ts";
+import { Dispatcher } from "./dispatcher.ts";
+import type { HandlerDesk } from "./handler-desk.ts";
+import type { Output } from "./io.ts";
+import type { Lease } from "./lease.ts";
+import { Limits } from "./limits.ts";
+import { PageCache } from "./page-cache.ts";
+import type { Settings } from "./settings.ts";
+import type { Queued, Slot } from "./slot.ts";
+import { WorkerRoster } from "./worker-roster.ts";
+
+export class NodeState {
+  readonly settings: Settings;
+  readonly fence: Fence;
+  readonly uncleanEpoch: number;
+  readonly slots = new Map<string, Slot>();
+  readonly roster = new WorkerRoster();
+  readonly limits = new Limits();
+  readonly dispatcher = new Dispatcher();
+  readonly pages: PageCache;
+  readonly plans = new Map<string, Plan>();
+  /** Slots with messages to step, in the order they got them. */
+  readonly runnable: Slot[] = [];
+  outputs: Output[] = [];
+  now = 0;
+  /** No grants any more. */
+  closing = false;
+
+  constructor(settings: Settings, fence: Fence, uncleanEpoch: number) {
+    this.settings = settings;
+    this.fence = fence;
+    this.uncleanEpoch = uncleanEpoch;
+    this.pages = new PageCache(settings.pageCacheChars);
+  }
+
+  emit(output: Output): void {
+    this.outputs.push(output);
+  }
+
+  /** Adds a message to a slot's queue and puts the slot in line. */
+  enqueue(slot: Slot, queued: Queued): void {
+    slot.queue.push(queued);
+    this.wake(slot);
+  }
+
+  /** Puts a slot in line if it can be stepped. */
+  wake(slot: Slot): void {
+    if (slot.isRunnable || slot.status !== "clean") return;
+    slot.isRunnable = true;
+    this.runnable.push(slot);
+  }
+
+  /** Offers everything the slot has ready to the workers. */
+  offerAll(slot: Slot): void {
+    if (slot.status !== "clean" || slot.execution === null || !slot.execution.open || this.closing) return;
+    for (const desk of slot.desks) this.offer(slot, desk);
+  }
+
+  offer(slot: Slot, desk: HandlerDesk): void {
+    const { plan } = desk.state;
+    if (plan.mode !== "use" || desk.state.finished) return;
+    if (plan.enumerateUse !== null && desk.wantsEnumeration(this.now))
+      this.dispatcher.offer({ slot, desk, use: plan.enumerateUse });
+    else if (plan.enumerateUse === null && desk.wantsEnumeration(this.now))
+      this.dispatcher.offer({ slot, desk, use: plan.use });
+    if (desk.hasTasks(this.now)) this.dispatcher.offer({ slot, desk, use: plan.use });
+  }
+
+  /** Ends a lease: its permits and its place at the worker are free again. */
+  endLease(desk: HandlerDesk, lease: Lease): void {
+    if (desk.leases.get(lease.task) === lease) desk.leases.delete(lease.task);
+    if (!lease.reported) this.noteReported(desk, lease);
+    for (const permit of lease.permits) this.limits.give(permit);
+  }
+
+  /** The worker is done with the attempt, whatever becomes of its word. */
+  noteReported(desk: HandlerDesk, lease: Lease): void {
+    if (lease.reported) return;
+    lease.reported = true;
+    desk.openLeases--;
+    const worker = this.roster.workers.get(lease.worker);
+    if (worker === undefined) return;
+    worker.held--;
+    if (worker.alone === "taken" && worker.held === 0) worker.alone = "free";
+  }
+}

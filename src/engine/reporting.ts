@@ -1,0 +1,217 @@
+/**
+ * What workers say: starts, pages, receipts, beats. Reports become messages when their execution is stepped; leases
+ * decide whether an attempt is live. After the commit the leases they ended are dropped.
+ */
+import type { Message, Receipt } from "../kernel/message.ts";
+import type { Beat, Report, ReportPlace } from "../protocol/work.ts";
+import type { HandlerDesk } from "./handler-desk.ts";
+import { ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
+import type { NodeState } from "./node-state.ts";
+import type { Slot } from "./slot.ts";
+
+/** Notes at once that the worker has its hands free, and that attempts have begun. */
+export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
+  const desk = slot.desk(report);
+  if (desk === undefined || desk.visit.round !== report.round) return;
+  if (report.kind === "receipts") {
+    for (const receipt of report.receipts) {
+      const lease = desk.leases.get(receipt.task);
+      if (lease !== undefined && isSameAttempt(lease, { ...receipt, epoch: report.epoch }))
+        node.noteReported(desk, lease);
+    }
+  } else if (report.kind === "enumeration") {
+    const lease = desk.leases.get(ENUMERATION);
+    if (lease !== undefined && isSameAttempt(lease, report)) node.noteReported(desk, lease);
+  } else if (report.kind === "started") {
+    for (const begun of report.attempts) {
+      const lease = desk.leases.get(begun.task);
+      if (lease !== undefined && isSameAttempt(lease, { ...begun, epoch: report.epoch }))
+        start(node, desk, lease);
+    }
+  } else {
+    const lease = desk.leases.get(ENUMERATION);
+    if (lease !== undefined && isSameAttempt(lease, report)) start(node, desk, lease);
+  }
+}
+
+/** The kernel's message for a report; null if it needs none. */
+export function toMessage(
+  node: NodeState,
+  slot: Slot,
+  report: Report,
+  worker: string,
+): Exclude<Message, { kind: "start" }> | null {
+  const { phase, visit, handler, round } = report;
+  const place = { phase, visit, handler };
+  const desk = slot.desk(report);
+  switch (report.kind) {
+    case "started":
+      // Recorded with the next commit, by `unrecordedStarts`, unless it is settled by then.
+      for (const begun of report.attempts) adopt(node, slot, report, { ...begun, worker });
+      return null;
+    case "receipts": {
+      const receipts: Receipt[] = report.receipts.map(({ task, attempt, claim, ms, outcome }) => {
+        const lease = desk?.leases.get(task);
+        const live =
+          lease !== undefined
+            ? isSameAttempt(lease, { attempt, claim, epoch: report.epoch })
+            : adopt(node, slot, report, { task, attempt, claim, worker });
+        return { task, attempt, round, live, worker, ms, outcome };
+      });
+      return { kind: "receipts", ...place, receipts };
+    }
+    case "page":
+    case "enumeration": {
+      const lease = desk?.leases.get(ENUMERATION);
+      if (lease === undefined || !isSameAttempt(lease, report)) return null;
+      if (report.kind === "enumeration")
+        return {
+          kind: "enumeration",
+          ...place,
+          attempt: report.attempt,
+          round,
+          worker,
+          outcome: report.outcome,
+        };
+      const { from, tasks, keys, identities } = report;
+      return { kind: "page", ...place, attempt: report.attempt, round, from, tasks, keys, identities };
+    }
+  }
+}
+
+/** Starts that no commit has recorded yet: they ride along with the next one. */
+export function unrecordedStarts(slot: Slot): Exclude<Message, { kind: "start" }>[] {
+  const messages: Exclude<Message, { kind: "start" }>[] = [];
+  for (const desk of slot.desks) {
+    if (desk.openLeases === 0) continue;
+    const attempts: { task: number; attempt: number; worker: string }[] = [];
+    for (const lease of desk.leases.values()) {
+      if (lease.startedAt === 0 || lease.recorded || lease.reported || lease.task === ENUMERATION) continue;
+      lease.recorded = true;
+      attempts.push(lease);
+    }
+    if (attempts.length > 0)
+      messages.push({
+        kind: "started",
+        ...desk.visit.place(desk.state.plan.name),
+        round: desk.visit.round,
+        attempts,
+      });
+  }
+  return messages;
+}
+
+/** After the commit of a report: the leases it ended are dropped; whoever works on what is settled is told to stop. */
+export function endReported(node: NodeState, slot: Slot, report: Report): void {
+  const desk = slot.desk(report);
+  if (desk === undefined) return;
+  if (report.kind === "enumeration") {
+    const lease = desk.leases.get(ENUMERATION);
+    if (lease !== undefined && isSameAttempt(lease, report)) node.endLease(desk, lease);
+    return;
+  }
+  if (report.kind !== "receipts") return;
+  for (const receipt of report.receipts) {
+    const lease = desk.leases.get(receipt.task);
+    if (lease === undefined) continue;
+    if (isSameAttempt(lease, { ...receipt, epoch: report.epoch })) node.endLease(desk, lease);
+    else if (desk.state.tasks.settled.has(receipt.task)) {
+      tellToStop(node, slot, desk, lease, "cancel");
+      node.endLease(desk, lease);
+    }
+    desk.forgetClaims(receipt.task);
+  }
+}
+
+/** A beat keeps its attempts; one whose lease is gone is told so. */
+export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): void {
+  const desk = slot.desk(beat);
+  const gone: { task: number; attempt: number; claim: number }[] = [];
+  for (const attempt of beat.attempts) {
+    const lease = desk?.leases.get(attempt.task);
+    if (desk !== undefined && lease !== undefined && isSameAttempt(lease, { ...attempt, epoch: beat.epoch }))
+      start(node, desk, lease);
+    else if (!adopt(node, slot, beat, { ...attempt, worker })) gone.push(attempt);
+  }
+  if (gone.length > 0)
+    node.emit({ kind: "cancel", worker, attempts: [{ ...placeOf(beat), attempts: gone }], why: "lost" });
+}
+
+/** Tells the worker of a lease to stop, once. */
+export function tellToStop(
+  node: NodeState,
+  slot: Slot,
+  desk: HandlerDesk,
+  lease: Lease,
+  why: "cancel" | "lost",
+): void {
+  if (lease.cancelled) return;
+  lease.cancelled = true;
+  const { task, attempt, claim, epoch } = lease;
+  const at = {
+    ...desk.visit.place(desk.state.plan.name),
+    execution: slot.id,
+    round: desk.visit.round,
+    epoch,
+  };
+  node.emit({
+    kind: "cancel",
+    worker: lease.worker,
+    attempts: [{ ...at, attempts: [{ task, attempt, claim }] }],
+    why,
+  });
+}
+
+function start(node: NodeState, desk: HandlerDesk, lease: Lease): void {
+  if (lease.startedAt === 0) lease.startedAt = node.now;
+  lease.until = node.now + desk.state.plan.heartbeatMs;
+}
+
+/** After a takeover, an attempt of a former owner that shows itself in time is taken over as it is. */
+function adopt(
+  node: NodeState,
+  slot: Slot,
+  place: ReportPlace,
+  at: { task: number; attempt: number; claim: number; worker: string },
+): boolean {
+  const desk = slot.desk(place);
+  if (
+    desk === undefined ||
+    at.task < 0 ||
+    desk.suspectUntil <= node.now ||
+    place.epoch >= node.fence.epoch ||
+    desk.visit.round !== place.round
+  )
+    return false;
+  const { tasks } = desk.state;
+  if (
+    tasks.settled.has(at.task) ||
+    at.task >= desk.offeredEnd ||
+    at.attempt !== tasks.nextAttempt(at.task) ||
+    desk.leases.has(at.task)
+  )
+    return false;
+  const lease: Lease = {
+    task: at.task,
+    attempt: at.attempt,
+    claim: at.claim,
+    epoch: place.epoch,
+    worker: at.worker,
+    local: false,
+    startedAt: node.now,
+    until: node.now + desk.state.plan.heartbeatMs,
+    recorded: tasks.started.has(at.task),
+    reported: false,
+    cancelled: false,
+    permits: [],
+  };
+  desk.leases.set(at.task, lease);
+  desk.openLeases++;
+  const worker = node.roster.workers.get(at.worker);
+  if (worker !== undefined) worker.held++;
+  return true;
+}
+
+function placeOf({ execution, phase, visit, handler, round, epoch }: ReportPlace): ReportPlace {
+  return { execution, phase, visit, handler, round, epoch };
+}

@@ -1,0 +1,270 @@
+/**
+ * Which executions are in memory: those with work, up to a window; those that messages came for; a few idle ones.
+ * What does not fit stays in the store, which knows what wants work, and comes in as others leave: oldest first, by
+ * (project, workflow), so that no pair keeps another out.
+ */
+import type { Execution } from "../kernel/execution.ts";
+import { UnknownVersion } from "../kernel/journal-entry.ts";
+import type { Plan } from "../kernel/plan.ts";
+import { restore } from "../kernel/replay.ts";
+import { FOLD_VERSION } from "../kernel/snapshot.ts";
+import { type LoadedExecution, type StoredHead, workKey } from "../store/store.ts";
+import type { NodeState } from "./node-state.ts";
+import { Slot } from "./slot.ts";
+
+export class Residency {
+  readonly #node: NodeState;
+  readonly #toLoad: string[] = [];
+  readonly #waitingForPlan = new Map<string, LoadedExecution[]>();
+  /** Clean slots with nothing to do, oldest first. */
+  readonly #idle = new Set<Slot>();
+  /** There is work in the store that is not in memory. */
+  #backlog = true;
+  #scanning = false;
+  #after: Record<string, number> = {};
+  #working = 0;
+
+  readonly #becameClean: (slot: Slot) => void;
+
+  constructor(node: NodeState, becameClean: (slot: Slot) => void) {
+    this.#node = node;
+    this.#becameClean = becameClean;
+  }
+
+  /** The slot of an execution; if it is not in memory, it is loaded. */
+  slot(id: string): Slot {
+    const known = this.#node.slots.get(id);
+    if (known !== undefined) {
+      this.#idle.delete(known);
+      return known;
+    }
+    const slot = new Slot(id);
+    this.#node.slots.set(id, slot);
+    this.#toLoad.push(id);
+    return slot;
+  }
+
+  /** A slot for an execution whose id was just made and that cannot exist. */
+  freshSlot(id: string): Slot {
+    const slot = new Slot(id);
+    slot.status = "clean";
+    this.#node.slots.set(id, slot);
+    return slot;
+  }
+
+  /** Whether more executions may come in. */
+  get hasRoom(): boolean {
+    return this.#working + this.#toLoad.length < this.#node.settings.windowMax;
+  }
+
+  /** What cannot be kept in memory waits in the store. */
+  noteBacklog(): void {
+    this.#backlog = true;
+  }
+
+  /** New workers may serve what was passed over: look at everything again. */
+  rescan(): void {
+    this.#after = {};
+    this.#backlog = true;
+  }
+
+  /** Reload after a commit that failed: the messages stay, the state goes. */
+  drop(slot: Slot): void {
+    slot.execution = null;
+    slot.status = "loading";
+    this.#toLoad.push(slot.id);
+  }
+
+  ask(): void {
+    const node = this.#node;
+    if (this.#toLoad.length > 0) node.emit({ kind: "load", ids: this.#toLoad.splice(0) });
+    if (!this.#backlog || this.#scanning || this.#working >= node.settings.windowMax / 2 || node.closing)
+      return;
+    this.#scanning = true;
+    node.emit({
+      kind: "scan-work",
+      after: { ...this.#after },
+      each: Math.max(16, node.settings.windowMax / 8),
+    });
+  }
+
+  scanned(heads: readonly StoredHead[], each: number): void {
+    this.#scanning = false;
+    const perPair = new Map<string, number>();
+    let isCut = false;
+    for (const head of heads) {
+      const pair = workKey(head.project, head.workflow);
+      perPair.set(pair, (perPair.get(pair) ?? 0) + 1);
+      if (!this.#node.slots.has(head.id)) {
+        if (this.#working + this.#toLoad.length >= this.#node.settings.windowMax) {
+          isCut = true;
+          continue;
+        }
+        this.slot(head.id);
+      }
+      this.#after[pair] = Math.max(this.#after[pair] ?? 0, head.order);
+    }
+    this.#backlog = isCut || [...perPair.values()].some((count) => count >= each);
+  }
+
+  loaded(id: string, loaded: LoadedExecution | null): void {
+    const slot = this.#node.slots.get(id);
+    if (slot === undefined || slot.status !== "loading") return;
+    if (loaded === null) {
+      this.#ready(slot);
+      return;
+    }
+    const plan = this.#node.plans.get(loaded.head.hash);
+    if (plan !== undefined) {
+      this.#restore(slot, loaded, plan);
+      return;
+    }
+    const waiting = this.#waitingForPlan.get(loaded.head.hash);
+    if (waiting !== undefined) waiting.push(loaded);
+    else {
+      this.#waitingForPlan.set(loaded.head.hash, [loaded]);
+      this.#node.emit({ kind: "get-definition", hash: loaded.head.hash });
+    }
+  }
+
+  definition(hash: string, plan: Plan | null): void {
+    const waiting = this.#waitingForPlan.get(hash) ?? [];
+    this.#waitingForPlan.delete(hash);
+    if (plan !== null) this.#node.plans.set(hash, plan);
+    for (const loaded of waiting) {
+      const slot = this.#node.slots.get(loaded.head.id);
+      if (slot === undefined || slot.status !== "loading") continue;
+      if (plan !== null) this.#restore(slot, loaded, plan);
+      else
+        this.#giveUp(
+          slot,
+          `its definition ${hash.slice(0, 12)} is not in the store, or not readable by this version`,
+        );
+    }
+  }
+
+  /** After a commit or a load: counts the slot, and lets go of it if nothing needs it in memory. */
+  settle(slot: Slot): void {
+    const node = this.#node;
+    if (
+      slot.status !== "clean" ||
+      slot.queue.length > 0 ||
+      slot.inspections.length > 0 ||
+      slot.leaseCount > 0
+    )
+      return;
+    const { execution } = slot;
+    if (execution === null || execution.ended) {
+      this.evict(slot);
+      return;
+    }
+    if (slot.want === "time") {
+      // Let go of only when the store knows it too, or nobody would bring it back.
+      if (slot.storedWant !== "time") return node.enqueue(slot, { kind: "mark", mark: null });
+      this.#idle.add(slot);
+      if (this.#idle.size > node.settings.idleMax) {
+        const [oldest] = this.#idle;
+        if (oldest !== undefined) this.evict(oldest);
+      }
+      return;
+    }
+    if (
+      this.#working > node.settings.windowMax &&
+      !slot.desks.some((desk) => node.roster.isServed(desk.state.plan.use))
+    )
+      this.evict(slot);
+  }
+
+  /** Recounts a slot whose want may have changed. */
+  count(slot: Slot): void {
+    const works = slot.want === "work" && slot.status !== "loading" && slot.execution !== null;
+    if (works === slot.counted) return;
+    slot.counted = works;
+    this.#working += works ? 1 : -1;
+  }
+
+  evict(slot: Slot): void {
+    this.#idle.delete(slot);
+    this.#node.slots.delete(slot.id);
+    if (slot.counted) this.#working--;
+    slot.counted = false;
+    slot.status = "loading";
+    for (const desk of slot.desks) for (const seq of desk.state.pageSeq) this.#node.pages.drop(slot.id, seq);
+  }
+
+  #restore(slot: Slot, loaded: LoadedExecution, plan: Plan): void {
+    let execution: Execution;
+    try {
+      const snapshot =
+        loaded.snapshot !== null && loaded.snapshot.foldVersion === FOLD_VERSION
+          ? loaded.snapshot.body
+          : null;
+      execution = restore(slot.id, plan, { snapshot, entries: loaded.entries });
+    } catch (thrown) {
+      if (!(thrown instanceof UnknownVersion)) throw thrown;
+      this.#giveUp(slot, thrown.message);
+      return;
+    }
+    slot.execution = execution;
+    slot.chain = loaded.chain;
+    slot.opened = { ...loaded.opened };
+    slot.rowsSinceSnapshot = loaded.entries.length;
+    slot.want = loaded.head.want;
+    slot.storedWant = loaded.head.want;
+    slot.headKey = `${loaded.head.status}/${loaded.head.phase}/${loaded.head.want}`;
+    // Whether a retry row exists is not known; the next commit sets it right.
+    slot.retryRow = loaded.head.want === "time" ? -1 : 0;
+    slot.refreshDesks();
+    if (loaded.epoch <= this.#node.uncleanEpoch) this.#suspect(slot);
+    this.#ready(slot);
+  }
+
+  /** Leases of a former owner may be open: recorded starts are lost, the rest starts carefully, after the wait. */
+  #suspect(slot: Slot): void {
+    const { now, settings } = this.#node;
+    slot.suspect = true;
+    for (const desk of slot.desks) {
+      desk.carefulBelow = desk.offeredEnd;
+      if (settings.suspectMs > 0) {
+        desk.suspectUntil = now + Math.max(settings.suspectMs, desk.state.plan.heartbeatMs);
+        const { concurrency } = desk.state.plan.definition;
+        if (concurrency !== undefined)
+          this.#node.limits.block(`${slot.execution?.project}/${desk.state.plan.use}`, desk.suspectUntil);
+      }
+    }
+  }
+
+  #ready(slot: Slot): void {
+    slot.status = "clean";
+    this.count(slot);
+    this.#becameClean(slot);
+  }
+
+  #giveUp(slot: Slot, why: string): void {
+    this.#node.emit({ kind: "unreadable", execution: slot.id, why });
+    for (const request of slot.inspections)
+      this.#node.emit({
+        kind: "inspected",
+        request,
+        inspection: {
+          kind: "rejection",
+          code: "not_ready",
+          message: `execution ${slot.id} cannot be read: ${why}`,
+        },
+      });
+    for (const queued of slot.queue) {
+      if (queued.kind === "message" && queued.request !== null) {
+        this.#node.emit({
+          kind: "reply",
+          request: queued.request,
+          answer: {
+            kind: "rejection",
+            code: "not_ready",
+            message: `execution ${slot.id} cannot be read: ${why}`,
+          },
+        });
+      }
+    }
+    this.evict(slot);
+  }
+}

@@ -1,0 +1,46 @@
+/** The numbers an engine node runs by. */
+export interface Settings {
+  /** How long an unstarted claim of a remote worker lives. */
+  readonly claimLeaseMs: number;
+  /** How long tasks that may still run elsewhere are left alone after a takeover; 0: only in-process workers existed. */
+  readonly suspectMs: number;
+  /** How often silent attempts are looked for. */
+  readonly sweepMs: number;
+  /** Executions with work kept in memory. */
+  readonly windowMax: number;
+  /** Idle executions kept in memory. */
+  readonly idleMax: number;
+  /** Most executions written, and messages stepped, in one commit. */
+  readonly commitWritesMax: number;
+  readonly commitMessagesMax: number;
+  /** Payload characters after which a commit is full. */
+  readonly commitCharsMax: number;
+  /** Characters of task pages kept in memory. */
+  readonly pageCacheChars: number;
+  /** Tasks given to a worker from one handler before the next has its turn. */
+  readonly quantum: number;
+  /** Pages opened for leases ahead of need. */
+  readonly openPagesAhead: number;
+  /** Rows after which a snapshot is written. */
+  readonly snapshotRows: number;
+  /** How far ahead timers are kept in memory, and how many. */
+  readonly timerHorizonMs: number;
+  readonly timersMax: number;
+}
+
+export const DEFAULT_SETTINGS: Settings = {
+  claimLeaseMs: 30_000,
+  suspectMs: 0,
+  sweepMs: 5_000,
+  windowMax: 1_024,
+  idleMax: 512,
+  commitWritesMax: 1_000,
+  commitMessagesMax: 2_000,
+  commitCharsMax: 4_194_304,
+  pageCacheChars: 16_777_216,
+  quantum: 64,
+  openPagesAhead: 8,
+  snapshotRows: 256,
+  timerHorizonMs: 60_000,
+  timersMax: 10_000,
+};

@@ -1,0 +1,153 @@
+/**
+ * One execution in memory. Clean: its state is what is committed, so it may grant and be read. Dirty: a commit with
+ * its events is under way, so its messages wait. That alone keeps every gate on committed state.
+ */
+import type { Execution } from "../kernel/execution.ts";
+import type { Message, Verdict } from "../kernel/message.ts";
+import type { Plan } from "../kernel/plan.ts";
+import type { Beat, Grant, Report } from "../protocol/work.ts";
+import type { Want } from "../store/store.ts";
+import { deskKey, HandlerDesk } from "./handler-desk.ts";
+
+export interface HeldGrant {
+  readonly worker: string;
+  readonly grant: Grant;
+}
+
+/** A message as it waits for its turn, with whom to answer. */
+export type Queued =
+  | {
+      readonly kind: "message";
+      readonly message: Message;
+      readonly request: number | null;
+      readonly plan?: Plan;
+      /** A grant that is given out once this message (its start) is committed. */
+      readonly held?: HeldGrant;
+    }
+  /** Writes marks: pages opened, or the start of an enumeration after an unclean stop. */
+  | {
+      readonly kind: "mark";
+      readonly mark: { readonly name: string; readonly value: number } | null;
+      readonly held?: HeldGrant;
+    }
+  | {
+      readonly kind: "report";
+      readonly report: Report;
+      readonly worker: string;
+      readonly answer: ReportAnswer;
+      readonly index: number;
+    };
+
+/** Collects the verdicts of one batch of reports, which may concern several executions. */
+export interface ReportAnswer {
+  readonly worker: string;
+  readonly report: number;
+  readonly verdicts: (readonly Verdict[])[];
+  open: number;
+}
+
+export class Slot {
+  readonly id: string;
+  execution: Execution | null = null;
+  status: "loading" | "clean" | "dirty" = "loading";
+  queue: Queued[] = [];
+  inspections: number[] = [];
+  /** Beats that came while it was loading. */
+  readonly beats: { beat: Beat; worker: string }[] = [];
+  desks: HandlerDesk[] = [];
+  /** Desks of visits that are over once the commit under way is. */
+  closedDesks: HandlerDesk[] = [];
+  chain = "";
+  /** What the store's head row says, to write it only when it changes. */
+  headKey = "";
+  want: Want = "work";
+  /** The want in the store's head row. */
+  storedWant: Want = "work";
+  /** The due time of the retry row in the store; 0: none. */
+  retryRow = 0;
+  rowsSinceSnapshot = 0;
+  opened: Record<string, number> = {};
+  /** Loaded after an unclean stop: leases of a former owner may be open. */
+  suspect = false;
+  /** In the node's list of slots with messages to step. */
+  isRunnable = false;
+  /** The retry wake-up in the node's heap; 0: none. */
+  wakeAt = 0;
+  /** Counted among the slots with work. */
+  counted = false;
+
+  constructor(id: string) {
+    this.id = id;
+  }
+
+  get openLeases(): number {
+    let n = 0;
+    for (const desk of this.desks) n += desk.openLeases;
+    return n;
+  }
+
+  get leaseCount(): number {
+    let n = 0;
+    for (const desk of this.desks) n += desk.leases.size;
+    return n;
+  }
+
+  /** Makes the desks fit the current visit and round, keeping those that still do (with their leases). */
+  refreshDesks(): void {
+    const visit = this.execution?.current ?? null;
+    if (visit === null || visit.status !== "running") {
+      this.closedDesks.push(...this.desks);
+      this.desks = [];
+      return;
+    }
+    const fits =
+      this.desks.length === visit.handlers.length &&
+      this.desks.every(
+        (desk, i) => desk.state === visit.handlers[i] && desk.key === deskKey(visit, desk.state.plan.name),
+      );
+    if (fits) return;
+    const before = new Map([...this.closedDesks, ...this.desks].map((desk) => [desk.key, desk]));
+    const old = this.desks;
+    this.desks = visit.handlers.map((state) => {
+      const same = before.get(deskKey(visit, state.plan.name));
+      if (same !== undefined && same.state === state) return same;
+      const desk = new HandlerDesk(visit, state, 0);
+      desk.opened = Math.max(desk.opened, this.opened[desk.markName] ?? 0);
+      if (same !== undefined) {
+        desk.inherit(same);
+        before.delete(desk.key);
+        this.closedDesks = this.closedDesks.filter((closed) => closed !== same);
+      }
+      return desk;
+    });
+    for (const desk of old)
+      if (!this.desks.includes(desk) && before.get(desk.key) === desk) this.closedDesks.push(desk);
+  }
+
+  desk(place: { phase: string; visit: number; handler: string }): HandlerDesk | undefined {
+    return this.desks.find(
+      (desk) =>
+        desk.state.plan.name === place.handler &&
+        desk.visit.plan.name === place.phase &&
+        desk.visit.visit === place.visit,
+    );
+  }
+
+  /** What the execution needs from its owner at `now`. */
+  computeWant(now: number): Want {
+    const { execution } = this;
+    if (execution === null || execution.ended) return "nothing";
+    if (execution.draining) return "work";
+    if (execution.status === "paused") return this.openLeases > 0 ? "work" : "time";
+    if (execution.due >= 0) return "time";
+    return this.desks.every((desk) => desk.waitsForTimeOnly(now)) ? "time" : "work";
+  }
+
+  /** The earliest time at which something here becomes ready by itself. */
+  nextDue(now: number): number {
+    let due = Number.POSITIVE_INFINITY;
+    if (this.execution?.status !== "running") return due;
+    for (const desk of this.desks) due = Math.min(due, desk.nextDue(now));
+    return due;
+  }
+}

@@ -1,0 +1,234 @@
+/**
+ * Drain, step, write: takes the messages of clean executions, steps them, and builds one commit for all. Nothing
+ * leaves the node here: answers, grants and notices wait in the commit under way until its verdict.
+ */
+
+import type { Recorded } from "../kernel/event.ts";
+import type { Execution } from "../kernel/execution.ts";
+import { encodeEntries } from "../kernel/journal-entry.ts";
+import type { Answer, Message, StartMessage } from "../kernel/message.ts";
+import { FOLD_VERSION, writeSnapshot } from "../kernel/snapshot.ts";
+import { create, step } from "../kernel/step.ts";
+import { assert } from "../std/assert.ts";
+import { canonicalJson } from "../std/canonical-json.ts";
+import type { Json } from "../std/json.ts";
+import { reject } from "../std/rejection.ts";
+import type { ExecutionWrite, Snapshot } from "../store/store.ts";
+import { extendChain } from "./chain.ts";
+import type { NodeState } from "./node-state.ts";
+import { toMessage, unrecordedStarts } from "./reporting.ts";
+import type { Queued, Slot } from "./slot.ts";
+import { headOf } from "./slot-head.ts";
+
+/** The name of the row that brings an execution back for its earliest retry. */
+export const RETRY_TIMER = "~retry";
+
+export interface Stepped {
+  readonly slot: Slot;
+  readonly write: ExecutionWrite | null;
+  readonly taken: readonly { readonly queued: Queued; readonly answer: Answer; readonly existed: boolean }[];
+  readonly events: readonly Recorded[];
+  readonly messages: number;
+  readonly chars: number;
+}
+
+/** Steps what waits at one slot. */
+export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Stepped {
+  const snapshot = takeSnapshot(node, slot);
+  const before = slot.execution?.seq ?? 0;
+  const events: Recorded[] = [];
+  const taken: { queued: Queued; answer: Answer; existed: boolean }[] = [];
+  const stale: string[] = [];
+  const marks: Record<string, number> = {};
+  const queue = slot.queue;
+  const count = Math.min(queue.length, messagesMax);
+  slot.queue = count === queue.length ? [] : queue.slice(count);
+  for (let i = 0; i < count; i++) {
+    const queued = queue[i] as Queued;
+    if (queued.kind === "mark") {
+      if (queued.mark !== null) marks[queued.mark.name] = queued.mark.value;
+      taken.push({ queued, answer: { kind: "applied", seq: before }, existed: false });
+      continue;
+    }
+    const { answer, existed } = stepOne(node, slot, queued, events);
+    taken.push({ queued, answer, existed });
+    if (queued.kind === "message" && queued.message.kind === "timer" && answer.kind === "ignored")
+      stale.push(queued.message.timer);
+  }
+  if (slot.execution !== null) {
+    for (const message of unrecordedStarts(slot))
+      push(events, step(slot.execution, message, node.now).events);
+  }
+  const entries = encodeEntries(events);
+  let chars = 0;
+  for (const entry of entries) chars += entry.body.length;
+  return {
+    slot,
+    write: buildWrite(node, slot, { before, events, entries, snapshot, stale, marks }),
+    taken,
+    events,
+    messages: count,
+    chars,
+  };
+}
+
+function stepOne(
+  node: NodeState,
+  slot: Slot,
+  queued: Exclude<Queued, { kind: "mark" }>,
+  events: Recorded[],
+): { answer: Answer; existed: boolean } {
+  if (queued.kind === "report") {
+    const message = slot.execution === null ? null : toMessage(node, slot, queued.report, queued.worker);
+    if (message === null)
+      return {
+        answer: {
+          kind: "ignored",
+          why: "nothing to step",
+          verdicts: [queued.report.kind === "started" ? "accepted" : "stale"],
+        },
+        existed: false,
+      };
+    return { answer: run(node, slot, message, events), existed: false };
+  }
+  const { message } = queued;
+  if (message.kind !== "start") {
+    if (slot.execution === null)
+      return {
+        answer: reject("not_found", `there is no execution ${slot.id}`, {
+          hint: "check the id, or list executions",
+        }),
+        existed: false,
+      };
+    return { answer: run(node, slot, message, events), existed: false };
+  }
+  if (slot.execution !== null) return { answer: repeatedStart(slot.execution, message), existed: true };
+  assert(queued.plan !== undefined, "a start comes with its plan");
+  const created = create(message, queued.plan, node.now);
+  slot.execution = created.execution;
+  slot.refreshDesks();
+  push(events, created.events);
+  return { answer: created.answer, existed: false };
+}
+
+function run(
+  node: NodeState,
+  slot: Slot,
+  message: Exclude<Message, StartMessage>,
+  events: Recorded[],
+): Answer {
+  const stepped = step(slot.execution as Execution, message, node.now);
+  push(events, stepped.events);
+  slot.refreshDesks();
+  return stepped.answer;
+}
+
+/** The same start again is answered with what is there; anything else under its id is a conflict. */
+function repeatedStart(execution: Execution, message: StartMessage): Answer {
+  const sameWorkflow = execution.plan.definition.name === message.workflow;
+  if (
+    sameWorkflow &&
+    (execution.input === message.input || canonical(execution.input) === canonical(message.input))
+  ) {
+    return { kind: "applied", seq: execution.seq };
+  }
+  const what = sameWorkflow ? "another input" : `the workflow "${execution.plan.definition.name}"`;
+  return reject("conflict", `execution ${execution.id} exists with ${what}`, { hint: "choose another id" });
+}
+
+function canonical(text: string): string {
+  return canonicalJson(JSON.parse(text) as Json);
+}
+
+function push(events: Recorded[], more: readonly Recorded[]): void {
+  for (const event of more) events.push(event);
+}
+
+interface Parts {
+  readonly before: number;
+  readonly events: readonly Recorded[];
+  readonly entries: ExecutionWrite["entries"];
+  readonly snapshot: Snapshot | null;
+  /** Rows of timers that are not armed any more. */
+  readonly stale: readonly string[];
+  readonly marks: Readonly<Record<string, number>>;
+}
+
+function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite | null {
+  const { execution } = slot;
+  if (execution === null) return null;
+  const timersSet: { timer: string; due: number }[] = [];
+  const timersCleared: string[] = [...parts.stale];
+  for (const { event } of parts.events) {
+    if (event.kind === "timer.set") timersSet.push({ timer: event.timer, due: event.due });
+    else if (event.kind === "timer.fired" || event.kind === "timer.cleared") timersCleared.push(event.timer);
+  }
+  const opened = markOpened(node, slot, parts.marks);
+  const want = slot.computeWant(node.now);
+  const retryDue = want === "time" ? slot.nextDue(node.now) : Number.POSITIVE_INFINITY;
+  const retryRow = retryDue === Number.POSITIVE_INFINITY ? 0 : retryDue;
+  if (retryRow !== slot.retryRow) {
+    if (retryRow === 0) timersCleared.push(RETRY_TIMER);
+    else timersSet.push({ timer: RETRY_TIMER, due: retryRow });
+  }
+  const head = headOf(execution, want);
+  const headKey = `${head.status}/${head.phase}/${head.want}`;
+  const isNothing =
+    parts.events.length === 0 &&
+    opened === null &&
+    headKey === slot.headKey &&
+    timersSet.length === 0 &&
+    timersCleared.length === 0;
+  if (isNothing) return null;
+  const headChanged = headKey !== slot.headKey;
+  slot.want = want;
+  slot.headKey = headKey;
+  slot.storedWant = want;
+  slot.retryRow = retryRow;
+  slot.chain = extendChain(slot.chain, parts.entries);
+  slot.rowsSinceSnapshot =
+    parts.snapshot === null ? slot.rowsSinceSnapshot + parts.entries.length : parts.entries.length;
+  return {
+    execution: slot.id,
+    create: parts.before === 0,
+    after: parts.before,
+    entries: parts.entries,
+    chain: slot.chain,
+    head: headChanged ? head : null,
+    // A timer set and cleared in one step leaves nothing; the later word counts.
+    timersSet: timersSet.filter(
+      ({ timer, due }) => timer === RETRY_TIMER || execution.timers.get(timer)?.due === due,
+    ),
+    timersCleared: timersCleared.filter((timer) => timer === RETRY_TIMER || !execution.timers.has(timer)),
+    opened,
+    snapshot: parts.snapshot,
+  };
+}
+
+/** Opens pages ahead of need in this commit, so that leases on them never wait for one of their own. */
+function markOpened(
+  node: NodeState,
+  slot: Slot,
+  asked: Readonly<Record<string, number>>,
+): Record<string, number> | null {
+  const marks: Record<string, number> = { ...asked };
+  Object.assign(slot.opened, asked);
+  for (const desk of slot.desks) {
+    const { state } = desk;
+    if (!state.paged || state.finished || desk.offeredEnd >= state.total) continue;
+    const wanted = Math.min(state.total, desk.cursor + node.settings.openPagesAhead * 1_000);
+    if (wanted <= desk.offeredEnd) continue;
+    const end = state.pageEnd(wanted - 1);
+    desk.opened = end;
+    slot.opened[desk.markName] = end;
+    marks[desk.markName] = end;
+  }
+  return Object.keys(marks).length === 0 ? null : marks;
+}
+
+/** A snapshot of the committed state, taken before anything new is stepped. */
+function takeSnapshot(node: NodeState, slot: Slot): Snapshot | null {
+  const { execution } = slot;
+  if (execution === null || slot.rowsSinceSnapshot < node.settings.snapshotRows) return null;
+  return { seq: execution.seq, foldVersion: FOLD_VERSION, chain: slot.chain, body: writeSnapshot(execution) };
+}

@@ -1,0 +1,48 @@
+/** The sweep: claims that never started go back; started attempts that went silent are lost. */
+import type { HandlerDesk } from "./handler-desk.ts";
+import { ENUMERATION, type Lease } from "./lease.ts";
+import type { NodeState } from "./node-state.ts";
+import { tellToStop } from "./reporting.ts";
+import type { Slot } from "./slot.ts";
+
+/** Looks at all leases of remote workers; false if there are none. */
+export function sweepLeases(node: NodeState): boolean {
+  let isWatching = false;
+  for (const slot of node.slots.values()) {
+    for (const desk of slot.desks) {
+      const silent: Lease[] = [];
+      for (const lease of desk.leases.values()) {
+        if (lease.local || lease.reported) continue;
+        isWatching = true;
+        if (lease.until <= node.now) silent.push(lease);
+      }
+      if (silent.length > 0) lose(node, slot, desk, silent);
+    }
+  }
+  return isWatching;
+}
+
+function lose(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly Lease[]): void {
+  const place = { ...desk.visit.place(desk.state.plan.name), round: desk.visit.round };
+  const lost: Lease[] = [];
+  for (const lease of silent) {
+    // From now on it is not looked at again: its claim is over, or its loss is on the way to the journal.
+    lease.until = Number.POSITIVE_INFINITY;
+    if (lease.startedAt === 0) {
+      tellToStop(node, slot, desk, lease, "lost");
+      node.endLease(desk, lease);
+      desk.lapse(lease.task);
+      if (lease.task !== ENUMERATION) desk.giveBack(lease.task);
+      node.offer(slot, desk);
+    } else if (lease.task === ENUMERATION) {
+      node.enqueue(slot, {
+        kind: "message",
+        message: { kind: "enumeration.lost", ...place, attempt: lease.attempt, worker: lease.worker },
+        request: null,
+      });
+    } else lost.push(lease);
+  }
+  if (lost.length === 0) return;
+  const attempts = lost.map(({ task, attempt, worker }) => ({ task, attempt, worker }));
+  node.enqueue(slot, { kind: "message", message: { kind: "lost", ...place, attempts }, request: null });
+}

@@ -1,0 +1,76 @@
+/** Why an execution waits, in one sentence with the holder named. Computed on request, nothing is stored. */
+import type { Execution } from "../kernel/execution.ts";
+import { showDuration } from "../std/duration.ts";
+import type { HandlerDesk } from "./handler-desk.ts";
+import { ENUMERATION } from "./lease.ts";
+import type { NodeState } from "./node-state.ts";
+import type { Slot } from "./slot.ts";
+
+/** The sentence. */
+export function whyWaiting(node: NodeState, slot: Slot): string {
+  const { execution } = slot;
+  if (execution === null) return "It does not exist.";
+  if (execution.ended)
+    return `It is ${execution.status}${execution.error ? `: ${execution.error.message}` : ""}.`;
+  if (execution.status === "cancelling")
+    return `It is being cancelled by ${execution.cancelling?.by ?? "someone"}: ${open(slot)} must still end.`;
+  if (execution.paused !== null) {
+    const { by, reason } = execution.paused;
+    return `It is paused by ${by}${reason === null ? "" : ` (${reason})`}; resume it to go on.`;
+  }
+  if (execution.startAt !== null) return `It starts in ${showDuration(execution.startAt - node.now)}.`;
+  if (execution.draining)
+    return `Phase "${execution.current?.plan.name}" is failing: ${open(slot)} must still end.`;
+  const reasons = slot.desks
+    .map((desk) => whyHandler(node, execution, desk))
+    .filter((reason) => reason !== null);
+  return reasons.length === 0 ? "It is about to go on." : reasons.join(" ");
+}
+
+function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): string | null {
+  const { state } = desk;
+  const { plan } = state;
+  if (state.finished) return null;
+  const at = `"${desk.visit.plan.name}"${plan.name === desk.visit.plan.name ? "" : `/"${plan.name}"`}`;
+  if (plan.mode === "sleep" || plan.mode === "waitFor") return whyTimer(node, execution, desk, at);
+  if (desk.suspectUntil > node.now)
+    return `${at} waits ${showDuration(desk.suspectUntil - node.now)} for attempts that may still run since before the restart.`;
+  const use = desk.wantsEnumeration(node.now) ? (plan.enumerateUse ?? plan.use) : plan.use;
+  const running = desk.openLeases - (desk.leases.has(ENUMERATION) ? 1 : 0);
+  const scope = `${execution.project}/${plan.use}`;
+  const limit = node.limits.look(scope);
+  const left = state.total - state.tasks.settled.size;
+  if (running === 0 && !desk.leases.has(ENUMERATION) && !node.roster.isServed(use))
+    return `${at} waits for a worker: none serves "${use}" now.`;
+  if (
+    plan.definition.concurrency !== undefined &&
+    limit !== null &&
+    limit.held >= limit.max &&
+    left > running
+  ) {
+    return `${at} runs ${running}; ${left - running} more wait because "${plan.use}" holds ${limit.held} of ${limit.max}.`;
+  }
+  if (desk.parked > 0)
+    return `${at} runs ${running}; ${desk.parked} wait because their key holds ${plan.definition.concurrencyPerKey} of ${plan.definition.concurrencyPerKey}.`;
+  if (running > 0)
+    return `${at} runs ${running} of ${left} open tasks${state.sealed || state.impliesTask ? "" : "; its enumeration is not sealed"}.`;
+  const retryAt = desk.nextDue(node.now);
+  if (retryAt > node.now && retryAt < Number.POSITIVE_INFINITY)
+    return `${at} tries again in ${showDuration(retryAt - node.now)}: ${left === 0 ? "its enumeration" : `${left} ${left === 1 ? "task" : "tasks"}`} failed before.`;
+  if (desk.leases.has(ENUMERATION))
+    return `${at}: its enumeration runs and is not sealed; ${state.total} tasks so far.`;
+  return `${at} is about to give out ${left} ${left === 1 ? "task" : "tasks"}.`;
+}
+
+function whyTimer(node: NodeState, execution: Execution, desk: HandlerDesk, at: string): string {
+  const { definition, mode, name } = desk.state.plan;
+  const timer = execution.timers.get(`${desk.visit.plan.name}.${desk.visit.visit}.${name}`);
+  const left = timer === undefined ? null : showDuration(timer.due - node.now);
+  if (mode === "sleep") return `${at} sleeps for another ${left ?? "moment"}.`;
+  return `${at} waits for the signal "${definition.waitFor}"${left === null ? "" : `, for another ${left} at most`}.`;
+}
+
+function open(slot: Slot): string {
+  const n = slot.leaseCount;
+  return `${n} open ${n === 1 ? "attempt" : "attempts"}`;
+}

@@ -1,0 +1,31 @@
+/** The package's root: what a program imports from "rondo". */
+export { type OpenOptions, openRondo } from "./compose.ts";
+export type { PublicEvent } from "./kernel/public-event.ts";
+export type { ExecutionView, HandlerView, PhaseView } from "./kernel/view.ts";
+export type { LocalRondo, LogLine } from "./local/local-rondo.ts";
+export type { BatchContext, Context, EnumerateContext, TaskContext } from "./sdk/context.ts";
+export { ExecutionCancelled, ExecutionFailed, Fatal, RetryAfter } from "./sdk/errors.ts";
+export type {
+  ControlOptions,
+  EventsOptions,
+  ExecutionHandle,
+  ExecutionPage,
+  ListOptions,
+  ResultOptions,
+  RondoClient,
+  StartOptions,
+} from "./sdk/handle.ts";
+export { type Handler, type HandlerOptions, type HandlerSpec, handler } from "./sdk/handler.ts";
+export type { PhaseOptions } from "./sdk/phase.ts";
+export type { HandlerReader, MapReader, PhaseReader, WaitReader } from "./sdk/reader.ts";
+export type { StandardSchema } from "./sdk/standard-schema.ts";
+export type { Stored } from "./sdk/stored.ts";
+export {
+  type AnyWorkflow,
+  type Workflow,
+  type WorkflowInput,
+  type WorkflowOutput,
+  workflow,
+} from "./sdk/workflow.ts";
+export type { Duration } from "./std/duration.ts";
+export { RondoError } from "./std/rejection.ts";

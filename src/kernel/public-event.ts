@@ -1,0 +1,127 @@
+/**
+ * Events as others see them: kinds with the prefix `workflow.`, payloads as values. In summary, lists are counts and
+ * ranges; in full, they are rows.
+ */
+import type { Json } from "../std/json.ts";
+import { EVENT_VERSION, type Event, type Recorded } from "./event.ts";
+
+export type Detail = "summary" | "full";
+
+/** The envelope and the fields of INTERFACES 3. */
+export interface PublicEvent {
+  readonly seq: number;
+  readonly at: number;
+  readonly kind: string;
+  readonly v: number;
+  readonly execution: string;
+  readonly [field: string]: unknown;
+}
+
+/** An event for others to see. */
+export function publicEvent(execution: string, { seq, at, event }: Recorded, detail: Detail): PublicEvent {
+  return { seq, at, kind: `workflow.${event.kind}`, v: EVENT_VERSION, execution, ...fields(event, detail) };
+}
+
+function fields(event: Event, detail: Detail): Record<string, unknown> {
+  const { kind, ...rest } = event as Event & Record<string, unknown>;
+  switch (event.kind) {
+    case "created":
+      return { ...rest, input: parse(event.input) };
+    case "signalled":
+      return { ...rest, data: parse(event.data) };
+    case "finished":
+      return { status: event.status, output: parse(event.output), error: event.error, round: event.round };
+    case "handler.retrying":
+      return { ...rest, error: parse(event.error) };
+    case "tasks.enumerated":
+      return detail === "summary"
+        ? { ...place(event), from: event.from, count: event.count }
+        : {
+            ...place(event),
+            from: event.from,
+            count: event.count,
+            tasks: event.tasks.map(parse),
+            keys: event.keys,
+            identities: event.identities,
+          };
+    case "tasks.started":
+    case "tasks.lost":
+      return {
+        ...place(event),
+        ...list(event.tasks, detail, (i) => ({ attempt: event.attempts[i], worker: event.workers[i] })),
+      };
+    case "tasks.retrying":
+      return {
+        ...place(event),
+        ...list(event.tasks, detail, (i) => ({
+          attempt: event.attempts[i],
+          reason: event.reasons[i],
+          until: event.untils[i],
+          error: parse(event.errors[i]),
+        })),
+      };
+    case "tasks.settled":
+      return {
+        ...place(event),
+        ...(detail === "summary" ? tally(event.statuses) : {}),
+        ...list(event.tasks, detail, (i) => {
+          const payload = parse(event.payloads[i]);
+          const status = event.statuses[i];
+          return {
+            attempt: event.attempts[i],
+            status,
+            reason: event.reasons[i],
+            worker: event.workers[i],
+            ms: event.ms[i],
+            ...(status === "done" ? { result: payload } : { error: payload }),
+          };
+        }),
+      };
+    case "tasks.late":
+      return {
+        ...place(event),
+        ...list(event.tasks, detail, (i) => ({
+          attempt: event.attempts[i],
+          status: event.statuses[i],
+          accepted: event.accepted[i],
+        })),
+      };
+    default:
+      return rest;
+  }
+}
+
+function place(event: { phase: string; visit: number; handler: string }): Record<string, unknown> {
+  return { phase: event.phase, visit: event.visit, handler: event.handler };
+}
+
+function list(
+  tasks: readonly number[],
+  detail: Detail,
+  row: (i: number) => Record<string, unknown>,
+): Record<string, unknown> {
+  if (detail === "summary") return { count: tasks.length, ranges: ranges(tasks) };
+  return { count: tasks.length, tasks: tasks.map((n, i) => ({ n, ...row(i) })) };
+}
+
+/** Task numbers as sorted ranges [first, last]; beyond 100 ranges, only the outer bounds. */
+function ranges(tasks: readonly number[]): [number, number][] {
+  const sorted = [...tasks].sort((a, b) => a - b);
+  const found: [number, number][] = [];
+  for (const n of sorted) {
+    const last = found.at(-1);
+    if (last !== undefined && n <= last[1] + 1) last[1] = n;
+    else found.push([n, n]);
+  }
+  return found.length <= 100 ? found : [[sorted[0] as number, sorted.at(-1) as number]];
+}
+
+function tally(statuses: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const status of statuses) counts[status] = (counts[status] ?? 0) + 1;
+  return counts;
+}
+
+function parse(text: string | null | undefined): Json {
+  return text === null || text === undefined ? null : (JSON.parse(text) as Json);
+}

@@ -1,0 +1,154 @@
+/**
+ * An execution as text and back: a cache of the fold, never the truth. `FOLD_VERSION` changes with every change of
+ * what the fold computes; a snapshot of another version is ignored.
+ */
+import { Execution, HandlerState, type Signal, type Timer, Visit, type VisitSummary } from "./execution.ts";
+import { IdentitySet } from "./identity-set.ts";
+import type { HandlerPlan, PhasePlan, Plan } from "./plan.ts";
+import { TaskTable, type TaskTableSnapshot } from "./task-table.ts";
+
+export const FOLD_VERSION = 1;
+
+/** Fields that are plain data, copied as they are. */
+const PLAIN = [
+  "seq",
+  "now",
+  "project",
+  "input",
+  "tags",
+  "parent",
+  "createdAt",
+  "startAt",
+  "finishedAt",
+  "status",
+  "output",
+  "error",
+  "round",
+  "due",
+  "dueRepair",
+  "visited",
+  "signalCount",
+  "signalBytes",
+  "paused",
+  "cancelling",
+] as const satisfies readonly (keyof Execution)[];
+
+interface HandlerSnapshot {
+  readonly name: string;
+  readonly finished: boolean;
+  readonly sealed: boolean;
+  readonly total: number;
+  readonly cancelled: number;
+  readonly value: string | null;
+  readonly tasks: TaskTableSnapshot;
+  readonly enumeration: HandlerState["enumeration"];
+  readonly identities: string | null;
+  readonly pageFrom: readonly number[];
+  readonly pageSeq: readonly number[];
+}
+
+interface VisitSnapshot {
+  readonly phase: string;
+  readonly visit: number;
+  readonly round: number;
+  readonly repair: boolean;
+  readonly failing: Visit["failing"];
+  readonly status: Visit["status"];
+  readonly answer: string | null;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+  readonly handlers: readonly HandlerSnapshot[];
+}
+
+interface ExecutionSnapshot {
+  readonly plain: Record<string, unknown>;
+  readonly current: VisitSnapshot | null;
+  readonly origin: VisitSnapshot | null;
+  readonly visitCounts: readonly (readonly [string, number])[];
+  readonly signals: readonly (readonly [string, readonly Signal[]])[];
+  readonly timers: readonly (readonly [string, Timer])[];
+  readonly applied: readonly (readonly [string, number])[];
+}
+
+/** The execution as text. */
+export function writeSnapshot(execution: Execution): string {
+  const snapshot: ExecutionSnapshot = {
+    plain: Object.fromEntries(PLAIN.map((field) => [field, execution[field]])),
+    current: execution.current === null ? null : writeVisit(execution.current),
+    origin: execution.origin === null ? null : writeVisit(execution.origin),
+    visitCounts: [...execution.visitCounts],
+    signals: [...execution.signals],
+    timers: [...execution.timers],
+    applied: [...execution.applied],
+  };
+  return JSON.stringify(snapshot);
+}
+
+/** The execution that was written. */
+export function readSnapshot(id: string, plan: Plan, text: string): Execution {
+  const snapshot = JSON.parse(text) as ExecutionSnapshot;
+  const execution = new Execution(id, plan);
+  Object.assign(execution, snapshot.plain);
+  execution.visited = snapshot.plain["visited"] as VisitSummary[];
+  execution.current = snapshot.current === null ? null : readVisit(plan, snapshot.current);
+  execution.origin = snapshot.origin === null ? null : readVisit(plan, snapshot.origin);
+  for (const [name, count] of snapshot.visitCounts) execution.visitCounts.set(name, count);
+  for (const [name, queue] of snapshot.signals) execution.signals.set(name, [...queue]);
+  for (const [id, timer] of snapshot.timers) execution.timers.set(id, timer);
+  for (const [id, seq] of snapshot.applied) execution.applied.set(id, seq);
+  return execution;
+}
+
+function writeVisit(visit: Visit): VisitSnapshot {
+  return {
+    phase: visit.plan.name,
+    visit: visit.visit,
+    round: visit.round,
+    repair: visit.repair,
+    failing: visit.failing,
+    status: visit.status,
+    answer: visit.answer,
+    firstSeq: visit.firstSeq,
+    lastSeq: visit.lastSeq,
+    handlers: visit.handlers.map((handler) => ({
+      name: handler.plan.name,
+      finished: handler.finished,
+      sealed: handler.sealed,
+      total: handler.total,
+      cancelled: handler.cancelled,
+      value: handler.value,
+      tasks: handler.tasks.toSnapshot(),
+      enumeration: handler.enumeration,
+      identities: handler.identities?.toText() ?? null,
+      pageFrom: handler.pageFrom,
+      pageSeq: handler.pageSeq,
+    })),
+  };
+}
+
+function readVisit(plan: Plan, data: VisitSnapshot): Visit {
+  const phase = plan.byName.get(data.phase) as PhasePlan;
+  const visit = new Visit(phase, data);
+  visit.failing = data.failing;
+  visit.status = data.status;
+  visit.answer = data.answer;
+  visit.lastSeq = data.lastSeq;
+  visit.handlers = data.handlers.map((saved) => {
+    const handlerPlan = [...phase.handlers, ...(phase.decision ? [phase.decision] : [])].find(
+      (candidate) => candidate.name === saved.name,
+    ) as HandlerPlan;
+    const handler = new HandlerState(handlerPlan);
+    handler.finished = saved.finished;
+    handler.sealed = saved.sealed;
+    handler.total = saved.total;
+    handler.cancelled = saved.cancelled;
+    handler.value = saved.value;
+    handler.tasks = TaskTable.fromSnapshot(saved.tasks);
+    handler.enumeration = { ...saved.enumeration };
+    if (saved.identities !== null) handler.identities = IdentitySet.fromText(saved.identities);
+    handler.pageFrom.push(...saved.pageFrom);
+    handler.pageSeq.push(...saved.pageSeq);
+    return handler;
+  });
+  return visit;
+}

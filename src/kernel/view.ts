@@ -1,0 +1,128 @@
+/** An execution as others see it (the shape of the HTTP API), from its state and the owner's open attempts. */
+import type { Json } from "../std/json.ts";
+import type { ExecutionError, FinalStatus } from "./event.ts";
+import type { Execution, ExecutionStatus, HandlerState } from "./execution.ts";
+
+export interface HandlerView {
+  readonly name: string;
+  readonly total: number;
+  readonly sealed: boolean;
+  readonly pending: number;
+  readonly running: number;
+  readonly retrying: number;
+  readonly waiting: number;
+  readonly done: number;
+  readonly failed: number;
+  readonly cancelled: number;
+}
+
+export interface PhaseView {
+  readonly name: string;
+  readonly visit: number;
+  readonly status: "pending" | "running" | FinalStatus | "skipped";
+  readonly handlers: readonly HandlerView[];
+}
+
+export interface ExecutionView {
+  readonly id: string;
+  readonly workflow: string;
+  readonly workflowHash: string;
+  readonly project: string;
+  readonly status: ExecutionStatus;
+  readonly phase: string | null;
+  readonly input: Json;
+  readonly output: Json;
+  readonly error: ExecutionError | null;
+  readonly phases: readonly PhaseView[];
+  readonly tags: Readonly<Record<string, string>>;
+  readonly createdAt: number;
+  readonly finishedAt: number | null;
+  readonly revision: number;
+}
+
+/** Open attempts per handler of the current visit, by handler name. */
+export type RunningCounts = ReadonlyMap<string, number>;
+
+/** The view of an execution at `now`. */
+export function viewExecution(
+  execution: Execution,
+  now: number,
+  running: RunningCounts = new Map(),
+): ExecutionView {
+  return {
+    id: execution.id,
+    workflow: execution.plan.definition.name,
+    workflowHash: execution.plan.hash,
+    project: execution.project,
+    status: execution.status,
+    phase: execution.ended ? null : (execution.current?.plan.name ?? null),
+    input: JSON.parse(execution.input) as Json,
+    output: execution.output === null ? null : (JSON.parse(execution.output) as Json),
+    error: execution.ended ? execution.error : null,
+    phases: viewPhases(execution, now, running),
+    tags: execution.tags,
+    createdAt: execution.createdAt,
+    finishedAt: execution.finishedAt,
+    revision: execution.seq,
+  };
+}
+
+function viewPhases(execution: Execution, now: number, running: RunningCounts): PhaseView[] {
+  const { current } = execution;
+  const views: PhaseView[] = [];
+  for (const visit of execution.visited) {
+    if (
+      current !== null &&
+      current.status === "running" &&
+      visit.phase === current.plan.name &&
+      visit.visit === current.visit
+    )
+      continue;
+    const handlers = visit.handlers.map(({ value: _, ...handler }) => ({
+      ...handler,
+      pending: 0,
+      running: 0,
+      retrying: 0,
+      waiting: 0,
+    }));
+    views.push({ name: visit.phase, visit: visit.visit, status: visit.status, handlers });
+  }
+  if (current !== null && current.status === "running") {
+    const handlers = current.handlers.map((handler) =>
+      viewHandler(handler, now, running.get(handler.plan.name) ?? 0),
+    );
+    views.push({ name: current.plan.name, visit: current.visit, status: "running", handlers });
+  }
+  for (const phase of execution.plan.phases) {
+    if (!views.some((view) => view.name === phase.name)) {
+      views.push({
+        name: phase.name,
+        visit: 0,
+        status: execution.ended ? "skipped" : "pending",
+        handlers: [],
+      });
+    }
+  }
+  return views;
+}
+
+function viewHandler(handler: HandlerState, now: number, open: number): HandlerView {
+  const { tasks, total } = handler;
+  const failed = tasks.failed.size;
+  const left = total - tasks.settled.size;
+  const isWaiting = handler.plan.mode !== "use";
+  const running = isWaiting ? 0 : Math.min(left, open);
+  const retrying = isWaiting ? 0 : Math.min(left - running, tasks.countRetrying(now));
+  return {
+    name: handler.plan.name,
+    total,
+    sealed: handler.sealed || handler.impliesTask,
+    pending: isWaiting ? 0 : left - running - retrying,
+    running,
+    retrying,
+    waiting: isWaiting ? left : 0,
+    done: tasks.done,
+    failed,
+    cancelled: handler.cancelled,
+  };
+}

@@ -1,0 +1,210 @@
+/** An execution's handle over the engine in this process. */
+import type { Engine } from "../engine/driver.ts";
+import type { Ending, Inspection } from "../engine/io.ts";
+import { LIMITS, NAME_PATTERN } from "../kernel/definition.ts";
+import type { ControlMessage } from "../kernel/message.ts";
+import { type PublicEvent, publicEvent } from "../kernel/public-event.ts";
+import type { ExecutionView } from "../kernel/view.ts";
+import { ExecutionCancelled, ExecutionFailed } from "../sdk/errors.ts";
+import type { ControlOptions, EventsOptions, ExecutionHandle, ResultOptions } from "../sdk/handle.ts";
+import type { Clock } from "../std/clock.ts";
+import { parseDuration } from "../std/duration.ts";
+import { newExecutionId } from "../std/id.ts";
+import { toStoredText } from "../std/json.ts";
+import type { Random } from "../std/random.ts";
+import { isRejection, RondoError, reject, unwrap } from "../std/rejection.ts";
+import type { Store } from "../store/store.ts";
+import { readEvents } from "./journal-reader.ts";
+
+/** What handles need of the process. */
+export interface LocalParts {
+  readonly engine: Engine;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+export class LocalHandle<Output> implements ExecutionHandle<Output> {
+  readonly id: string;
+  readonly #parts: LocalParts;
+  readonly #stops = new Set<() => void>();
+  #early: Promise<Ending | "stopped"> | null = null;
+
+  constructor(id: string, parts: LocalParts) {
+    this.id = id;
+    this.#parts = parts;
+  }
+
+  /** Watches for the end from now on: for a caller that is about to start it and wait. */
+  watchEnd(): void {
+    this.#early = this.#ending();
+  }
+
+  async result(options: ResultOptions = {}): Promise<Output> {
+    const ending = this.#early ?? this.#ending();
+    if (this.#early === null) {
+      const { view } = await this.#inspect();
+      if (view.finishedAt !== null) return outputOf<Output>(view);
+    }
+    const end = await this.#orGiveUp(ending, options);
+    if (end === "stopped")
+      throw new RondoError(
+        reject("not_ready", "the engine was closed before the execution ended", {
+          hint: "it goes on when the store is opened again",
+        }),
+      );
+    if (end.status === "done") return JSON.parse(end.output ?? "null") as Output;
+    return outputOf<Output>((await this.#inspect()).view);
+  }
+
+  async *events(options: EventsOptions = {}): AsyncGenerator<PublicEvent> {
+    const { engine, store } = this.#parts;
+    let next = options.from ?? 1;
+    let wake: () => void = () => {};
+    let news = true;
+    let isStopped = false;
+    const stop = engine.watch(this.id, (_, end) => {
+      news = true;
+      if (end === "stopped") isStopped = true;
+      wake();
+    });
+    this.#stops.add(stop);
+    try {
+      if (next === 1) await this.#inspect();
+      while (!isStopped) {
+        if (!news) {
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
+          continue;
+        }
+        news = false;
+        for await (const recorded of readEvents(store, this.id, next)) {
+          next = recorded.seq + 1;
+          yield publicEvent(this.id, recorded, options.detail ?? "summary");
+          if (recorded.event.kind === "finished" && options.follow !== true) return;
+        }
+      }
+    } finally {
+      stop();
+      this.#stops.delete(stop);
+    }
+  }
+
+  async status(): Promise<ExecutionView> {
+    return (await this.#inspect()).view;
+  }
+
+  async why(): Promise<string> {
+    return (await this.#inspect()).why;
+  }
+
+  async signal(name: string, data?: unknown, options: { id?: string } = {}): Promise<void> {
+    if (!NAME_PATTERN.test(name))
+      throw new RondoError(
+        reject("invalid_input", `"${name}" is not a signal's name`, {
+          hint: "a letter, then up to 39 letters, digits, _ or -",
+        }),
+      );
+    const text = unwrap(toStoredText(data, { bytesMax: LIMITS.resultBytes, what: "signal" }));
+    const reply = await this.#parts.engine.send(this.id, {
+      kind: "signal",
+      id: options.id ?? this.#newId(),
+      signal: name,
+      data: text,
+    });
+    unwrap(reply.answer);
+  }
+
+  pause(options?: ControlOptions): Promise<void> {
+    return this.#control("pause", options);
+  }
+
+  resume(options?: ControlOptions): Promise<void> {
+    return this.#control("resume", options);
+  }
+
+  cancel(options?: ControlOptions): Promise<void> {
+    return this.#control("cancel", options);
+  }
+
+  retry(options?: ControlOptions): Promise<void> {
+    return this.#control("retry", options);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const stop of this.#stops) stop();
+    this.#stops.clear();
+  }
+
+  async #control(kind: ControlMessage["kind"], options: ControlOptions = {}): Promise<void> {
+    const message = {
+      kind,
+      id: options.id ?? this.#newId(),
+      by: options.by ?? "api",
+      reason: options.reason ?? null,
+    };
+    unwrap((await this.#parts.engine.send(this.id, message)).answer);
+  }
+
+  async #inspect(): Promise<Inspection> {
+    return unwrap(await this.#parts.engine.inspect(this.id));
+  }
+
+  #newId(): string {
+    return newExecutionId(this.#parts.clock.now(), this.#parts.random).replace("ex_", "msg_");
+  }
+
+  #ending(): Promise<Ending | "stopped"> {
+    return new Promise((resolve) => {
+      const stop = this.#parts.engine.watch(this.id, (_, end) => {
+        if (end === null) return;
+        stop();
+        this.#stops.delete(stop);
+        resolve(end);
+      });
+      this.#stops.add(stop);
+    });
+  }
+
+  #orGiveUp<T>(wanted: Promise<T>, options: ResultOptions): Promise<T> {
+    if (options.signal === undefined && options.timeout === undefined) return wanted;
+    return new Promise((resolve, fail) => {
+      const ms = options.timeout === undefined ? null : unwrap(parseDuration(options.timeout, "timeout"));
+      const cancel =
+        ms === null
+          ? () => {}
+          : this.#parts.clock.after(ms, () =>
+              fail(
+                new RondoError(
+                  reject("timeout", `execution ${this.id} has not ended within ${ms} ms`, {
+                    hint: "it goes on; ask again",
+                  }),
+                ),
+              ),
+            );
+      const aborted = () => {
+        cancel();
+        fail(options.signal?.reason instanceof Error ? options.signal.reason : new Error("aborted"));
+      };
+      if (options.signal?.aborted) aborted();
+      options.signal?.addEventListener("abort", aborted, { once: true });
+      wanted.then((value) => {
+        cancel();
+        options.signal?.removeEventListener("abort", aborted);
+        resolve(value);
+      }, fail);
+    });
+  }
+}
+
+function outputOf<Output>(view: ExecutionView): Output {
+  if (view.status === "failed") throw new ExecutionFailed(view);
+  if (view.status === "cancelled") throw new ExecutionCancelled(view);
+  return view.output as Output;
+}
+
+/** True for a rejection with this code, thrown or not. */
+export function isCode(value: unknown, code: string): boolean {
+  return (isRejection(value) || value instanceof RondoError) && value.code === code;
+}

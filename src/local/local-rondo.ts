@@ -1,0 +1,292 @@
+/**
+ * Rondo in this process: an engine over a store, and a worker beside it that hosts the workflows served here. What
+ * `openRondo` gives.
+ */
+import type { Engine } from "../engine/driver.ts";
+import { DEFAULT_PROJECT, EXECUTION_ID_PATTERN, NAME_PATTERN } from "../kernel/definition.ts";
+import { Execution } from "../kernel/execution.ts";
+import { parseDefinition } from "../kernel/parse-definition.ts";
+import { compilePlan, type Plan } from "../kernel/plan.ts";
+import { replay } from "../kernel/replay.ts";
+import { type ExecutionView, viewExecution } from "../kernel/view.ts";
+import type {
+  ExecutionHandle,
+  ExecutionPage,
+  ListOptions,
+  ResultOptions,
+  RondoClient,
+  StartOptions,
+} from "../sdk/handle.ts";
+import { validateInput } from "../sdk/validate-input.ts";
+import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
+import { newExecutionId } from "../std/id.ts";
+import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
+import type { HostedWorkflow } from "../worker/handler-code.ts";
+import { Worker } from "../worker/worker.ts";
+import { resultsOf } from "./journal-reader.ts";
+import { LocalHandle, type LocalParts } from "./local-handle.ts";
+
+export interface LocalRondoOptions extends LocalParts {
+  /** Items in flight at the worker: half of them running, half waiting to. */
+  readonly capacity: number;
+  readonly onLog: (line: LogLine) => void;
+  readonly onBug: (thrown: unknown) => void;
+}
+
+/** A line that a handler logged. */
+export interface LogLine {
+  readonly execution: string;
+  readonly phase: string;
+  readonly handler: string;
+  readonly task: number;
+  readonly attempt: number;
+  readonly level: string;
+  readonly parts: readonly unknown[];
+}
+
+interface Served {
+  readonly workflow: HostedWorkflow;
+  readonly plan: Plan;
+}
+
+export class LocalRondo implements RondoClient {
+  readonly #options: LocalRondoOptions;
+  readonly #worker: Worker;
+  readonly #workerId: string;
+  readonly #served = new Map<string, Served>();
+  readonly #stored = new Map<string, Promise<void>>();
+  #isClosed = false;
+
+  constructor(options: LocalRondoOptions) {
+    this.#options = options;
+    this.#workerId = `local~${options.engine.info.fence.epoch}`;
+    this.#worker = new Worker({
+      clock: options.clock,
+      results: resultsOf(options.store),
+      concurrency: Math.max(1, Math.floor(options.capacity / 2)),
+      send: (reports) => options.engine.report(this.#workerId, reports),
+      log: ({ execution, phase, handler }, { number, attempt }, level, parts) =>
+        options.onLog({ execution, phase, handler, task: number, attempt, level, parts }),
+      onBug: options.onBug,
+    });
+  }
+
+  /** Hosts the handlers of workflows in this process. */
+  serve(...workflows: readonly HostedWorkflow[]): this {
+    for (const workflow of workflows) {
+      const plan = planOf(workflow);
+      this.#served.set(workflow.name, { workflow, plan });
+      for (const code of workflow.handlers) this.#worker.host(workflow.name, code);
+      this.#store(plan).catch(this.#options.onBug);
+    }
+    const serves = [...this.#served.values()].flatMap(({ workflow }) =>
+      workflow.handlers.map(({ use, version, enumerate }) => ({
+        use,
+        ...(version === undefined ? {} : { version }),
+        enumerates: enumerate !== undefined,
+      })),
+    );
+    this.#options.engine.join(this.#workerId, this.#worker, {
+      serves,
+      capacity: this.#options.capacity,
+      local: true,
+    });
+    return this;
+  }
+
+  async start<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    input: WorkflowInput<NoInfer<W>>,
+    options: StartOptions = {},
+  ): Promise<ExecutionHandle<WorkflowOutput<W>>> {
+    return this.#start<WorkflowOutput<W>>(workflow, input, options, false);
+  }
+
+  async run<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    input: WorkflowInput<NoInfer<W>>,
+    options: StartOptions & ResultOptions = {},
+  ): Promise<WorkflowOutput<W>> {
+    const handle = await this.#start<WorkflowOutput<W>>(workflow, input, options, true);
+    return handle.result(options);
+  }
+
+  execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
+    return new LocalHandle<WorkflowOutput<W>>(id, this.#options);
+  }
+
+  async list(options: ListOptions = {}): Promise<ExecutionPage> {
+    const max = Math.min(1_000, Math.max(1, options.limit ?? 50));
+    const { project, workflow, status } = options;
+    const filter = {
+      ...(project ? { project } : {}),
+      ...(workflow ? { workflow } : {}),
+      ...(status ? { status } : {}),
+    };
+    const heads = await this.#options.store.listHeads(filter, {
+      before: options.cursor === undefined ? null : Number(options.cursor),
+      max,
+    });
+    const data = await Promise.all(heads.map((head) => this.execution(head.id).status()));
+    return { data, next: heads.length === max ? String(heads.at(-1)?.order) : null };
+  }
+
+  /** The execution as it was after the event with this sequence number. */
+  async stateAt(id: string, seq: number): Promise<ExecutionView> {
+    const { store, engine } = this.#options;
+    const now = unwrap(await engine.inspect(id)).view;
+    if (!Number.isSafeInteger(seq) || seq < 1 || seq > now.revision) {
+      throw new RondoError(
+        reject("invalid_input", `execution ${id} has events 1 to ${now.revision}, not ${seq}`),
+      );
+    }
+    const definition = unwrap(
+      parseDefinition(JSON.parse((await store.getDefinition({ hash: now.workflowHash }))?.body ?? "null")),
+    );
+    const execution = new Execution(id, compilePlan(definition));
+    while (execution.seq < seq) {
+      const entries = await store.readJournal({
+        execution: id,
+        from: execution.seq + 1,
+        to: seq,
+        rowsMax: 64,
+        charsMax: 1_048_576,
+      });
+      if (entries.length === 0) break;
+      replay(execution, entries, seq);
+    }
+    return viewExecution(execution, execution.now);
+  }
+
+  /** Ends gracefully: takes no new work, lets what runs end within `graceMs`, releases the store. */
+  async close(options: { graceMs?: number } = {}): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#options.engine.quiesce();
+    await this.#worker.stop(options.graceMs ?? 10_000);
+    await this.#options.engine.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #start<Output>(
+    workflow: AnyWorkflow | string,
+    input: unknown,
+    options: StartOptions,
+    waits: boolean,
+  ): Promise<LocalHandle<Output>> {
+    const { engine, clock, random } = this.#options;
+    const { plan, text } = unwrap(await this.#prepare(workflow, input));
+    const { id, project, tags, startAt, deadline } = unwrap(checkOptions(options));
+    await this.#store(plan);
+    const execution = id ?? newExecutionId(clock.now(), random);
+    const handle = new LocalHandle<Output>(execution, this.#options);
+    if (waits) handle.watchEnd();
+    const message = {
+      kind: "start" as const,
+      execution,
+      workflow: plan.definition.name,
+      hash: plan.hash,
+      project,
+      input: text,
+      tags,
+      ...(startAt === undefined ? {} : { startAt }),
+      ...(deadline === undefined ? {} : { deadline }),
+    };
+    const reply = await engine.send(execution, message, { plan, fresh: id === undefined });
+    if (isRejection(reply.answer)) {
+      await handle[Symbol.asyncDispose]();
+      throw new RondoError(reply.answer);
+    }
+    return reply.existed && waits ? new LocalHandle<Output>(execution, this.#options) : handle;
+  }
+
+  async #prepare(
+    workflow: AnyWorkflow | string,
+    input: unknown,
+  ): Promise<{ plan: Plan; text: string } | Rejection> {
+    if (typeof workflow !== "string") {
+      const known = this.#served.get(workflow.name);
+      const plan = known?.workflow === workflow ? known.plan : planOf(workflow);
+      const text = await validateInput(workflow, input);
+      return isRejection(text) ? text : { plan, text };
+    }
+    const served = this.#served.get(workflow);
+    if (served !== undefined) return this.#prepare(served.workflow as AnyWorkflow, input);
+    const found = await this.#options.store.getDefinition({ newestOf: workflow });
+    if (found === null)
+      return reject("not_found", `there is no workflow "${workflow}"`, {
+        hint: "serve it here, or start it by its object",
+      });
+    const text = await validateInput({ inputSchema: undefined }, input);
+    return isRejection(text)
+      ? text
+      : { plan: compilePlan(unwrap(parseDefinition(JSON.parse(found.body)))), text };
+  }
+
+  /** Puts the definition in the store, once. */
+  #store(plan: Plan): Promise<void> {
+    let stored = this.#stored.get(plan.hash);
+    if (stored === undefined) {
+      stored = this.#options.store.putDefinition(
+        plan.definition.name,
+        plan.hash,
+        JSON.stringify(plan.definition),
+      );
+      this.#stored.set(plan.hash, stored);
+    }
+    return stored;
+  }
+}
+
+const plans = new WeakMap<HostedWorkflow, Plan>();
+
+/** The plan of a workflow; throws what is wrong with its definition. */
+export function planOf(workflow: HostedWorkflow): Plan {
+  const known = plans.get(workflow);
+  if (known !== undefined) return known;
+  const plan = compilePlan(unwrap(parseDefinition(workflow.definition)));
+  plans.set(workflow, plan);
+  return plan;
+}
+
+interface CheckedOptions {
+  readonly id: string | undefined;
+  readonly project: string;
+  readonly tags: Record<string, string>;
+  readonly startAt: number | undefined;
+  readonly deadline: number | undefined;
+}
+
+function checkOptions(options: StartOptions): CheckedOptions | Rejection {
+  const { id, project = DEFAULT_PROJECT, tags = {} } = options;
+  if (id !== undefined && !EXECUTION_ID_PATTERN.test(id)) {
+    return reject("invalid_input", `"${String(id).slice(0, 120)}" is not an execution id`, {
+      path: "id",
+      hint: "a letter or digit, then up to 99 letters, digits, _ : or -",
+    });
+  }
+  if (!NAME_PATTERN.test(project))
+    return reject("invalid_input", `"${project}" is not a project's name`, { path: "project" });
+  for (const [key, value] of Object.entries(tags)) {
+    if (typeof value !== "string" || value.length > 200 || key.length > 40)
+      return reject("invalid_input", `tag "${key.slice(0, 60)}" is not a short text`, {
+        path: `tags.${key}`,
+      });
+  }
+  const times = { startAt: options.startAt, deadline: options.deadline };
+  for (const [name, value] of Object.entries(times)) {
+    if (value !== undefined && !Number.isSafeInteger(Number(value)))
+      return reject("invalid_input", `${name} is not a time`, {
+        path: name,
+        hint: "a Date, or milliseconds since 1970",
+      });
+  }
+  return { id, project, tags, startAt: toMs(times.startAt), deadline: toMs(times.deadline) };
+}
+
+function toMs(time: Date | number | undefined): number | undefined {
+  return time === undefined ? undefined : Number(time);
+}

@@ -1,0 +1,99 @@
+/** What passes between an engine node and its workers: grants one way, reports and beats the other. */
+import type { Place } from "../kernel/event.ts";
+import type { Outcome } from "../kernel/message.ts";
+
+/** Work for one worker out of one handler: what its items share, and the items. */
+export interface Grant extends Place {
+  readonly do: "enumerate" | "process" | "next" | "returns";
+  readonly execution: string;
+  readonly workflow: string;
+  readonly project: string;
+  readonly use: string;
+  readonly version: string | null;
+  readonly round: number;
+  readonly epoch: number;
+  /** The execution's input, as JSON text. */
+  readonly input: string;
+  readonly timeoutMs: number | null;
+  readonly heartbeatMs: number;
+  readonly items: readonly GrantItem[];
+  /** Enumeration only: what is journaled already. */
+  readonly resume: { readonly count: number; readonly last: string; readonly checksum: number } | null;
+  /** Counts of the phases so far, for code that reads earlier results. */
+  readonly phases: PhaseCounts;
+}
+
+export interface GrantItem {
+  readonly number: number;
+  readonly attempt: number;
+  /** Tells apart claims of the same attempt number within one epoch. */
+  readonly claim: number;
+  /** The task as JSON text; for an enumeration, a decision or `returns`: null. */
+  readonly task: string | null;
+}
+
+/** Per phase its newest visit, per handler its counts and where its rows are. */
+export type PhaseCounts = readonly {
+  readonly phase: string;
+  readonly visit: number;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+  readonly handlers: readonly {
+    readonly name: string;
+    readonly total: number;
+    readonly done: number;
+    readonly failed: number;
+    readonly value: string | null;
+  }[];
+}[];
+
+/** Which attempts a report speaks of: those of one grant. */
+export interface ReportPlace extends Place {
+  readonly execution: string;
+  readonly round: number;
+  readonly epoch: number;
+}
+
+export interface ReportedReceipt {
+  readonly task: number;
+  readonly attempt: number;
+  readonly claim: number;
+  readonly ms: number;
+  readonly outcome: Outcome;
+}
+
+/** What workers say about their attempts. */
+export type Report =
+  | (ReportPlace & {
+      readonly kind: "started";
+      readonly attempts: readonly { task: number; attempt: number; claim: number }[];
+    })
+  | (ReportPlace & { readonly kind: "receipts"; readonly receipts: readonly ReportedReceipt[] })
+  | (ReportPlace & {
+      readonly kind: "page";
+      readonly attempt: number;
+      readonly claim: number;
+      readonly from: number;
+      readonly tasks: readonly string[];
+      readonly keys: readonly string[] | null;
+      readonly identities: readonly string[] | null;
+    })
+  | (ReportPlace & {
+      readonly kind: "enumeration";
+      readonly attempt: number;
+      readonly claim: number;
+      readonly ms: number;
+      readonly outcome: Outcome;
+    });
+
+/** A beat for attempts of one grant; `task` -1 is the enumeration. */
+export interface Beat extends ReportPlace {
+  readonly attempts: readonly { task: number; attempt: number; claim: number }[];
+}
+
+export interface Serves {
+  readonly use: string;
+  readonly version?: string;
+  /** The code enumerates its tasks, also where the definition does not say so. */
+  readonly enumerates?: boolean;
+}

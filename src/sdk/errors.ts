@@ -1,0 +1,54 @@
+/**
+ * Errors that user code throws or meets. `Fatal` and `RetryAfter` are told by a brand under `Symbol.for`, never by
+ * instanceof, so that two copies of this package in one process understand each other.
+ */
+import type { ExecutionView } from "../kernel/view.ts";
+import { type Duration, parseDuration } from "../std/duration.ts";
+import { unwrap } from "../std/rejection.ts";
+
+const FATAL: unique symbol = Symbol.for("rondo.fatal") as never;
+const RETRY_AFTER: unique symbol = Symbol.for("rondo.retryAfter") as never;
+
+/** Thrown by a handler: the task fails now, whatever attempts are left. */
+export class Fatal extends Error {
+  override name = "Fatal";
+  readonly [FATAL] = true;
+}
+
+/** Thrown by a handler: the attempt failed, and the next one starts after this time instead of the usual backoff. */
+export class RetryAfter extends Error {
+  override name = "RetryAfter";
+  /** Milliseconds until the next attempt. */
+  readonly [RETRY_AFTER]: number;
+  constructor(delay: Duration, message?: string, options?: ErrorOptions) {
+    super(message ?? `to be retried after ${typeof delay === "number" ? `${delay} ms` : delay}`, options);
+    this[RETRY_AFTER] = unwrap(parseDuration(delay, "RetryAfter"));
+  }
+}
+
+/** Thrown by `result()`: the execution ended as failed. */
+export class ExecutionFailed extends Error {
+  override name = "ExecutionFailed";
+  /** Why it failed, such as `task_failed` or `wait_timeout`. */
+  readonly code: string;
+  readonly execution: ExecutionView;
+  constructor(execution: ExecutionView) {
+    super(`execution ${execution.id} failed: ${execution.error?.message ?? "no reason is known"}`);
+    this.code = execution.error?.code ?? "failed";
+    this.execution = execution;
+  }
+}
+
+/** Thrown by `result()`: the execution ended as cancelled. */
+export class ExecutionCancelled extends Error {
+  override name = "ExecutionCancelled";
+  /** Why it was cancelled, such as `cancelled` or `deadline`. */
+  readonly code: string;
+  readonly execution: ExecutionView;
+  constructor(execution: ExecutionView) {
+    const why = execution.error === null ? "" : `: ${execution.error.message}`;
+    super(`execution ${execution.id} was cancelled${why}`);
+    this.code = execution.error?.code ?? "cancelled";
+    this.execution = execution;
+  }
+}

@@ -1,0 +1,106 @@
+/** A phase as it is written: which handlers it has, told by their shape, and where it leads. */
+import { checkFields, checkInteger, checkName, invalid } from "./check.ts";
+import type { HandlerData } from "./compile-handler.ts";
+import type { Context } from "./context.ts";
+import { type AnySpec, specOf } from "./handler.ts";
+
+/** Where a phase leads; targets may be declared later and are checked when the workflow is complete. */
+export interface PhaseOptions<Input, Phases> {
+  /** The phase after this one, or code that answers with one of `among`. */
+  readonly next?: string | ((context: Context<Input, Phases>) => string | Promise<string>);
+  /** What a `next` function may answer. */
+  readonly among?: readonly string[];
+  /** The phase to go on with when this one fails. */
+  readonly onError?: string;
+  /** True ends the execution as done, "failed" as failed with the first error. */
+  readonly final?: boolean | "failed";
+  /** How often an execution may be in this phase. */
+  readonly maxVisits?: number;
+}
+
+/** Options whose types do not matter any more. */
+export type AnyPhaseOptions = PhaseOptions<unknown, unknown>;
+
+/** A phase of a definition, as data. */
+export interface PhaseData {
+  readonly name: string;
+  readonly handlers: { readonly [name: string]: HandlerData };
+  readonly next?: string | { readonly use: string; readonly among: readonly string[] };
+  readonly onError?: string;
+  readonly final?: true | "failed";
+  readonly maxVisits?: number;
+}
+
+/** The handlers of a phase: specs by name in a map, or a single one that is named like its phase. */
+export type GivenHandlers =
+  | { readonly kind: "map"; readonly specs: readonly (readonly [name: string, spec: AnySpec])[] }
+  | { readonly kind: "single"; readonly spec: AnySpec };
+
+/** Tells a map of handlers from a single one: the values of a map, and only those, are made by `handler()`. */
+export function readHandlers(given: unknown, at: string): GivenHandlers {
+  const made = specOf(given);
+  if (made !== undefined) return { kind: "single", spec: made };
+  if (typeof given !== "object" || given === null || Array.isArray(given))
+    throw invalid(at, "has no handlers", "give one handler, a map of them, or {} for none");
+  const entries = Object.entries(given);
+  const specs = entries.flatMap(([name, value]) => {
+    const spec = specOf(value);
+    return spec === undefined ? [] : [[name, spec] as const];
+  });
+  if (specs.length === entries.length) return { kind: "map", specs };
+  const [odd] = entries.find(([, value]) => specOf(value) === undefined) ?? [""];
+  if (specs.length > 0)
+    throw invalid(
+      at,
+      `has the handler "${specs[0]?.[0]}" beside "${odd}", which is none`,
+      "wrap it in handler({...})",
+    );
+  const isUnwrapped = entries.every(([, value]) => looksLikeSpec(value));
+  if (isUnwrapped)
+    throw invalid(at, `"${odd}" is not a handler`, "in a map of handlers, wrap each in handler({...})");
+  return { kind: "single", spec: given };
+}
+
+function looksLikeSpec(value: unknown): boolean {
+  return typeof value === "object" && value !== null && ("process" in value || "processBatch" in value);
+}
+
+/** The options of a phase as data; the wire name is for a `next` function. */
+export function readPhaseOptions(
+  options: AnyPhaseOptions,
+  at: string,
+  use: string,
+): Omit<PhaseData, "name" | "handlers"> {
+  checkFields(options, at, ["next", "among", "onError", "final", "maxVisits"]);
+  const { next, among, onError, final, maxVisits } = options;
+  const isFinal = final === true || final === "failed";
+  if (final !== undefined && final !== false && !isFinal)
+    throw invalid(`${at}.final`, 'must be true or "failed"');
+  if (isFinal && next !== undefined)
+    throw invalid(at, "is final and has a next", "a final phase ends the execution: remove one of the two");
+  if (onError !== undefined) checkName(onError, `${at}.onError`);
+  if (maxVisits !== undefined) checkInteger(maxVisits, `${at}.maxVisits`, 1, 1_000_000);
+  return {
+    ...(next === undefined && among === undefined ? {} : { next: readNext(next, among, { at, use }) }),
+    ...(onError === undefined ? {} : { onError }),
+    ...(isFinal ? { final } : {}),
+    ...(maxVisits === undefined ? {} : { maxVisits }),
+  };
+}
+
+function readNext(
+  next: AnyPhaseOptions["next"],
+  among: readonly string[] | undefined,
+  { at, use }: { readonly at: string; readonly use: string },
+): NonNullable<PhaseData["next"]> {
+  if (typeof next !== "function") {
+    if (among !== undefined)
+      throw invalid(`${at}.among`, "has no next function to choose", "give next: ({ phases }) => name");
+    checkName(next, `${at}.next`);
+    return next as string;
+  }
+  if (!Array.isArray(among) || among.length === 0)
+    throw invalid(`${at}.next.among`, "a decision names the phases it can choose", 'give among: ["a", "b"]');
+  among.forEach((name, i) => checkName(name, `${at}.next.among[${i}]`));
+  return { use, among: [...among] };
+}

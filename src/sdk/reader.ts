@@ -1,0 +1,34 @@
+/** What earlier phases left behind, as later code reads it: `phases.<phase>`, in a map `phases.<phase>.<handler>`. */
+import type { ResultsReader } from "../worker/handler-code.ts";
+import type { Handler } from "./handler.ts";
+import type { Stored } from "./stored.ts";
+
+/** The results of one handler in the latest visit of its phase. */
+export interface HandlerReader<Result> extends Omit<ResultsReader, "results" | "reduce" | "visit" | "value"> {
+  /** Results of done tasks, as stored, in journal order. */
+  results(): AsyncIterable<Result>;
+  /** Folds the results. */
+  reduce<Sum>(fold: (sum: Sum, result: Result) => Sum | Promise<Sum>, initial: Sum): Promise<Sum>;
+  /** The same handler in an earlier visit of its phase. */
+  visit(n: number): HandlerReader<Result>;
+}
+
+/** A phase that waited for a signal. */
+export interface WaitReader<Value> extends HandlerReader<Value> {
+  /** The signal's payload as stored; null if the wait is optional and ran out of time. */
+  readonly value: Value;
+  visit(n: number): WaitReader<Value>;
+}
+
+/** The phase `Name` as later code sees it. */
+export type PhaseReader<Name extends string, Reader> = { readonly [Key in Name]: Reader };
+
+/**
+ * The phase of a map of handlers: a reader by handler name. It is a conditional type so that it resolves: otherwise the
+ * handlers' types, each with all earlier phases inside, would stay in the workflow's type and in its declaration file.
+ */
+export type MapReader<Handlers> = Handlers extends object
+  ? { readonly [Name in keyof Handlers]: HandlerReader<Stored<ResultOf<Handlers[Name]>>> }
+  : never;
+
+type ResultOf<Given> = Given extends Handler<never, never, infer Result> ? Result : never;

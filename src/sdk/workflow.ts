@@ -1,0 +1,158 @@
+/**
+ * A workflow as it is written in code: an immutable chain in which every phase sees the typed results of those before
+ * it. The chain is also the workflow's data and code, ready for a worker to host.
+ */
+import type { Duration } from "../std/duration.ts";
+import type { Json } from "../std/json.ts";
+import type { HostedWorkflow } from "../worker/handler-code.ts";
+import { WorkflowBuilder, type WorkflowData } from "./builder.ts";
+import type { Context } from "./context.ts";
+import type { EnumerationSpec, Handler, HandlerSpec, NoItems } from "./handler.ts";
+import type { PhaseOptions } from "./phase.ts";
+import type { HandlerReader, MapReader, PhaseReader, WaitReader } from "./reader.ts";
+import type { SchemaInput, SchemaOutput, StandardSchema } from "./standard-schema.ts";
+import type { Stored } from "./stored.ts";
+
+/** Begins a workflow whose input is described by a schema. */
+export function workflow<Schema extends StandardSchema>(options: {
+  readonly name: string;
+  readonly input: Schema;
+}): Workflow<SchemaInput<Schema>, SchemaOutput<Schema>, NoPhases, null>;
+/** Begins a workflow whose input is described by a type only, or is any JSON. */
+export function workflow<Input = Json>(options: {
+  readonly name: string;
+}): Workflow<Input, Stored<Input>, NoPhases, null>;
+export function workflow(options: { readonly name: string; readonly input?: StandardSchema }): unknown {
+  return WorkflowBuilder.begin(options);
+}
+
+type NoPhases = Record<never, never>;
+
+/** A workflow as far as starting it matters: what it takes and what it gives. */
+export interface TypedWorkflow<Input, Output> extends HostedWorkflow {
+  /** Checks the input at start and parses it for handlers. */
+  readonly inputSchema?: StandardSchema | undefined;
+  /** Types only, never there. */
+  readonly "~types"?: { readonly input: Input; readonly output: Output };
+}
+
+/** Any workflow. */
+export type AnyWorkflow = TypedWorkflow<unknown, unknown>;
+
+/** What a workflow is started with. */
+export type WorkflowInput<W extends AnyWorkflow> = NonNullable<W["~types"]>["input"];
+
+/** What an execution of a workflow ends with. */
+export type WorkflowOutput<W extends AnyWorkflow> = NonNullable<W["~types"]>["output"];
+
+/** What a waiting phase waits for. */
+export interface WaitSpec<Schema extends StandardSchema, Optional extends boolean> {
+  /** The signal's name; the phase's by default. */
+  readonly signal?: string;
+  /** Describes the payload. */
+  readonly schema?: Schema;
+  readonly timeout?: Duration;
+  /** Past the timeout go on with null instead of failing. */
+  readonly optional?: Optional;
+}
+
+/** A command as data and where it goes. */
+export interface CommandSpec<Input, Phases, Item> extends EnumerationSpec<Input, Phases, Item> {
+  readonly topic: string;
+  readonly cmd: {
+    readonly cmd_type: string;
+    readonly cmd_data?: { readonly [key: string]: Json };
+    readonly cmd_metadata?: { readonly [key: string]: Json };
+  };
+  /** Where its receipt comes back; derived from `topic` by default. */
+  readonly receiptTopic?: string;
+}
+
+/** Ordered runs in a sandbox that hand a state on. */
+export interface ScriptSpec<Input, Phases, Item> extends EnumerationSpec<Input, Phases, Item> {
+  readonly runs: readonly {
+    readonly name: string;
+    readonly expression: string;
+    readonly timeout?: Duration;
+  }[];
+  readonly state?: Json;
+  /** False makes a new attempt start over instead of going on after the last finished run. */
+  readonly resume?: boolean;
+}
+
+type Handlers<Input, Phases> = { readonly [name: string]: Handler<Input, Phases, unknown> };
+
+/**
+ * A workflow under construction, and complete at any point after its first phase. `Input` is what a start takes,
+ * `Seen` what handlers see of it, `Phases` what is declared so far, `Output` what it ends with.
+ */
+export interface Workflow<Input, Seen, Phases, Output> extends TypedWorkflow<Input, Output> {
+  readonly definition: WorkflowData;
+  /** Adds a phase of several handlers, side by side; `{}` is a phase without handlers. */
+  phase<Name extends string, Given extends Handlers<Seen, Phases>>(
+    name: Name,
+    handlers: Given,
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, MapReader<Given>>>,
+  ): Workflow<Input, Seen, Phases & PhaseReader<Name, MapReader<Given>>, Output>;
+  /** Adds a phase of one handler made by `handler()`. */
+  phase<Name extends string, Result>(
+    name: Name,
+    handler: Handler<Seen, Phases, Result>,
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>>,
+  ): Workflow<Input, Seen, Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>, Output>;
+  /** Adds a phase of one handler. */
+  phase<Name extends string, Item = NoItems, Result = null>(
+    name: Name,
+    spec: HandlerSpec<Seen, Phases, Item, Result>,
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>>,
+  ): Workflow<Input, Seen, Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>, Output>;
+
+  /** Adds a phase that lasts as long as it says. */
+  sleep<Name extends string>(
+    name: Name,
+    duration: Duration,
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<null>>>,
+  ): Workflow<Input, Seen, Phases & PhaseReader<Name, HandlerReader<null>>, Output>;
+
+  /** Adds a phase that waits for a signal; its payload is at `phases.<name>.value`. */
+  waitFor<
+    Name extends string,
+    Schema extends StandardSchema = StandardSchema<Json>,
+    Optional extends boolean = false,
+  >(
+    name: Name,
+    wait?: WaitSpec<Schema, Optional>,
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, WaitReader<Waited<Schema, Optional>>>>,
+  ): Workflow<Input, Seen, Phases & PhaseReader<Name, WaitReader<Waited<Schema, Optional>>>, Output>;
+
+  /** Adds a phase that sends a command to a topic. */
+  command<Name extends string, Item = NoItems>(
+    name: Name,
+    command: CommandSpec<Seen, Phases, Item>,
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Json>>>,
+  ): Workflow<Input, Seen, Phases & PhaseReader<Name, HandlerReader<Json>>, Output>;
+
+  /** Adds a phase that runs expressions in a sandbox. */
+  script<Name extends string, Item = NoItems>(
+    name: Name,
+    script: ScriptSpec<Seen, Phases, Item>,
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Json>>>,
+  ): Workflow<Input, Seen, Phases & PhaseReader<Name, HandlerReader<Json>>, Output>;
+
+  /** Adds a phase whose tasks are executions of another workflow. */
+  child<Name extends string, Child extends AnyWorkflow = AnyWorkflow>(
+    name: Name,
+    workflow: Child | string,
+    spec?: EnumerationSpec<Seen, Phases, WorkflowInput<Child>>,
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<WorkflowOutput<Child>>>>,
+  ): Workflow<Input, Seen, Phases & PhaseReader<Name, HandlerReader<WorkflowOutput<Child>>>, Output>;
+
+  /** Gives the workflow an output, computed when its last phase is done. */
+  returns<Result>(
+    answer: (context: Context<Seen, Phases>) => Result | Promise<Result>,
+  ): Workflow<Input, Seen, Phases, Stored<Result>>;
+}
+
+type Waited<Schema extends StandardSchema, Optional extends boolean> =
+  | Stored<SchemaInput<Schema>>
+  | (Optional extends true ? null : never);

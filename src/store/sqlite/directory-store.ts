@@ -1,0 +1,196 @@
+/**
+ * The synchronous store of one directory, as it runs in the store's thread:
+ * 1. owns the directory (directory-lock.ts) and its database (open-database.ts);
+ * 2. writes by one fenced transaction per commit, reads through the same connection;
+ * 3. copies the WAL when it is long, after the commit's answer has gone out;
+ * 4. turns errors of SQLite into faults, and after one that puts the file in doubt refuses every further write.
+ */
+import { join } from "node:path";
+import type { Entry } from "../../kernel/journal-entry.ts";
+import { assert } from "../../std/assert.ts";
+import {
+  type CommitVerdict,
+  type Fence,
+  type HeadFilter,
+  type JournalRange,
+  type LoadedExecution,
+  type StoredHead,
+  type StoredTimer,
+  StoreFault,
+  type StoreInfo,
+} from "../store.ts";
+import { Checkpoints } from "./checkpoints.ts";
+import { DirectoryLock } from "./directory-lock.ts";
+import { type Connection, type Driver, textValue } from "./driver.ts";
+import { DiskFailed, faultOf, type Owner, StoreUnreadable } from "./faults.ts";
+import { databaseFile, openDatabase } from "./open-database.ts";
+import type { RowWrite } from "./packed-commit.ts";
+import { SqliteReader } from "./sqlite-reader.ts";
+import { SqliteWriter } from "./sqlite-writer.ts";
+
+interface Opened {
+  readonly lock: DirectoryLock;
+  readonly connection: Connection;
+  readonly writer: SqliteWriter;
+  readonly reader: SqliteReader;
+  readonly checkpoints: Checkpoints;
+}
+
+interface MetaRow {
+  readonly generation: string;
+  readonly key: string;
+  readonly partitions: number;
+  readonly epoch: number;
+  readonly unclean_epoch: number;
+}
+
+export class DirectoryStore {
+  readonly #directory: string;
+  readonly #file: string;
+  readonly #driver: Driver;
+  #opened: Opened | null = null;
+  /** Set by the first fault after which the file must not be written again. */
+  #stopped: StoreFault | null = null;
+
+  constructor(directory: string, driver: Driver) {
+    this.#directory = directory;
+    this.#file = databaseFile(directory);
+    this.#driver = driver;
+  }
+
+  open(owner: Owner): StoreInfo {
+    return this.#guard({ writing: true, file: join(this.#directory, "lock.db") }, () => {
+      const lock = DirectoryLock.take(this.#directory, this.#driver, owner);
+      try {
+        return this.#guard({ writing: true }, () => this.#openFile(lock));
+      } catch (error) {
+        lock.release();
+        throw error;
+      }
+    });
+  }
+
+  announce(listening: string): void {
+    this.#guard({ writing: false }, () => this.#use().lock.announce(listening));
+  }
+
+  commit(fence: Fence, writes: readonly RowWrite[]): CommitVerdict {
+    return this.#guard({ writing: true }, () => {
+      const { writer, checkpoints } = this.#use();
+      const verdict = writer.commit(fence, writes);
+      checkpoints.note(writer.written.rows, writer.written.chars);
+      return verdict;
+    });
+  }
+
+  load(ids: readonly string[]): (LoadedExecution | null)[] {
+    return this.#read((reader) => ids.map((id) => reader.load(id)));
+  }
+
+  readJournal(range: JournalRange): Entry[] {
+    return this.#read((reader) => reader.readJournal(range));
+  }
+
+  scanWork(options: { after: Readonly<Record<string, number>>; each: number }): StoredHead[] {
+    return this.#read((reader) => reader.scanWork(options));
+  }
+
+  scanTimers(options: { until: number; max: number }): StoredTimer[] {
+    return this.#read((reader) => reader.scanTimers(options));
+  }
+
+  listHeads(filter: HeadFilter, options: { before: number | null; max: number }): StoredHead[] {
+    return this.#read((reader) => reader.listHeads(filter, options));
+  }
+
+  putDefinition(name: string, hash: string, body: string): void {
+    this.#guard({ writing: true }, () => {
+      const { connection } = this.#use();
+      inTransaction(connection, () => {
+        const put = "INSERT INTO definitions VALUES (?, ?) ON CONFLICT DO NOTHING";
+        connection.prepare(put).run([hash, textValue(body)]);
+        connection.prepare("INSERT OR REPLACE INTO newest_definitions VALUES (?, ?)").run([name, hash]);
+      });
+    });
+  }
+
+  getDefinition(by: { hash: string } | { newestOf: string }): { hash: string; body: string } | null {
+    return this.#read((reader) => reader.getDefinition(by));
+  }
+
+  /** Between calls: copies the WAL if it is long. For want of room it stays; commits will say so. */
+  maintain(): void {
+    const checkpoints = this.#opened?.checkpoints;
+    if (checkpoints?.due !== true || this.#stopped !== null) return;
+    this.#unlessFull(() => checkpoints.run());
+  }
+
+  close(options: { clean: boolean }): void {
+    const { connection, lock } = this.#use();
+    if (this.#stopped === null) {
+      if (options.clean) this.#guard({ writing: true }, () => connection.exec("UPDATE meta SET clean = 1"));
+      this.#unlessFull(() => connection.exec("PRAGMA wal_checkpoint(TRUNCATE)"));
+    }
+    connection.close();
+    lock.release();
+    this.#opened = null;
+  }
+
+  #openFile(lock: DirectoryLock): StoreInfo {
+    const connection = openDatabase(this.#file, { driver: this.#driver });
+    connection.exec(
+      `UPDATE meta SET unclean_epoch = CASE clean WHEN 0 THEN epoch ELSE unclean_epoch END,
+        epoch = epoch + 1, clean = 0`,
+    );
+    const meta = connection.prepare("SELECT * FROM meta").get<MetaRow>([]);
+    assert(meta !== undefined, "the store has its meta row");
+    const fence = { generation: meta.generation, epoch: meta.epoch };
+    this.#opened = {
+      lock,
+      connection,
+      writer: new SqliteWriter(connection, fence),
+      reader: new SqliteReader(connection),
+      checkpoints: new Checkpoints(connection),
+    };
+    return { fence, uncleanEpoch: meta.unclean_epoch, key: meta.key, partitions: meta.partitions };
+  }
+
+  #use(): Opened {
+    assert(this.#opened !== null, "the store is open");
+    return this.#opened;
+  }
+
+  #read<T>(read: (reader: SqliteReader) => T): T {
+    return this.#guard({ writing: false }, () => read(this.#use().reader));
+  }
+
+  #unlessFull(write: () => void): void {
+    try {
+      this.#guard({ writing: true }, write);
+    } catch (error) {
+      if (!(error instanceof StoreFault && error.retryable)) throw error;
+    }
+  }
+
+  #guard<T>(context: { writing: boolean; file?: string }, run: () => T): T {
+    if (context.writing && this.#stopped !== null) throw this.#stopped;
+    try {
+      return run();
+    } catch (error) {
+      const fault = faultOf(error, { file: this.#file, ...context });
+      if (fault instanceof DiskFailed || fault instanceof StoreUnreadable) this.#stopped = fault;
+      throw fault;
+    }
+  }
+}
+
+function inTransaction(connection: Connection, write: () => void): void {
+  connection.exec("BEGIN IMMEDIATE");
+  try {
+    write();
+    connection.exec("COMMIT");
+  } catch (error) {
+    connection.rollback();
+    throw error;
+  }
+}

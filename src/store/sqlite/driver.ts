@@ -1,0 +1,147 @@
+/**
+ * One small interface over two SQLite drivers: `node:sqlite` where the runtime has it (>= 22.13), else libsql.
+ * Both are synchronous. Both cut a text at a NUL when they read it, so a text that holds one is kept as bytes
+ * (`textValue`, `textOf`). A libsql connection is closed for good only when no prepared statement is left, so
+ * whatever must be closed before the thread ends uses `exec` alone.
+ */
+import { pathToFileURL } from "node:url";
+
+export type Value = string | number | null | Uint8Array;
+
+/** A prepared statement. */
+export interface Statement {
+  /** Answers how many rows changed. */
+  run(values: readonly Value[]): number;
+  get<R>(values: readonly Value[]): R | undefined;
+  all<R>(values: readonly Value[]): R[];
+}
+
+/** The one connection to a database file. */
+export interface Connection {
+  exec(sql: string): void;
+  prepare(sql: string): Statement;
+  /** Takes a failed transaction back, also if SQLite has done so by itself. */
+  rollback(): void;
+  close(): void;
+}
+
+export interface Driver {
+  readonly name: "node:sqlite" | "libsql";
+  open(file: string, options?: { readOnly: boolean }): Connection;
+}
+
+/** An error of SQLite with its extended result code, whatever the driver. */
+export class SqliteError extends Error {
+  override name = "SqliteError";
+  readonly code: number;
+  constructor(message: string, code: number, cause?: unknown) {
+    super(message, { cause });
+    this.code = code;
+  }
+}
+
+/** The driver of this runtime. */
+export async function loadDriver(): Promise<Driver> {
+  return nodeSqlite() ?? (await libsql());
+}
+
+/** A text as a value to bind. */
+export function textValue(text: string): string | Uint8Array {
+  return text.includes("\0") ? Buffer.from(text) : text;
+}
+
+/** A text as it was bound by `textValue`. */
+export function textOf(value: string | Uint8Array): string {
+  return typeof value === "string" ? value : Buffer.from(value).toString();
+}
+
+function nodeSqlite(): Driver | null {
+  // Loading it prints a warning that it is experimental, which is not for our users.
+  const emitWarning = process.emitWarning.bind(process);
+  process.emitWarning = () => {};
+  const sqlite = process.getBuiltinModule("node:sqlite") as typeof import("node:sqlite") | undefined;
+  process.emitWarning = emitWarning;
+  if (sqlite === undefined) return null;
+  const codeOf = (error: unknown): number | undefined => (error as { errcode?: number }).errcode;
+  return {
+    name: "node:sqlite",
+    open(file, options) {
+      const database = guard(codeOf, () => new sqlite.DatabaseSync(file, options ?? {}));
+      return connection(database, codeOf, (sql) => {
+        const statement = database.prepare(sql);
+        return {
+          run: (values) => Number(statement.run(...values).changes),
+          get: (values) => statement.get(...values),
+          all: (values) => statement.all(...values),
+        };
+      });
+    },
+  };
+}
+
+async function libsql(): Promise<Driver> {
+  const { default: Database } = await import("libsql");
+  const codeOf = (error: unknown): number | undefined => (error as { rawCode?: number }).rawCode;
+  return {
+    name: "libsql",
+    open(file, options) {
+      const name = options?.readOnly ? `${pathToFileURL(file).href}?mode=ro` : file;
+      const database = guard(codeOf, () => new Database(name));
+      return connection(database, codeOf, (sql) => {
+        const statement = database.prepare(sql);
+        return {
+          run: (values) => statement.run(values).changes,
+          get: (values) => statement.get(values),
+          all: (values) => statement.all(values),
+        };
+      });
+    },
+  };
+}
+
+type CodeOf = (error: unknown) => number | undefined;
+
+interface RawStatement {
+  run(values: readonly Value[]): number;
+  get(values: readonly Value[]): unknown;
+  all(values: readonly Value[]): unknown[];
+}
+
+function connection(
+  database: { exec(sql: string): unknown; close(): unknown },
+  codeOf: CodeOf,
+  prepare: (sql: string) => RawStatement,
+): Connection {
+  return {
+    exec: (sql) => void guard(codeOf, () => database.exec(sql)),
+    prepare(sql) {
+      const statement = guard(codeOf, () => prepare(sql));
+      return {
+        run: (values) => guard(codeOf, () => statement.run(values)),
+        get: <R>(values: readonly Value[]) => guard(codeOf, () => statement.get(values)) as R | undefined,
+        all: <R>(values: readonly Value[]) => guard(codeOf, () => statement.all(values)) as R[],
+      };
+    },
+    rollback() {
+      try {
+        database.exec("ROLLBACK");
+      } catch (error) {
+        if (!String(error).includes("no transaction is active")) throw asSqliteError(error, codeOf);
+      }
+    },
+    close: () => void guard(codeOf, () => database.close()),
+  };
+}
+
+function guard<T>(codeOf: CodeOf, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    throw asSqliteError(error, codeOf);
+  }
+}
+
+function asSqliteError(error: unknown, codeOf: CodeOf): unknown {
+  const code = codeOf(error);
+  return code === undefined ? error : new SqliteError((error as Error).message, code, error);
+}

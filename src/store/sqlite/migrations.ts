@@ -1,0 +1,82 @@
+/**
+ * The numbered steps that make and change the database: entry i leads to version i + 1, which is kept in the
+ * file's header as `user_version`. A landed migration is never edited. Each is applied in a transaction of its own.
+ *
+ * Columns of type ANY hold texts that may contain a NUL (see driver.ts). The journal is appended in the order of
+ * commits, whatever the execution, so that a commit touches few pages; its rows are found by (e, seq).
+ */
+export const MIGRATIONS: readonly string[] = [
+  `
+  CREATE TABLE meta (
+    one           INTEGER PRIMARY KEY CHECK (one = 1),
+    generation    TEXT NOT NULL,
+    key           TEXT NOT NULL,
+    partitions    INTEGER NOT NULL,
+    epoch         INTEGER NOT NULL,
+    unclean_epoch INTEGER NOT NULL,
+    clean         INTEGER NOT NULL,
+    created_at    INTEGER NOT NULL
+  ) STRICT;
+
+  CREATE TABLE executions (
+    e           INTEGER PRIMARY KEY,
+    id          TEXT NOT NULL UNIQUE,
+    partition   INTEGER NOT NULL,
+    workflow    TEXT NOT NULL,
+    hash        TEXT NOT NULL,
+    project     TEXT NOT NULL,
+    status      TEXT NOT NULL,
+    phase       TEXT,
+    want        TEXT NOT NULL,
+    priority    INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL,
+    finished_at INTEGER,
+    tags        TEXT NOT NULL,
+    error       ANY,
+    epoch       INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX executions_work ON executions (project, workflow) WHERE want = 'work';
+  CREATE INDEX executions_list ON executions (project, workflow, status);
+
+  CREATE TABLE journal (
+    row   INTEGER PRIMARY KEY,
+    e     INTEGER NOT NULL,
+    seq   INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    at    INTEGER NOT NULL,
+    chain TEXT,
+    body  ANY NOT NULL
+  ) STRICT;
+  CREATE UNIQUE INDEX journal_seq ON journal (e, seq);
+
+  CREATE TABLE snapshots (
+    e            INTEGER PRIMARY KEY,
+    seq          INTEGER NOT NULL,
+    fold_version INTEGER NOT NULL,
+    chain        TEXT NOT NULL,
+    body         ANY NOT NULL
+  ) STRICT;
+
+  CREATE TABLE timers (
+    e     INTEGER NOT NULL,
+    timer TEXT NOT NULL,
+    due   INTEGER NOT NULL,
+    PRIMARY KEY (e, timer)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX timers_due ON timers (due);
+
+  CREATE TABLE opened (
+    e     INTEGER PRIMARY KEY,
+    marks TEXT NOT NULL
+  ) STRICT;
+
+  CREATE TABLE definitions (
+    hash TEXT PRIMARY KEY,
+    body ANY NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE newest_definitions (
+    name TEXT PRIMARY KEY,
+    hash TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  `,
+];

@@ -1,0 +1,107 @@
+/**
+ * Opens the database of a directory that this process owns: verifies what is there, makes a new one if nothing is,
+ * migrates an old one, and sets what SQLite forgets between opens.
+ *
+ * A new database is made under another name and renamed when complete. Migrations run in rollback-journal mode:
+ * then the version in the file's header is never older than its tables, even after a crash, so that an older Rondo
+ * can tell from the header alone that it must not touch the file.
+ */
+import { closeSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { assert } from "../../std/assert.ts";
+import { systemRandom } from "../../std/random.ts";
+import type { Connection, Driver } from "./driver.ts";
+import { MIGRATIONS } from "./migrations.ts";
+import { APPLICATION_ID, verifyFile } from "./verify-file.ts";
+
+const CACHE_KIB = 32_768;
+/** A WAL that grew beyond this (one huge commit) is cut back when it is reset. */
+const WAL_KEPT_BYTES = 64 * 1024 * 1024;
+
+/** The database file of a directory. */
+export function databaseFile(directory: string): string {
+  return join(directory, "rondo.db");
+}
+
+/** A connection to a current, verified database; every commit on it is one fsync. */
+export function openDatabase(
+  file: string,
+  options: { driver: Driver; migrations?: readonly string[] },
+): Connection {
+  const { driver, migrations = MIGRATIONS } = options;
+  const version = verifyFile(file, { driver, newestVersion: migrations.length });
+  if (version === null) create(file, driver, migrations);
+  else if (version < migrations.length) migrate(file, driver, { migrations, version });
+  const connection = driver.open(file);
+  // EXCLUSIVE before the first access: no other program can come in between, and the WAL's index is in memory.
+  connection.exec("PRAGMA locking_mode = EXCLUSIVE");
+  connection.exec("PRAGMA journal_mode = WAL");
+  connection.exec("PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON");
+  // Checkpoints are run by checkpoints.ts: SQLite's own would hide an fsync error.
+  connection.exec("PRAGMA wal_autocheckpoint = 0");
+  connection.exec(`PRAGMA journal_size_limit = ${WAL_KEPT_BYTES}; PRAGMA cache_size = -${CACHE_KIB}`);
+  const mode = connection.prepare("PRAGMA journal_mode").get<{ journal_mode: string }>([]);
+  const sync = connection.prepare("PRAGMA synchronous").get<{ synchronous: number }>([]);
+  assert(mode?.journal_mode === "wal" && sync?.synchronous === 2, "SQLite runs with a WAL and full sync");
+  return connection;
+}
+
+function create(file: string, driver: Driver, migrations: readonly string[]): void {
+  const unfinished = `${file}.new`;
+  for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(unfinished + suffix, { force: true });
+  // It holds the key of the attempt tokens: for the owner's eyes only. The WAL takes over the mode.
+  closeSync(openSync(unfinished, "wx", 0o600));
+  const connection = driver.open(unfinished);
+  try {
+    connection.exec(`PRAGMA synchronous = FULL; PRAGMA application_id = ${APPLICATION_ID}`);
+    apply(connection, { migrations, version: 0 });
+    connection.exec(
+      `INSERT INTO meta VALUES (1, '${hex(4)}', '${hex(8)}', 1, 0, 0, 1, ${Date.now()}); PRAGMA journal_mode = WAL`,
+    );
+  } finally {
+    connection.close();
+  }
+  renameSync(unfinished, file);
+  const directory = openSync(dirname(file), "r");
+  try {
+    fsyncSync(directory);
+  } finally {
+    closeSync(directory);
+  }
+}
+
+function migrate(file: string, driver: Driver, upgrade: Upgrade): void {
+  const connection = driver.open(file);
+  try {
+    connection.exec(
+      "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL",
+    );
+    apply(connection, upgrade);
+    connection.exec("PRAGMA journal_mode = WAL");
+  } finally {
+    connection.close();
+  }
+}
+
+interface Upgrade {
+  readonly migrations: readonly string[];
+  /** The version to start from. */
+  readonly version: number;
+}
+
+/** Each migration that is missing, with its version number, in one transaction. */
+function apply(connection: Connection, { migrations, version }: Upgrade): void {
+  migrations.slice(version).forEach((sql, i) => {
+    connection.exec("BEGIN IMMEDIATE");
+    try {
+      connection.exec(`${sql}; PRAGMA user_version = ${version + i + 1}; COMMIT`);
+    } catch (error) {
+      connection.rollback();
+      throw error;
+    }
+  });
+}
+
+function hex(words: number): string {
+  return Array.from({ length: words }, () => systemRandom.u32().toString(16).padStart(8, "0")).join("");
+}

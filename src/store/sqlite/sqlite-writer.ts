@@ -1,0 +1,180 @@
+/**
+ * The fenced write: one commit is one transaction and one fsync. It owns the statements that write, what is known
+ * of recent executions (so that most writes need no read), and the order numbers of new ones.
+ */
+import { whyNotAtEnd, whyStale } from "../check-write.ts";
+import type { CommitVerdict, Fence } from "../store.ts";
+import { type Connection, type Statement, textValue } from "./driver.ts";
+import type { RowHead, RowWrite } from "./packed-commit.ts";
+import { type Known, RecentExecutions } from "./recent-executions.ts";
+
+const RECENT_MAX = 100_000;
+
+export class SqliteWriter {
+  readonly #connection: Connection;
+  readonly #fence: Fence;
+  readonly #recent = new RecentExecutions(RECENT_MAX);
+  readonly #statements: Statements;
+  #lastE: number;
+  /** Rows and characters that the commit under way has written, for the estimate of the WAL's length. */
+  #rows = 0;
+  #chars = 0;
+
+  constructor(connection: Connection, fence: Fence) {
+    this.#connection = connection;
+    this.#fence = fence;
+    this.#statements = prepareStatements(connection);
+    this.#lastE = this.#readLastE();
+  }
+
+  commit(fence: Fence, writes: readonly RowWrite[]): CommitVerdict {
+    const stale = whyStale(fence, this.#fence);
+    if (stale !== null) return { kind: "fenced", why: stale };
+    const exists: string[] = [];
+    this.#rows = 0;
+    this.#chars = 0;
+    this.#connection.exec("BEGIN IMMEDIATE");
+    try {
+      for (const write of writes) {
+        const known = write.create ? this.#create(write) : this.#find(write.execution);
+        if (write.create && known === null) {
+          exists.push(write.execution);
+          continue;
+        }
+        const why = whyNotAtEnd(write, known?.end ?? null);
+        if (known === null || why !== null) {
+          this.#takeBack();
+          return { kind: "fenced", why: why ?? "" };
+        }
+        this.#write(known, write);
+      }
+      this.#connection.exec("COMMIT");
+    } catch (error) {
+      this.#takeBack();
+      throw error;
+    }
+    return { kind: "ok", exists };
+  }
+
+  /** What the last commit wrote. */
+  get written(): { rows: number; chars: number } {
+    return { rows: this.#rows, chars: this.#chars };
+  }
+
+  /** Inserts the execution's row; null if the id is taken. */
+  #create(write: RowWrite): Known | null {
+    const head = write.head as RowHead;
+    const e = this.#lastE + 1;
+    const created = this.#statements.create.run([
+      e,
+      write.execution,
+      head.partition,
+      head.workflow,
+      head.hash,
+      head.project,
+      head.status,
+      head.phase,
+      head.want,
+      head.priority,
+      head.createdAt,
+      head.finishedAt,
+      head.tags,
+      head.error === null ? null : textValue(head.error),
+      this.#fence.epoch,
+    ]);
+    if (created === 0) return null;
+    this.#lastE = e;
+    this.#rows++;
+    const known = { e, end: 0, status: head.status, want: head.want, epoch: this.#fence.epoch };
+    this.#recent.set(write.execution, known);
+    return known;
+  }
+
+  #write(known: Known, write: RowWrite): void {
+    const { e } = known;
+    const { entries, snapshot } = write;
+    const last = entries.length - 1;
+    for (let i = 0; i <= last; i++) {
+      const { seq, count, at, body } = entries[i] as RowWrite["entries"][number];
+      const chain = i === last ? write.chain : null;
+      this.#statements.append.run([e, seq, count, at, chain, textValue(body)]);
+      known.end = seq + count - 1;
+      this.#chars += body.length;
+    }
+    if (write.head !== null && !write.create) this.#writeHead(known, write.head);
+    else if (known.epoch !== this.#fence.epoch) this.#statements.touch.run([this.#fence.epoch, e]);
+    known.epoch = this.#fence.epoch;
+    for (const timer of write.timersCleared) this.#statements.clearTimer.run([e, timer]);
+    for (const { timer, due } of write.timersSet) this.#statements.setTimer.run([e, timer, due]);
+    if (write.opened !== null) this.#statements.open.run([e, write.opened]);
+    if (snapshot !== null) {
+      const { seq, foldVersion, chain, body } = snapshot;
+      this.#statements.snapshot.run([e, seq, foldVersion, chain, textValue(body)]);
+      this.#chars += body.length;
+    }
+    this.#rows += 1 + write.timersCleared.length + write.timersSet.length;
+  }
+
+  /** Columns that are indexed are written only if they change: each costs a change of its indexes. */
+  #writeHead(known: Known, head: RowHead): void {
+    const { phase, priority, finishedAt, tags } = head;
+    const error = head.error === null ? null : textValue(head.error);
+    const rest = [phase, priority, finishedAt, tags, error, this.#fence.epoch];
+    if (known.status === head.status && known.want === head.want) {
+      this.#statements.changeRest.run([...rest, known.e]);
+      return;
+    }
+    this.#statements.changeAll.run([...rest, head.status, head.want, known.e]);
+    known.status = head.status;
+    known.want = head.want;
+  }
+
+  #find(id: string): Known | null {
+    const recent = this.#recent.get(id);
+    if (recent !== undefined) return recent;
+    const found = this.#statements.find.get<Omit<Known, "end">>([id]);
+    if (found === undefined) return null;
+    const { e, status, want, epoch } = found;
+    const end = this.#statements.end.get<{ end: number }>([e])?.end ?? 0;
+    const known = { e, end, status, want, epoch };
+    this.#recent.set(id, known);
+    return known;
+  }
+
+  #takeBack(): void {
+    this.#connection.rollback();
+    this.#recent.clear();
+    this.#lastE = this.#readLastE();
+  }
+
+  #readLastE(): number {
+    return this.#statements.lastE.get<{ e: number | null }>([])?.e ?? 0;
+  }
+}
+
+type Statements = ReturnType<typeof prepareStatements>;
+
+function prepareStatements(connection: Connection) {
+  const prepare = (sql: string): Statement => connection.prepare(sql);
+  return {
+    lastE: prepare("SELECT max(e) AS e FROM executions"),
+    find: prepare("SELECT e, status, want, epoch FROM executions WHERE id = ?"),
+    end: prepare('SELECT seq + count - 1 AS "end" FROM journal WHERE e = ? ORDER BY seq DESC LIMIT 1'),
+    create: prepare(
+      "INSERT INTO executions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+    ),
+    append: prepare("INSERT INTO journal (e, seq, count, at, chain, body) VALUES (?, ?, ?, ?, ?, ?)"),
+    changeRest: prepare(
+      "UPDATE executions SET phase = ?, priority = ?, finished_at = ?, tags = ?, error = ?, epoch = ? WHERE e = ?",
+    ),
+    changeAll: prepare(
+      `UPDATE executions SET phase = ?, priority = ?, finished_at = ?, tags = ?, error = ?, epoch = ?,
+        status = ?, want = ? WHERE e = ?`,
+    ),
+    touch: prepare("UPDATE executions SET epoch = ? WHERE e = ?"),
+    setTimer: prepare("INSERT OR REPLACE INTO timers VALUES (?, ?, ?)"),
+    clearTimer: prepare("DELETE FROM timers WHERE e = ? AND timer = ?"),
+    open: prepare("INSERT OR REPLACE INTO opened VALUES (?, ?)"),
+    snapshot: prepare("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)"),
+  } satisfies Record<string, Statement>;
+}

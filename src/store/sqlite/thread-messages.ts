@@ -1,0 +1,33 @@
+/** What the engine's thread asks of the store's thread, and what it gets back. */
+import type { Fence, HeadFilter, JournalRange } from "../store.ts";
+import type { FaultReport } from "./faults.ts";
+import type { Packed } from "./packed-commit.ts";
+
+export type Call =
+  | { readonly kind: "open"; readonly startedAt: number }
+  | { readonly kind: "announce"; readonly listening: string }
+  | { readonly kind: "commit"; readonly fence: Fence; readonly writes: Packed }
+  | { readonly kind: "load"; readonly ids: readonly string[] }
+  | { readonly kind: "readJournal"; readonly range: JournalRange }
+  | { readonly kind: "scanWork"; readonly after: Readonly<Record<string, number>>; readonly each: number }
+  | { readonly kind: "scanTimers"; readonly until: number; readonly max: number }
+  | {
+      readonly kind: "listHeads";
+      readonly filter: HeadFilter;
+      readonly options: { readonly before: number | null; readonly max: number };
+    }
+  | { readonly kind: "putDefinition"; readonly name: string; readonly hash: string; readonly body: string }
+  | { readonly kind: "getDefinition"; readonly by: { hash: string } | { newestOf: string } }
+  | { readonly kind: "close"; readonly clean: boolean };
+
+/** Calls are answered in their order, so an answer needs no name. */
+export type Reply =
+  | { readonly kind: "done"; readonly value: unknown }
+  | { readonly kind: "failed"; readonly report: FaultReport }
+  /** No answer: something failed between calls. */
+  | { readonly kind: "broken"; readonly report: FaultReport };
+
+/** Given to the thread when it starts. */
+export interface ThreadData {
+  readonly directory: string;
+}

@@ -1,0 +1,60 @@
+/**
+ * The entry of the store's thread: takes calls one at a time, in order, and answers each. A commit's answer goes
+ * out before the WAL is tended. The thread ends when the store is closed or could not be opened; only then are
+ * libsql's handles on the files gone.
+ */
+import { parentPort, workerData } from "node:worker_threads";
+import { assert } from "../../std/assert.ts";
+import { DirectoryStore } from "./directory-store.ts";
+import { loadDriver } from "./driver.ts";
+import { toReport } from "./faults.ts";
+import { unpackWrites } from "./packed-commit.ts";
+import type { Call, Reply, ThreadData } from "./thread-messages.ts";
+
+assert(parentPort !== null, "thread.ts is started as a worker thread");
+const port = parentPort;
+const { directory } = workerData as ThreadData;
+const store = new DirectoryStore(directory, await loadDriver());
+const reply = (message: Reply): void => port.postMessage(message);
+
+port.on("message", (call: Call) => {
+  try {
+    reply({ kind: "done", value: answer(call) });
+    if (call.kind === "close") port.close();
+  } catch (error) {
+    reply({ kind: "failed", report: toReport(error) });
+    if (call.kind === "open") port.close();
+  }
+  try {
+    store.maintain();
+  } catch (error) {
+    reply({ kind: "broken", report: toReport(error) });
+  }
+});
+
+function answer(call: Call): unknown {
+  switch (call.kind) {
+    case "open":
+      return store.open({ pid: process.pid, startedAt: call.startedAt });
+    case "announce":
+      return store.announce(call.listening);
+    case "commit":
+      return store.commit(call.fence, unpackWrites(call.writes));
+    case "load":
+      return store.load(call.ids);
+    case "readJournal":
+      return store.readJournal(call.range);
+    case "scanWork":
+      return store.scanWork(call);
+    case "scanTimers":
+      return store.scanTimers(call);
+    case "listHeads":
+      return store.listHeads(call.filter, call.options);
+    case "putDefinition":
+      return store.putDefinition(call.name, call.hash, call.body);
+    case "getDefinition":
+      return store.getDefinition(call.by);
+    case "close":
+      return store.close(call);
+  }
+}

@@ -1,0 +1,230 @@
+/**
+ * Runs an enumeration: pulls items from user code, checks and packs them into pages, sends each and goes on while at
+ * most a few are unacknowledged. A page goes out when it is full, or when the code makes it wait.
+ */
+import { LIMITS } from "../kernel/definition.ts";
+import type { Outcome } from "../kernel/message.ts";
+import type { GrantItem, Report } from "../protocol/work.ts";
+import type { Clock } from "../std/clock.ts";
+import { checksum } from "../std/hash.ts";
+import { toStoredText } from "../std/json.ts";
+import { isRejection, type Rejection } from "../std/rejection.ts";
+import { ListingContext, type Shared } from "./context.ts";
+import type { HandlerCode } from "./handler-code.ts";
+import { handedBack, refused, threw } from "./outcome.ts";
+
+export interface EnumerateOptions {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** False: the attempt is over, stop. */
+  readonly sendPage: (page: Report) => Promise<boolean>;
+}
+
+const PAGES_UNACKNOWLEDGED_MAX = 4;
+/** A page that is not full goes out when the code has been waited for this long. */
+const LINGER_MS = 20;
+
+/** The outcome of the enumeration; its pages are journaled as they come. */
+export async function enumerate(
+  shared: Shared,
+  item: GrantItem,
+  code: HandlerCode,
+  options: EnumerateOptions,
+): Promise<Outcome> {
+  const context = new ListingContext(shared, item);
+  options.signal.addEventListener("abort", () => context.abort(options.signal.reason as Error));
+  const pager = new Pager(shared, item, code, options, context);
+  try {
+    const items = await (code.enumerate?.(context) ?? [shared.input]);
+    await pager.run(items);
+    return (
+      pager.outcome ??
+      (options.signal.aborted
+        ? handedBack("cancelled")
+        : { status: "done", payload: "null", total: pager.position })
+    );
+  } catch (thrown) {
+    await pager.settle();
+    return pager.outcome ?? (options.signal.aborted ? handedBack("cancelled") : threw(thrown));
+  }
+}
+
+class Pager {
+  readonly #shared: Shared;
+  readonly #item: GrantItem;
+  readonly #code: HandlerCode;
+  readonly #options: EnumerateOptions;
+  readonly #context: ListingContext;
+  #tasks: string[] = [];
+  #keys: string[] | null;
+  #identities: string[] | null;
+  #chars = 0;
+  /** Items given so far, those that are journaled included. */
+  position = 0;
+  /** Items to skip because they are journaled; -1: not known yet whether the code goes on or starts over. */
+  #skip = -1;
+  #sum = 0;
+  #unacknowledged = new Set<Promise<void>>();
+  /** Set when the enumeration cannot go on. */
+  outcome: Outcome | null = null;
+
+  constructor(
+    shared: Shared,
+    item: GrantItem,
+    code: HandlerCode,
+    options: EnumerateOptions,
+    context: ListingContext,
+  ) {
+    this.#shared = shared;
+    this.#item = item;
+    this.#code = code;
+    this.#options = options;
+    this.#context = context;
+    this.#keys = code.key === undefined ? null : [];
+    this.#identities = code.identity === undefined ? null : [];
+  }
+
+  async run(items: Iterable<unknown> | AsyncIterable<unknown>): Promise<void> {
+    if (typeof (items as AsyncIterable<unknown>)?.[Symbol.asyncIterator] === "function")
+      await this.#runAsync(items as AsyncIterable<unknown>);
+    else if (
+      typeof (items as Iterable<unknown>)?.[Symbol.iterator] === "function" &&
+      typeof items !== "string"
+    )
+      await this.#runSync(items as Iterable<unknown>);
+    else
+      throw Object.assign(new TypeError("enumerate must give an array, an iterable or an async iterable"), {
+        [Symbol.for("rondo.fatal")]: true,
+      });
+    if (!this.#isOver) this.#flush();
+    await this.settle();
+    const { resume } = this.#shared.grant;
+    if (
+      this.outcome === null &&
+      !this.#isOver &&
+      this.#skip > 0 &&
+      this.position < this.#skip &&
+      resume !== null
+    ) {
+      this.outcome = diverged(`it gave ${this.position} tasks, but ${resume.count} are journaled`);
+    }
+  }
+
+  /** Resolves when every page that was sent is acknowledged. */
+  async settle(): Promise<void> {
+    while (this.#unacknowledged.size > 0) await Promise.all(this.#unacknowledged);
+  }
+
+  get #isOver(): boolean {
+    return this.outcome !== null || this.#options.signal.aborted;
+  }
+
+  async #runSync(items: Iterable<unknown>): Promise<void> {
+    for (const item of items) {
+      this.#add(item);
+      if (this.#isOver) return;
+      if (this.#unacknowledged.size >= PAGES_UNACKNOWLEDGED_MAX) await Promise.race(this.#unacknowledged);
+      if (this.#isOver) return;
+    }
+  }
+
+  async #runAsync(items: AsyncIterable<unknown>): Promise<void> {
+    const iterator = items[Symbol.asyncIterator]();
+    try {
+      for (;;) {
+        let isWaiting = true;
+        let stopLinger: (() => void) | null = null;
+        const next = iterator.next();
+        if (this.#tasks.length > 0) {
+          stopLinger = this.#options.clock.after(LINGER_MS, () => {
+            if (isWaiting && !this.#isOver) this.#flush();
+          });
+        }
+        const { done, value } = await next;
+        isWaiting = false;
+        stopLinger?.();
+        if (done) return;
+        this.#add(value);
+        if (this.#unacknowledged.size >= PAGES_UNACKNOWLEDGED_MAX) await Promise.race(this.#unacknowledged);
+        if (this.#isOver) return;
+      }
+    } finally {
+      if (this.#isOver) await iterator.return?.();
+    }
+  }
+
+  #add(value: unknown): void {
+    const { resume } = this.#shared.grant;
+    if (this.#skip < 0) {
+      // With identities the engine skips by name; code that read `resume` goes on from there; the rest starts over.
+      this.#skip =
+        resume === null || this.#identities !== null ? 0 : this.#context.resumed ? 0 : resume.count;
+      if (resume !== null && this.#skip === 0) this.position = resume.count;
+    }
+    const text = toStoredText(value, { bytesMax: LIMITS.taskBytes, what: `task ${this.position}` });
+    if (isRejection(text)) {
+      this.#refuse(text);
+      return;
+    }
+    this.position++;
+    if (this.#skip > 0 && this.position <= this.#skip) {
+      this.#sum = checksum(`${text}\n`, this.#sum);
+      if (this.position === this.#skip && this.#sum !== resume?.checksum)
+        this.outcome = diverged(`its first ${this.#skip} tasks are not the ones that are journaled`);
+      return;
+    }
+    this.#tasks.push(text);
+    this.#keys?.push(String(this.#code.key?.(value) ?? ""));
+    this.#identities?.push(String(this.#code.identity?.(value) ?? ""));
+    this.#chars += text.length;
+    if (this.#tasks.length >= LIMITS.pageTasks || this.#chars >= LIMITS.pageBytes / 4) this.#flush();
+  }
+
+  #refuse(rejection: Rejection): void {
+    this.outcome = refused(rejection);
+  }
+
+  #flush(): void {
+    if (this.#tasks.length === 0) return;
+    const { execution, phase, visit, handler, round, epoch } = this.#shared.grant;
+    const from = this.position - this.#tasks.length;
+    const page: Report = {
+      kind: "page",
+      execution,
+      phase,
+      visit,
+      handler,
+      round,
+      epoch,
+      attempt: this.#item.attempt,
+      claim: this.#item.claim,
+      from: this.#identities === null ? from : -1,
+      tasks: this.#tasks,
+      keys: this.#keys,
+      identities: this.#identities,
+    };
+    this.#tasks = [];
+    this.#chars = 0;
+    if (this.#keys !== null) this.#keys = [];
+    if (this.#identities !== null) this.#identities = [];
+    const sent = this.#options.sendPage(page).then((goOn) => {
+      this.#unacknowledged.delete(sent);
+      if (!goOn) this.outcome ??= handedBack("the attempt is over");
+    });
+    this.#unacknowledged.add(sent);
+  }
+}
+
+function diverged(why: string): Outcome {
+  const message = `the enumeration is not the same as in its earlier attempt: ${why}`;
+  return {
+    status: "failed",
+    fatal: true,
+    payload: JSON.stringify({
+      name: "EnumerationDiverged",
+      code: "enumeration_diverged",
+      message,
+      hint: "read `resume` and go on from there, or give tasks an identity",
+    }),
+  };
+}

@@ -1,0 +1,79 @@
+/** Turns whatever user code did (returned, threw, ran out of time) into an `Outcome`, in one place. */
+import { LIMITS } from "../kernel/definition.ts";
+import type { Outcome } from "../kernel/message.ts";
+import { toStoredText } from "../std/json.ts";
+import { isRejection, type Rejection } from "../std/rejection.ts";
+
+const FATAL = Symbol.for("rondo.fatal");
+const RETRY_AFTER = Symbol.for("rondo.retryAfter");
+
+/** Done with this value; failed for good if it cannot be stored. */
+export function doneWith(value: unknown): Outcome {
+  const text = toStoredText(value, { bytesMax: LIMITS.resultBytes, what: "result" });
+  return isRejection(text) ? refused(text) : { status: "done", payload: text };
+}
+
+/** Failed, because a value that it gave cannot be stored. */
+export function refused(rejection: Rejection): Outcome {
+  const { code, message, hint, path } = rejection;
+  return {
+    status: "failed",
+    fatal: true,
+    payload: JSON.stringify({ name: "NotStorable", code, message, hint, path }),
+  };
+}
+
+/** Failed with what was thrown. */
+export function threw(thrown: unknown): Outcome {
+  const brands = typeof thrown === "object" && thrown !== null ? (thrown as Record<symbol, unknown>) : {};
+  const retryAfterMs = brands[RETRY_AFTER];
+  return {
+    status: "failed",
+    payload: errorText(thrown),
+    ...(brands[FATAL] === true ? { fatal: true } : {}),
+    ...(typeof retryAfterMs === "number" && Number.isFinite(retryAfterMs)
+      ? { retryAfterMs: Math.max(0, Math.round(retryAfterMs)) }
+      : {}),
+  };
+}
+
+/** Killed by its time limit. */
+export function outOfTime(timeoutMs: number): Outcome {
+  return {
+    status: "killed",
+    payload: JSON.stringify({ name: "Timeout", code: "timeout", message: `ran longer than ${timeoutMs} ms` }),
+  };
+}
+
+/** Handed back: cancelled, or given up before it began. */
+export function handedBack(why: string): Outcome {
+  return {
+    status: "cancelled",
+    payload: JSON.stringify({ name: "Cancelled", code: "cancelled", message: why }),
+  };
+}
+
+/** An error as stored JSON text. */
+export function errorText(thrown: unknown): string {
+  try {
+    if (thrown instanceof Error || (typeof thrown === "object" && thrown !== null && "message" in thrown)) {
+      const error = thrown as { name?: unknown; message?: unknown; stack?: unknown; code?: unknown };
+      return JSON.stringify({
+        name: cut(error.name, 100) ?? "Error",
+        message: cut(error.message, LIMITS.errorChars) ?? "",
+        ...(typeof error.code === "string" ? { code: cut(error.code, 100) } : {}),
+        ...(typeof error.stack === "string" ? { stack: cut(error.stack, LIMITS.errorChars) } : {}),
+      });
+    }
+    return JSON.stringify({ name: "Error", message: cut(String(thrown), LIMITS.errorChars) });
+  } catch {
+    // Getters of a hostile error object may throw; the failure itself must still be told.
+    return JSON.stringify({ name: "Error", message: "user code threw something that cannot be shown" });
+  }
+}
+
+function cut(value: unknown, max: number): string | undefined {
+  if (value === undefined) return undefined;
+  const text = String(value);
+  return (text.length > max ? `${text.slice(0, max)}...` : text).toWellFormed();
+}
