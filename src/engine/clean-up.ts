@@ -5,6 +5,7 @@
 import type { FinalStatus } from "../kernel/event.ts";
 import type { Message, Verdict } from "../kernel/message.ts";
 import { viewExecution } from "../kernel/view.ts";
+import type { GrantItem } from "../protocol/work.ts";
 import { reject } from "../std/rejection.ts";
 import { enumerationMark } from "./granting.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
@@ -149,21 +150,24 @@ export class CleanUp {
       if (event.kind === "tasks.enumerated") this.#node.pages.put(slot.id, seq, event);
   }
 
-  /** A grant that waited for a commit goes out, or its leases are taken back. */
+  /** A grant that waited for a commit goes out, as far as its leases still stand; the rest is taken back. */
   #release(slot: Slot, { worker, grant }: HeldGrant, isCommitted: boolean): void {
     const node = this.#node;
-    if (isCommitted && node.roster.workers.has(worker)) {
-      node.emit({ kind: "grant", worker, grant });
-      return;
-    }
     const desk = slot.desk(grant);
-    for (const { number, attempt, claim } of grant.items) {
+    const isThere = isCommitted && node.roster.workers.has(worker);
+    const items: GrantItem[] = [];
+    for (const item of grant.items) {
+      const { number, attempt, claim } = item;
       const lease = desk?.leases.get(number);
-      if (desk === undefined || lease === undefined || lease.attempt !== attempt || lease.claim !== claim)
-        continue;
-      node.endLease(desk, lease);
-      if (number !== ENUMERATION) desk.giveBack(number);
+      if (desk === undefined || lease === undefined || lease.attempt !== attempt || lease.claim !== claim) continue;
+      const isRecorded = number === ENUMERATION || desk.state.tasks.started.get(number)?.attempt === attempt;
+      if (isThere && isRecorded) items.push(item);
+      else {
+        node.endLease(desk, lease);
+        if (number !== ENUMERATION) desk.giveBack(number);
+      }
     }
+    if (items.length > 0) node.emit({ kind: "grant", worker, grant: { ...grant, items } });
   }
 
   /** A loss that is journaled ends the lease, and the worker is told. */
@@ -197,7 +201,7 @@ export class CleanUp {
     const { execution } = slot;
     if (execution === null) return;
     for (const desk of slot.desks) {
-      if (desk.suspectUntil > this.#node.now) return;
+      if (!desk.state.finished && desk.suspectUntil > this.#node.now) return;
       for (const lease of desk.leases.values())
         if (!lease.reported) tellToStop(this.#node, slot, desk, lease, "cancel");
     }
@@ -244,7 +248,7 @@ export class CleanUp {
     if (slot.queue.length > 0 || slot.execution?.open !== true) return;
     const isStuck = slot.desks.some(
       (desk) =>
-        desk.state.paged && desk.offeredEnd < desk.state.total && desk.cursor >= desk.offeredEnd - 1_000,
+        desk.state.paged && desk.offeredEnd < desk.state.total && desk.cursor >= desk.offeredEnd - this.#node.settings.openTasksAhead / 8,
     );
     if (isStuck) this.#node.enqueue(slot, { kind: "mark", mark: null });
   }

@@ -5,6 +5,7 @@
 import type { Answer, ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
 import { parseDefinition } from "../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/plan.ts";
+import { FOLD_VERSION } from "../kernel/snapshot.ts";
 import type { Beat, Grant, Report, Serves } from "../protocol/work.ts";
 import { assert } from "../std/assert.ts";
 import type { Clock } from "../std/clock.ts";
@@ -64,7 +65,7 @@ export class Engine {
     this.#store = options.store;
     this.#clock = options.clock;
     this.info = info;
-    this.#node = new EngineNode(info, options.settings);
+    this.#node = new EngineNode(info, options.clock.now(), options.settings);
   }
 
   /** Opens the store and starts the node. */
@@ -193,7 +194,7 @@ export class Engine {
       case "load":
         return this.#track(
           this.#read(async () => {
-            const loaded = await this.#store.load(output.ids);
+            const loaded = await this.#store.load(output.ids, { foldVersion: FOLD_VERSION });
             return { kind: "loaded", loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })) };
           }),
         );

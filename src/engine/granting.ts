@@ -39,21 +39,20 @@ function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
     (servesEnumeration && desk.suspectUntil <= node.now)
   ) {
     giveEnumeration(node, slot, desk, worker);
-  } else if (plan.use === use) giveTasks(node, slot, desk, worker);
+  } else if (plan.use === use && giveTasks(node, slot, desk, worker) === "full") return; // It waits at the limit.
   node.offer(slot, desk);
 }
 
 function giveEnumeration(node: NodeState, slot: Slot, desk: HandlerDesk, worker: RosterEntry): void {
   const { state } = desk;
   const attempt = state.enumeration.ended + 1;
-  const lease = newLease(node, desk, worker, { task: ENUMERATION, attempt, permits: [] });
   const known = state.paged ? state.total : 0;
   const last = known === 0 ? null : taskText(node, slot, desk, known - 1);
   if (last === undefined) {
-    node.endLease(desk, lease);
     fetchPage(node, slot, desk, known - 1);
     return;
   }
+  const lease = newLease(node, desk, worker, { task: ENUMERATION, attempt, permits: [] });
   const resume =
     known === 0 ? null : { count: known, last: last ?? "null", checksum: state.enumeration.checksum };
   const item = { number: ENUMERATION, attempt, claim: lease.claim, task: null };
@@ -72,11 +71,12 @@ export function enumerationMark(desk: HandlerDesk): string {
   return `${desk.markName}!`;
 }
 
-function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: RosterEntry): void {
+function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: RosterEntry): "full" | "given" {
   const { state } = desk;
   const plain: GrantItem[] = [];
   const careful: GrantItem[] = [];
   let left = Math.min(node.settings.quantum, worker.room);
+  let isFull = false;
   while (left > 0) {
     const task = desk.peek(node.now);
     if (task < 0) break;
@@ -91,14 +91,19 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
       break;
     }
     const permits = takePermits(node, slot, desk, task);
-    if (permits === "full") break;
+    if (permits === "full") {
+      isFull = true;
+      break;
+    }
     if (permits === "parked") continue;
     desk.take(task);
     left--;
     const lease = newLease(node, desk, worker, { task, attempt: state.tasks.nextAttempt(task), permits });
     const item = { number: task, attempt: lease.attempt, claim: lease.claim, task: text };
-    if (isAlone || task < desk.carefulBelow) {
+    if (isAlone || task < desk.carefulBelow || desk.claimOf(task) >= CAREFUL_AFTER_CLAIMS) {
       lease.recorded = true;
+      lease.startedAt = node.now;
+      lease.until = node.now + Math.max(node.settings.claimLeaseMs, state.plan.heartbeatMs);
       careful.push(item);
     } else plain.push(item);
     if (isAlone) {
@@ -120,6 +125,7 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
       worker,
       newGrant(node, slot, desk, { do: work, items: careful, resume: null }),
     );
+  return isFull ? "full" : "given";
 }
 
 /** The start is committed first; the grant goes out with that commit. */
@@ -145,10 +151,21 @@ function takePermits(
   const { concurrency, concurrencyPerKey } = plan.definition;
   if (concurrency === undefined && concurrencyPerKey === undefined) return NO_PERMITS;
   const scope = `${(slot.execution as Execution).project}/${plan.use}`;
+  const who = `${slot.id}/${desk.key}`;
+  if (node.limits.isBlocked(scope, node.now)) {
+    node.limits.wait(scope, who, () => offerAgain(node, slot.id, desk.key));
+    return "full";
+  }
+  const adopted = adoptedScope(scope);
+  if (concurrencyPerKey !== undefined && (node.limits.look(adopted)?.held ?? 0) > 0) {
+    // Keys of attempts taken over from a former owner are not known: until they have ended, none is given out.
+    node.limits.wait(adopted, who, () => offerAgain(node, slot.id, desk.key));
+    return "full";
+  }
   const permits: string[] = [];
   if (concurrency !== undefined) {
     if (!node.limits.hasRoom(scope, node.now)) {
-      node.limits.wait(scope, () => node.offer(slot, desk));
+      node.limits.wait(scope, who, () => offerAgain(node, slot.id, desk.key));
       return "full";
     }
     permits.push(scope);
@@ -169,14 +186,44 @@ function takePermits(
   return permits;
 }
 
+/** Claims of one attempt that lapsed: from then on its start counts from the claim, in case the task kills its worker. */
+const CAREFUL_AFTER_CLAIMS = 3;
+
 const NO_PERMITS: readonly string[] = [];
 
+/** Counts the adopted attempts of a handler with a limit per key. */
+function adoptedScope(scope: string): string {
+  return `${scope}!`;
+}
+
+/** Permits for an attempt that is taken over as it is, whether or not there is room. */
+export function adoptedPermits(node: NodeState, slot: Slot, desk: HandlerDesk): readonly string[] {
+  const { concurrency, concurrencyPerKey } = desk.state.plan.definition;
+  const scope = `${slot.execution?.project}/${desk.state.plan.use}`;
+  const permits = [...(concurrency === undefined ? [] : [scope]), ...(concurrencyPerKey === undefined ? [] : [adoptedScope(scope)])];
+  for (const permit of permits) node.limits.take(permit);
+  return permits;
+}
+
 function waitForKey(node: NodeState, slot: Slot, desk: HandlerDesk, at: { key: string; name: string }): void {
-  node.limits.wait(at.name, () => {
-    if (!desk.unpark(at.key)) return;
-    if (desk.hasParked(at.key)) waitForKey(node, slot, desk, at);
-    node.offer(slot, desk);
+  node.limits.wait(at.name, `${slot.id}/${desk.key}/${at.key}`, () => {
+    const now = deskNow(node, slot.id, desk.key);
+    if (now === null || !now.desk.unpark(at.key)) return;
+    if (now.desk.hasParked(at.key)) waitForKey(node, now.slot, now.desk, at);
+    node.offer(now.slot, now.desk);
   });
+}
+
+function offerAgain(node: NodeState, execution: string, deskKey: string): void {
+  const now = deskNow(node, execution, deskKey);
+  if (now !== null) node.offer(now.slot, now.desk);
+}
+
+/** The desk as it is now: a reload may have replaced the one that began to wait. */
+function deskNow(node: NodeState, execution: string, deskKey: string): { slot: Slot; desk: HandlerDesk } | null {
+  const slot = node.slots.get(execution);
+  const desk = slot?.desks.find((candidate) => candidate.key === deskKey);
+  return slot === undefined || desk === undefined ? null : { slot, desk };
 }
 
 function newLease(

@@ -71,7 +71,7 @@ export class HandlerDesk {
   wantsEnumeration(now: number): boolean {
     const { state } = this;
     if (state.sealed || state.plan.mode !== "use" || state.plan.definition.tasks !== undefined) return false;
-    if (state.impliesTask && !state.paged) return false;
+    if ((state.impliesTask && !state.paged) || this.fetching >= 0) return false;
     const { failed, until } = state.enumeration;
     return !failed && until <= now && !this.leases.has(ENUMERATION) && this.suspectUntil <= now;
   }
@@ -81,6 +81,7 @@ export class HandlerDesk {
     if (this.state.plan.mode !== "use" || this.suspectUntil > now || this.fetching >= 0) return false;
     if (this.state.impliesTask && this.leases.has(ENUMERATION)) return false;
     this.refill(now);
+    this.#dropSettled();
     if (this.#back.size > 0) return true;
     if (this.#parkedCount >= PARKED_MAX) return false;
     return this.#advanceCursor() >= 0;
@@ -90,7 +91,8 @@ export class HandlerDesk {
   refill(now: number): void {
     const { tasks } = this.state;
     if (tasks.nextDue() > now) return;
-    for (const task of tasks.takeDue(now, Number.POSITIVE_INFINITY)) this.giveBack(task);
+    // A task that is leased again already has its time in the past: after a reload it shows once more.
+    for (const task of tasks.takeDue(now, Number.POSITIVE_INFINITY)) if (!this.leases.has(task)) this.giveBack(task);
   }
 
   /** The oldest task that can be taken, or -1. */
@@ -128,12 +130,17 @@ export class HandlerDesk {
   /** Brings back the oldest task parked at the key. */
   unpark(key: string): boolean {
     const parked = this.#parked.get(key);
-    const task = parked?.shift();
-    if (parked === undefined || task === undefined) return false;
-    if (parked.length === 0) this.#parked.delete(key);
-    this.#parkedCount--;
-    this.giveBack(task);
-    return true;
+    if (parked === undefined) return false;
+    for (;;) {
+      const task = parked.shift();
+      if (parked.length === 0) this.#parked.delete(key);
+      if (task === undefined) return false;
+      this.#parkedCount--;
+      // A late receipt may have settled it meanwhile.
+      if (this.state.tasks.settled.has(task)) continue;
+      this.giveBack(task);
+      return true;
+    }
   }
 
   hasParked(key: string): boolean {
@@ -186,6 +193,17 @@ export class HandlerDesk {
 
   forgetClaims(task: number): void {
     if (this.#claims.size > 0) this.#claims.delete(task);
+  }
+
+  /** Tasks that were settled while they were back. What is parked may have been waiting for their turn to end. */
+  #dropSettled(): void {
+    let isOne = false;
+    for (let task = this.#back.peek(); task !== undefined && this.state.tasks.settled.has(task); task = this.#back.peek()) {
+      this.#back.pop();
+      this.#isBack.delete(task);
+      isOne = true;
+    }
+    if (isOne) for (const key of [...this.#parked.keys()]) this.unpark(key);
   }
 
   /** The next fresh task at or after the cursor, or -1. */

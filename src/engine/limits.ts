@@ -7,7 +7,7 @@ export interface LimitState {
   held: number;
   /** Nothing is granted before this time: permits of a former owner may still be held. */
   blockedUntil: number;
-  readonly waiting: Set<() => void>;
+  readonly waiting: Map<string, () => void>;
 }
 
 export class Limits {
@@ -24,6 +24,11 @@ export class Limits {
     return limit === undefined || (limit.held < limit.max && limit.blockedUntil <= now);
   }
 
+  /** Whether permits of a former owner may still be held. */
+  isBlocked(name: string, now: number): boolean {
+    return (this.#limits.get(name)?.blockedUntil ?? 0) > now;
+  }
+
   take(name: string): void {
     this.#at(name).held++;
   }
@@ -37,9 +42,10 @@ export class Limits {
     else if (limit.held === 0 && limit.max === Number.POSITIVE_INFINITY) this.#limits.delete(name);
   }
 
-  /** Calls `run` once when there may be room again. */
-  wait(name: string, run: () => void): void {
-    this.#at(name).waiting.add(run);
+  /** Calls `run` once when there may be room again; `who` waits only once. */
+  wait(name: string, who: string, run: () => void): void {
+    const { waiting } = this.#at(name);
+    if (!waiting.has(who)) waiting.set(who, run);
   }
 
   block(name: string, until: number): void {
@@ -57,12 +63,19 @@ export class Limits {
     }
   }
 
+  /** When the next block passes; Infinity: none is there. */
+  nextUnblockAt(): number {
+    let next = Number.POSITIVE_INFINITY;
+    for (const { blockedUntil } of this.#limits.values()) if (blockedUntil > 0 && blockedUntil < next) next = blockedUntil;
+    return next;
+  }
+
   look(name: string): { max: number; held: number } | null {
     return this.#limits.get(name) ?? null;
   }
 
   #wake(limit: LimitState): void {
-    const waiting = [...limit.waiting];
+    const waiting = [...limit.waiting.values()];
     limit.waiting.clear();
     for (const run of waiting) run();
   }
@@ -70,7 +83,7 @@ export class Limits {
   #at(name: string): LimitState {
     let limit = this.#limits.get(name);
     if (limit === undefined) {
-      limit = { max: Number.POSITIVE_INFINITY, held: 0, blockedUntil: 0, waiting: new Set() };
+      limit = { max: Number.POSITIVE_INFINITY, held: 0, blockedUntil: 0, waiting: new Map() };
       this.#limits.set(name, limit);
     }
     return limit;

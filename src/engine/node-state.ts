@@ -25,6 +25,8 @@ export class NodeState {
   readonly runnable: Slot[] = [];
   outputs: Output[] = [];
   now = 0;
+  /** When this owner began. */
+  openedAt = 0;
   /** No grants any more. */
   closing = false;
 
@@ -33,6 +35,19 @@ export class NodeState {
     this.fence = fence;
     this.uncleanEpoch = uncleanEpoch;
     this.pages = new PageCache(settings.pageCacheChars);
+  }
+
+  /** The limits of a plan's handlers count in a project. Attempts that a former owner gave out are waited for. */
+  declareLimits(plan: Plan, project: string): void {
+    const mayBeHeld = this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.fence.epoch - 1;
+    for (const phase of plan.phases) {
+      for (const { use, definition, heartbeatMs } of phase.handlers) {
+        const scope = `${project}/${use}`;
+        if (definition.concurrency !== undefined) this.limits.declare(scope, definition.concurrency);
+        else if (definition.concurrencyPerKey === undefined) continue;
+        if (mayBeHeld) this.limits.block(scope, this.openedAt + 2 * Math.max(this.settings.suspectMs, heartbeatMs));
+      }
+    }
   }
 
   emit(output: Output): void {

@@ -34,8 +34,10 @@ export class EngineNode {
   #commits = 0;
   #nextSweepAt = 0;
 
-  constructor(info: StoreInfo, settings: Partial<Settings> = {}) {
+  constructor(info: StoreInfo, now: number, settings: Partial<Settings> = {}) {
     this.#node = new NodeState({ ...DEFAULT_SETTINGS, ...settings }, info.fence, info.uncleanEpoch);
+    this.#node.now = now;
+    this.#node.openedAt = now;
     this.#timers = new TimerDesk(this.#node.settings);
     this.#residency = new Residency(this.#node, (slot) => this.#cleanUp.becameClean(slot));
     this.#cleanUp = new CleanUp(this.#node, this.#residency, this.#timers);
@@ -44,12 +46,7 @@ export class EngineNode {
   /** Makes a plan known, and its limits count. */
   addPlan(plan: Plan, project: string): void {
     this.#node.plans.set(plan.hash, plan);
-    for (const phase of plan.phases) {
-      for (const { use, definition } of phase.handlers) {
-        if (definition.concurrency !== undefined)
-          this.#node.limits.declare(`${project}/${use}`, definition.concurrency);
-      }
-    }
+    this.#node.declareLimits(plan, project);
   }
 
   /** Takes an input. Nothing comes out before `advance`. */
@@ -73,7 +70,6 @@ export class EngineNode {
         for (const { id, loaded } of input.loads) this.#residency.loaded(id, loaded);
         return;
       case "definition":
-        if (input.plan !== null) this.addPlan(input.plan, "default");
         return this.#residency.definition(input.hash, input.plan);
       case "page-read":
         return this.#pageRead(input.execution, input.seq, input.entry);
@@ -121,10 +117,7 @@ export class EngineNode {
 
   /** When `advance` is needed again if nothing comes in; Infinity: never. */
   nextWakeAt(): number {
-    return Math.min(
-      this.#timers.nextAt(),
-      this.#node.roster.hasRemote || this.#nextSweepAt > 0 ? this.#nextSweepAt : Number.POSITIVE_INFINITY,
-    );
+    return Math.min(this.#timers.nextAt(), this.#nextSweepAt, this.#node.limits.nextUnblockAt());
   }
 
   /** Open leases whose receipts have not come: what a graceful end waits for. */
@@ -146,7 +139,7 @@ export class EngineNode {
   #request(input: Extract<Input, { kind: "request" }>): void {
     const node = this.#node;
     const { message, request, plan } = input;
-    if (plan !== undefined) this.addPlan(plan, message.kind === "start" ? message.project : "default");
+    if (plan !== undefined && message.kind === "start") this.addPlan(plan, message.project);
     const isFresh = input.fresh === true && !node.slots.has(input.execution);
     const slot = isFresh ? this.#residency.freshSlot(input.execution) : this.#residency.slot(input.execution);
     node.enqueue(slot, { kind: "message", message, request, ...(plan === undefined ? {} : { plan }) });
@@ -220,10 +213,9 @@ export class EngineNode {
       } else
         node.enqueue(slot, { kind: "message", message: { kind: "timer", timer: due.timer }, request: null });
     }
-    if (node.now >= this.#nextSweepAt) {
-      const isWatching = sweepLeases(node);
+    if (node.now >= this.#nextSweepAt || (this.#nextSweepAt === Number.POSITIVE_INFINITY && node.roster.hasRemote)) {
+      const isWatching = sweepLeases(node) || node.roster.hasRemote;
       this.#nextSweepAt = isWatching ? node.now + node.settings.sweepMs : Number.POSITIVE_INFINITY;
-      if (isWatching || node.roster.hasRemote) this.#nextSweepAt = node.now + node.settings.sweepMs;
     }
     node.limits.unblock(node.now);
   }

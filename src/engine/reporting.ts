@@ -4,6 +4,7 @@
  */
 import type { Message, Receipt } from "../kernel/message.ts";
 import type { Beat, Report, ReportPlace } from "../protocol/work.ts";
+import { adoptedPermits } from "./granting.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
@@ -203,7 +204,7 @@ function adopt(
     recorded: tasks.started.has(at.task),
     reported: false,
     cancelled: false,
-    permits: [],
+    permits: adoptedPermits(node, slot, desk),
   };
   desk.leases.set(at.task, lease);
   desk.openLeases++;

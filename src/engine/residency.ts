@@ -9,6 +9,7 @@ import type { Plan } from "../kernel/plan.ts";
 import { restore } from "../kernel/replay.ts";
 import { FOLD_VERSION } from "../kernel/snapshot.ts";
 import { type LoadedExecution, type StoredHead, workKey } from "../store/store.ts";
+import type { HandlerDesk } from "./handler-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import { Slot } from "./slot.ts";
 
@@ -70,8 +71,7 @@ export class Residency {
 
   /** Reload after a commit that failed: the messages stay, the state goes. */
   drop(slot: Slot): void {
-    slot.execution = null;
-    slot.status = "loading";
+    slot.reset();
     this.#toLoad.push(slot.id);
   }
 
@@ -205,6 +205,7 @@ export class Residency {
       this.#giveUp(slot, thrown.message);
       return;
     }
+    this.#node.declareLimits(plan, execution.project);
     slot.execution = execution;
     slot.chain = loaded.chain;
     slot.opened = { ...loaded.opened };
@@ -215,6 +216,7 @@ export class Residency {
     // Whether a retry row exists is not known; the next commit sets it right.
     slot.retryRow = loaded.head.want === "time" ? -1 : 0;
     slot.refreshDesks();
+    for (const desk of slot.desks) desk.carefulBelow = Math.max(desk.carefulBelow, slot.opened[carefulMark(desk)] ?? 0);
     if (loaded.epoch <= this.#node.uncleanEpoch) this.#suspect(slot);
     this.#ready(slot);
   }
@@ -224,13 +226,10 @@ export class Residency {
     const { now, settings } = this.#node;
     slot.suspect = true;
     for (const desk of slot.desks) {
-      desk.carefulBelow = desk.offeredEnd;
-      if (settings.suspectMs > 0) {
-        desk.suspectUntil = now + Math.max(settings.suspectMs, desk.state.plan.heartbeatMs);
-        const { concurrency } = desk.state.plan.definition;
-        if (concurrency !== undefined)
-          this.#node.limits.block(`${slot.execution?.project}/${desk.state.plan.use}`, desk.suspectUntil);
-      }
+      if (desk.state.finished || desk.state.plan.mode !== "use") continue;
+      desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);
+      slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;
+      if (settings.suspectMs > 0) desk.suspectUntil = now + Math.max(settings.suspectMs, desk.state.plan.heartbeatMs);
     }
   }
 
@@ -267,4 +266,9 @@ export class Residency {
     }
     this.evict(slot);
   }
+}
+
+/** The mark that keeps tasks careful beyond the epoch after an unclean stop. */
+function carefulMark(desk: HandlerDesk): string {
+  return `${desk.markName}?`;
 }

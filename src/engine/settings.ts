@@ -19,8 +19,8 @@ export interface Settings {
   readonly pageCacheChars: number;
   /** Tasks given to a worker from one handler before the next has its turn. */
   readonly quantum: number;
-  /** Pages opened for leases ahead of need. */
-  readonly openPagesAhead: number;
+  /** How many tasks ahead of need pages are opened for leases. */
+  readonly openTasksAhead: number;
   /** Rows after which a snapshot is written. */
   readonly snapshotRows: number;
   /** How far ahead timers are kept in memory, and how many. */
@@ -39,7 +39,7 @@ export const DEFAULT_SETTINGS: Settings = {
   commitCharsMax: 4_194_304,
   pageCacheChars: 16_777_216,
   quantum: 64,
-  openPagesAhead: 8,
+  openTasksAhead: 8_000,
   snapshotRows: 256,
   timerHorizonMs: 60_000,
   timersMax: 10_000,

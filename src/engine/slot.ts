@@ -67,6 +67,8 @@ export class Slot {
   retryRow = 0;
   rowsSinceSnapshot = 0;
   opened: Record<string, number> = {};
+  /** Marks that go along with the next write, whatever that is. */
+  carefulMarks: Record<string, number> = {};
   /** Loaded after an unclean stop: leases of a former owner may be open. */
   suspect = false;
   /** In the node's list of slots with messages to step. */
@@ -78,6 +80,19 @@ export class Slot {
 
   constructor(id: string) {
     this.id = id;
+  }
+
+  /** Forgets everything that came from steps whose commit failed; leases stay with their desks. */
+  reset(): void {
+    this.execution = null;
+    this.status = "loading";
+    this.chain = "";
+    this.headKey = "";
+    this.want = "work";
+    this.storedWant = "work";
+    this.retryRow = 0;
+    this.rowsSinceSnapshot = 0;
+    this.opened = {};
   }
 
   get openLeases(): number {
@@ -146,8 +161,11 @@ export class Slot {
   /** The earliest time at which something here becomes ready by itself. */
   nextDue(now: number): number {
     let due = Number.POSITIVE_INFINITY;
-    if (this.execution?.status !== "running") return due;
-    for (const desk of this.desks) due = Math.min(due, desk.nextDue(now));
+    const isRunning = this.execution?.status === "running";
+    for (const desk of this.desks) {
+      if (isRunning) due = Math.min(due, desk.nextDue(now));
+      else if (desk.suspectUntil > now) due = Math.min(due, desk.suspectUntil);
+    }
     return due;
   }
 }

@@ -180,6 +180,9 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
     timersSet.length === 0 &&
     timersCleared.length === 0;
   if (isNothing) return null;
+  const marks = Object.keys(slot.carefulMarks).length === 0 ? opened : { ...slot.carefulMarks, ...opened };
+  Object.assign(slot.opened, slot.carefulMarks);
+  slot.carefulMarks = {};
   const headChanged = headKey !== slot.headKey;
   slot.want = want;
   slot.headKey = headKey;
@@ -200,7 +203,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
       ({ timer, due }) => timer === RETRY_TIMER || execution.timers.get(timer)?.due === due,
     ),
     timersCleared: timersCleared.filter((timer) => timer === RETRY_TIMER || !execution.timers.has(timer)),
-    opened,
+    opened: marks,
     snapshot: parts.snapshot,
   };
 }
@@ -216,7 +219,7 @@ function markOpened(
   for (const desk of slot.desks) {
     const { state } = desk;
     if (!state.paged || state.finished || desk.offeredEnd >= state.total) continue;
-    const wanted = Math.min(state.total, desk.cursor + node.settings.openPagesAhead * 1_000);
+    const wanted = Math.min(state.total, desk.cursor + node.settings.openTasksAhead);
     if (wanted <= desk.offeredEnd) continue;
     const end = state.pageEnd(wanted - 1);
     desk.opened = end;

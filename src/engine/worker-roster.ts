@@ -26,9 +26,10 @@ export class RosterEntry {
   /** How many more items it can take now. */
   get room(): number {
     if (this.alone === "taken") return 0;
-    if (this.alone === "waiting") return this.held === 0 ? 1 : 0;
     const free = this.capacity - this.held;
-    return this.local ? free : Math.min(free, this.wanted);
+    const room = this.local ? free : Math.min(free, this.wanted);
+    if (this.alone === "waiting") return this.held === 0 ? Math.min(room, 1) : 0;
+    return room;
   }
 }
 

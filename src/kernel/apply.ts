@@ -304,7 +304,7 @@ function retried(execution: Execution, event: { phase: string; visit: number; ro
   execution.output = null;
   execution.finishedAt = null;
   execution.cancelling = null;
-  if (visit === origin) execution.due = -1;
+  if (origin !== null && visit === origin) execution.due = -1;
   if (visit === null || (visit.status === "done" && execution.due >= 0)) return;
   visit.round = event.round;
   visit.status = "running";

@@ -29,9 +29,22 @@ export function signal(step: Step, message: SignalMessage): Answer {
   const before = execution.applied.get(message.id);
   if (before !== undefined) return { kind: "applied", seq: before };
   if (execution.ended) return wrongStatus(execution, "signalled");
+  const visit = execution.current;
+  const isOpen =
+    visit !== null &&
+    visit.status === "running" &&
+    visit.failing === null &&
+    execution.status !== "cancelling";
+  const waiting = isOpen
+    ? visit.handlers.find(
+        (handler) => handler.plan.definition.waitFor === message.signal && handler.tasks.settled.size === 0,
+      )
+    : undefined;
+  // What a wait takes at once is not kept, so it needs no room.
   if (
-    execution.signalCount >= LIMITS.signalsKept ||
-    execution.signalBytes + message.data.length > LIMITS.signalBytesKept
+    waiting === undefined &&
+    (execution.signalCount >= LIMITS.signalsKept ||
+      execution.signalBytes + message.data.length > LIMITS.signalBytesKept)
   ) {
     return reject(
       "rate_limited",
@@ -43,19 +56,8 @@ export function signal(step: Step, message: SignalMessage): Answer {
   }
   step.emit({ kind: "signalled", signal: message.signal, id: message.id, data: message.data });
   const { seq } = execution;
-  const visit = execution.current;
-  if (
-    visit !== null &&
-    visit.status === "running" &&
-    visit.failing === null &&
-    execution.status !== "cancelling"
-  ) {
-    const waiting = visit.handlers.find(
-      (handler) => handler.plan.definition.waitFor === message.signal && handler.tasks.settled.size === 0,
-    );
-    if (waiting !== undefined) takeKept(step, waiting, message.signal);
-    advance(step);
-  }
+  if (waiting !== undefined) takeKept(step, waiting, message.signal);
+  if (isOpen) advance(step);
   return { kind: "applied", seq };
 }
 
@@ -89,7 +91,7 @@ function cancel(step: Step, { by, reason, id }: ControlMessage): Answer {
     return { kind: "ignored", why: `already ${execution.status}` };
   if (execution.ended) return wrongStatus(execution, "cancelled");
   cancelExecution(step, { by, reason, id });
-  return { kind: "applied", seq: execution.seq };
+  return { kind: "applied", seq: execution.applied.get(id) ?? execution.seq };
 }
 
 function retry(step: Step, { by, id }: ControlMessage): Answer {
@@ -114,7 +116,8 @@ function retry(step: Step, { by, id }: ControlMessage): Answer {
 function visitToReopen(execution: Execution): Visit | null {
   const { current, origin } = execution;
   if (origin === null || current === null) return current;
-  return current.repair || current.status !== "failed" ? origin : current;
+  const isRepair = current.repair || (current.status === "done" && execution.status === "failed");
+  return isRepair ? origin : current;
 }
 
 function wrongStatus(execution: Execution, what: string, hint?: string): Answer {

@@ -3,7 +3,7 @@ import { advance, finish, finishHandler } from "./advance.ts";
 import type { Answer, DrainedMessage } from "./message.ts";
 import type { PhasePlan } from "./plan.ts";
 import type { Step } from "./step.ts";
-import { clearTimers } from "./timers.ts";
+import { clearTimers, ENGINE } from "./timers.ts";
 
 /** The owner says that no attempt of the closing visit is open. */
 export function drained(step: Step, message: DrainedMessage): Answer {
@@ -34,9 +34,13 @@ export function drained(step: Step, message: DrainedMessage): Answer {
   }
   if (cancelled) {
     const { by, reason } = execution.cancelling ?? { by: "unknown", reason: null };
+    const isDeadline = by === ENGINE && reason === "deadline";
     finish(step, {
       status: "cancelled",
-      error: { code: "cancelled", message: `cancelled by ${by}${reason === null ? "" : `: ${reason}`}` },
+      error: {
+        code: isDeadline ? "deadline" : "cancelled",
+        message: `cancelled by ${by}${reason === null ? "" : `: ${reason}`}`,
+      },
     });
   }
   advance(step);

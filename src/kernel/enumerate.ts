@@ -121,6 +121,7 @@ function openHandler(
   const { execution } = step;
   const handler = execution.handlerAt(message);
   if (handler === undefined || handler.sealed || execution.draining || execution.ended) return null;
+  if (handler.plan.work !== "process") return null;
   if (execution.currentVisit().status !== "running" || message.round !== execution.currentVisit().round)
     return null;
   return message.attempt === handler.enumeration.ended + 1 && !handler.enumeration.failed ? handler : null;

@@ -61,7 +61,8 @@ export class HandlerState {
       this.plan.mode === "use" &&
       this.plan.enumerateUse === null &&
       this.plan.definition.tasks === undefined &&
-      this.enumeration.ended === 0
+      this.enumeration.ended === 0 &&
+      !this.paged
     );
   }
 

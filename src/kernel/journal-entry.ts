@@ -4,6 +4,7 @@
  * equal or count up by one), then all payload texts end to end, found by the lengths in the header.
  */
 import { assert } from "../std/assert.ts";
+import { LIMITS } from "./definition.ts";
 import { EVENT_VERSION, type Event, type Recorded } from "./event.ts";
 
 /** A row of the journal, as stores keep it. */
@@ -24,8 +25,9 @@ const PAYLOADS: Partial<Record<Event["kind"], string>> = {
   "tasks.retrying": "errors",
 };
 
-/** Payload characters after which a new row is begun. */
-const ROW_CHARS = 262_144;
+/** Payload characters, and tasks, after which a new row is begun. */
+const ROW_CHARS = LIMITS.rowBytes;
+const ROW_ITEMS = LIMITS.rowItems;
 
 type Column =
   | readonly unknown[]
@@ -37,17 +39,20 @@ export function encodeEntries(events: readonly Recorded[]): Entry[] {
   const entries: Entry[] = [];
   let from = 0;
   let chars = 0;
+  let items = 0;
   for (let i = 0; i <= events.length; i++) {
-    const size = i < events.length ? payloadChars((events[i] as Recorded).event) : 0;
-    if (
-      i === events.length ||
-      (i > from && (chars + size > ROW_CHARS || (events[i] as Recorded).at !== (events[from] as Recorded).at))
-    ) {
+    const event = events[i];
+    const size = event === undefined ? 0 : payloadChars(event.event);
+    const count = event !== undefined && "tasks" in event.event ? event.event.tasks.length : 0;
+    const isFull = chars + size > ROW_CHARS || items + count > ROW_ITEMS;
+    if (event === undefined || (i > from && (isFull || event.at !== (events[from] as Recorded).at))) {
       if (i > from) entries.push(encodeRow(events.slice(from, i)));
       from = i;
       chars = 0;
+      items = 0;
     }
     chars += size;
+    items += count;
   }
   return entries;
 }
@@ -63,9 +68,11 @@ export function decodeEntry(entry: Entry): Recorded[] {
   let at = end + 1;
   return header.events.map((packed, i) => {
     const event: Record<string, unknown> = {};
-    const payloads = PAYLOADS[packed["kind"] as Event["kind"]];
+    const kind = packed["kind"] as Event["kind"];
+    const payloads = PAYLOADS[kind];
+    const hasColumns = kind.startsWith("tasks.");
     for (const [field, value] of Object.entries(packed)) {
-      event[field] = isColumn(value) ? unpack(value) : value;
+      event[field] = hasColumns && isColumn(value) ? unpack(value) : value;
       if (field !== payloads) continue;
       event[field] = (event[field] as number[]).map((length) => entry.body.slice(at, (at += length)));
     }

@@ -13,6 +13,7 @@ import {
 } from "./definition.ts";
 import { OPTION_PARSERS } from "./parse-option.ts";
 import { Invalid, integer, object, parseName, parseUse } from "./parse-primitive.ts";
+import { DEFAULTS } from "./plan.ts";
 
 /** The canonical definition of `data`, or why it is refused. */
 export function parseDefinition(data: unknown): Definition | Rejection {
@@ -72,6 +73,10 @@ function phase(data: unknown, path: string): PhaseDefinition {
       "is final and has a next",
       "a final phase ends the execution: remove one of the two",
     );
+  const maxVisits =
+    fields["maxVisits"] === undefined
+      ? undefined
+      : integer(fields["maxVisits"], `${at}.maxVisits`, 1, 1_000_000);
   return {
     name,
     handlers,
@@ -79,10 +84,7 @@ function phase(data: unknown, path: string): PhaseDefinition {
       next: fields["next"] === undefined ? undefined : next(fields["next"], at),
       onError: fields["onError"] === undefined ? undefined : parseName(fields["onError"], `${at}.onError`),
       final: isFinal ? final : undefined,
-      maxVisits:
-        fields["maxVisits"] === undefined
-          ? undefined
-          : integer(fields["maxVisits"], `${at}.maxVisits`, 1, 1_000_000),
+      maxVisits: maxVisits === DEFAULTS.maxVisits ? undefined : maxVisits,
     }),
   };
 }

@@ -1,5 +1,6 @@
 /** One parser per option of a handler: the canonical value, or undefined where it equals the default. */
-import type { Json } from "../std/json.ts";
+import { type Json, toStoredText } from "../std/json.ts";
+import { isRejection } from "../std/rejection.ts";
 import { LIMITS } from "./definition.ts";
 import { duration, Invalid, integer, object, parseName, parseUse, show } from "./parse-primitive.ts";
 import { DEFAULTS } from "./plan.ts";
@@ -85,6 +86,10 @@ const tasks: OptionParser = (value, path) => {
       `${value.length} tasks in a definition; at most 100000 are allowed`,
       "enumerate them in code",
     );
+  for (const [i, task] of value.entries()) {
+    const text = toStoredText(task, { bytesMax: LIMITS.taskBytes, what: "the task" });
+    if (isRejection(text)) throw new Invalid(`${path}[${i}]`, text.message, text.hint);
+  }
   return value;
 };
 

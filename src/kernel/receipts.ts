@@ -44,7 +44,11 @@ export function attemptsStarted(step: Step, message: StartedMessage): Answer {
     ({ task, attempt }) =>
       isOpen(handler, task) && attempt > handler.tasks.ended(task) && !handler.tasks.started.has(task),
   );
-  if (begun.length === 0) return { kind: "ignored", why: "nothing to record" };
+  if (begun.length === 0) {
+    // Recorded before, by a commit whose outcome was not known: that is as good.
+    const isRecorded = message.attempts.some(({ task, attempt }) => handler.tasks.started.get(task)?.attempt === attempt);
+    return isRecorded ? { kind: "applied", seq: step.execution.seq } : { kind: "ignored", why: "nothing to record" };
+  }
   step.emit({
     kind: "tasks.started",
     ...step.execution.currentVisit().place(message.handler),
@@ -109,7 +113,8 @@ function isOpen(handler: HandlerState, task: number): boolean {
 function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): Verdict {
   const { task, attempt } = receipt;
   if (recorder.holds(task)) recorder.flush();
-  if (handler.plan.mode !== "use" || task >= handler.offered) return "stale";
+  const isTask = Number.isInteger(task) && task >= 0 && task < handler.offered;
+  if (handler.plan.mode !== "use" || !isTask) return "stale";
   const wasLost = handler.tasks.lostOpen.has(lostKey(task, attempt));
   if (!handler.tasks.settled.has(task)) {
     const isCurrent = receipt.round === step.execution.currentVisit().round;

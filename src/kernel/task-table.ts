@@ -66,7 +66,8 @@ export class TaskTable {
     if (trouble !== undefined) {
       trouble.until[task % CHUNK] = 0;
       trouble.ended[task % CHUNK] = Math.max(trouble.ended[task % CHUNK] as number, attempt);
-    } else if (attempt > 1) {
+    } else if (attempt > 1 || status !== "done") {
+      // A task that is not done may run again in a later round, where its attempts are numbered on.
       this.#grow(task).ended[task % CHUNK] = attempt;
     }
   }

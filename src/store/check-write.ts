@@ -6,14 +6,16 @@ import { assertContiguous } from "../kernel/journal-entry.ts";
 import { assert } from "../std/assert.ts";
 import type { ExecutionWrite, Fence } from "./store.ts";
 
-/** Asserts that a write hangs together: rows without gaps, a head that is its own, a head when it creates. */
+/** Asserts that a write hangs together: rows without gaps, whole numbers, its own head, a head when it creates. */
 export function assertWritable(write: ExecutionWrite): void {
   const { execution, create, after, entries, head } = write;
   assertContiguous(entries, after + 1);
-  assert(
-    entries.every((entry) => entry.count > 0),
-    "a journal row holds at least one event",
-  );
+  for (const { count, at } of entries) {
+    assert(count > 0, "a journal row holds at least one event");
+    assert(Number.isSafeInteger(at), "times are whole milliseconds");
+  }
+  for (const { due } of write.timersSet)
+    assert(Number.isSafeInteger(due), "timers are due at whole milliseconds");
   if (create) assert(head !== null && after === 0, "a created execution has a head and starts at 0");
   if (head === null) return;
   assert(head.id === execution, "a head is written with its own execution");

@@ -79,7 +79,7 @@ export interface ExecutionWrite {
   readonly head: Head | null;
   readonly timersSet: readonly { readonly timer: string; readonly due: number }[];
   readonly timersCleared: readonly string[];
-  /** How far pages were opened for leases, per handler of the current visit: `<phase>.<visit>.<handler>` -> tasks. */
+  /** How far pages were opened for leases: `<phase>.<visit>.<handler>` -> tasks. Marks not named here stay. */
   readonly opened: Readonly<Record<string, number>> | null;
   readonly snapshot: Snapshot | null;
 }
@@ -142,8 +142,11 @@ export interface Store {
   open(): Promise<StoreInfo>;
   /** The fenced, durable write. */
   commit(commit: Commit): Promise<CommitVerdict>;
-  /** Executions by id, in the given order; null for what does not exist. */
-  load(ids: readonly string[]): Promise<readonly (LoadedExecution | null)[]>;
+  /** Executions by id, in the given order; null for what does not exist. A snapshot of another `foldVersion` is ignored. */
+  load(
+    ids: readonly string[],
+    options?: { readonly foldVersion?: number },
+  ): Promise<readonly (LoadedExecution | null)[]>;
   /** Rows of a journal, in order. */
   readJournal(range: JournalRange): Promise<readonly Entry[]>;
   /** Heads with `want: work`, oldest first per (project, workflow) pair: at most `each` of every pair, with order > after. */

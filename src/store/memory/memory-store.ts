@@ -37,8 +37,11 @@ export class MemoryStore implements Store {
     return verdict;
   }
 
-  async load(ids: readonly string[]): Promise<readonly (LoadedExecution | null)[]> {
-    return this.#opened().load(ids);
+  async load(
+    ids: readonly string[],
+    options: { foldVersion?: number } = {},
+  ): Promise<readonly (LoadedExecution | null)[]> {
+    return this.#opened().load(ids, options);
   }
 
   async readJournal(range: JournalRange): Promise<readonly Entry[]> {

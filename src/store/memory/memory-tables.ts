@@ -136,11 +136,11 @@ export class MemoryTables {
     return { kind: "ok", exists };
   }
 
-  load(ids: readonly string[]): (LoadedExecution | null)[] {
+  load(ids: readonly string[], options: { foldVersion?: number } = {}): (LoadedExecution | null)[] {
     return ids.map((id) => {
       const row = this.#executions.get(id);
       if (row === undefined) return null;
-      const snapshot = validSnapshot(row);
+      const snapshot = validSnapshot(row, options.foldVersion);
       const entries = row.journal
         .filter(({ entry }) => entry.seq > (snapshot?.seq ?? 0))
         .map(({ entry }) => entry);
@@ -241,15 +241,18 @@ function nextRow(row: ExecutionRow, write: ExecutionWrite, epoch: number): Execu
     end: last === undefined ? row.end : last.seq + last.count - 1,
     chain: last === undefined ? row.chain : write.chain,
     timers,
-    opened: write.opened === null ? row.opened : { ...write.opened },
+    opened: { ...row.opened, ...write.opened },
     snapshot: write.snapshot ?? row.snapshot,
     epoch,
   };
 }
 
-/** The snapshot, if the journal still has its chain hash at its sequence number. */
-function validSnapshot({ snapshot, journal }: ExecutionRow): Snapshot | null {
-  if (snapshot === null) return null;
+/** The snapshot, if it is of the version asked for and the journal has its chain hash at its sequence number. */
+function validSnapshot(
+  { snapshot, journal }: ExecutionRow,
+  foldVersion: number | undefined,
+): Snapshot | null {
+  if (snapshot === null || snapshot.foldVersion !== (foldVersion ?? snapshot.foldVersion)) return null;
   const row = journal.find(({ entry }) => entry.seq + entry.count - 1 === snapshot.seq);
   return row?.chain === snapshot.chain ? snapshot : null;
 }

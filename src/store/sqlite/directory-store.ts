@@ -83,8 +83,8 @@ export class DirectoryStore {
     });
   }
 
-  load(ids: readonly string[]): (LoadedExecution | null)[] {
-    return this.#read((reader) => ids.map((id) => reader.load(id)));
+  load(ids: readonly string[], options: { foldVersion?: number } = {}): (LoadedExecution | null)[] {
+    return this.#read((reader) => ids.map((id) => reader.load(id, options.foldVersion)));
   }
 
   readJournal(range: JournalRange): Entry[] {

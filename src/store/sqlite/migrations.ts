@@ -66,9 +66,11 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX timers_due ON timers (due);
 
   CREATE TABLE opened (
-    e     INTEGER PRIMARY KEY,
-    marks TEXT NOT NULL
-  ) STRICT;
+    e     INTEGER NOT NULL,
+    mark  TEXT NOT NULL,
+    tasks INTEGER NOT NULL,
+    PRIMARY KEY (e, mark)
+  ) STRICT, WITHOUT ROWID;
 
   CREATE TABLE definitions (
     hash TEXT PRIMARY KEY,

@@ -62,6 +62,7 @@ function create(file: string, driver: Driver, migrations: readonly string[]): vo
     connection.close();
   }
   renameSync(unfinished, file);
+  if (process.platform === "win32") return;
   const directory = openSync(dirname(file), "r");
   try {
     fsyncSync(directory);

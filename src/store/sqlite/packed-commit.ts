@@ -23,7 +23,7 @@ export interface RowWrite {
   readonly head: RowHead | null;
   readonly timersSet: readonly { readonly timer: string; readonly due: number }[];
   readonly timersCleared: readonly string[];
-  readonly opened: string | null;
+  readonly opened: readonly { readonly mark: string; readonly tasks: number }[];
   readonly snapshot: Snapshot | null;
 }
 
@@ -33,10 +33,11 @@ export function packWrites(writes: readonly ExecutionWrite[]): Packed {
     packed.push(write.execution, write.create ? 1 : 0, write.after, write.chain, write.entries.length);
     for (const { seq, count, at, body } of write.entries) packed.push(seq, count, at, body);
     packHead(packed, write.head);
-    packed.push(write.timersSet.length, write.timersCleared.length);
+    const opened = write.opened === null ? [] : Object.entries(write.opened);
+    packed.push(write.timersSet.length, write.timersCleared.length, opened.length);
     for (const { timer, due } of write.timersSet) packed.push(timer, due);
     for (const timer of write.timersCleared) packed.push(timer);
-    packed.push(write.opened === null ? null : JSON.stringify(write.opened));
+    for (const [mark, tasks] of opened) packed.push(mark, tasks);
     packed.push(write.snapshot === null ? 0 : 1);
     if (write.snapshot !== null) {
       const { seq, foldVersion, chain, body } = write.snapshot;
@@ -63,9 +64,10 @@ export function unpackWrites(packed: Packed): RowWrite[] {
     const head = unpackHead(reader);
     const setCount = reader.number();
     const clearedCount = reader.number();
+    const openedCount = reader.number();
     const timersSet = reader.list(setCount, () => ({ timer: reader.text(), due: reader.number() }));
     const timersCleared = reader.list(clearedCount, () => reader.text());
-    const opened = reader.textOrNull();
+    const opened = reader.list(openedCount, () => ({ mark: reader.text(), tasks: reader.number() }));
     const snapshot = reader.number() === 0 ? null : unpackSnapshot(reader);
     writes.push({
       execution,

@@ -41,7 +41,7 @@ export const READS = {
   rows: "SELECT seq, count, at, body FROM journal WHERE e = ? AND seq >= ? AND seq <= ? ORDER BY seq LIMIT ?",
   e: "SELECT e FROM executions WHERE id = ?",
   snapshot: "SELECT seq, fold_version, chain, body FROM snapshots WHERE e = ?",
-  opened: "SELECT marks FROM opened WHERE e = ?",
+  opened: "SELECT mark, tasks FROM opened WHERE e = ?",
   definition: "SELECT hash, body FROM definitions WHERE hash = ?",
   newestDefinition:
     "SELECT hash, body FROM definitions WHERE hash = (SELECT hash FROM newest_definitions WHERE name = ?)",
@@ -81,17 +81,17 @@ export class SqliteReader {
     this.#statements = Object.fromEntries(prepared);
   }
 
-  load(id: string): LoadedExecution | null {
+  load(id: string, foldVersion: number | undefined): LoadedExecution | null {
     const row = this.#statements.headById.get<HeadRow>([id]);
     if (row === undefined) return null;
-    const snapshot = this.#validSnapshot(row.e);
-    const opened = this.#statements.opened.get<{ marks: string }>([row.e]);
+    const snapshot = this.#validSnapshot(row.e, foldVersion);
+    const opened = this.#statements.opened.all<{ mark: string; tasks: number }>([row.e]);
     return {
       head: headOf(row),
       snapshot,
       entries: this.#rows(row.e, { from: (snapshot?.seq ?? 0) + 1, to: LAST, max: LAST }),
       chain: this.#statements.lastRow.get<{ chain: string }>([row.e])?.chain ?? "",
-      opened: opened === undefined ? {} : JSON.parse(opened.marks),
+      opened: Object.fromEntries(opened.map(({ mark, tasks }) => [mark, tasks])),
       epoch: row.epoch,
     };
   }
@@ -167,15 +167,15 @@ export class SqliteReader {
     return rows.map(({ seq, count, at, body }) => ({ seq, count, at, body: textOf(body) }));
   }
 
-  /** The snapshot, if the journal still has its chain hash at its sequence number. */
-  #validSnapshot(e: number): Snapshot | null {
+  /** The snapshot, if it is of the version asked for and the journal has its chain hash at its sequence number. */
+  #validSnapshot(e: number, foldVersion: number | undefined): Snapshot | null {
     const row = this.#statements.snapshot.get<{
       seq: number;
       fold_version: number;
       chain: string;
       body: string | Uint8Array;
     }>([e]);
-    if (row === undefined) return null;
+    if (row === undefined || row.fold_version !== (foldVersion ?? row.fold_version)) return null;
     const at = this.#statements.rowAt.get<{ seq: number; count: number; chain: string | null }>([e, row.seq]);
     if (at === undefined || at.seq + at.count - 1 !== row.seq || at.chain !== row.chain) return null;
     return { seq: row.seq, foldVersion: row.fold_version, chain: row.chain, body: textOf(row.body) };

@@ -79,8 +79,11 @@ export class SqliteStore implements Store {
     return this.#call({ kind: "commit", fence, writes: packWrites(writes) });
   }
 
-  async load(ids: readonly string[]): Promise<readonly (LoadedExecution | null)[]> {
-    return this.#call({ kind: "load", ids });
+  async load(
+    ids: readonly string[],
+    options: { foldVersion?: number } = {},
+  ): Promise<readonly (LoadedExecution | null)[]> {
+    return this.#call({ kind: "load", ids, options });
   }
 
   async readJournal(range: JournalRange): Promise<readonly Entry[]> {
@@ -118,8 +121,14 @@ export class SqliteStore implements Store {
   async close(options: { clean: boolean }): Promise<void> {
     const thread = this.#thread;
     if (thread === null) return;
-    await thread.call({ kind: "close", clean: options.clean });
+    // From here on calls are refused: behind the thread's last call they would wait for ever.
     this.#thread = null;
+    try {
+      if (!thread.isDead) await thread.call({ kind: "close", clean: options.clean });
+    } catch (error) {
+      this.#thread = thread;
+      throw error;
+    }
     await thread.end();
     releaseInProcess(thread.directory);
   }
@@ -135,6 +144,7 @@ export class SqliteStore implements Store {
 class StoreThread {
   readonly directory: string;
   isOpen = false;
+  isDead = false;
   readonly #worker: Worker;
   readonly #ended: Promise<void>;
   readonly #onFatal: (error: StoreFault) => void;
@@ -148,12 +158,16 @@ class StoreThread {
     this.#worker.on("message", (reply: Reply) => this.#take(reply));
     this.#worker.on("error", (cause) => this.#die(cause));
     this.#ended = new Promise((resolve) => {
-      this.#worker.on("exit", () => resolve());
+      this.#worker.on("exit", () => {
+        if (this.#waiting.length > 0) this.#die("it ended");
+        resolve();
+      });
     });
     this.#worker.unref();
   }
 
   call<T>(call: Call): Promise<T> {
+    if (this.isDead) return Promise.reject(new DiskFailed("the store's thread is dead"));
     if (this.#waiting.length === 0) this.#worker.ref();
     this.#worker.postMessage(call);
     return new Promise((resolve, reject) => {
@@ -187,6 +201,7 @@ class StoreThread {
   }
 
   #die(cause: unknown): void {
+    this.isDead = true;
     const error = new DiskFailed(`the store's thread died (${String(cause)})`, cause);
     for (const { reject } of this.#waiting.splice(0)) reject(error);
     if (this.isOpen) this.#onFatal(error);

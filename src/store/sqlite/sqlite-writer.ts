@@ -5,6 +5,7 @@
 import { whyNotAtEnd, whyStale } from "../check-write.ts";
 import type { CommitVerdict, Fence } from "../store.ts";
 import { type Connection, type Statement, textValue } from "./driver.ts";
+import { DiskFailed } from "./faults.ts";
 import type { RowHead, RowWrite } from "./packed-commit.ts";
 import { type Known, RecentExecutions } from "./recent-executions.ts";
 
@@ -106,13 +107,13 @@ export class SqliteWriter {
     known.epoch = this.#fence.epoch;
     for (const timer of write.timersCleared) this.#statements.clearTimer.run([e, timer]);
     for (const { timer, due } of write.timersSet) this.#statements.setTimer.run([e, timer, due]);
-    if (write.opened !== null) this.#statements.open.run([e, write.opened]);
+    for (const { mark, tasks } of write.opened) this.#statements.open.run([e, mark, tasks]);
     if (snapshot !== null) {
       const { seq, foldVersion, chain, body } = snapshot;
       this.#statements.snapshot.run([e, seq, foldVersion, chain, textValue(body)]);
       this.#chars += body.length;
     }
-    this.#rows += 1 + write.timersCleared.length + write.timersSet.length;
+    this.#rows += 1 + write.timersCleared.length + write.timersSet.length + write.opened.length;
   }
 
   /** Columns that are indexed are written only if they change: each costs a change of its indexes. */
@@ -142,9 +143,13 @@ export class SqliteWriter {
   }
 
   #takeBack(): void {
-    this.#connection.rollback();
-    this.#recent.clear();
-    this.#lastE = this.#readLastE();
+    try {
+      this.#connection.rollback();
+      this.#recent.clear();
+      this.#lastE = this.#readLastE();
+    } catch (error) {
+      throw new DiskFailed("a commit failed, and so did taking it back", error);
+    }
   }
 
   #readLastE(): number {
@@ -174,7 +179,7 @@ function prepareStatements(connection: Connection) {
     touch: prepare("UPDATE executions SET epoch = ? WHERE e = ?"),
     setTimer: prepare("INSERT OR REPLACE INTO timers VALUES (?, ?, ?)"),
     clearTimer: prepare("DELETE FROM timers WHERE e = ? AND timer = ?"),
-    open: prepare("INSERT OR REPLACE INTO opened VALUES (?, ?)"),
+    open: prepare("INSERT OR REPLACE INTO opened VALUES (?, ?, ?)"),
     snapshot: prepare("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)"),
   } satisfies Record<string, Statement>;
 }

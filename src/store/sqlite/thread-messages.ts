@@ -7,7 +7,11 @@ export type Call =
   | { readonly kind: "open"; readonly startedAt: number }
   | { readonly kind: "announce"; readonly listening: string }
   | { readonly kind: "commit"; readonly fence: Fence; readonly writes: Packed }
-  | { readonly kind: "load"; readonly ids: readonly string[] }
+  | {
+      readonly kind: "load";
+      readonly ids: readonly string[];
+      readonly options: { readonly foldVersion?: number };
+    }
   | { readonly kind: "readJournal"; readonly range: JournalRange }
   | { readonly kind: "scanWork"; readonly after: Readonly<Record<string, number>>; readonly each: number }
   | { readonly kind: "scanTimers"; readonly until: number; readonly max: number }

@@ -41,7 +41,7 @@ function answer(call: Call): unknown {
     case "commit":
       return store.commit(call.fence, unpackWrites(call.writes));
     case "load":
-      return store.load(call.ids);
+      return store.load(call.ids, call.options);
     case "readJournal":
       return store.readJournal(call.range);
     case "scanWork":

@@ -60,27 +60,30 @@ function verifyHeader(
   return version;
 }
 
-/** Only `exec`, so that the connection is closed for good at the end; a result is turned into an error by `json`. */
+/**
+ * Only `exec`, so that the connection is closed for good at the end; a result is turned into an error by `json`.
+ * Even a read-only connection makes the files beside the database, empty; they go again.
+ */
 function verifyContent(file: string, options: { driver: Driver; whole: boolean }): void {
-  const hadIndex = existsSync(`${file}-shm`);
+  const companions = [`${file}-wal`, `${file}-shm`].filter((companion) => !existsSync(companion));
   const connection = options.driver.open(file, { readOnly: true });
   try {
     connection.exec("SELECT * FROM sqlite_schema; SELECT * FROM meta");
     if (options.whole)
       connection.exec(
-        "SELECT json(CASE quick_check WHEN 'ok' THEN '0' ELSE 'x' END) FROM pragma_quick_check(1)",
+        "SELECT json(CASE quick_check WHEN 'ok' THEN '0' ELSE 'x' END) FROM pragma_quick_check",
       );
   } catch (error) {
     const fault = faultOf(error, { file, writing: false });
     if (fault !== error) throw fault;
     throw new StoreUnreadable(file, {
       reason: "damaged",
-      what: "is damaged (its tables do not hang together)",
+      what: `is damaged (its tables do not hang together: ${String(error)})`,
       cause: error,
     });
   } finally {
     connection.close();
-    if (!hadIndex) rmSync(`${file}-shm`, { force: true });
+    for (const companion of companions) rmSync(companion, { force: true });
   }
 }
 

@@ -1,0 +1,103 @@
+/**
+ * The bench: runs scenarios, each in processes of its own, and reports what they reach beside the goals and beside
+ * what the bare disk gives in the same run. Modes: a report for people, `--json`, `--budgets` (fails if a goal is
+ * missed by far), `--profile` (where the time goes). `--part` is how it starts itself for one part of a scenario.
+ */
+import { realpathSync } from "node:fs";
+import { type Judgement, judge } from "./goals.ts";
+import type { ThreadProfile } from "./hot-functions.ts";
+import { describeMachine } from "./machine.ts";
+import { type BenchOptions, readOptions, USAGE } from "./options.ts";
+import { type PartTask, runPart, startPart } from "./part-process.ts";
+import { showFigures, showGoals, showMachine, showProfile } from "./report.ts";
+import type { Figures, Scenario } from "./scenario.ts";
+import { Workspace } from "./workspace.ts";
+
+const USAGE_ERROR = 2;
+
+/** Runs the bench with command line arguments; gives the exit code. */
+export async function runBench(args: readonly string[]): Promise<number> {
+  const options = readOptions(args);
+  if (options === null) {
+    process.stdout.write(USAGE);
+    return 0;
+  }
+  if (typeof options === "string") {
+    process.stderr.write(`rondo bench: ${options}\n\n${USAGE}`);
+    return USAGE_ERROR;
+  }
+  const workspace = Workspace.make(options.directory, options.keep);
+  const interrupted = (): void => {
+    workspace.remove();
+    process.exit(130);
+  };
+  process.once("SIGINT", interrupted);
+  try {
+    return await runIn(workspace, options);
+  } finally {
+    process.off("SIGINT", interrupted);
+    workspace.remove();
+    if (options.keep) process.stderr.write(`kept in ${workspace.directory}\n`);
+  }
+}
+
+async function runIn(workspace: Workspace, options: BenchOptions): Promise<number> {
+  const say = (text: string): unknown => (options.json ? process.stderr : process.stdout).write(`${text}\n`);
+  const machine = describeMachine(workspace);
+  say(showMachine(machine));
+  if (workspace.isInMemory) say("This file system is in memory: figures mean little. Use --store file:DIR.");
+  const figures = new Map<string, Figures>();
+  const judgements: Judgement[] = [];
+  let hasFailed = false;
+  for (const scenario of options.scenarios) {
+    try {
+      const found = await runScenario(scenario, workspace, options);
+      figures.set(scenario.name, found.figures);
+      judgements.push(...judge(scenario.name, scenario.goals, found.figures));
+      for (const profile of found.profiles) say(`\n${showProfile(scenario.name, profile)}`);
+    } catch (error) {
+      hasFailed = true;
+      process.stderr.write(`rondo bench: ${(error as Error).message}\n`);
+    }
+  }
+  say(`\n${showGoals(judgements, figures)}`);
+  if (!options.budgets) say(`\n${showFigures(options.scenarios, figures)}`);
+  if (options.json)
+    process.stdout.write(
+      `${JSON.stringify({ machine, short: options.short, ...Object.fromEntries(figures), goals: judgements })}\n`,
+    );
+  const isBroken = options.budgets && judgements.some(({ verdict }) => verdict === "broken");
+  return hasFailed || isBroken ? 1 : 0;
+}
+
+async function runScenario(
+  scenario: Scenario,
+  workspace: Workspace,
+  options: BenchOptions,
+): Promise<{ figures: Figures; profiles: readonly ThreadProfile[] }> {
+  const directory = workspace.directoryFor(scenario.name);
+  process.stderr.write(`${scenario.name}: ${scenario.about}\n`);
+  let figures: Figures = {};
+  const profiles: ThreadProfile[] = [];
+  for (let part = 0; part < scenario.parts.length; part++) {
+    const { short, profile } = options;
+    const task = { scenario: scenario.name, part, directory, short, profile };
+    const result = await startPart(import.meta.filename, task);
+    profiles.push(...result.profiles);
+    const peakRssMb = Math.max(peakOf(figures), peakOf(result.figures));
+    figures = { ...figures, ...result.figures, peakRssMb };
+  }
+  workspace.release(directory);
+  return { figures, profiles };
+}
+
+function peakOf(figures: Figures): number {
+  const { peakRssMb } = figures;
+  return typeof peakRssMb === "number" ? peakRssMb : 0;
+}
+
+if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === import.meta.filename) {
+  const [first, second] = process.argv.slice(2);
+  if (first === "--part") await runPart(JSON.parse(second ?? "null") as PartTask);
+  else process.exitCode = await runBench(process.argv.slice(2));
+}

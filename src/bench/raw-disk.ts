@@ -1,0 +1,66 @@
+/** What the disk gives without an engine: the baselines that figures are compared with. All synchronous. */
+import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
+import { join } from "node:path";
+
+const ROWS_PER_SYNC = 1_000;
+const BLOCK = Buffer.alloc(4_096, "rondo ");
+
+/** Tasks per second if a task's row and its receipt's row are appended to a file, synced every 1,000 rows. */
+export function rawTasksPerSecond(directory: string, tasks: number): number {
+  return withFile(directory, (file) => {
+    const from = performance.now();
+    let text = "";
+    let rows = 0;
+    const append = (row: unknown): void => {
+      text += `${JSON.stringify(row)}\n`;
+      if (++rows % ROWS_PER_SYNC !== 0) return;
+      writeSync(file, text);
+      fdatasyncSync(file);
+      text = "";
+    };
+    for (let n = 0; n < tasks; n++) append({ n });
+    for (let n = 0; n < tasks; n++) append({ task: n, attempt: 1, status: "done", result: { n } });
+    if (text !== "") {
+      writeSync(file, text);
+      fdatasyncSync(file);
+    }
+    return (tasks / (performance.now() - from)) * 1_000;
+  });
+}
+
+/** A file that times one append of 4 KiB with its fdatasync. */
+export class SyncProbe {
+  readonly #directory: string;
+  readonly #file: number;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+    this.#file = openSync(join(directory, PROBE), "w");
+  }
+
+  /** Milliseconds of one. */
+  time(): number {
+    const from = performance.now();
+    writeSync(this.#file, BLOCK);
+    fdatasyncSync(this.#file);
+    return performance.now() - from;
+  }
+
+  close(): void {
+    closeSync(this.#file);
+    rmSync(join(this.#directory, PROBE));
+  }
+}
+
+const PROBE = "sync-probe";
+
+function withFile<T>(directory: string, use: (file: number) => T): T {
+  const path = join(directory, "raw");
+  const file = openSync(path, "w");
+  try {
+    return use(file);
+  } finally {
+    closeSync(file);
+    rmSync(path);
+  }
+}

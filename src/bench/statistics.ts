@@ -1,0 +1,17 @@
+/** Small statistics over a few runs or many samples. */
+
+/** The value below which the share `p` (0 to 1) of the samples lies. */
+export function percentile(samples: readonly number[], p: number): number {
+  const sorted = [...samples].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] ?? Number.NaN;
+}
+
+/** The middle one; of an even number, the higher of the two. */
+export function median(samples: readonly number[]): number {
+  return percentile(samples, 0.5);
+}
+
+/** The lowest and the highest. */
+export function spread(samples: readonly number[]): readonly [number, number] {
+  return [Math.min(...samples), Math.max(...samples)];
+}

@@ -1,0 +1,22 @@
+/** A few lines of a text with a mark under one place. */
+
+const LINES_BEFORE = 2;
+const WIDTH_MAX = 100;
+
+/** The lines around a place; without a column, the line is marked at its side only. Empty if there is no such line. */
+export function codeFrame(text: string, place: { line: number; column?: number }): string[] {
+  const lines = text.split("\n");
+  const { line, column } = place;
+  if (line < 1 || line > lines.length) return [];
+  const first = Math.max(1, line - LINES_BEFORE);
+  const width = String(line).length;
+  const from = Math.max(0, (column ?? 1) - WIDTH_MAX + 20);
+  const frame: string[] = [];
+  for (let n = first; n <= line; n++) {
+    const source = (lines[n - 1] as string).replaceAll("\t", " ").replace(/\r$/, "");
+    const shown = source.slice(from, from + WIDTH_MAX).trimEnd();
+    frame.push(`${n === line ? ">" : " "} ${String(n).padStart(width)} | ${shown}`);
+  }
+  if (column !== undefined) frame.push(`  ${" ".repeat(width)} | ${" ".repeat(column - 1 - from)}^`);
+  return frame;
+}

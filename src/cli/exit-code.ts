@@ -1,0 +1,42 @@
+/** Exit codes of the CLI, and the one table from rejections to them. */
+import type { RejectionCode } from "../std/rejection.ts";
+
+export const EXIT = {
+  ok: 0,
+  failed: 1,
+  usage: 2,
+  notFound: 3,
+  conflict: 4,
+  unauthorised: 5,
+  unreachable: 6,
+  cancelled: 7,
+  /** Our fault, or user code that threw where nobody could catch it. */
+  broken: 70,
+  timeout: 124,
+  interrupted: 130,
+  terminated: 143,
+} as const;
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+/** The exit code for a refusal. */
+export const EXIT_BY_REJECTION: Readonly<Record<RejectionCode, ExitCode>> = {
+  invalid_json: EXIT.usage,
+  too_large: EXIT.usage,
+  invalid_input: EXIT.usage,
+  invalid_definition: EXIT.usage,
+  unknown_field: EXIT.usage,
+  not_storable: EXIT.usage,
+  too_deep: EXIT.usage,
+  unauthorised: EXIT.unauthorised,
+  forbidden: EXIT.unauthorised,
+  not_found: EXIT.notFound,
+  conflict: EXIT.conflict,
+  wrong_status: EXIT.conflict,
+  stale_attempt: EXIT.conflict,
+  not_owner: EXIT.unreachable,
+  rate_limited: EXIT.unreachable,
+  store_unavailable: EXIT.unreachable,
+  not_ready: EXIT.unreachable,
+  timeout: EXIT.timeout,
+};

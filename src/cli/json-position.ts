@@ -1,0 +1,92 @@
+/** Finds where a text stops being JSON. `JSON.parse` decides whether it is; its messages only sometimes say where. */
+
+/** The index of the first character that cannot be there; the text's length if it ends too early. */
+export function jsonErrorAt(text: string): number {
+  const scanner = new Scanner(text);
+  scanner.value();
+  scanner.space();
+  return scanner.at;
+}
+
+/** A line and column, both from 1, for an index in a text. */
+export function lineAndColumn(text: string, index: number): { line: number; column: number } {
+  const before = text.slice(0, index).split("\n");
+  return { line: before.length, column: (before.at(-1) as string).length + 1 };
+}
+
+const STRING = /"(?:[\u0020\u0021\u0023-\u005b\u005d-\u{10ffff}]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*/uy;
+const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const WORD = /true|false|null/y;
+/** Beyond this the text is not looked into: nothing as deep is stored. */
+const DEPTH_MAX = 1_000;
+const SPACE = /[ \t\n\r]*/y;
+
+/** Every step answers false, and leaves `at` where it is, once something does not fit. */
+class Scanner {
+  at = 0;
+  readonly #text: string;
+  #depth = 0;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  value(): boolean {
+    this.space();
+    switch (this.#text[this.at]) {
+      case "{":
+        return this.#list("}", () => this.#member());
+      case "[":
+        return this.#list("]", () => this.value());
+      case '"':
+        return this.#string();
+      default:
+        return this.#take(WORD) || this.#take(NUMBER);
+    }
+  }
+
+  space(): boolean {
+    return this.#take(SPACE);
+  }
+
+  #member(): boolean {
+    this.space();
+    if (this.#text[this.at] !== '"' || !this.#string()) return false;
+    this.space();
+    return this.#char(":") && this.value();
+  }
+
+  #list(end: string, item: () => boolean): boolean {
+    if (++this.#depth > DEPTH_MAX) return false;
+    this.at++;
+    this.space();
+    let fits = true;
+    if (this.#text[this.at] !== end) {
+      do {
+        fits = item();
+        this.space();
+      } while (fits && this.#char(","));
+    }
+    this.#depth--;
+    return fits && this.#char(end);
+  }
+
+  #string(): boolean {
+    this.#take(STRING);
+    return this.#char('"');
+  }
+
+  #char(wanted: string): boolean {
+    if (this.#text[this.at] !== wanted) return false;
+    this.at++;
+    return true;
+  }
+
+  #take(pattern: RegExp): boolean {
+    pattern.lastIndex = this.at;
+    const match = pattern.exec(this.#text);
+    if (match === null) return false;
+    this.at += match[0].length;
+    return true;
+  }
+}

@@ -1,0 +1,100 @@
+/** Turns whatever happened while a user's file was loaded into the place in the user's code and what to do. */
+import { readFileSync } from "node:fs";
+import { dirname, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { CliError } from "../cli-error.ts";
+import { codeFrame } from "../code-frame.ts";
+import { EXIT } from "../exit-code.ts";
+import { packageRoot } from "../package-root.ts";
+
+interface Place {
+  readonly file: string;
+  readonly line: number;
+  readonly column?: number;
+}
+
+/** The error to show. `path` is the file that was asked for; the mistake may be in one it imports. */
+export function explainLoadError(thrown: unknown, path: string): CliError {
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  return syntaxError(error) ?? missingModule(error, path) ?? thrownByCode(error, path);
+}
+
+/** jiti words a mistake in the source as "ParseError: <what> \n <file>:<line>:<column>", the column from 0. */
+function syntaxError(error: Error): CliError | null {
+  const match = /^\w+: ([\s\S]*?)\s*\n\s*(\S.*):(\d+):(\d+)\s*$/.exec(error.message);
+  if (match === null) return null;
+  const [, what, file, line, column] = match as unknown as [string, string, string, string, string];
+  return at({ file, line: Number(line), column: Number(column) + 1 }, what, { cause: error });
+}
+
+function missingModule(error: Error, path: string): CliError | null {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code !== "MODULE_NOT_FOUND" && code !== "ERR_MODULE_NOT_FOUND") return null;
+  const name = /Cannot find (?:module|package) '([^']+)'/.exec(error.message)?.[1];
+  if (name === undefined) return null;
+  const hint = /^[./]|^file:/.test(name)
+    ? "check the path; it is relative to the file that imports it"
+    : `install it: npm install ${packageOf(name)} (in ${dirname(path)})`;
+  const what = `cannot find "${name}"`;
+  const place = userPlace(error);
+  if (place === null) return new CliError(EXIT.usage, `${show(path)}: ${what}`, [hint], { cause: error });
+  return at(place, what, { cause: error, hint });
+}
+
+/** The module's own code threw: a definition that is refused, an undefined variable, a failed connection. */
+function thrownByCode(error: Error, path: string): CliError {
+  const { hint } = error as { hint?: string };
+  // Calls of imported functions are compiled to (0, _module.name)(...).
+  let what = error.message.replaceAll(/\(0 ?, ?_?[\w$]+\.([\w$]+)\)/g, "$1");
+  if (hint !== undefined && what.endsWith(` (${hint})`)) what = what.slice(0, -hint.length - 3);
+  if (error.name !== "Error" && error.name !== "RondoError") what = `${error.name}: ${what}`;
+  const place = userPlace(error) ?? null;
+  if (place === null)
+    return new CliError(EXIT.usage, `${show(path)}: ${what}`, hint === undefined ? [] : [hint], {
+      cause: error,
+    });
+  return at(place, what, { cause: error, ...(hint === undefined ? {} : { hint }) });
+}
+
+function at(place: Place, what: string, more: { cause: Error; hint?: string }): CliError {
+  const where = [show(place.file), place.line, ...(place.column === undefined ? [] : [place.column])].join(
+    ":",
+  );
+  const lines = [...frameOf(place), ...(more.hint === undefined ? [] : [more.hint])];
+  return new CliError(EXIT.usage, `${where}: ${what}`, lines, { cause: more.cause });
+}
+
+function frameOf(place: Place): string[] {
+  try {
+    return codeFrame(readFileSync(place.file, "utf8"), place);
+  } catch {
+    // The place may name what is no file, such as "<anonymous>": then there is nothing to show.
+    return [];
+  }
+}
+
+/** The first frame in the user's code. Compiling keeps lines but not columns. */
+function userPlace(error: Error): Place | null {
+  for (const frame of (error.stack ?? "").split("\n")) {
+    const match = /(?:\(|at |async )((?:file:\/\/)?(?:[A-Za-z]:)?[/\\][^():]*):(\d+):\d+\)?$/.exec(frame);
+    if (match === null) continue;
+    const [, found, line] = match as unknown as [string, string, string];
+    const file = found.startsWith("file:") ? fileURLToPath(found) : found;
+    const isOurs = file.startsWith(`${packageRoot}dist`) || file.startsWith(`${packageRoot}src`);
+    if (!isOurs && !/[/\\]node_modules[/\\]/.test(file)) return { file, line: Number(line) };
+  }
+  return null;
+}
+
+function packageOf(name: string): string {
+  return name
+    .split("/")
+    .slice(0, name.startsWith("@") ? 2 : 1)
+    .join("/");
+}
+
+/** A path as short as it can be shown from here. */
+function show(path: string): string {
+  const short = relative(process.cwd(), path);
+  return short === "" || short.startsWith("..") ? path : short;
+}

@@ -1,0 +1,68 @@
+/** The workflows that a module exports, told by their shape, and the one that is wanted among them. */
+import type { AnyWorkflow } from "../../sdk/workflow.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT } from "../exit-code.ts";
+import type { ModuleExports } from "./load-module.ts";
+
+/** All workflows among the exports, each once; throws if there is none, or if two have the same name. */
+export function findWorkflows(exports: ModuleExports, file: string): AnyWorkflow[] {
+  const found = new Map<string, AnyWorkflow>();
+  for (const value of Object.values(exports)) {
+    if (!isWorkflow(value)) continue;
+    const same = found.get(value.name);
+    if (same !== undefined && same !== value)
+      throw new CliError(EXIT.usage, `${file} exports two workflows named "${value.name}"`, [
+        "a name stands for one workflow: rename one, or export the finished one only",
+      ]);
+    found.set(value.name, value);
+  }
+  if (found.size > 0) return [...found.values()];
+  const others = Object.entries(exports).map(([name, value]) => `${name} (${kindOf(value)})`);
+  throw new CliError(
+    EXIT.usage,
+    `${file} exports no workflow; it exports ${others.length === 0 ? "nothing" : others.join(", ")}`,
+    [
+      "export what workflow() gives:",
+      `  import { workflow } from "rondo";`,
+      `  export const hello = workflow({ name: "hello" }).phase("greet", { process: () => "hello" });`,
+    ],
+  );
+}
+
+/** The workflow of that name; without a name, the only one. */
+export function chooseWorkflow(
+  workflows: readonly AnyWorkflow[],
+  name: string | undefined,
+  file: string,
+): AnyWorkflow {
+  const names = workflows.map((workflow) => workflow.name).join(", ");
+  if (name === undefined) {
+    const [only] = workflows;
+    if (workflows.length === 1 && only !== undefined) return only;
+    throw new CliError(EXIT.usage, `${file} exports ${workflows.length} workflows: ${names}`, [
+      `choose one: --workflow ${workflows[0]?.name}`,
+    ]);
+  }
+  const chosen = workflows.find((workflow) => workflow.name === name);
+  if (chosen !== undefined) return chosen;
+  throw new CliError(EXIT.notFound, `${file} exports no workflow named "${name}"`, [`it exports: ${names}`]);
+}
+
+function isWorkflow(value: unknown): value is AnyWorkflow {
+  if (typeof value !== "object" || value === null) return false;
+  const { name, definition, handlers } = value as Record<string, unknown>;
+  return (
+    typeof name === "string" &&
+    typeof definition === "object" &&
+    definition !== null &&
+    Array.isArray(handlers)
+  );
+}
+
+function kindOf(value: unknown): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "an array";
+  return typeof value === "undefined"
+    ? "undefined"
+    : `${typeof value === "object" ? "an" : "a"} ${typeof value}`;
+}

@@ -1,0 +1,43 @@
+/**
+ * `rondo run FILE`: from an argument to workflows. A file is what ends in .ts .mts .js .mjs .json .yaml .yml or has a
+ * slash in it; anything else would be the name of a workflow at a server.
+ */
+import { stat } from "node:fs/promises";
+import { extname, resolve } from "node:path";
+import type { AnyWorkflow } from "../../sdk/workflow.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT } from "../exit-code.ts";
+
+const CODE = [".ts", ".mts", ".cts", ".js", ".mjs", ".cjs"];
+const YAML = [".yaml", ".yml"];
+
+/** The workflows in a file, at least one. */
+export async function loadFile(file: string): Promise<AnyWorkflow[]> {
+  const extension = extname(file);
+  if (!/[/\\]/.test(file) && ![...CODE, ...YAML, ".json"].includes(extension))
+    throw new CliError(EXIT.usage, `"${file}" is not a file, and running a workflow by name needs a server`, [
+      `this version runs files: rondo run ./${file}.ts`,
+    ]);
+  const path = resolve(file);
+  const found = await stat(path).catch(() => null);
+  if (found === null)
+    throw new CliError(EXIT.notFound, `there is no file ${file}`, path === file ? [] : [`looked at ${path}`]);
+  if (!found.isFile()) throw new CliError(EXIT.usage, `${file} is not a file`, ["name a file in it"]);
+  if (YAML.includes(extension))
+    throw new CliError(EXIT.usage, `${file}: this version does not read YAML`, [
+      "the same tree as JSON, in a .json file, works",
+    ]);
+  if (extension === ".json") {
+    const { readDefinition } = await import("./read-definition.ts");
+    return [await readDefinition(path, file)];
+  }
+  if (!CODE.includes(extension))
+    throw new CliError(EXIT.usage, `${file} is neither code nor a definition`, [
+      `the name of a file to run ends in ${[...CODE, ".json"].join(" ")}`,
+    ]);
+  const [{ loadModule }, { findWorkflows }] = await Promise.all([
+    import("./load-module.ts"),
+    import("./find-workflows.ts"),
+  ]);
+  return findWorkflows(await loadModule(path), file);
+}

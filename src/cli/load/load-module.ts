@@ -1,0 +1,40 @@
+/**
+ * Loads a user's file, TypeScript or not, through jiti:
+ * 1. `rondo` and its subpaths are this very package, whether or not the user's folder has one installed;
+ * 2. `zod` is the user's, and ours where there is none;
+ * 3. what goes wrong is told with the place in the user's code (explain-load-error.ts).
+ */
+import { createRequire } from "node:module";
+import { dirname } from "node:path";
+import { fileURLToPath } from "node:url";
+import { createJiti } from "jiti";
+import { loadEntryPoints } from "../package-root.ts";
+import { explainLoadError } from "./explain-load-error.ts";
+
+/** What a module exports, by name. */
+export type ModuleExports = Readonly<Record<string, unknown>>;
+
+/** The exports of the file at an absolute path; throws a `CliError` if it cannot be loaded. */
+export async function loadModule(path: string): Promise<ModuleExports> {
+  const jiti = createJiti(path, {
+    // A cache in a shared temporary directory would be code that others can change.
+    fsCache: false,
+    virtualModules: await loadEntryPoints(),
+    alias: ownZodIfNeeded(path),
+  });
+  try {
+    return await jiti.import<ModuleExports>(path);
+  } catch (thrown) {
+    throw explainLoadError(thrown, path);
+  }
+}
+
+function ownZodIfNeeded(path: string): Record<string, string> {
+  try {
+    createRequire(path).resolve("zod");
+    return {};
+  } catch {
+    // Not installed beside the user's file: take the one that comes with this package.
+    return { zod: dirname(fileURLToPath(import.meta.resolve("zod/package.json"))) };
+  }
+}

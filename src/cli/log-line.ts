@@ -1,0 +1,18 @@
+/** What handlers log, as lines: `phase/handler#task` and what was said. */
+import { inspect } from "node:util";
+import type { LogLine } from "../index.ts";
+import type { Piece } from "./style.ts";
+
+/** The line; null for what is not for reading, such as progress within a task. `own` is the execution being shown. */
+export function logLine(line: LogLine, own: string): Piece[] | null {
+  if (line.level === "progress") return null;
+  const place = `${line.phase}/${line.handler}${line.task < 0 ? "" : `#${line.task}`}`;
+  const prefix = line.execution === own ? place : `${line.execution} ${place}`;
+  const text = line.parts.map(show).join(" ").replaceAll("\n", "\n  ");
+  const style = line.level === "error" ? "red" : line.level === "warn" ? "yellow" : null;
+  return [[prefix, "dim"], " ", style === null ? text : [text, style]];
+}
+
+function show(part: unknown): string {
+  return typeof part === "string" ? part : inspect(part, { depth: 4, breakLength: Number.POSITIVE_INFINITY });
+}

@@ -1,0 +1,119 @@
+/** Shows an execution as it goes: follows its events, keeps lines of phases that are over, redraws the one that runs. */
+import type { ExecutionHandle } from "../../index.ts";
+import { RETURNS } from "../../kernel/plan.ts";
+import type { Piece } from "../style.ts";
+import { phaseLine, phaseName, phaseNews, settledOf, showCount } from "./phase-line.ts";
+import type { PhaseProgress, Progress } from "./progress.ts";
+import { Rate } from "./rate.ts";
+import type { Screen } from "./screen.ts";
+
+export interface FollowOptions {
+  readonly screen: Screen;
+  /** How far it is already. */
+  readonly progress: Progress;
+  /** The first event that `progress` does not know. */
+  readonly from: number;
+  /** Names of all phases, so that lines align. */
+  readonly names: readonly string[];
+  /** Where nothing can be redrawn, also tell each tenth of a phase. */
+  readonly tellsTenths?: boolean;
+}
+
+/** Silence after which it is said why nothing moves, and how often that is looked up. */
+const SILENCE_MS = 2_000;
+const ASK_MS = 1_000;
+
+/** Resolves when the execution is over, or the engine is closed. */
+export async function follow(handle: ExecutionHandle<unknown>, options: FollowOptions): Promise<void> {
+  const { screen, progress } = options;
+  const view = new LiveView(handle, options);
+  const tenths = new Map<PhaseProgress, number>();
+  screen.live(() => view.lines(Date.now()));
+  try {
+    for await (const event of handle.events({ from: options.from, detail: "summary" })) {
+      view.moved(event.at);
+      const news = progress.apply(event);
+      if (news !== null) tell(screen, news, view);
+      else if (options.tellsTenths && !screen.isLive) tellTenth(screen, progress.current, tenths);
+    }
+  } finally {
+    screen.still();
+  }
+}
+
+/** The phase that computes the output is ours: it is shown only if it fails. */
+function tell(screen: Screen, phase: PhaseProgress, view: LiveView): void {
+  if (phase.name === RETURNS && phase.status !== "failed") return;
+  const isOver = phase.finishedAt !== null;
+  if (!screen.isLive) screen.say(phaseNews(phase));
+  else if (isOver) screen.say(...view.line(phase, 0));
+}
+
+/** `tenths` holds what has been told. */
+function tellTenth(screen: Screen, phase: PhaseProgress | null, tenths: Map<PhaseProgress, number>): void {
+  if (phase === null || !phase.isSealed || phase.total < 10) return;
+  const tenth = Math.floor((settledOf(phase) * 10) / phase.total);
+  if (tenth === (tenths.get(phase) ?? 0) || tenth === 10) return;
+  tenths.set(phase, tenth);
+  screen.say(`${phaseName(phase)}: ${showCount(settledOf(phase))} of ${showCount(phase.total)}`);
+}
+
+class LiveView {
+  readonly #handle: ExecutionHandle<unknown>;
+  readonly #options: FollowOptions;
+  readonly #nameWidth: number;
+  #rate = new Rate();
+  #rated: PhaseProgress | null = null;
+  #movedAt = Date.now();
+  #askedAt = 0;
+  #why = "";
+
+  constructor(handle: ExecutionHandle<unknown>, options: FollowOptions) {
+    this.#handle = handle;
+    this.#options = options;
+    this.#nameWidth = Math.min(24, Math.max(...options.names.map((name) => name.length), 1));
+  }
+
+  moved(at: number): void {
+    this.#movedAt = Math.max(at, this.#movedAt);
+    this.#why = "";
+  }
+
+  /** The live lines: the phase that runs, and why it waits if nothing has moved for a while. */
+  lines(now: number): Piece[][] {
+    const { current } = this.#options.progress;
+    if (current === null) return [];
+    if (current !== this.#rated) {
+      this.#rated = current;
+      this.#rate = new Rate();
+    }
+    this.#rate.note(settledOf(current), now);
+    if (now - this.#movedAt > SILENCE_MS) this.#ask(now);
+    const line = this.line(current, now);
+    return this.#why === "" ? [line] : [line, [[`  ${this.#why}`, "dim"]]];
+  }
+
+  line(phase: PhaseProgress, now: number): Piece[] {
+    const { columns } = this.#options.screen;
+    return phaseLine(phase, {
+      now,
+      columns,
+      perSecond: this.#rate.perSecond(),
+      nameWidth: this.#nameWidth,
+    });
+  }
+
+  #ask(now: number): void {
+    if (now - this.#askedAt < ASK_MS) return;
+    this.#askedAt = now;
+    this.#handle.why().then(
+      (why) => {
+        if (now - this.#movedAt > SILENCE_MS) this.#why = why;
+      },
+      () => {
+        // The engine is closing: there is nothing more to say.
+        this.#why = "";
+      },
+    );
+  }
+}

@@ -1,0 +1,109 @@
+/** A phase as one line: live with a bar, and plain when it began or ended. */
+import { showDuration } from "../../std/duration.ts";
+import type { Piece, Style } from "../style.ts";
+import type { PhaseProgress } from "./progress.ts";
+
+const BAR_MAX = 24;
+const BAR_MIN = 8;
+/** Room for what stands beside the bar. */
+const BESIDE = 56;
+const ETA_MAX_MS = 100 * 86_400_000;
+
+const MARKS: Readonly<Record<PhaseProgress["status"], readonly [mark: string, style: Style]>> = {
+  running: ["▸", "cyan"],
+  done: ["✓", "green"],
+  failed: ["✗", "red"],
+  cancelled: ["–", "yellow"],
+};
+
+export interface LineOptions {
+  readonly now: number;
+  /** Settled tasks per second, for a phase that runs. */
+  readonly perSecond: number;
+  readonly columns: number;
+  /** Names are padded to this width. */
+  readonly nameWidth: number;
+}
+
+/** The phase as a line of a terminal. */
+export function phaseLine(phase: PhaseProgress, options: LineOptions): Piece[] {
+  const pieces: Piece[] = [MARKS[phase.status], ` ${phaseName(phase).padEnd(options.nameWidth)}  `];
+  const { timer } = phase;
+  if (timer !== null && phase.status === "running" && phase.total <= 1) {
+    const left = showDuration(Math.max(0, Math.ceil((timer.due - options.now) / 1_000) * 1_000));
+    const what = timer.purpose === "sleep" ? "sleeps for another" : "waits for a signal, at most";
+    return [...pieces, [`${what} ${left}`, "dim"]];
+  }
+  const settled = settledOf(phase);
+  if (phase.total > 1) {
+    const room = options.columns - options.nameWidth - BESIDE;
+    pieces.push(...bar(phase, Math.max(BAR_MIN, Math.min(BAR_MAX, room))));
+    pieces.push(`  ${showCount(settled)}/${showCount(phase.total)}${phase.isSealed ? "" : "+"}`);
+  } else if (phase.status === "running") pieces.push(["running", "dim"]);
+  pieces.push(...mishaps(phase));
+  const { finishedAt } = phase;
+  if (finishedAt !== null) {
+    const ms = finishedAt - phase.startedAt;
+    if (settled > 1 && ms > 0) pieces.push([`  ${showRate((settled * 1_000) / ms)}`, "dim"]);
+    pieces.push([`  ${showDuration(ms)}`, "dim"]);
+  } else if (options.perSecond > 0 && phase.total > 1) {
+    pieces.push([`  ${showRate(options.perSecond)}`, "dim"]);
+    const leftMs = ((phase.total - settled) * 1_000) / options.perSecond;
+    if (phase.isSealed && leftMs < ETA_MAX_MS)
+      pieces.push([
+        `  ETA ${showDuration(leftMs < 10_000 ? leftMs : Math.round(leftMs / 1_000) * 1_000)}`,
+        "dim",
+      ]);
+  }
+  return pieces;
+}
+
+/** What is told of a phase that began or ended where nothing can be redrawn. */
+export function phaseNews(phase: PhaseProgress): string {
+  if (phase.finishedAt === null) return `${phaseName(phase)}: started`;
+  const settled = settledOf(phase);
+  const tasks = settled > 1 ? `, ${showCount(settled)} tasks` : "";
+  const counts = [
+    ...(phase.failed > 0 ? [`, ${showCount(phase.failed)} failed`] : []),
+    ...(phase.cancelled > 0 ? [`, ${showCount(phase.cancelled)} cancelled`] : []),
+    ...(phase.retried > 0 ? [`, ${showCount(phase.retried)} retried`] : []),
+  ];
+  return `${phaseName(phase)}: ${phase.status}${tasks}${counts.join("")}, ${showDuration(phase.finishedAt - phase.startedAt)}`;
+}
+
+/** Its name, with the number of the visit from the second on. */
+export function phaseName({ name, visit }: PhaseProgress): string {
+  return visit > 1 ? `${name} (visit ${visit})` : name;
+}
+
+/** 100000 as 100,000. */
+export function showCount(n: number): string {
+  return Math.round(n)
+    .toString()
+    .replaceAll(/\B(?=(?:\d{3})+$)/g, ",");
+}
+
+export function settledOf(phase: PhaseProgress): number {
+  return phase.done + phase.failed + phase.cancelled;
+}
+
+function mishaps(phase: PhaseProgress): Piece[] {
+  return [
+    ...(phase.failed > 0 ? [[`  ${showCount(phase.failed)} failed`, "red"] as const] : []),
+    ...(phase.cancelled > 0 ? [[`  ${showCount(phase.cancelled)} cancelled`, "yellow"] as const] : []),
+    ...(phase.retried > 0 ? [[`  ${showCount(phase.retried)} retried`, "yellow"] as const] : []),
+  ];
+}
+
+function bar(phase: PhaseProgress, width: number): Piece[] {
+  const full = Math.min(width, Math.floor((settledOf(phase) / Math.max(1, phase.total)) * width));
+  return [
+    ["━".repeat(full), phase.failed > 0 ? "yellow" : "green"],
+    ["─".repeat(width - full), "dim"],
+  ];
+}
+
+function showRate(perSecond: number): string {
+  if (perSecond >= 10) return `${showCount(perSecond)}/s`;
+  return perSecond >= 1 ? `${perSecond.toFixed(1)}/s` : `${(perSecond * 60).toFixed(1)}/min`;
+}

@@ -1,0 +1,137 @@
+/** How far an execution is, phase by phase: begun from its view, kept up to date by its events in summary. */
+import type { ExecutionView, PublicEvent } from "../../index.ts";
+import { NEXT } from "../../kernel/plan.ts";
+
+/** One visit of a phase. */
+export interface PhaseProgress {
+  readonly name: string;
+  readonly visit: number;
+  status: "running" | "done" | "failed" | "cancelled";
+  /** Tasks known so far; `isSealed`: there will be no more. */
+  total: number;
+  isSealed: boolean;
+  done: number;
+  failed: number;
+  cancelled: number;
+  /** Attempts that failed and are tried again, and those lost with their process; as far as seen. */
+  retried: number;
+  startedAt: number;
+  finishedAt: number | null;
+  /** What it waits for, if it does: a time, or a signal until a time. */
+  timer: { readonly purpose: string; readonly due: number } | null;
+}
+
+export class Progress {
+  /** In the order in which they began. */
+  readonly phases: PhaseProgress[] = [];
+
+  /** What came of the phases so far. */
+  static of(view: ExecutionView): Progress {
+    const progress = new Progress();
+    for (const { name, visit, status, handlers } of view.phases) {
+      if (status === "pending" || status === "skipped") continue;
+      const sum = (field: "total" | "done" | "failed" | "cancelled") =>
+        handlers.reduce((total, handler) => total + (handler.name === NEXT ? 0 : handler[field]), 0);
+      const isOver = status !== "running";
+      progress.phases.push({
+        ...begun(name, visit, view.createdAt),
+        status,
+        total: sum("total"),
+        isSealed: handlers.every((handler) => handler.sealed),
+        done: sum("done"),
+        failed: sum("failed"),
+        cancelled: sum("cancelled"),
+        finishedAt: isOver ? view.createdAt : null,
+      });
+    }
+    return progress;
+  }
+
+  /** The phase that runs. */
+  get current(): PhaseProgress | null {
+    return this.phases.findLast((phase) => phase.status === "running") ?? null;
+  }
+
+  /** Takes an event in; answers the phase if it has just begun or ended. */
+  apply(event: PublicEvent): PhaseProgress | null {
+    const kind = event.kind.replace(/^workflow\./, "");
+    if (kind.startsWith("timer.")) return this.#timer(kind === "timer.set" ? event : null);
+    if (typeof event["phase"] !== "string") return null;
+    const phase = this.#phase(event["phase"], event["visit"] as number, event.at);
+    switch (kind) {
+      case "phase.started":
+        return phase;
+      case "phase.finished":
+        phase.status = event["status"] as PhaseProgress["status"];
+        phase.finishedAt = event.at;
+        phase.total = phase.done + phase.failed + phase.cancelled;
+        phase.isSealed = true;
+        return phase;
+      case "retried":
+        phase.status = "running";
+        phase.finishedAt = null;
+        phase.failed = 0;
+        phase.cancelled = 0;
+        return phase;
+      default:
+        if (event["handler"] !== NEXT) count(phase, kind, event);
+        return null;
+    }
+  }
+
+  #phase(name: string, visit: number, at: number): PhaseProgress {
+    const known = this.phases.findLast((phase) => phase.name === name && phase.visit === visit);
+    if (known !== undefined) return known;
+    const phase = begun(name, visit, at);
+    this.phases.push(phase);
+    return phase;
+  }
+
+  #timer(set: PublicEvent | null): null {
+    const { current } = this;
+    if (current !== null)
+      current.timer = set && { purpose: set["purpose"] as string, due: set["due"] as number };
+    return null;
+  }
+}
+
+function begun(name: string, visit: number, at: number): PhaseProgress {
+  return {
+    name,
+    visit,
+    status: "running",
+    total: 0,
+    isSealed: false,
+    done: 0,
+    failed: 0,
+    cancelled: 0,
+    retried: 0,
+    startedAt: at,
+    finishedAt: null,
+    timer: null,
+  };
+}
+
+function count(phase: PhaseProgress, kind: string, event: PublicEvent): void {
+  const number = (field: string): number => (event[field] as number | undefined) ?? 0;
+  switch (kind) {
+    case "tasks.enumerated":
+      phase.total += number("count");
+      break;
+    case "handler.enumerated":
+      phase.isSealed = true;
+      break;
+    case "tasks.settled":
+      phase.done += number("done");
+      phase.failed += number("failed");
+      phase.cancelled += number("cancelled");
+      phase.total = Math.max(phase.total, phase.done + phase.failed + phase.cancelled);
+      break;
+    case "tasks.retrying":
+    case "tasks.lost":
+      phase.retried += number("count");
+      break;
+    default:
+      break;
+  }
+}

@@ -1,0 +1,33 @@
+/** JSON from people: the value, or an error that shows where it stops being JSON. */
+import { CliError } from "./cli-error.ts";
+import { codeFrame } from "./code-frame.ts";
+import { EXIT } from "./exit-code.ts";
+import { jsonErrorAt, lineAndColumn } from "./json-position.ts";
+
+/** Parses a text; `from` says in the error where it came from, such as "-i" or a file. */
+export function readJson(text: string, from: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (cause) {
+    if (text.trim() === "") throw new CliError(EXIT.usage, `${from} is empty, not JSON`, HOW, { cause });
+    const end = text.trimEnd().length;
+    const at = Math.min(jsonErrorAt(text), end);
+    const { line, column } = lineAndColumn(text, at);
+    const what = at === end ? "it ends too early" : `unexpected ${JSON.stringify(text[at])}`;
+    throw new CliError(
+      EXIT.usage,
+      `${from} is not JSON: ${what} at position ${at} (line ${line}, column ${column})`,
+      [...codeFrame(text, { line, column }), ...(hasBareWords(text) ? HOW : [])],
+      { cause },
+    );
+  }
+}
+
+const HOW = [
+  `names and texts need double quotes, and the shell needs single ones around it: -i '{"name":"x"}'`,
+];
+
+/** The usual mistake: the shell took the quotes away, or they were never there. */
+function hasBareWords(text: string): boolean {
+  return /^[\s{[]*[A-Za-z_']/.test(text);
+}

@@ -1,0 +1,77 @@
+/** Finds the execution that `rondo run` is about, or starts it, and says which of the two. */
+import type { AnyWorkflow, ExecutionHandle, ExecutionView, LocalRondo } from "../../index.ts";
+import { RondoError } from "../../std/rejection.ts";
+import { CliError, toCliError } from "../cli-error.ts";
+import { EXIT } from "../exit-code.ts";
+import type { RunOptions } from "./run-options.ts";
+
+export interface Attached {
+  readonly handle: ExecutionHandle<unknown>;
+  /** How it was when we came; null if it was started now. */
+  readonly before: ExecutionView | null;
+}
+
+/** `input` is undefined if none was given: then an execution that exists goes on with its own. */
+export async function attach(
+  rondo: LocalRondo,
+  workflow: AnyWorkflow,
+  input: { readonly value: unknown } | undefined,
+  options: RunOptions,
+): Promise<Attached> {
+  const { id } = options;
+  const before = id === undefined ? null : await lookUp(rondo, id);
+  if (before === null) {
+    if (options.retry)
+      throw new CliError(EXIT.notFound, `there is no execution ${id} to retry`, ["check --id and --store"]);
+    return { handle: await start(rondo, workflow, input, id), before };
+  }
+  if (before.workflow !== workflow.name)
+    throw new CliError(
+      EXIT.conflict,
+      `execution ${id} is one of the workflow "${before.workflow}", not of "${workflow.name}"`,
+      ["choose another --id, or the file of that workflow"],
+    );
+  const handle = input === undefined ? rondo.execution(before.id) : await start(rondo, workflow, input, id);
+  if (options.retry && (before.status === "failed" || before.status === "cancelled")) {
+    await handle.retry({ by: "rondo run --retry" });
+    return { handle, before: await handle.status() };
+  }
+  return { handle, before };
+}
+
+async function lookUp(rondo: LocalRondo, id: string): Promise<ExecutionView | null> {
+  try {
+    return await rondo.execution(id).status();
+  } catch (thrown) {
+    if (thrown instanceof RondoError && thrown.code === "not_found") return null;
+    throw thrown;
+  }
+}
+
+async function start(
+  rondo: LocalRondo,
+  workflow: AnyWorkflow,
+  input: { readonly value: unknown } | undefined,
+  id: string | undefined,
+): Promise<ExecutionHandle<unknown>> {
+  try {
+    return await rondo.start(workflow, input?.value, id === undefined ? {} : { id });
+  } catch (thrown) {
+    const { exit, message, more } = toCliError(thrown);
+    const code = thrown instanceof RondoError ? thrown.code : null;
+    if (code === "conflict")
+      throw new CliError(exit, message, ["leave -i away to go on with it, or choose another --id"], {
+        cause: thrown,
+      });
+    if (code === "invalid_input" && input === undefined)
+      throw new CliError(
+        exit,
+        message,
+        [...more, `give the input: -i '<JSON>', -i @file, or -i - for stdin`],
+        {
+          cause: thrown,
+        },
+      );
+    throw thrown;
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * Leaving while an execution is open. The first Ctrl-C (or SIGTERM) closes gracefully: what runs may end, nothing new
+ * begins, and the execution waits in the store. The second leaves at once; nothing is lost by that either.
+ */
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import type { Screen } from "../progress/screen.ts";
+
+/** How long running tasks may take to end. */
+const GRACE_MS = 5_000;
+
+export class Detach {
+  readonly #screen: Screen;
+  readonly #close: (options: { graceMs: number }) => Promise<void>;
+  #exit: ExitCode | null = null;
+  #closing: Promise<void> = Promise.resolve();
+  readonly #onInterrupt = () => this.#ask(EXIT.interrupted);
+  readonly #onTerminate = () => this.#ask(EXIT.terminated);
+
+  constructor(screen: Screen, close: (options: { graceMs: number }) => Promise<void>) {
+    this.#screen = screen;
+    this.#close = close;
+    process.on("SIGINT", this.#onInterrupt);
+    process.on("SIGTERM", this.#onTerminate);
+  }
+
+  /** The exit code if leaving was asked for, else null. */
+  get exit(): ExitCode | null {
+    return this.#exit;
+  }
+
+  /** Resolves when all is closed that was asked to be. */
+  closed(): Promise<void> {
+    return this.#closing;
+  }
+
+  /** Gives the signals back. */
+  stop(): void {
+    process.off("SIGINT", this.#onInterrupt);
+    process.off("SIGTERM", this.#onTerminate);
+  }
+
+  #ask(exit: ExitCode): void {
+    if (this.#exit !== null) {
+      this.#screen.still();
+      process.exit(exit);
+    }
+    this.#exit = exit;
+    this.#screen.say("leaving: tasks that run may end, nothing new begins; once more leaves at once");
+    this.#closing = this.#close({ graceMs: GRACE_MS });
+    // Whoever waits for `closed` gets the failure; until then it must not count as unhandled.
+    this.#closing.catch(() => {});
+  }
+}

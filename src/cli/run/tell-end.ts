@@ -1,0 +1,59 @@
+/** What is told when an execution is over: its output on stdout, or on stderr why there is none and what to do. */
+import type { ExecutionView } from "../../index.ts";
+import { NEXT } from "../../kernel/plan.ts";
+import { showDuration } from "../../std/duration.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { showCount } from "../progress/phase-line.ts";
+import type { Screen } from "../progress/screen.ts";
+import { goOnCommand, type RunOptions } from "./run-options.ts";
+
+/** Writes it all; answers the exit code. `file` is as the user named it. */
+export function tellEnd(screen: Screen, view: ExecutionView, file: string, options: RunOptions): ExitCode {
+  if (options.json) print(JSON.stringify(view));
+  if (view.status === "done") {
+    screen.say(["✓", "green"], ` ${nameOf(view)} is done, after ${lasted(view)}`);
+    if (!options.json) print(JSON.stringify(view.output, null, process.stdout.isTTY ? 2 : 0));
+    return EXIT.ok;
+  }
+  const isFailed = view.status === "failed";
+  tellError(screen, view);
+  screen.say("  to see all of it:           ", goOnCommand(file, view.id, options, ["--json"]));
+  screen.say("  to do what is not done again: ", goOnCommand(file, view.id, options, ["--retry"]));
+  return isFailed ? EXIT.failed : EXIT.cancelled;
+}
+
+function tellError(screen: Screen, view: ExecutionView): void {
+  const { error } = view;
+  const [mark, what] =
+    view.status === "failed" ? (["✗", "failed"] as const) : (["–", "was cancelled"] as const);
+  screen.say([mark, "red"], ` ${nameOf(view)} ${what} after ${lasted(view)}: `, [
+    error?.code ?? "no reason",
+    "bold",
+  ]);
+  if (error === null) return;
+  for (const line of error.message.split("\n")) screen.say(`  ${line}`);
+  if (error.phase !== undefined) {
+    const place = error.handler === undefined ? error.phase : `${error.phase}/${error.handler}`;
+    const task = error.task === undefined ? "" : `, task ${error.task}`;
+    const attempt = error.attempt === undefined ? "" : `, attempt ${error.attempt}`;
+    screen.say(`  in ${place}${task}${attempt}`);
+  }
+  const handlers = view.phases.flatMap((phase) => phase.handlers).filter(({ name }) => name !== NEXT);
+  const sum = (field: "total" | "done" | "failed") => handlers.reduce((n, handler) => n + handler[field], 0);
+  if (sum("total") > 1)
+    screen.say(
+      `  of ${showCount(sum("total"))} tasks ${showCount(sum("done"))} are done and ${showCount(sum("failed"))} failed`,
+    );
+}
+
+function nameOf(view: ExecutionView): string {
+  return `${view.workflow} (execution ${view.id})`;
+}
+
+function lasted(view: ExecutionView): string {
+  return showDuration((view.finishedAt ?? view.createdAt) - view.createdAt);
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}

@@ -1,0 +1,171 @@
+// The kernel as a whole: random messages to random workflows keep what DESIGN 2 promises, and the journal is the state.
+import { describe, expect, test } from "vitest";
+import type { KernelRun } from "../../test/scenarios/kernel-run.ts";
+import { RandomRun } from "../../test/scenarios/random-run.ts";
+import type { Recorded } from "./event.ts";
+import { Execution } from "./execution.ts";
+import { encodeEntries } from "./journal-entry.ts";
+import { replay, restore } from "./replay.ts";
+import { readSnapshot, writeSnapshot } from "./snapshot.ts";
+import { viewExecution } from "./view.ts";
+
+const SEEDS = Array.from({ length: 12 }, (_, i) => i);
+const RUNS_PER_SEED = 25;
+const MESSAGES = 80;
+
+describe.each(SEEDS)("seed %i", (seed) => {
+  test("keeps every invariant, ends when everything is done for it, and replays to the same state", () => {
+    for (let i = 0; i < RUNS_PER_SEED; i++) oneRun(seed * 1_000 + i);
+  });
+});
+
+test("the same seed gives the same journal", () => {
+  const journals = [1, 2].map(() => {
+    const random = new RandomRun(4_711);
+    for (let i = 0; i < MESSAGES; i++) random.next();
+    return JSON.stringify(random.run.events);
+  });
+  expect(journals[0]).toBe(journals[1]);
+});
+
+test("the runs are worth it: they end in every way, with repairs, retries, losses and late words among them", () => {
+  const seen = new Set<string>();
+  for (let seed = 0; seed < 300; seed++) {
+    const random = new RandomRun(seed);
+    for (let i = 0; i < MESSAGES; i++) random.next();
+    random.finish();
+    for (const { event } of random.run.events)
+      seen.add(event.kind === "finished" ? `finished ${event.status}` : event.kind);
+    if (random.run.execution.round > 1) seen.add("rounds");
+    if (random.run.execution.visited.some(({ visit }) => visit > 1)) seen.add("visits");
+  }
+  for (const wanted of [
+    "finished done",
+    "finished failed",
+    "finished cancelled",
+    "rounds",
+    "visits",
+    "tasks.late",
+    "tasks.lost",
+    "tasks.retrying",
+    "tasks.started",
+    "handler.lost",
+    "handler.retrying",
+    "signalled",
+    "timer.fired",
+    "timer.cleared",
+    "resumed",
+  ])
+    expect([...seen]).toContain(wanted);
+});
+
+function oneRun(seed: number): void {
+  const random = new RandomRun(seed);
+  const { run } = random;
+  const snapshots = new Map<number, string>();
+  const at = `seed ${seed}`;
+  for (let i = 0; i < MESSAGES; i++) {
+    random.next();
+    checkState(run, at);
+    snapshots.set(run.execution.seq, writeSnapshot(run.execution));
+  }
+  checkJournal(run.events, at);
+  checkReplay(run, snapshots, at);
+  expect(random.finish(), `${at} is stuck in ${run.phase} (${run.status})`).toBe(true);
+  checkState(run, at);
+  checkJournal(run.events, at);
+}
+
+/** Cheaper than `expect`, of which there would be millions. */
+function must(holds: boolean, what: () => string): void {
+  if (!holds) throw new Error(what());
+}
+
+/** What holds in every state: fan-in counts are the sizes of sets, nothing is counted that does not exist. */
+function checkState({ execution, now }: KernelRun, at: string): void {
+  for (const handler of execution.current?.handlers ?? []) {
+    const { tasks, total, finished, plan } = handler;
+    const where = (what: string) => () => `${at}: ${plan.name}: ${what}`;
+    let settled = 0;
+    let failed = 0;
+    for (let n = 0; n < total + 5; n++) {
+      if (tasks.settled.has(n)) settled++;
+      if (tasks.failed.has(n)) failed++;
+      must(!tasks.failed.has(n) || tasks.settled.has(n), where(`task ${n} failed and is not settled`));
+      must(!tasks.settled.has(n) || n < Math.max(total, 1), where(`task ${n} of ${total} is settled`));
+      must(!tasks.settled.has(n) || !tasks.started.has(n), where(`task ${n} is settled and started`));
+    }
+    must(tasks.settled.size === settled, where("settled is not the size of its set"));
+    must(tasks.failed.size === failed, where("failed is not the size of its set"));
+    must(!finished || tasks.started.size === 0, where("finished with starts"));
+  }
+  must(!execution.ended || execution.timers.size === 0, () => `${at}: ended with timers`);
+  let kept = 0;
+  for (const queue of execution.signals.values()) kept += queue.length;
+  must(execution.signalCount === kept, () => `${at}: ${execution.signalCount} signals, ${kept} kept`);
+  for (const phase of viewExecution(execution, now).phases)
+    for (const { total, pending, running, retrying, waiting, done, failed, cancelled } of phase.handlers) {
+      const parts = [pending, running, retrying, waiting, done, failed];
+      const sum = parts.reduce((a, b) => a + b, phase.status === "running" ? 0 : cancelled);
+      must(
+        sum === total && parts.every((part) => part >= 0),
+        () => `${at}: ${phase.name} shows ${parts} of ${total}`,
+      );
+    }
+}
+
+/** What holds for every journal. */
+function checkJournal(events: readonly Recorded[], at: string): void {
+  const once = new Set<string>();
+  const done = new Set<string>();
+  let round = 1;
+  let isOver = false;
+  let time = 0;
+  const justOnce = (what: string) => {
+    must(!once.has(what), () => `${at}: ${what} twice`);
+    once.add(what);
+  };
+  events.forEach(({ seq, at: when, event }, i) => {
+    must(seq === i + 1, () => `${at}: event ${i} has number ${seq}`);
+    must(when >= time, () => `${at}: time goes back at ${seq}`);
+    time = when;
+    must(
+      !isOver || event.kind === "tasks.late" || event.kind === "retried",
+      () => `${at}: ${event.kind} at ${seq} after the end`,
+    );
+    switch (event.kind) {
+      case "finished":
+        isOver = true;
+        must(event.round === round, () => `${at}: finished round ${event.round} in round ${round}`);
+        return;
+      case "retried":
+        isOver = false;
+        round = event.round;
+        return;
+      case "phase.finished":
+        return justOnce(`${event.phase}/${event.visit} ends in round ${round}`);
+      case "handler.finished":
+        return justOnce(`${event.phase}/${event.visit}/${event.handler} finishes in round ${round}`);
+      case "tasks.settled":
+        event.tasks.forEach((task, n) => {
+          const key = `${event.phase}/${event.visit}/${event.handler}/${task}`;
+          must(!done.has(key), () => `${at}: ${key} settles after it is done`);
+          if (event.statuses[n] === "done") done.add(key);
+        });
+    }
+  });
+}
+
+/** State is the fold of the journal: at any point, and through a snapshot at any point. */
+function checkReplay(run: KernelRun, snapshots: ReadonlyMap<number, string>, at: string): void {
+  const entries = encodeEntries(run.events);
+  const { id, seq } = run.execution;
+  const folded = new Execution(id, run.plan);
+  for (const [to, text] of [...snapshots].filter(([to]) => to % 7 === 0 || to === seq)) {
+    replay(folded, entries, to);
+    expect(writeSnapshot(folded), `${at} at ${to}`).toBe(text);
+    expect(writeSnapshot(readSnapshot(id, run.plan, text)), `${at} at ${to}`).toBe(text);
+    const restored = restore(id, run.plan, { snapshot: text, entries });
+    expect(writeSnapshot(restored), `${at} from ${to}`).toBe(snapshots.get(seq));
+  }
+}

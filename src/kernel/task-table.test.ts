@@ -1,0 +1,126 @@
+// The tasks of a handler as sets: against a plain model, through its snapshot, and small.
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { TaskTable } from "./task-table.ts";
+
+interface Model {
+  settled: boolean;
+  failed: boolean;
+  ended: number;
+  fails: number;
+  crashes: number;
+  until: number;
+}
+
+const task = fc.oneof(fc.nat(40), fc.constantFrom(1_023, 1_024, 40_000));
+const command = fc.oneof(
+  fc.record({ do: fc.constant("settle" as const), task, status: fc.constantFrom("done", "failed") }),
+  fc.record({
+    do: fc.constant("end" as const),
+    task,
+    burns: fc.constantFrom("attempt", "crash", "nothing"),
+    until: fc.nat(100),
+  }),
+  fc.record({ do: fc.constant("take" as const), now: fc.nat(100), max: fc.integer({ min: 1, max: 50 }) }),
+  fc.record({ do: fc.constant("reopen" as const) }),
+  fc.record({ do: fc.constant("snapshot" as const) }),
+);
+
+describe("a task table", () => {
+  test("does what a plain model does", () => {
+    fc.assert(
+      fc.property(fc.array(command, { maxLength: 60 }), (commands) => {
+        let table = new TaskTable();
+        const model = new Map<number, Model>();
+        const at = (n: number): Model => {
+          const known = model.get(n) ?? {
+            settled: false,
+            failed: false,
+            ended: 0,
+            fails: 0,
+            crashes: 0,
+            until: 0,
+          };
+          model.set(n, known);
+          return known;
+        };
+        for (const given of commands) {
+          switch (given.do) {
+            case "settle": {
+              const row = at(given.task);
+              const attempt = table.nextAttempt(given.task);
+              table.settle(given.task, attempt, given.status as "done");
+              if (row.settled) break;
+              Object.assign(row, { settled: true, failed: given.status !== "done", until: 0 });
+              if (given.status !== "done" || attempt > 1) row.ended = attempt;
+              else row.ended = table.ended(given.task);
+              break;
+            }
+            case "end": {
+              const row = at(given.task);
+              if (row.settled) break;
+              const attempt = table.nextAttempt(given.task);
+              table.endAttempt(given.task, attempt, { burns: given.burns as "attempt", until: given.until });
+              row.ended = attempt;
+              row.until = given.until;
+              if (given.burns === "attempt") row.fails++;
+              if (given.burns === "crash") row.crashes++;
+              break;
+            }
+            case "take": {
+              const due = [...model]
+                .filter(([, row]) => row.until > 0 && row.until <= given.now)
+                .map(([n]) => n)
+                .sort((a, b) => a - b)
+                .slice(0, given.max);
+              expect(table.takeDue(given.now, given.max)).toEqual(due);
+              for (const n of due) at(n).until = 0;
+              break;
+            }
+            case "reopen":
+              table.reopen(50_000);
+              for (const row of model.values())
+                Object.assign(row, {
+                  settled: row.settled && !row.failed,
+                  failed: false,
+                  fails: 0,
+                  crashes: 0,
+                  until: 0,
+                });
+              break;
+            case "snapshot":
+              table = TaskTable.fromSnapshot(JSON.parse(JSON.stringify(table.toSnapshot())));
+          }
+          const untils = [...model.values()].map(({ until }) => until).filter((until) => until > 0);
+          expect(table.nextDue()).toBeLessThanOrEqual(Math.min(...untils, Number.POSITIVE_INFINITY));
+          expect(table.countRetrying(50)).toBe(untils.filter((until) => until > 50).length);
+          for (const [n, row] of model) {
+            const { settled, failed, ...numbers } = row;
+            expect([table.settled.has(n), table.failed.has(n)]).toEqual([settled, failed]);
+            const { ended, fails, crashes, until } = numbers;
+            expect([table.ended(n), table.fails(n), table.crashes(n), table.until(n)]).toEqual([
+              ended,
+              fails,
+              crashes,
+              until,
+            ]);
+          }
+          const settledCount = [...model.values()].filter((row) => row.settled).length;
+          const failedCount = [...model.values()].filter((row) => row.failed).length;
+          expect([table.settled.size, table.failed.size, table.done]).toEqual([
+            settledCount,
+            failedCount,
+            settledCount - failedCount,
+          ]);
+        }
+      }),
+    );
+  });
+
+  test("of a million done tasks takes a few hundred kilobytes as text", () => {
+    const table = new TaskTable();
+    for (let i = 0; i < 1_000_000; i++) table.settle(i, 1, "done");
+    expect(table.done).toBe(1_000_000);
+    expect(JSON.stringify(table.toSnapshot()).length).toBeLessThan(200_000);
+  });
+});

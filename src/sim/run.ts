@@ -1,0 +1,54 @@
+/** Runs one seed, and shrinks what it finds. */
+import { faultsWithout, FAULTS } from "./faults.ts";
+import { Violation } from "./trace.ts";
+import { World } from "./world.ts";
+
+export interface RunOptions {
+  readonly seed: number;
+  readonly executions?: number | undefined;
+  readonly without?: readonly string[];
+  readonly show?: ((line: string) => void) | null;
+}
+
+export interface RunResult {
+  readonly hash: string;
+  readonly violation: string | null;
+  readonly kinds: ReadonlySet<string>;
+  readonly lines: number;
+}
+
+/** Runs one seed to its end. */
+export function runSeed(options: RunOptions): RunResult {
+  const executions = options.executions ?? 1 + (options.seed % 5);
+  const world = new World({ seed: options.seed, executions, faults: faultsWithout(options.without ?? []), show: options.show ?? null });
+  const done = (violation: string | null): RunResult => ({ hash: world.trace.hash, violation, kinds: world.ledger.kinds(), lines: world.trace.lines });
+  try {
+    world.run();
+    return done(null);
+  } catch (thrown) {
+    if (thrown instanceof Violation) return done(thrown.message);
+    return done(`bug: ${thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown)}`);
+  }
+}
+
+/** The smallest run of the seed that still fails: fewer executions, fewer kinds of faults. */
+export function shrink(options: RunOptions): Required<Omit<RunOptions, "show">> {
+  let best = { seed: options.seed, executions: options.executions ?? 1 + (options.seed % 5), without: [...(options.without ?? [])] };
+  const fails = (candidate: typeof best) => runSeed(candidate).violation !== null;
+  for (const fault of FAULTS) {
+    const candidate = { ...best, without: [...best.without, fault] };
+    if (!best.without.includes(fault) && fails(candidate)) best = candidate;
+  }
+  for (let executions = 1; executions < best.executions; executions++) {
+    if (fails({ ...best, executions })) {
+      best = { ...best, executions };
+      break;
+    }
+  }
+  return best;
+}
+
+/** The one line that runs it again. */
+export function replayLine({ seed, executions, without }: Required<Omit<RunOptions, "show">>): string {
+  return `rondo sim --seed ${seed} --executions ${executions}${without.length > 0 ? ` --without ${without.join(",")}` : ""}`;
+}

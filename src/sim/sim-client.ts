@@ -1,0 +1,99 @@
+/** A simulated user: starts executions, pauses, signals, cancels, retries; repeats what was not answered. */
+import type { Answer, ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
+import type { Plan } from "../kernel/plan.ts";
+import type { SeededRandom } from "../std/random.ts";
+import { must } from "./trace.ts";
+import type { World } from "./world.ts";
+
+interface Asked {
+  readonly execution: string;
+  readonly message: StartMessage | ControlMessage | SignalMessage;
+  readonly plan: Plan | null;
+}
+
+export class SimClient {
+  readonly #world: World;
+  readonly #random: SeededRandom;
+  readonly #asked = new Map<number, Asked>();
+  /** Messages that were answered as applied, by id; starts by the execution's id. */
+  readonly acknowledged = new Map<string, { execution: string; kind: string; seq: number }>();
+  #requests = 0;
+  #ids = 0;
+
+  constructor(world: World, random: SeededRandom) {
+    this.#world = world;
+    this.#random = random;
+  }
+
+  start(execution: string, plan: Plan, times: { startAt?: number; deadline?: number }): void {
+    const among = Object.fromEntries(plan.phases.map((phase) => [phase.name, phase.among]));
+    const project = this.#random.pick(["default", "other"]);
+    const message: StartMessage = { kind: "start", execution, workflow: plan.definition.name, hash: plan.hash, project, input: JSON.stringify({ among }), tags: {}, ...times };
+    this.#ask({ execution, message, plan });
+    if (this.#random.chance(0.2)) this.#world.timeline.after(this.#random.below(500), () => this.#ask({ execution, message, plan }));
+    if (this.#random.chance(0.1)) this.#conflict(execution, message, plan);
+  }
+
+  /** Once the start is acknowledged, another one under its id is a conflict. */
+  #conflict(execution: string, message: StartMessage, plan: Plan): void {
+    this.#world.timeline.after(1_000, () => {
+      if (this.acknowledged.has(execution)) this.#ask({ execution, message: { ...message, input: '"other"' }, plan });
+      else this.#conflict(execution, message, plan);
+    });
+  }
+
+  /** Something a user might do. */
+  act(execution: string): void {
+    const kind = this.#random.pick(["pause", "resume", "resume", "cancel", "retry", "retry", "signal", "signal"] as const);
+    if (kind === "signal") this.signal(execution, this.#random.pick(["go", "stop"]));
+    else this.control(execution, kind);
+  }
+
+  control(execution: string, kind: ControlMessage["kind"]): void {
+    this.#ask({ execution, message: { kind, id: `m${++this.#ids}`, by: "user", reason: null }, plan: null });
+  }
+
+  signal(execution: string, name: string): void {
+    const id = `m${++this.#ids}`;
+    this.#ask({ execution, message: { kind: "signal", id, signal: name, data: JSON.stringify({ id }) }, plan: null });
+  }
+
+  replied(request: number, answer: Answer, existed: boolean): void {
+    const asked = this.#asked.get(request);
+    if (asked === undefined) return;
+    this.#asked.delete(request);
+    const { message, execution } = asked;
+    if (message.kind === "start" && message.input === '"other"') {
+      must(answer.kind === "rejection" && answer.code === "conflict", `${execution}: a start with another input is a conflict`);
+      return;
+    }
+    if (answer.kind === "rejection") {
+      must(message.kind !== "start", `${execution}: a start is not refused (${answer.message})`);
+      return;
+    }
+    if (answer.kind !== "applied") return;
+    this.#world.mustBeDurable(execution, answer.seq);
+    const id = message.kind === "start" ? execution : message.id;
+    const before = this.acknowledged.get(id);
+    if (before !== undefined && message.kind !== "start") must(before.seq === answer.seq, `${id}: a repeat gets the first answer`);
+    if (!existed || before === undefined) this.acknowledged.set(id, { execution, kind: message.kind, seq: answer.seq });
+  }
+
+  /** Whoever got no answer asks again. */
+  #ask(asked: Asked): void {
+    const request = ++this.#requests;
+    this.#asked.set(request, asked);
+    const { execution, message, plan } = asked;
+    this.#world.fromClient({ kind: "request", request, execution, message, ...(plan === null ? {} : { plan }) });
+    this.#world.timeline.after(2_000, () => {
+      if (!this.#asked.delete(request)) return;
+      this.#ask(asked);
+    });
+    // Some ask twice although the first answer is on its way.
+    if (this.#random.chance(0.1) && this.#world.has("repeated-messages")) {
+      const again = ++this.#requests;
+      this.#asked.set(again, asked);
+      this.#world.fromClient({ kind: "request", request: again, execution, message, ...(plan === null ? {} : { plan }) });
+    }
+  }
+}

@@ -1,0 +1,13 @@
+import { expect, test } from "vitest";
+import { claimInProcess, releaseInProcess } from "./directory-lock.ts";
+import { DirectoryOwned } from "./faults.ts";
+
+test("one process uses a directory once at a time, whatever SQLite's own lock says", () => {
+  claimInProcess("/nowhere/a");
+  claimInProcess("/nowhere/b");
+  expect(() => claimInProcess("/nowhere/a")).toThrow(DirectoryOwned);
+  releaseInProcess("/nowhere/a");
+  claimInProcess("/nowhere/a");
+  releaseInProcess("/nowhere/a");
+  releaseInProcess("/nowhere/b");
+});

@@ -1,0 +1,89 @@
+/** A handle that outlives crashes: it asks whichever engine lives, and waits on through the death of one. */
+import type { PublicEvent } from "../kernel/public-event.ts";
+import type { ExecutionView } from "../kernel/view.ts";
+import type { ControlOptions, EventsOptions, ExecutionHandle, ResultOptions } from "../sdk/handle.ts";
+import { RondoError, reject } from "../std/rejection.ts";
+import { ENDED, type Life } from "./life.ts";
+
+export class TestHandle<Output> implements ExecutionHandle<Output> {
+  readonly id: string;
+  readonly #life: () => Promise<Life>;
+
+  constructor(id: string, life: () => Promise<Life>) {
+    this.id = id;
+    this.#life = life;
+  }
+
+  async result(options: ResultOptions = {}): Promise<Output> {
+    for (;;) {
+      const life = await this.#life();
+      const result = await Promise.race([this.#in(life).result(options), life.ended]);
+      if (result !== ENDED) return result as Output;
+    }
+  }
+
+  async *events(options: EventsOptions = {}): AsyncGenerator<PublicEvent> {
+    let from = options.from ?? 1;
+    for (;;) {
+      const life = await this.#life();
+      const events = this.#in(life).events({ ...options, from })[Symbol.asyncIterator]();
+      for (;;) {
+        const next = await Promise.race([events.next(), life.ended]);
+        if (next === ENDED) break;
+        if (next.done === true) return;
+        from = next.value.seq + 1;
+        yield next.value;
+      }
+    }
+  }
+
+  status(): Promise<ExecutionView> {
+    return this.#ask((handle) => handle.status());
+  }
+
+  why(): Promise<string> {
+    return this.#ask((handle) => handle.why());
+  }
+
+  signal(name: string, data?: unknown, options?: { id?: string }): Promise<void> {
+    return this.#ask((handle) => handle.signal(name, data, options));
+  }
+
+  pause(options?: ControlOptions): Promise<void> {
+    return this.#ask((handle) => handle.pause(options));
+  }
+
+  resume(options?: ControlOptions): Promise<void> {
+    return this.#ask((handle) => handle.resume(options));
+  }
+
+  cancel(options?: ControlOptions): Promise<void> {
+    return this.#ask((handle) => handle.cancel(options));
+  }
+
+  retry(options?: ControlOptions): Promise<void> {
+    return this.#ask((handle) => handle.retry(options));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+
+  #in(life: Life): ExecutionHandle<Output> {
+    return life.rondo.execution(this.id) as ExecutionHandle<Output>;
+  }
+
+  async #ask<T>(ask: (handle: ExecutionHandle<Output>) => Promise<T>): Promise<T> {
+    const life = await this.#life();
+    return orCrashed(ask(this.#in(life)), life);
+  }
+}
+
+/** The answer, or a rejection if the engine dies before it gives one. */
+export async function orCrashed<T>(answer: Promise<T>, life: Life): Promise<T> {
+  const first = await Promise.race([answer, life.ended]);
+  if (first !== ENDED) return first;
+  throw new RondoError(
+    reject("not_ready", "the engine crashed before it answered", {
+      hint: "whether it was done is not known: ask again, with the same id",
+    }),
+  );
+}

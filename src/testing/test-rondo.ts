@@ -1,0 +1,127 @@
+/**
+ * What `testRondo` gives: Rondo as a program uses it, over tables that survive crashes, with the means to move time,
+ * to let everything settle, to crash and to look at journals.
+ */
+import { decodeEntry } from "../kernel/journal-entry.ts";
+import { type Detail, type PublicEvent, publicEvent } from "../kernel/public-event.ts";
+import type { ExecutionView } from "../kernel/view.ts";
+import type {
+  ExecutionHandle,
+  ExecutionPage,
+  ListOptions,
+  ResultOptions,
+  RondoClient,
+  StartOptions,
+} from "../sdk/handle.ts";
+import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
+import type { Clock } from "../std/clock.ts";
+import type { Duration } from "../std/duration.ts";
+import type { HostedWorkflow } from "../worker/handler-code.ts";
+import { Life, type LifeOptions } from "./life.ts";
+import { orCrashed, TestHandle } from "./test-handle.ts";
+import { VirtualClock } from "./virtual-clock.ts";
+
+/** Virtual time. Handlers under test may take it for their own timers, by `after`. */
+export interface TestClock extends Clock {
+  /** Moves time on by a duration, firing what is due on the way in its order; resolves when all is quiet. */
+  advance(duration: Duration): Promise<void>;
+}
+
+export class TestRondo implements RondoClient, AsyncDisposable {
+  readonly #options: Omit<LifeOptions, "clock" | "onStop">;
+  readonly #workflows: readonly HostedWorkflow[];
+  readonly #clock = new VirtualClock(() => this.#current?.isAtWork === true);
+  #life: Promise<Life>;
+  #current: Life | null = null;
+  #stopped: Error | null = null;
+
+  constructor(workflows: readonly HostedWorkflow[], options: Omit<LifeOptions, "clock" | "onStop">) {
+    this.#workflows = workflows;
+    this.#options = options;
+    this.#life = this.#begin();
+  }
+
+  get clock(): TestClock {
+    return this.#clock;
+  }
+
+  async start<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    input: WorkflowInput<NoInfer<W>>,
+    options?: StartOptions,
+  ): Promise<ExecutionHandle<WorkflowOutput<W>>> {
+    const life = await this.#life;
+    const { id } = await orCrashed(life.rondo.start<W>(workflow, input, options), life);
+    return this.execution<W>(id);
+  }
+
+  /** Starts an execution and waits for its output; time does not move by itself, see `testRondo`. */
+  async run<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    input: WorkflowInput<NoInfer<W>>,
+    options?: StartOptions & ResultOptions,
+  ): Promise<WorkflowOutput<W>> {
+    return (await this.start<W>(workflow, input, options)).result(options);
+  }
+
+  execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
+    return new TestHandle<WorkflowOutput<W>>(id, () => this.#life);
+  }
+
+  async list(options?: ListOptions): Promise<ExecutionPage> {
+    const life = await this.#life;
+    return orCrashed(life.rondo.list(options), life);
+  }
+
+  /** The execution as it was after the event with this sequence number. */
+  async stateAt(id: string, seq: number): Promise<ExecutionView> {
+    const life = await this.#life;
+    return orCrashed(life.rondo.stateAt(id, seq), life);
+  }
+
+  /** The journal as committed so far, by default with every task in it. */
+  events(id: string, detail: Detail = "full"): PublicEvent[] {
+    return this.#options.tables
+      .readJournal({ execution: id, from: 1 })
+      .flatMap(decodeEntry)
+      .map((recorded) => publicEvent(id, recorded, detail));
+  }
+
+  /** Resolves when nothing more happens unless time moves. */
+  async settle(): Promise<void> {
+    await this.#life;
+    await this.#clock.settle();
+    if (this.#stopped !== null) throw new Error("the engine stopped", { cause: this.#stopped });
+  }
+
+  /** Ends engine and worker as `kill -9` would, without a word to anyone, and opens the store again. */
+  async crash(): Promise<void> {
+    (await this.#life).kill();
+    this.#life = this.#begin();
+    await this.#life;
+  }
+
+  /** Lets go of everything; handlers that still run are aborted. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const life = await this.#life;
+    const closed = life.rondo.close({ graceMs: 0 });
+    await this.#clock.advance(0);
+    await closed;
+    life.kill();
+  }
+
+  async #begin(): Promise<Life> {
+    const life = await Life.begin(
+      {
+        ...this.#options,
+        clock: this.#clock,
+        onStop: (reason) => {
+          this.#stopped ??= reason;
+        },
+      },
+      this.#workflows,
+    );
+    this.#current = life;
+    return life;
+  }
+}

@@ -1,0 +1,203 @@
+/** Random workflows and random messages to them, valid and invalid, all from one seed. */
+import type { HandlerState } from "../../src/kernel/execution.ts";
+import type { Outcome } from "../../src/kernel/message.ts";
+import { SeededRandom } from "../../src/std/random.ts";
+import { KernelRun } from "./kernel-run.ts";
+
+const NAMES = ["a", "b", "c", "d"];
+const SIGNALS = ["go", "stop"];
+const STATUSES = ["done", "failed", "crashed", "killed", "cancelled", "exception"] as const;
+const ERROR = JSON.stringify({ name: "Error", message: "boom" });
+
+export class RandomRun {
+  readonly random: SeededRandom;
+  readonly run: KernelRun;
+
+  constructor(seed: number) {
+    this.random = new SeededRandom(seed);
+    this.run = new KernelRun(randomDefinition(this.random), {
+      ...(this.random.chance(0.1) ? { startAt: 1_000 + this.random.below(2_000) } : {}),
+      ...(this.random.chance(0.1) ? { deadline: 1_000 + this.random.below(20_000) } : {}),
+    });
+  }
+
+  /** Sends one random message, or lets time pass. */
+  next(): void {
+    const { random, run } = this;
+    if (random.chance(0.15)) run.now += random.below(3_000);
+    const handlers = run.execution.current?.handlers ?? [];
+    const handler = handlers.length === 0 ? null : random.pick(handlers);
+    switch (random.below(14)) {
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+      case 4:
+        if (handler !== null) this.#receipts(handler);
+        return;
+      case 5:
+      case 6:
+        if (handler !== null) this.#page(handler);
+        return;
+      case 7:
+        if (handler !== null) this.#seal(handler);
+        return;
+      case 8:
+        if (handler !== null && random.chance(0.8)) this.#attempts(handler);
+        else if (handler !== null) run.enumerationLost(handler.plan.name);
+        return;
+      case 9:
+        run.signal(random.pick(SIGNALS), random.below(9), `s${random.below(30)}`);
+        return;
+      case 10:
+        run.timer(random.pick([...run.execution.timers.keys(), "nothing"]));
+        return;
+      case 11:
+        run.control(
+          random.pick(["pause", "resume", "cancel", "retry", "retry"] as const),
+          `c${random.below(40)}`,
+        );
+        return;
+      default:
+        if (random.chance(0.8)) run.drained();
+        else run.send({ kind: "drained", phase: random.pick(NAMES), visit: 1, round: random.between(1, 3) });
+    }
+  }
+
+  /** Does everything that is left, as a good owner and a good worker would. False: it is stuck. */
+  finish(): boolean {
+    const { run } = this;
+    for (let turn = 0; turn < 500 && !run.execution.ended; turn++) {
+      const { execution } = run;
+      if (execution.status === "paused") run.control("resume", `resume-${turn}`);
+      else if (execution.draining) run.drained();
+      else if (execution.timers.size > 0) {
+        run.now = Math.max(run.now, ...[...execution.timers.values()].map(({ due }) => due));
+        for (const timer of [...execution.timers.keys()]) run.timer(timer);
+      } else for (const handler of [...(execution.current?.handlers ?? [])]) this.#complete(handler, turn);
+    }
+    return run.execution.ended;
+  }
+
+  #complete(handler: HandlerState, turn: number): void {
+    const { run } = this;
+    const { name, mode, definition, enumerateUse } = handler.plan;
+    if (run.execution.current?.handler(name) !== handler) return;
+    if (mode === "waitFor") run.signal(definition.waitFor as string, null, `signal-${turn}`);
+    if (mode !== "use") return;
+    if (!handler.sealed && (enumerateUse !== null || handler.paged || handler.enumeration.ended > 0))
+      run.seal(name);
+    const open = Array.from({ length: handler.offered }, (_, i) => i).filter(
+      (task) => !handler.tasks.settled.has(task),
+    );
+    const payload = this.#payload(handler);
+    if (open.length > 0)
+      run.receipts(
+        name,
+        open.map((task) => ({ task, payload })),
+      );
+  }
+
+  #receipts(handler: HandlerState): void {
+    const { random, run } = this;
+    const { name } = handler.plan;
+    const visit = run.execution.currentVisit();
+    const place = random.chance(0.05) ? `${random.pick(NAMES)}/1/${name}` : name;
+    const receipts = Array.from({ length: random.between(1, 4) }, () => {
+      const task = random.chance(0.05) ? random.between(-1, handler.total + 2) : random.below(handler.total);
+      const status = random.chance(0.5) ? "done" : random.pick(STATUSES);
+      const next = handler.tasks.nextAttempt(Math.max(0, task));
+      return {
+        task,
+        attempt: random.chance(0.7) ? next : Math.max(1, random.between(next - 2, next + 1)),
+        round: random.chance(0.9) ? visit.round : Math.max(1, visit.round - 1),
+        live: random.chance(0.7),
+        status,
+        payload: status === "done" ? this.#payload(handler) : ERROR,
+        ...(random.chance(0.1) ? { fatal: true } : {}),
+        ...(random.chance(0.1) ? { retryAfterMs: random.below(5_000) } : {}),
+      };
+    });
+    run.receipts(place, receipts);
+  }
+
+  #page(handler: HandlerState): void {
+    const { random, run } = this;
+    if (handler.plan.definition.tasks !== undefined || handler.plan.mode !== "use") return;
+    if (handler.plan.enumerateUse === null && random.chance(0.9)) return;
+    const tasks = Array.from({ length: random.below(4) }, () => random.below(10));
+    const known = handler.paged ? handler.total : 0;
+    run.page(handler.plan.name, tasks, {
+      from: random.chance(0.8) ? known : random.between(-1, known + 1),
+      attempt: handler.enumeration.ended + (random.chance(0.9) ? 1 : random.below(3)),
+      ...(handler.identities === null ? {} : { identities: tasks.map(String) }),
+    });
+  }
+
+  #seal(handler: HandlerState): void {
+    const { random, run } = this;
+    if (handler.plan.enumerateUse === null && !handler.paged && random.chance(0.9)) return;
+    const outcome: Partial<Outcome> = random.chance(0.6)
+      ? { ...(random.chance(0.1) ? { total: 99 } : {}) }
+      : { status: random.pick(STATUSES), payload: ERROR, ...(random.chance(0.1) ? { fatal: true } : {}) };
+    run.seal(handler.plan.name, outcome);
+  }
+
+  #attempts(handler: HandlerState): void {
+    const { random, run } = this;
+    const tasks = [random.below(handler.total + 1), random.below(handler.total + 1)];
+    if (random.chance(0.5)) run.started(handler.plan.name, ...new Set(tasks));
+    else run.lost(handler.plan.name, ...new Set(tasks));
+  }
+
+  #payload(handler: HandlerState): string {
+    if (handler.plan.work !== "next") return String(this.random.below(100));
+    return JSON.stringify(
+      this.random.chance(0.95) ? this.random.pick(this.run.execution.currentVisit().plan.among) : "nowhere",
+    );
+  }
+}
+
+function randomDefinition(random: SeededRandom): object {
+  const names = NAMES.slice(0, random.between(1, NAMES.length));
+  const phases: object[] = names.map((name) => ({
+    name,
+    handlers: Object.fromEntries(
+      Array.from({ length: random.below(3) }, (_, i) => [`h${i}`, randomHandler(random)]),
+    ),
+    maxVisits: random.between(1, 4),
+    ...(random.chance(0.3) ? { next: { use: "next", among: [...names, "end"] } } : {}),
+    ...(random.chance(0.4) ? { onError: "fix" } : {}),
+  }));
+  const fix = random.pick([
+    { final: "failed" },
+    { final: true },
+    { next: "end" },
+    { next: names[0] as string },
+  ]);
+  phases.push({ name: "end", handlers: {}, final: true });
+  phases.push({ name: "fix", handlers: { fix: { use: "fix", retry: { attempts: 1 } } }, ...fix });
+  return { name: "w", phases, ...(random.chance(0.3) ? { returns: { use: "returns" } } : {}) };
+}
+
+function randomHandler(random: SeededRandom): object {
+  const retry = { attempts: random.between(1, 3), crashes: random.between(1, 3) };
+  const tolerate = random.pick([0, 0, 1, "50%"]);
+  switch (random.below(6)) {
+    case 0:
+      return { sleep: random.below(5_000) };
+    case 1:
+      return {
+        waitFor: random.pick(SIGNALS),
+        ...(random.chance(0.5) ? { timeout: random.between(1, 5_000), optional: random.chance(0.5) } : {}),
+      };
+    case 2:
+      return { use: "one", retry, tolerate };
+    case 3:
+      return { use: "listed", tasks: Array.from({ length: random.below(5) }, (_, i) => i), retry, tolerate };
+    case 4:
+      return { use: "named", enumerate: { use: "list" }, identity: "", retry, tolerate };
+    default:
+      return { use: "paged", enumerate: { use: "list" }, retry, tolerate };
+  }
+}

@@ -1,0 +1,50 @@
+// A disk that fails while writing: the process ends, since nobody knows what is on the disk until it is read again.
+import { expect, test } from "vitest";
+import { DirectoryStore } from "../../src/store/sqlite/directory-store.ts";
+import { SqliteError } from "../../src/store/sqlite/driver.ts";
+import { DiskFailed } from "../../src/store/sqlite/faults.ts";
+import { packWrites, unpackWrites } from "../../src/store/sqlite/packed-commit.ts";
+import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { StoreChild } from "./child-process.ts";
+import { start } from "./example-writes.ts";
+import { expectWholePairs } from "./pairs.ts";
+import { temporaryDirectory } from "./temporary-directory.ts";
+import { watchedDriver } from "./watched-driver.ts";
+
+const IOERR_FSYNC = 1_034;
+
+test("after an fsync error no commit is tried again, not even one that would work", async () => {
+  const { driver, watched } = await watchedDriver();
+  const store = new DirectoryStore(temporaryDirectory(), driver);
+  const { fence } = store.open({ pid: 1, startedAt: 1 });
+  const create = (id: string) => store.commit(fence, unpackWrites(packWrites([start(id)])));
+  create("a");
+  watched.beforeExec = (sql) => {
+    if (sql === "COMMIT") throw new SqliteError("disk I/O error", IOERR_FSYNC);
+  };
+  expect(() => create("b")).toThrow(DiskFailed);
+  watched.beforeExec = () => {};
+  expect(() => create("c")).toThrow(/disk failed while writing .* the process ends/);
+  expect(() => store.putDefinition("w", "h", "body")).toThrow(DiskFailed);
+  expect(store.load(["a", "b", "c"]).map((execution) => execution?.head.id)).toEqual([
+    "a",
+    undefined,
+    undefined,
+  ]);
+  store.close({ clean: true });
+});
+
+test("a process whose disk refuses a write ends with code 70, says why, and has lost nothing", async () => {
+  const directory = temporaryDirectory();
+  const child = StoreChild.runLimited(directory, 1_000);
+  expect(await child.line()).toBe("open 0");
+  let acknowledged = 0;
+  for (let line = await child.line(); line !== null; line = await child.line()) acknowledged = Number(line);
+  expect(await child.end()).toBe(70);
+  expect(child.errors).toContain("rondo: the disk failed while writing");
+  expect(acknowledged).toBeGreaterThan(5);
+  const store = new SqliteStore({ directory });
+  expect((await store.open()).uncleanEpoch).toBe(1);
+  await expectWholePairs(store, acknowledged);
+  await store.close({ clean: true });
+});

@@ -1,0 +1,102 @@
+// No room: commits stop with a clear error, nothing is torn, and work goes on when there is room.
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { DirectoryStore } from "../../src/store/sqlite/directory-store.ts";
+import { packWrites, unpackWrites } from "../../src/store/sqlite/packed-commit.ts";
+import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { type ExecutionWrite, StoreFault } from "../../src/store/store.ts";
+import { entry, start, step } from "./example-writes.ts";
+import { temporaryDirectory } from "./temporary-directory.ts";
+import { watchedDriver } from "./watched-driver.ts";
+
+const rows = (writes: readonly ExecutionWrite[]) => unpackWrites(packWrites(writes));
+const large = (seq: number) => entry(seq, "x".repeat(100_000));
+
+test("a commit without room writes nothing, and the same commit is accepted once there is room", async () => {
+  const { driver, watched } = await watchedDriver();
+  const store = new DirectoryStore(temporaryDirectory(), driver);
+  const { fence } = store.open({ pid: 1, startedAt: 1 });
+  store.commit(fence, rows([start("a")]));
+  watched.connection?.exec("PRAGMA max_page_count = 30");
+  const writes = rows([step("a", 1), start("b"), step("a", 2, { entries: [large(3)] })]);
+  const before = store.load(["a", "b"]);
+  for (let attempt = 0; attempt < 2; attempt++) {
+    let fault: unknown = null;
+    try {
+      store.commit(fence, writes);
+    } catch (error) {
+      fault = error;
+    }
+    expect(fault).toBeInstanceOf(StoreFault);
+    expect(fault).toMatchObject({ retryable: true, nothingWritten: true });
+    expect(String(fault)).toContain("the disk is full: nothing was written; work goes on when there is room");
+    expect(store.load(["a", "b"])).toEqual(before);
+  }
+  expect(store.commit(fence, rows([step("a", 1), start("c")]))).toEqual({ kind: "ok", exists: [] });
+  watched.connection?.exec("PRAGMA max_page_count = 100000");
+  const later = rows([step("a", 2), start("b"), step("a", 3, { entries: [large(4)] })]);
+  expect(store.commit(fence, later)).toEqual({ kind: "ok", exists: [] });
+  expect(store.load(["a", "b", "c"]).map((execution) => execution?.head.order)).toEqual([1, 3, 2]);
+  store.close({ clean: true });
+});
+
+function run(command: string, ...args: string[]): boolean {
+  return spawnSync(command, args).status === 0;
+}
+
+/** A file system of its own, where the machine lets us make one. */
+function smallDisk(): string | null {
+  const directory = mkdtempSync(join(tmpdir(), "rondo-disk-"));
+  const mounted = run("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", directory);
+  if (!mounted) rmSync(directory, { recursive: true });
+  return mounted ? directory : null;
+}
+
+const probe = smallDisk();
+if (probe !== null) removeDisk(probe);
+
+function removeDisk(directory: string): void {
+  run("umount", directory);
+  rmSync(directory, { recursive: true, force: true });
+}
+
+// Needs the right to mount a file system, which not every machine gives.
+describe.runIf(probe !== null)("on a disk of 1 MiB", () => {
+  test("the store fills up, keeps what it acknowledged, and goes on when the disk has grown", async () => {
+    const directory = smallDisk() as string;
+    onTestFinished(() => removeDisk(directory));
+    const store = new SqliteStore({ directory });
+    const { fence } = await store.open();
+    let end = 0;
+    const next = () =>
+      store.commit({
+        fence,
+        writes: [end === 0 ? start("a") : step("a", end, { entries: [entry(end + 1, "x".repeat(30_000))] })],
+      });
+    const fill = async (): Promise<unknown> => {
+      for (; end < 1_000; end++) {
+        const fault: unknown = await next().then(
+          () => null,
+          (error: unknown) => error,
+        );
+        if (fault !== null) return fault;
+      }
+      return null;
+    };
+    expect(await fill()).toMatchObject({ name: "StoreFault", retryable: true, nothingWritten: true });
+    expect(await store.readJournal({ execution: "a", from: 1 })).toHaveLength(end);
+    const full = end;
+    run("mount", "-o", "remount,size=4m", directory);
+    expect(await fill()).toMatchObject({ name: "StoreFault", retryable: true });
+    expect(end).toBeGreaterThan(full + 10);
+    await store.close({ clean: false });
+    const reopened = new SqliteStore({ directory });
+    run("mount", "-o", "remount,size=16m", directory);
+    await reopened.open();
+    expect(await reopened.readJournal({ execution: "a", from: 1 })).toHaveLength(end);
+    await reopened.close({ clean: true });
+  });
+});

@@ -1,0 +1,41 @@
+// Stores of every landed version open, are read whole, and can be written on.
+import { copyFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { decodeEntry } from "../../src/kernel/journal-entry.ts";
+import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { commit, start } from "./example-writes.ts";
+import { temporaryDirectory } from "./temporary-directory.ts";
+
+const FIXTURES = fileURLToPath(new URL("../fixtures/stores/", import.meta.url));
+
+test.each(readdirSync(FIXTURES))(
+  "the store of %s opens, is read whole and takes a commit",
+  async (version) => {
+    const directory = temporaryDirectory();
+    copyFileSync(join(FIXTURES, version, "rondo.db"), join(directory, "rondo.db"));
+    const store = new SqliteStore({ directory });
+    const info = await store.open();
+    expect(info.fence.epoch).toBeGreaterThan(1);
+    const heads = await store.listHeads({}, { before: null, max: 1_000 });
+    expect(heads.length).toBeGreaterThan(0);
+    for (const head of heads) {
+      const [loaded] = await store.load([head.id]);
+      expect(loaded?.head).toEqual(head);
+      const rows = await store.readJournal({ execution: head.id, from: 1 });
+      const events = rows.flatMap((row) => decodeEntry(row));
+      expect(events.map(({ seq }) => seq)).toEqual(events.map((_, i) => i + 1));
+      expect(events[0]?.event.kind).toBe("created");
+      const definition = await store.getDefinition({ hash: head.hash });
+      expect(JSON.parse(definition?.body ?? "null")).toMatchObject({ name: head.workflow });
+      expect(await store.getDefinition({ newestOf: head.workflow })).not.toBeNull();
+    }
+    const wanting = heads.filter(({ want }) => want === "work").map(({ id }) => id);
+    const work = await store.scanWork({ after: {}, each: 1_000 });
+    expect(work.map(({ id }) => id).toSorted()).toEqual(wanting.toSorted());
+    await store.scanTimers({ until: Infinity, max: 1_000 });
+    expect(await commit(store, info, [start("one-more")])).toEqual([]);
+    await store.close({ clean: true });
+  },
+);

@@ -1,0 +1,63 @@
+// Stores grow up: each missing migration in a transaction of its own, with the version in the file's header.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { loadDriver } from "../../src/store/sqlite/driver.ts";
+import { MIGRATIONS } from "../../src/store/sqlite/migrations.ts";
+import { openDatabase } from "../../src/store/sqlite/open-database.ts";
+import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { commit, start } from "./example-writes.ts";
+import { temporaryDirectory } from "./temporary-directory.ts";
+import { watchedDriver } from "./watched-driver.ts";
+
+const KNOWN = MIGRATIONS.length;
+const versionOf = (file: string) => readFileSync(file).readUInt32BE(60);
+
+async function storeWithOne(): Promise<string> {
+  const directory = temporaryDirectory();
+  const store = new SqliteStore({ directory });
+  await commit(store, await store.open(), [start("a")]);
+  await store.close({ clean: true });
+  return directory;
+}
+
+test("a store of today gets the migrations of tomorrow and keeps its rows; today's Rondo then refuses it", async () => {
+  const directory = await storeWithOne();
+  const file = join(directory, "rondo.db");
+  expect(versionOf(file)).toBe(KNOWN);
+  const migrations = [
+    ...MIGRATIONS,
+    "CREATE TABLE one (x TEXT) STRICT",
+    "ALTER TABLE executions ADD COLUMN y TEXT",
+  ];
+  const connection = openDatabase(file, { driver: await loadDriver(), migrations });
+  expect(connection.prepare("SELECT id, y FROM executions").all([])).toMatchObject([{ id: "a", y: null }]);
+  expect(connection.prepare("SELECT * FROM one").all([])).toEqual([]);
+  expect(versionOf(file)).toBe(KNOWN + 2);
+  await expect(new SqliteStore({ directory }).open()).rejects.toThrow(/newer Rondo/);
+});
+
+test("at no moment is the version in the header older than the tables", async () => {
+  const directory = await storeWithOne();
+  const file = join(directory, "rondo.db");
+  const { driver, watched } = await watchedDriver();
+  const seen: number[] = [];
+  watched.beforeExec = () => void seen.push(versionOf(file));
+  const migrations = [...MIGRATIONS, "CREATE TABLE one (x TEXT) STRICT", "CREATE TABLE two (x TEXT) STRICT"];
+  openDatabase(file, { driver, migrations });
+  // After each migration's commit comes another statement, before which its version is already in the file.
+  expect([...new Set(seen)]).toEqual([KNOWN, KNOWN + 1, KNOWN + 2]);
+});
+
+test("a migration that fails leaves the store at the version before it", async () => {
+  const directory = await storeWithOne();
+  const file = join(directory, "rondo.db");
+  const driver = await loadDriver();
+  const migrations = [...MIGRATIONS, "CREATE TABLE two (x TEXT); INSERT INTO nowhere VALUES (1)"];
+  expect(() => openDatabase(file, { driver, migrations })).toThrow(/nowhere/);
+  expect(versionOf(file)).toBe(KNOWN);
+  const store = new SqliteStore({ directory });
+  await store.open();
+  expect(await store.listHeads({}, { before: null, max: 9 })).toHaveLength(1);
+  await store.close({ clean: true });
+});

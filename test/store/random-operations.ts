@@ -1,0 +1,192 @@
+/**
+ * Random operations for the differential test. An operation is plain data that says what it wants relative to the
+ * store's state ("a write after the end of e3"); `resolveWrite` makes it concrete by a journal's end, so that most
+ * commits are accepted and some are not.
+ */
+import fc from "fast-check";
+import type { ExecutionWrite, HeadFilter, Want } from "../../src/store/store.ts";
+import { headOf } from "./example-writes.ts";
+
+export const IDS = ["e0", "e1", "e2", "e3", "e4", "\u{1F600}", "ß"];
+const PROJECTS = ["p", "q", "\u{10FFFF}", "\uFFFD"];
+const WORKFLOWS = ["v", "w"];
+
+export type Operation =
+  | { kind: "commit"; stale: boolean; writes: AbstractWrite[] }
+  | { kind: "load"; ids: string[]; foldVersion: number | undefined }
+  | { kind: "readJournal"; id: string; from: number; to: number; rowsMax: number; charsMax: number }
+  | { kind: "scanWork"; after: Record<string, number>; each: number }
+  | { kind: "scanTimers"; until: number; max: number }
+  | { kind: "listHeads"; filter: HeadFilter; before: number | null; max: number }
+  | { kind: "putDefinition"; name: string; hash: string }
+  | { kind: "getDefinition"; by: { hash: string } | { newestOf: string } }
+  | { kind: "restart"; clean: boolean };
+
+interface AbstractWrite {
+  id: string;
+  create: boolean;
+  /** Mostly 0; otherwise how far `after` is off. */
+  off: number;
+  rows: { count: number; body: string }[];
+  head: {
+    status: string;
+    want: Want;
+    phase: string | null;
+    tags: Record<string, string>;
+    error: string | null;
+  };
+  hasHead: boolean;
+  timersSet: { timer: string; due: number }[];
+  timersCleared: string[];
+  opened: Record<string, number> | null;
+  /** How far before the end, and whether its chain is the right one. */
+  snapshot: { back: number; isRight: boolean; foldVersion: number } | null;
+}
+
+/** The write as concrete as the port wants it, for an execution that ends at `end` (null: there is none). */
+export function resolveWrite(write: AbstractWrite, end: number | null): ExecutionWrite {
+  const number = IDS.indexOf(write.id);
+  const create = write.create || (end === null && write.off === 0);
+  const after = create ? 0 : Math.max(0, (end ?? 0) + write.off);
+  let seq = after;
+  const entries = write.rows.map(({ count, body }) => {
+    const entry = { seq: seq + 1, count, at: 1_000 + seq, body };
+    seq += count;
+    return entry;
+  });
+  const head = headOf(write.id, {
+    ...write.head,
+    project: PROJECTS[number % PROJECTS.length] ?? "p",
+    workflow: WORKFLOWS[number % WORKFLOWS.length] ?? "v",
+    createdAt: number,
+  });
+  const { snapshot } = write;
+  const at = snapshot === null ? 0 : seq - snapshot.back;
+  return {
+    execution: write.id,
+    create,
+    after,
+    entries,
+    chain: `${write.id}:${seq}`,
+    head: create || write.hasHead ? head : null,
+    timersSet: write.timersSet,
+    timersCleared: write.timersCleared,
+    opened: write.opened,
+    snapshot:
+      snapshot === null
+        ? null
+        : {
+            seq: at,
+            foldVersion: snapshot.foldVersion,
+            chain: snapshot.isRight ? `${write.id}:${at}` : "wrong",
+            body: `state ${at}`,
+          },
+  };
+}
+
+const id = fc.constantFrom(...IDS);
+const text = fc.string({ unit: "binary", maxLength: 8 }).map((value) => value.toWellFormed());
+const timer = fc.constantFrom("t", "u", "\u{1F600}", "\uFFFD");
+const status = fc.constantFrom("running", "paused", "failed", "done");
+const small = fc.integer({ min: 0, max: 9 });
+
+const write: fc.Arbitrary<AbstractWrite> = fc.record({
+  id,
+  create: fc.constantFrom(false, false, false, false, true),
+  off: fc.constantFrom(...Array.from({ length: 20 }, () => 0), -1, 1),
+  rows: fc.array(fc.record({ count: fc.integer({ min: 1, max: 3 }), body: text }), { maxLength: 3 }),
+  head: fc.record({
+    status,
+    want: fc.constantFrom<Want>("work", "time", "nothing"),
+    phase: fc.constantFrom("one", "two", null),
+    tags: fc.dictionary(fc.constantFrom("a", "b"), text, { maxKeys: 2 }),
+    error: fc.option(text),
+  }),
+  hasHead: fc.boolean(),
+  timersSet: fc.uniqueArray(fc.record({ timer, due: small }), { selector: (set) => set.timer, maxLength: 2 }),
+  timersCleared: fc.uniqueArray(timer, { maxLength: 2 }),
+  opened: fc.option(fc.dictionary(fc.constantFrom("p.1.h", "p.2.h", "q.1.h"), small)),
+  snapshot: fc.option(
+    fc.record({
+      back: fc.integer({ min: 0, max: 3 }),
+      isRight: fc.constantFrom(true, true, false),
+      foldVersion: fc.constantFrom(1, 2),
+    }),
+  ),
+});
+
+const workAfter = fc.dictionary(
+  fc.constantFrom(...PROJECTS.flatMap((project) => WORKFLOWS.map((workflow) => `${project}/${workflow}`))),
+  fc.integer({ min: 0, max: 4 }),
+);
+
+const filter = fc.record(
+  { project: fc.constantFrom(...PROJECTS), workflow: fc.constantFrom(...WORKFLOWS), status },
+  { requiredKeys: [] },
+);
+
+export const operations: fc.Arbitrary<Operation[]> = fc.array(
+  fc.oneof(
+    {
+      weight: 12,
+      arbitrary: fc.record({
+        kind: fc.constant("commit" as const),
+        stale: fc.constantFrom(...Array.from({ length: 20 }, (_, i) => i === 19)),
+        writes: fc.array(write, { maxLength: 5 }),
+      }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        kind: fc.constant("load" as const),
+        ids: fc.array(id, { maxLength: 4 }),
+        foldVersion: fc.constantFrom(undefined, 1, 2),
+      }),
+    },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        kind: fc.constant("readJournal" as const),
+        id,
+        from: fc.integer({ min: 0, max: 20 }),
+        to: fc.integer({ min: 0, max: 30 }),
+        rowsMax: small,
+        charsMax: fc.integer({ min: 0, max: 40 }),
+      }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({ kind: fc.constant("scanWork" as const), after: workAfter, each: small }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({ kind: fc.constant("scanTimers" as const), until: small, max: small }),
+    },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        kind: fc.constant("listHeads" as const),
+        filter,
+        before: fc.option(small),
+        max: small,
+      }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        kind: fc.constant("putDefinition" as const),
+        name: fc.constantFrom("v", "w"),
+        hash: fc.constantFrom("h1", "h2", "h3"),
+      }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        kind: fc.constant("getDefinition" as const),
+        by: fc.constantFrom({ hash: "h1" }, { hash: "h2" }, { newestOf: "v" }, { newestOf: "w" }),
+      }),
+    },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant("restart" as const), clean: fc.boolean() }) },
+  ),
+  { minLength: 5, maxLength: 60, size: "max" },
+);

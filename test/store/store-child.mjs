@@ -1,0 +1,62 @@
+/**
+ * A process that owns a store, for tests that kill it. Modes:
+ *   hold DIRECTORY    opens, announces an address, says "open", closes cleanly when its input ends;
+ *   commit DIRECTORY  says "open N" (N = commits already there), then commits one pair after the other and says each number once acknowledged.
+ */
+import { writeSync } from "node:fs";
+import { SqliteStore } from "../../dist/store/sqlite/sqlite-store.js";
+
+const [mode, directory] = process.argv.slice(2);
+const say = (text) => writeSync(1, `${text}\n`);
+const store = new SqliteStore({ directory });
+const { fence } = await store.open();
+
+if (mode === "hold") {
+  await store.announce("http://localhost:4321");
+  say("open");
+  for await (const _ of process.stdin);
+  await store.close({ clean: true });
+} else {
+  const [newest] = await store.listHeads({}, { before: null, max: 1 });
+  let n = (newest?.order ?? 0) / 2;
+  say(`open ${n}`);
+  for (;;) {
+    n++;
+    const verdict = await store.commit({
+      fence,
+      writes: [created(`left-${n}`, n), created(`right-${n}`, n)],
+    });
+    if (verdict.kind !== "ok" || verdict.exists.length > 0) throw new Error(JSON.stringify(verdict));
+    say(n);
+  }
+}
+
+function created(id, n) {
+  const body = JSON.stringify({ v: 1, id, text: "x".repeat((n * 997) % 9000) });
+  return {
+    execution: id,
+    create: true,
+    after: 0,
+    entries: [{ seq: 1, count: 1, at: n, body }],
+    chain: `chain-${id}`,
+    head: {
+      id,
+      partition: 0,
+      workflow: "pairs",
+      hash: "h",
+      project: "default",
+      status: "running",
+      phase: null,
+      want: "work",
+      priority: 0,
+      createdAt: n,
+      finishedAt: null,
+      tags: {},
+      error: null,
+    },
+    timersSet: [{ timer: "t", due: n }],
+    timersCleared: [],
+    opened: null,
+    snapshot: null,
+  };
+}
