@@ -91,8 +91,11 @@ export class HandlerDesk {
   refill(now: number): void {
     const { tasks } = this.state;
     if (tasks.nextDue() > now) return;
-    // A task that is leased again already has its time in the past: after a reload it shows once more.
-    for (const task of tasks.takeDue(now, Number.POSITIVE_INFINITY)) if (!this.leases.has(task)) this.giveBack(task);
+    for (const task of tasks.takeDue(now, Number.POSITIVE_INFINITY)) {
+      // After a reload, a task that is leased again shows its old time once more; its lease counts.
+      const lease = this.leases.get(task);
+      if (lease === undefined || lease.attempt <= tasks.ended(task)) this.giveBack(task);
+    }
   }
 
   /** The oldest task that can be taken, or -1. */
@@ -172,8 +175,8 @@ export class HandlerDesk {
 
   /** Takes over the leases of a desk for the same handler, visit and round whose state was dropped. */
   inherit(before: HandlerDesk): void {
-    for (const [task, lease] of before.leases)
-      if (!this.state.tasks.settled.has(task)) this.leases.set(task, lease);
+    // All of them: the messages that ended some of them are stepped again, and end them then.
+    for (const [task, lease] of before.leases) this.leases.set(task, lease);
     this.openLeases = [...this.leases.values()].filter((lease) => !lease.reported).length;
     for (const [task, claim] of before.#claims) this.#claims.set(task, claim);
     this.carefulBelow = before.carefulBelow;

@@ -75,7 +75,7 @@ export class NodeState {
 
   offer(slot: Slot, desk: HandlerDesk): void {
     const { plan } = desk.state;
-    if (plan.mode !== "use" || desk.state.finished) return;
+    if (slot.status !== "clean" || plan.mode !== "use" || desk.state.finished) return;
     if (plan.enumerateUse !== null && desk.wantsEnumeration(this.now))
       this.dispatcher.offer({ slot, desk, use: plan.enumerateUse });
     else if (plan.enumerateUse === null && desk.wantsEnumeration(this.now))

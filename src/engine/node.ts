@@ -214,7 +214,9 @@ export class EngineNode {
         node.enqueue(slot, { kind: "message", message: { kind: "timer", timer: due.timer }, request: null });
     }
     if (node.now >= this.#nextSweepAt || (this.#nextSweepAt === Number.POSITIVE_INFINITY && node.roster.hasRemote)) {
-      const isWatching = sweepLeases(node) || node.roster.hasRemote;
+      const lapsed = sweepLeases(node);
+      for (const slot of lapsed ?? []) if (slot.status === "clean") this.#cleanUp.becameClean(slot);
+      const isWatching = lapsed !== null || node.roster.hasRemote;
       this.#nextSweepAt = isWatching ? node.now + node.settings.sweepMs : Number.POSITIVE_INFINITY;
     }
     node.limits.unblock(node.now);

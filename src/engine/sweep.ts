@@ -5,9 +5,10 @@ import type { NodeState } from "./node-state.ts";
 import { tellToStop } from "./reporting.ts";
 import type { Slot } from "./slot.ts";
 
-/** Looks at all leases of remote workers; false if there are none. */
-export function sweepLeases(node: NodeState): boolean {
+/** Looks at all leases of remote workers; gives the executions whose claims lapsed, null if there are no such leases. */
+export function sweepLeases(node: NodeState): Slot[] | null {
   let isWatching = false;
+  const lapsed: Slot[] = [];
   for (const slot of node.slots.values()) {
     for (const desk of slot.desks) {
       const silent: Lease[] = [];
@@ -17,9 +18,10 @@ export function sweepLeases(node: NodeState): boolean {
         if (lease.until <= node.now) silent.push(lease);
       }
       if (silent.length > 0) lose(node, slot, desk, silent);
+      if (silent.some((lease) => lease.startedAt === 0)) lapsed.push(slot);
     }
   }
-  return isWatching;
+  return isWatching ? lapsed : null;
 }
 
 function lose(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly Lease[]): void {
@@ -33,7 +35,6 @@ function lose(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly L
       node.endLease(desk, lease);
       desk.lapse(lease.task);
       if (lease.task !== ENUMERATION) desk.giveBack(lease.task);
-      node.offer(slot, desk);
     } else if (lease.task === ENUMERATION) {
       node.enqueue(slot, {
         kind: "message",

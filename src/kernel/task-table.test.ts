@@ -3,6 +3,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { TaskTable } from "./task-table.ts";
 
+// The same run every time; change the seed to look elsewhere.
+fc.configureGlobal({ seed: 1 });
+
 interface Model {
   settled: boolean;
   failed: boolean;

@@ -9,7 +9,13 @@ const RETRY_AFTER = Symbol.for("rondo.retryAfter");
 
 /** Done with this value; failed for good if it cannot be stored. */
 export function doneWith(value: unknown): Outcome {
-  const text = toStoredText(value, { bytesMax: LIMITS.resultBytes, what: "result" });
+  let text: string | Rejection;
+  try {
+    text = toStoredText(value, { bytesMax: LIMITS.resultBytes, what: "result" });
+  } catch (thrown) {
+    // Its toJSON or one of its getters is user code too.
+    return threw(thrown);
+  }
   return isRejection(text) ? refused(text) : { status: "done", payload: text };
 }
 

@@ -83,7 +83,8 @@ export class RandomRun {
     const { run } = this;
     const { name, mode, definition, enumerateUse } = handler.plan;
     if (run.execution.current?.handler(name) !== handler) return;
-    if (mode === "waitFor") run.signal(definition.waitFor as string, null, `signal-${turn}`);
+    if (mode === "waitFor" && handler.tasks.settled.size === 0)
+      run.signal(definition.waitFor as string, null, `signal-${name}-${turn}`);
     if (mode !== "use") return;
     if (!handler.sealed && (enumerateUse !== null || handler.paged || handler.enumeration.ended > 0))
       run.seal(name);

@@ -10,7 +10,7 @@ import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Commit, ExecutionWrite, Store, StoreInfo } from "../../src/store/store.ts";
 import { IDS, type Operation, operations, resolveWrite } from "./random-operations.ts";
 
-const RUNS = 30;
+const RUNS = 25;
 
 /** A store and its restarts. Answers are made comparable: keys and generations differ between stores. */
 class Side {
