@@ -30,7 +30,7 @@ export function toCliError(thrown: unknown): CliError {
   return new CliError(EXIT.broken, `this is a bug in Rondo: ${stack}`, [], { cause: thrown });
 }
 
-const OWNED = ["another directory is chosen with --store file:<directory>"];
+const OWNED = ["to choose another directory: --store file:<directory>"];
 
 function fromRejection(error: RondoError): CliError {
   const { code, hint } = error;

@@ -28,7 +28,11 @@ export async function runDemo(args: readonly string[]): Promise<ExitCode> {
     return EXIT.ok;
   }
   const rondo = await openRondo({ store: options.store });
-  const detach = new Detach(screen, (grace) => rondo.close(grace));
+  const detach = new Detach({
+    screen,
+    close: (grace) => rondo.close(grace),
+    leave: (exit) => process.exit(exit),
+  });
   try {
     return await demonstrate(rondo, screen, options);
   } catch (thrown) {

@@ -154,7 +154,7 @@ export class CleanUp {
   #release(slot: Slot, { worker, grant }: HeldGrant, isCommitted: boolean): void {
     const node = this.#node;
     const desk = slot.desk(grant);
-    const isThere = isCommitted && node.roster.workers.has(worker);
+    const isThere = isCommitted && slot.execution?.open === true && node.roster.workers.has(worker);
     const items: GrantItem[] = [];
     for (const item of grant.items) {
       const { number, attempt, claim } = item;

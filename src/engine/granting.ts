@@ -243,6 +243,7 @@ function newLease(
     recorded: false,
     reported: false,
     cancelled: false,
+    position: 0,
   };
   desk.leases.set(at.task, lease);
   desk.openLeases++;

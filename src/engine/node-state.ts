@@ -85,7 +85,8 @@ export class NodeState {
 
   /** Ends a lease: its permits and its place at the worker are free again. */
   endLease(desk: HandlerDesk, lease: Lease): void {
-    if (desk.leases.get(lease.task) === lease) desk.leases.delete(lease.task);
+    if (desk.leases.get(lease.task) !== lease) return;
+    desk.leases.delete(lease.task);
     if (!lease.reported) this.noteReported(desk, lease);
     for (const permit of lease.permits) this.limits.give(permit);
   }

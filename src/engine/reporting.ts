@@ -65,15 +65,14 @@ export function toMessage(
     case "enumeration": {
       const lease = desk?.leases.get(ENUMERATION);
       if (lease === undefined || !isSameAttempt(lease, report)) return null;
-      if (report.kind === "enumeration")
-        return {
-          kind: "enumeration",
-          ...place,
-          attempt: report.attempt,
-          round,
-          worker,
-          outcome: report.outcome,
-        };
+      const byIdentity = desk?.state.identities !== null;
+      if (report.kind === "enumeration") {
+        // By identity, tasks cannot be counted by their numbers: the stream must have come whole.
+        if (byIdentity && report.outcome.status === "done" && report.outcome.total !== lease.position) return null;
+        return { kind: "enumeration", ...place, attempt: report.attempt, round, worker, outcome: report.outcome };
+      }
+      if (byIdentity && report.from > lease.position) return null;
+      lease.position = Math.max(lease.position, report.from + report.tasks.length);
       const { from, tasks, keys, identities } = report;
       return { kind: "page", ...place, attempt: report.attempt, round, from, tasks, keys, identities };
     }
@@ -138,7 +137,7 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
     node.emit({ kind: "cancel", worker, attempts: [{ ...placeOf(beat), attempts: gone }], why: "lost" });
 }
 
-/** Tells the worker of a lease to stop, once. */
+/** Tells the worker of a lease to stop, once; that it is lost, in any case. */
 export function tellToStop(
   node: NodeState,
   slot: Slot,
@@ -146,7 +145,7 @@ export function tellToStop(
   lease: Lease,
   why: "cancel" | "lost",
 ): void {
-  if (lease.cancelled) return;
+  if (lease.cancelled && why === "cancel") return;
   lease.cancelled = true;
   const { task, attempt, claim, epoch } = lease;
   const at = {
@@ -204,6 +203,7 @@ function adopt(
     recorded: tasks.started.has(at.task),
     reported: false,
     cancelled: false,
+    position: 0,
     permits: adoptedPermits(node, slot, desk),
   };
   desk.leases.set(at.task, lease);

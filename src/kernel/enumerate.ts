@@ -14,7 +14,7 @@ export function page(step: Step, message: PageMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the enumeration is over", verdicts: ["stale"] };
   const known = handler.paged ? handler.total : 0;
-  if (message.from > known)
+  if (handler.identities === null && message.from > known)
     return {
       kind: "ignored",
       why: `page from ${message.from}, but only ${known} tasks are journaled`,

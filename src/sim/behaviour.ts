@@ -38,7 +38,7 @@ function resultOf(grant: Grant, task: number, draw: number): string {
 }
 
 /** The tasks a handler enumerates: the same each time it is asked. */
-export function tasksOf(behaviour: Behaviour, grant: Grant): { texts: string[]; keys: string[]; identities: string[] } {
+export function tasksOf(behaviour: Behaviour, grant: Pick<Grant, "execution" | "phase" | "visit" | "handler">): { texts: string[]; keys: string[]; identities: string[] } {
   const count = hashText(`${behaviour.seed}/count/${grant.execution}/${grant.phase}/${grant.visit}/${grant.handler}`) % 12;
   const texts: string[] = [];
   const keys: string[] = [];

@@ -1,13 +1,15 @@
 /** What the outside knows: durable rows, grants, results that code produced. The invariants are checked here. */
 import { decodeEntry } from "../kernel/journal-entry.ts";
+import type { Event } from "../kernel/event.ts";
 import type { Outcome } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
 import { replay, restore } from "../kernel/replay.ts";
 import { Execution } from "../kernel/execution.ts";
 import { writeSnapshot } from "../kernel/snapshot.ts";
-import type { Beat, Grant } from "../protocol/work.ts";
+import type { Beat, Grant, Report } from "../protocol/work.ts";
 import type { Fence, LoadedExecution, StoreInfo } from "../store/store.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
+import { type Behaviour, tasksOf } from "./behaviour.ts";
 import { Model } from "./model.ts";
 import { must } from "./trace.ts";
 
@@ -17,13 +19,17 @@ export class Ledger {
   readonly #plans = new Map<string, Plan>();
   readonly #produced = new Map<string, Set<string>>();
   /** Attempts given out by the owner of now, by task. */
-  #given = new Map<string, { worker: string; attempt: number }>();
+  #given = new Map<string, { worker: string; attempt: number; isReported: boolean }>();
   /** Tasks given out by an owner that ended uncleanly: their next start must be journaled first. */
   readonly #touched = new Set<string>();
+  readonly #tried = new Set<string>();
   #info: StoreInfo | null = null;
 
-  constructor(tables: MemoryTables) {
+  readonly #behaviour: Behaviour;
+
+  constructor(tables: MemoryTables, behaviour: Behaviour) {
     this.#tables = tables;
+    this.#behaviour = behaviour;
   }
 
   expect(execution: string, plan: Plan): void {
@@ -42,6 +48,7 @@ export class Ledger {
           if (recorded.seq <= model.seq) continue;
           model.read(recorded);
           const { event } = recorded;
+          this.#checkEvent(id, event);
           if (event.kind === "handler.finished") for (const key of [...this.#touched]) if (key.startsWith(`${id}/${event.phase}.${event.visit}/${event.handler}#`)) this.#touched.delete(key);
           if (event.kind === "tasks.settled" || event.kind === "tasks.retrying") for (const task of event.tasks) this.#touched.delete(`${id}/${event.phase}.${event.visit}/${event.handler}#${task}`);
         }
@@ -107,11 +114,11 @@ export class Ledger {
   }
 
   /** A grant stands on durable, committed state. */
-  checkGrant(worker: string, grant: Grant): void {
+  checkGrant(worker: string, grant: Grant, clock: number): void {
     this.sync();
     const model = this.#models.get(grant.execution);
     const at = `${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler}`;
-    this.#prune(grant.execution);
+    for (const id of this.#models.keys()) this.#prune(id);
     must(model !== undefined && !model.ended, `${at}: work is given out only for a durable, open execution`);
     must(model.status === "running", `${at}: nothing is given out while ${model.status}`);
     const handler = model.handler(grant);
@@ -120,18 +127,32 @@ export class Ledger {
       const key = `${at}#${number}`;
       const held = this.#given.get(key);
       must(held === undefined, `${key}: given to ${worker} while ${held?.worker} has it`);
-      this.#given.set(key, { worker, attempt });
+      this.#given.set(key, { worker, attempt, isReported: false });
       if (number < 0) continue;
       must(number < Math.max(1, handler.total), `${key}: a task is given out after it is durable`);
       must(!handler.settled.has(number), `${key}: a settled task is not given out`);
       must(attempt === (handler.ended.get(number) ?? 0) + 1, `${key}: attempt ${attempt} follows ${handler.ended.get(number) ?? 0}`);
+      // Only the first time: what was given out once had reached its time, whatever the clock says now.
+      if (!this.#tried.has(`${key}.${attempt}`)) must(clock >= (handler.until.get(number) ?? 0), `${key}: is not tried again before its time`);
+      this.#tried.add(`${key}.${attempt}`);
       if (this.#touched.has(key)) must(handler.started.get(number) === attempt, `${key}: after an unclean stop its start is journaled before it is given out`);
       if ((handler.crashes.get(number) ?? 0) >= 2) {
-        const others = [...this.#given].filter(([other, lease]) => other !== key && lease.worker === worker);
+        const others = [...this.#given].filter(([other, lease]) => other !== key && lease.worker === worker && !lease.isReported);
         must(others.length === 0, `${key}: crashed twice, so it runs alone (beside ${others[0]?.[0]})`);
       }
     }
     this.#checkLimit(grant);
+  }
+
+  /** The worker has its hands free of what it reported, whether or not that is committed yet. */
+  heard(worker: string, reports: readonly Report[]): void {
+    for (const report of reports) {
+      const tasks = report.kind === "receipts" ? report.receipts : report.kind === "enumeration" ? [{ task: -1, attempt: report.attempt }] : [];
+      for (const { task, attempt } of tasks) {
+        const lease = this.#given.get(`${report.execution}/${report.phase}.${report.visit}/${report.handler}#${task}`);
+        if (lease?.worker === worker && lease.attempt === attempt) lease.isReported = true;
+      }
+    }
   }
 
   /** The owner took attempts back or told their workers to stop. */
@@ -203,19 +224,35 @@ export class Ledger {
     }
   }
 
+  /** What the journal says against what the outside knows. */
+  #checkEvent(id: string, event: Event): void {
+    if (event.kind === "handler.enumerated") {
+      const plan = this.#plans.get(id)?.byName.get(event.phase)?.handlers.find(({ name }) => name === event.handler);
+      if (plan?.enumerateUse == null) return;
+      const { texts } = tasksOf(this.#behaviour, { execution: id, ...event });
+      must(event.total === texts.length, `${id}: ${event.phase}/${event.handler} was sealed with ${event.total} tasks, ${texts.length} were enumerated`);
+    } else if (event.kind === "phase.finished") {
+      if (event.status === "done") return;
+      const open = [...this.#given].filter(([key, lease]) => key.startsWith(`${id}/${event.phase}.${event.visit}/`) && !lease.isReported);
+      must(open.length === 0, `${id}: ${event.phase} ended ${event.status} while ${open[0]?.[0]} was open`);
+      for (const key of [...this.#given.keys()]) if (key.startsWith(`${id}/${event.phase}.${event.visit}/`)) this.#given.delete(key);
+    }
+  }
+
   #checkLimit(grant: Grant): void {
     const plan = this.#plans.get(grant.execution)?.byName.get(grant.phase)?.handlers.find(({ name }) => name === grant.handler);
     const limit = plan?.definition.concurrency;
-    if (limit === undefined || plan === undefined) return;
+    if (limit === undefined || grant.do === "enumerate") return;
     let held = 0;
-    for (const key of this.#given.keys()) {
+    for (const [key, lease] of this.#given) {
+      if (lease.isReported) continue;
       const [execution = "", phase = "", rest = ""] = key.split("/");
       const [handlerName = "", task = "0"] = rest.split("#");
       if (Number(task) < 0 || this.#plans.get(execution)?.hash !== this.#plans.get(grant.execution)?.hash) continue;
+      if (this.#models.get(execution)?.project !== grant.project) continue;
       if (phase.split(".")[0] === grant.phase && handlerName === grant.handler) held++;
     }
-    // Two projects have a limit of their own each.
-    must(held <= limit * 2, `${grant.use}: ${held} attempts run, at most ${limit} a project may`);
+    must(held <= limit, `${grant.use}: ${held} attempts run, at most ${limit} may`);
   }
 
   #lastSeq(id: string): number {

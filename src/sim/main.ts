@@ -15,13 +15,14 @@ export async function runSim(args: readonly string[]): Promise<number> {
     args: [...args],
     options: {
       seed: { type: "string" }, seeds: { type: "string" }, from: { type: "string" }, executions: { type: "string" }, without: { type: "string" },
-      bugs: { type: "boolean" }, within: { type: "string" }, only: { type: "string" }, replay: { type: "boolean" }, twice: { type: "boolean" }, hashes: { type: "boolean" }, json: { type: "boolean" }, quiet: { type: "boolean" },
+      bugs: { type: "boolean" }, within: { type: "string" }, only: { type: "string" }, replay: { type: "boolean" }, twice: { type: "boolean" }, first: { type: "boolean" }, hashes: { type: "boolean" }, json: { type: "boolean" }, quiet: { type: "boolean" },
     },
   });
   if (values.bugs === true) {
     const { huntBugs } = await import("./hunt.ts");
     return huntBugs({ within: Number(values.within ?? 2_000), only: values.only ?? null, replay: values.replay === true, json: values.json === true });
   }
+  if (values.first === true) return runToFirst(Number(values.from ?? 1), Number(values.seeds ?? 2_000));
   const without = values.without?.split(",") ?? [];
   const executions = values.executions === undefined ? undefined : Number(values.executions);
   if (values.seed !== undefined) return runOne({ seed: Number(values.seed), executions, without, quiet: values.quiet === true });
@@ -32,6 +33,18 @@ function runOne(options: { seed: number; executions: number | undefined; without
   const result = runSeed({ ...options, show: options.quiet ? null : (line) => process.stdout.write(`${line}\n`) });
   process.stdout.write(result.violation === null ? `seed ${options.seed}: ok, trace ${result.hash}\n` : `seed ${options.seed}: ${result.violation}\n`);
   return result.violation === null ? 0 : 1;
+}
+
+/** Runs seeds until one breaks and says which, as JSON: what the hunt for planted bugs asks. */
+function runToFirst(from: number, seeds: number): number {
+  for (let seed = from; seed < from + seeds; seed++) {
+    const { violation } = runSeed({ seed });
+    if (violation === null) continue;
+    process.stdout.write(`${JSON.stringify({ seed, violation: violation.split("\n")[0] })}\n`);
+    return 1;
+  }
+  process.stdout.write(`${JSON.stringify({ seed: null })}\n`);
+  return 0;
 }
 
 interface Many {

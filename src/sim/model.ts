@@ -13,6 +13,8 @@ interface HandlerModel {
   settled: Map<number, { status: string; attempt: number }>;
   ended: Map<number, number>;
   started: Map<number, number>;
+  /** Retry times. */
+  until: Map<number, number>;
   crashes: Map<number, number>;
   identities: Set<string>;
 }
@@ -31,6 +33,7 @@ export class Model {
   seq = 0;
   at = 0;
   status = "running";
+  project = "";
   round = 1;
   visit: VisitModel | null = null;
   readonly #origins = new Map<string, VisitModel>();
@@ -70,6 +73,7 @@ export class Model {
   #read(event: Event): void {
     switch (event.kind) {
       case "created":
+        this.project = event.project;
         return must(this.seq === 1, `${this.id}: created once`);
       case "phase.started":
         return this.#phaseStarted(event);
@@ -134,6 +138,7 @@ export class Model {
           must(attempt > (handler.ended.get(task) ?? 0), `${this.id}: an attempt ends once (task ${task}, attempt ${attempt})`);
           handler.ended.set(task, attempt);
           handler.started.delete(task);
+          handler.until.set(task, event.kind === "tasks.retrying" ? (event.untils[i] as number) : 0);
           if (event.kind === "tasks.lost" || event.reasons[i] === "crashed") handler.crashes.set(task, (handler.crashes.get(task) ?? 0) + 1);
         });
       case "handler.retrying":
@@ -242,6 +247,7 @@ export class Model {
     for (const handler of visit.handlers.values()) {
       handler.finished = false;
       handler.started.clear();
+      handler.until.clear();
       handler.crashes.clear();
       for (const [task, { status, attempt }] of [...handler.settled]) {
         if (status === "done") continue;
@@ -255,5 +261,5 @@ export class Model {
 function newHandler(plan: Plan, place: { phase: string; handler: string }): HandlerModel {
   const definition = plan.byName.get(place.phase)?.handlers.find(({ name }) => name === place.handler)?.definition;
   const isBuiltIn = definition?.sleep !== undefined || definition?.waitFor !== undefined;
-  return { total: isBuiltIn ? 1 : 0, sealed: isBuiltIn, finished: false, settled: new Map(), ended: new Map(), started: new Map(), crashes: new Map(), identities: new Set() };
+  return { total: isBuiltIn ? 1 : 0, sealed: isBuiltIn, finished: false, settled: new Map(), ended: new Map(), started: new Map(), until: new Map(), crashes: new Map(), identities: new Set() };
 }

@@ -24,6 +24,7 @@ export class SimWorker {
   readonly #random: SeededRandom;
   readonly doing = new Map<string, Doing>();
   readonly #unheard = new Map<number, readonly Report[]>();
+  readonly #onHeard = new Map<number, () => void>();
   isDead = false;
   frozenUntil = 0;
   #reports = 0;
@@ -72,7 +73,11 @@ export class SimWorker {
   }
 
   heard(report: number): void {
+    if (this.isDead) return;
     this.#unheard.delete(report);
+    const next = this.#onHeard.get(report);
+    this.#onHeard.delete(report);
+    next?.();
     this.#claim();
   }
 
@@ -114,6 +119,7 @@ export class SimWorker {
     let from = byIdentity ? 0 : (grant.resume?.count ?? 0);
     const fails = !this.#world.behaviour.healed && this.#world.has("failing-tasks") && this.#random.chance(0.1);
     const stopAt = fails ? this.#random.below(texts.length + 1) : texts.length;
+    // One page at a time: the next goes out when the one before was heard, so pages keep their order.
     const step = () => {
       if (!this.doing.has(key)) return;
       if (from >= stopAt) {
@@ -124,9 +130,9 @@ export class SimWorker {
       }
       const to = Math.min(stopAt, from + this.#random.between(1, 4));
       const slice = <T>(values: readonly T[]) => values.slice(from, to);
-      this.#send([{ kind: "page", ...reportPlace(grant), attempt: item.attempt, claim: item.claim, from: byIdentity ? -1 : from, tasks: slice(texts), keys: slice(keys), identities: byIdentity ? slice(identities) : null }]);
+      const page = { kind: "page" as const, ...reportPlace(grant), attempt: item.attempt, claim: item.claim, from, tasks: slice(texts), keys: slice(keys), identities: byIdentity ? slice(identities) : null };
       from = to;
-      this.#later(this.#random.pick([0, 3, 60]), step);
+      this.#onHeard.set(this.#send([page]), () => this.#later(this.#random.pick([0, 3, 60]), step));
     };
     this.#later(0, step);
   }
@@ -136,11 +142,12 @@ export class SimWorker {
     else this.#send([{ kind: "receipts", ...reportPlace(grant), receipts: [{ task: item.number, attempt: item.attempt, claim: item.claim, ms: 1, outcome }] }]);
   }
 
-  /** Sends, and sends again until it is heard; order may change on the way. Pages and what ends them keep theirs. */
-  #send(reports: readonly Report[]): void {
+  /** Sends, and sends again until it is heard; order may change on the way. */
+  #send(reports: readonly Report[]): number {
     const report = ++this.#reports;
     this.#unheard.set(report, reports);
     this.#transmit(report);
+    return report;
   }
 
   #transmit(report: number): void {
@@ -166,7 +173,6 @@ export class SimWorker {
       this.#loop();
     });
     this.#later(RESEND_MS, () => {
-      // In order, so that a page is never overtaken for good by the one after it.
       for (const report of [...this.#unheard.keys()]) this.#transmit(report);
     });
   }

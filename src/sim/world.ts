@@ -55,6 +55,7 @@ export class World {
   #isAdvancing = false;
   #skew = 0;
   #workerCount = 0;
+  #nodeNow = 0;
   #wakeAt = Number.POSITIVE_INFINITY;
   #healed = false;
   #isClosing = false;
@@ -65,7 +66,7 @@ export class World {
     this.trace = new Trace(options.show);
     this.#tables = new MemoryTables({ random: this.#random.child("tables") });
     this.behaviour = { seed: options.seed, healed: false, fails: this.has("failing-tasks"), poison: this.has("poison") };
-    this.ledger = new Ledger(this.#tables);
+    this.ledger = new Ledger(this.#tables, this.behaviour);
     this.#client = new SimClient(this, this.#random.child("client"));
   }
 
@@ -203,6 +204,7 @@ export class World {
     this.ledger.opened(info);
     this.#incarnation++;
     this.#isClosing = false;
+    this.#nodeNow = 0;
     const suspectMs = this.#workers.some((worker) => !worker.local) || this.#incarnation === 1 ? 300 : 0;
     this.#node = new EngineNode(info, this.#clock(), { ...SETTINGS, suspectMs });
     this.trace.note(this.timeline.now, `open epoch ${info.fence.epoch} unclean ${info.uncleanEpoch}`);
@@ -283,7 +285,9 @@ export class World {
     this.timeline.after(this.#random.below(1_000), () => this.#hire());
   }
 
+  /** The machine's clock; a node lets it go forward only. */
   #clock(): number {
+    this.#nodeNow = Math.max(this.#nodeNow, Math.floor(this.timeline.now + this.#skew));
     return Math.floor(this.timeline.now + this.#skew);
   }
 
@@ -293,6 +297,7 @@ export class World {
 
   #deliver(input: Input): void {
     if (this.#node === null) return;
+    if (input.kind === "worker-reports") this.ledger.heard(input.worker, input.reports);
     this.#node.input(input, this.#clock());
     this.#scheduleAdvance();
   }
@@ -354,14 +359,14 @@ export class World {
       case "grant": {
         const { grant } = output;
         this.trace.note(this.timeline.now, `grant ${output.worker} ${grant.do} ${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler} ${grant.items.map((item) => `${item.number}.${item.attempt}.${item.claim}`).join(" ")}`);
-        this.ledger.checkGrant(output.worker, grant);
+        this.ledger.checkGrant(output.worker, grant, this.#nodeNow);
         const worker = this.#workers.find((candidate) => candidate.id === output.worker);
         if (worker === undefined || (!worker.local && this.has("lost-messages") && this.#random.chance(0.05))) return;
         return this.timeline.after(worker.local ? 0 : this.#delay(), () => worker.take(grant));
       }
       case "cancel": {
         const worker = this.#workers.find((candidate) => candidate.id === output.worker);
-        this.ledger.released(output.attempts);
+        if (output.why === "lost") this.ledger.released(output.attempts);
         return this.timeline.after(this.#delay(), () => worker?.cancel(output.attempts, output.why));
       }
       case "verdicts": {

@@ -41,7 +41,7 @@ export async function enumerate(
       pager.outcome ??
       (options.signal.aborted
         ? handedBack("cancelled")
-        : { status: "done", payload: "null", total: pager.position })
+        : { status: "done", payload: "null", total: pager.total })
     );
   } catch (thrown) {
     await pager.settle();
@@ -61,6 +61,8 @@ class Pager {
   #chars = 0;
   /** Items given so far, those that are journaled included. */
   position = 0;
+  /** Items given by this attempt. */
+  #given = 0;
   /** Items to skip because they are journaled; -1: not known yet whether the code goes on or starts over. */
   #skip = -1;
   #sum = 0;
@@ -115,6 +117,11 @@ class Pager {
     while (this.#unacknowledged.size > 0) await Promise.all(this.#unacknowledged);
   }
 
+  /** How many tasks there are: by identity, as many as this attempt gave, known ones included. */
+  get total(): number {
+    return this.#identities === null ? this.position : this.#given;
+  }
+
   get #isOver(): boolean {
     return this.outcome !== null || this.#options.signal.aborted;
   }
@@ -167,6 +174,7 @@ class Pager {
       return;
     }
     this.position++;
+    this.#given++;
     if (this.#skip > 0 && this.position <= this.#skip) {
       this.#sum = checksum(`${text}\n`, this.#sum);
       if (this.position === this.#skip && this.#sum !== resume?.checksum)
@@ -198,7 +206,7 @@ class Pager {
       epoch,
       attempt: this.#item.attempt,
       claim: this.#item.claim,
-      from: this.#identities === null ? from : -1,
+      from: this.#identities === null ? from : this.#given - this.#tasks.length,
       tasks: this.#tasks,
       keys: this.#keys,
       identities: this.#identities,

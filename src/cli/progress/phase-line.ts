@@ -41,12 +41,11 @@ export function phaseLine(phase: PhaseProgress, options: LineOptions): Piece[] {
     pieces.push(`  ${showCount(settled)}/${showCount(phase.total)}${phase.isSealed ? "" : "+"}`);
   } else if (phase.status === "running") pieces.push(["running", "dim"]);
   pieces.push(...mishaps(phase));
-  const { finishedAt } = phase;
-  if (finishedAt !== null) {
-    const ms = finishedAt - phase.startedAt;
+  const ms = lasted(phase);
+  if (ms !== null) {
     if (settled > 1 && ms > 0) pieces.push([`  ${showRate((settled * 1_000) / ms)}`, "dim"]);
     pieces.push([`  ${showDuration(ms)}`, "dim"]);
-  } else if (options.perSecond > 0 && phase.total > 1) {
+  } else if (options.perSecond > 0 && phase.total > 1 && phase.status === "running") {
     pieces.push([`  ${showRate(options.perSecond)}`, "dim"]);
     const leftMs = ((phase.total - settled) * 1_000) / options.perSecond;
     if (phase.isSealed && leftMs < ETA_MAX_MS)
@@ -68,7 +67,9 @@ export function phaseNews(phase: PhaseProgress): string {
     ...(phase.cancelled > 0 ? [`, ${showCount(phase.cancelled)} cancelled`] : []),
     ...(phase.retried > 0 ? [`, ${showCount(phase.retried)} retried`] : []),
   ];
-  return `${phaseName(phase)}: ${phase.status}${tasks}${counts.join("")}, ${showDuration(phase.finishedAt - phase.startedAt)}`;
+  const ms = lasted(phase);
+  const time = ms === null ? "" : `, ${showDuration(ms)}`;
+  return `${phaseName(phase)}: ${phase.status}${tasks}${counts.join("")}${time}`;
 }
 
 /** Its name, with the number of the visit from the second on. */
@@ -85,6 +86,11 @@ export function showCount(n: number): string {
 
 export function settledOf(phase: PhaseProgress): number {
   return phase.done + phase.failed + phase.cancelled;
+}
+
+/** How long it took; null if it is not over, or we came later than it began. */
+function lasted({ startedAt, finishedAt }: PhaseProgress): number | null {
+  return startedAt === null || finishedAt === null ? null : finishedAt - startedAt;
 }
 
 function mishaps(phase: PhaseProgress): Piece[] {

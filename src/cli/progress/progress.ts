@@ -15,7 +15,8 @@ export interface PhaseProgress {
   cancelled: number;
   /** Attempts that failed and are tried again, and those lost with their process; as far as seen. */
   retried: number;
-  startedAt: number;
+  /** Null if it began before we came. */
+  startedAt: number | null;
   finishedAt: number | null;
   /** What it waits for, if it does: a time, or a signal until a time. */
   timer: { readonly purpose: string; readonly due: number } | null;
@@ -34,7 +35,7 @@ export class Progress {
         handlers.reduce((total, handler) => total + (handler.name === NEXT ? 0 : handler[field]), 0);
       const isOver = status !== "running";
       progress.phases.push({
-        ...begun(name, visit, view.createdAt),
+        ...begun(name, visit, null),
         status,
         total: sum("total"),
         isSealed: handlers.every((handler) => handler.sealed),
@@ -64,7 +65,6 @@ export class Progress {
       case "phase.finished":
         phase.status = event["status"] as PhaseProgress["status"];
         phase.finishedAt = event.at;
-        phase.total = phase.done + phase.failed + phase.cancelled;
         phase.isSealed = true;
         return phase;
       case "retried":
@@ -95,7 +95,7 @@ export class Progress {
   }
 }
 
-function begun(name: string, visit: number, at: number): PhaseProgress {
+function begun(name: string, visit: number, at: number | null): PhaseProgress {
   return {
     name,
     visit,
@@ -124,6 +124,10 @@ function count(phase: PhaseProgress, kind: string, event: PublicEvent): void {
     case "tasks.settled":
       phase.done += number("done");
       phase.failed += number("failed");
+      phase.total = Math.max(phase.total, phase.done + phase.failed);
+      break;
+    case "handler.finished":
+      // Tasks that a failing phase never began are in no other event.
       phase.cancelled += number("cancelled");
       phase.total = Math.max(phase.total, phase.done + phase.failed + phase.cancelled);
       break;

@@ -8,17 +8,22 @@ import type { Screen } from "../progress/screen.ts";
 /** How long running tasks may take to end. */
 const GRACE_MS = 5_000;
 
+export interface DetachOptions {
+  readonly screen: Screen;
+  readonly close: (options: { graceMs: number }) => Promise<void>;
+  /** Ends the process at once. */
+  readonly leave: (exit: ExitCode) => void;
+}
+
 export class Detach {
-  readonly #screen: Screen;
-  readonly #close: (options: { graceMs: number }) => Promise<void>;
+  readonly #options: DetachOptions;
   #exit: ExitCode | null = null;
   #closing: Promise<void> = Promise.resolve();
   readonly #onInterrupt = () => this.#ask(EXIT.interrupted);
   readonly #onTerminate = () => this.#ask(EXIT.terminated);
 
-  constructor(screen: Screen, close: (options: { graceMs: number }) => Promise<void>) {
-    this.#screen = screen;
-    this.#close = close;
+  constructor(options: DetachOptions) {
+    this.#options = options;
     process.on("SIGINT", this.#onInterrupt);
     process.on("SIGTERM", this.#onTerminate);
   }
@@ -40,13 +45,11 @@ export class Detach {
   }
 
   #ask(exit: ExitCode): void {
-    if (this.#exit !== null) {
-      this.#screen.still();
-      process.exit(exit);
-    }
+    const { screen, close, leave } = this.#options;
+    if (this.#exit !== null) return leave(exit);
     this.#exit = exit;
-    this.#screen.say("leaving: tasks that run may end, nothing new begins; once more leaves at once");
-    this.#closing = this.#close({ graceMs: GRACE_MS });
+    screen.say("leaving: tasks that run may end, nothing new begins; once more leaves at once");
+    this.#closing = close({ graceMs: GRACE_MS });
     // Whoever waits for `closed` gets the failure; until then it must not count as unhandled.
     this.#closing.catch(() => {});
   }

@@ -21,7 +21,7 @@ import { Screen } from "../progress/screen.ts";
 import { readInput } from "../read-input.ts";
 import { type Attached, attach } from "./attach.ts";
 import { Detach } from "./detach.ts";
-import { guardProcess } from "./guard-process.ts";
+import { ProcessGuard } from "./guard-process.ts";
 import { goOnCommand, type RunOptions } from "./run-options.ts";
 import { tellEnd } from "./tell-end.ts";
 
@@ -33,15 +33,34 @@ const OTHERS_TOLD = 5;
 export async function run(file: string, options: RunOptions): Promise<ExitCode> {
   checkOptions(options);
   const screen = new Screen(process.stderr);
-  guardProcess(screen);
-  const input =
-    options.input === undefined
-      ? undefined
-      : { value: await readInput(options.input, (line) => screen.say(line)) };
-  const workflows = await loadFile(file);
-  const workflow = chooseWorkflow(workflows, options.workflow, file);
-  let own = "";
+  const guard = new ProcessGuard(screen);
+  try {
+    const input =
+      options.input === undefined
+        ? undefined
+        : { value: await readInput(options.input, (line) => screen.say(line)) };
+    const workflows = await loadFile(file);
+    const workflow = chooseWorkflow(workflows, options.workflow, file);
+    return await host(screen, guard, { file, options, input, workflows, workflow });
+  } finally {
+    screen.still();
+    guard.release();
+  }
+}
+
+interface Wanted {
+  readonly file: string;
+  readonly options: RunOptions;
+  readonly input: { readonly value: unknown } | undefined;
+  readonly workflows: readonly AnyWorkflow[];
+  readonly workflow: AnyWorkflow;
+}
+
+/** Opens the store, hosts the workflows while the wanted execution lasts, and closes. */
+async function host(screen: Screen, guard: ProcessGuard, wanted: Wanted): Promise<ExitCode> {
+  const { file, options, input, workflows, workflow } = wanted;
   const store = options.store ?? process.env["RONDO_STORE"] ?? DEFAULT_STORE;
+  let own = "";
   const rondo = await openRondo({
     store,
     onLog: (line) => {
@@ -49,25 +68,33 @@ export async function run(file: string, options: RunOptions): Promise<ExitCode> 
       if (pieces !== null) screen.say(...pieces);
     },
     onFault: (fault) => screen.say(["rondo: ", "yellow"], fault.message),
+    onStop: (reason) => {
+      screen.say(["✗", "red"], ` the engine had to stop: ${reason.stack ?? reason.message}`);
+      guard.leave(EXIT.broken);
+    },
   });
-  const detach = new Detach(screen, (grace) => rondo.close(grace));
+  const detach = new Detach({
+    screen,
+    close: (grace) => rondo.close(grace),
+    leave: (exit) => guard.leave(exit),
+  });
   try {
     const others = await openExecutions(rondo, workflows);
     rondo.serve(...workflows);
     const attached = await attach(rondo, workflow, input, options);
     own = attached.handle.id;
+    guard.goOn = goOnCommand(file, own, options);
     tellStart(screen, workflow, attached, store);
     tellOthers(
       screen,
       others.filter((id) => id !== own),
     );
-    return await wait(screen, attached, detach, { file, options, workflow });
+    return await wait(screen, attached, detach, wanted);
   } catch (thrown) {
     if (detach.exit === null) throw thrown;
     // Closing made it fail: that was asked for.
     return detach.exit;
   } finally {
-    screen.still();
     await (detach.exit === null ? rondo.close() : detach.closed());
     detach.stop();
   }
@@ -85,9 +112,8 @@ async function wait(
   screen: Screen,
   { handle, before }: Attached,
   detach: Detach,
-  run: { file: string; options: RunOptions; workflow: AnyWorkflow },
+  { file, options, workflow }: Wanted,
 ): Promise<ExitCode> {
-  const { file, options, workflow } = run;
   const isOver = before !== null && before.finishedAt !== null;
   const shown = isOver
     ? Promise.resolve()
@@ -97,6 +123,8 @@ async function wait(
         from: before === null ? 1 : before.revision + 1,
         names: phaseNames(workflow),
       });
+  // Closing breaks off what is being read; only a caller that waits for the end needs to know.
+  shown.catch(() => {});
   const ending = await ended(
     handle.result(options.timeout === undefined ? {} : { timeout: options.timeout }),
   );

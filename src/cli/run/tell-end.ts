@@ -17,8 +17,8 @@ export function tellEnd(screen: Screen, view: ExecutionView, file: string, optio
   }
   const isFailed = view.status === "failed";
   tellError(screen, view);
-  screen.say("  to see all of it:           ", goOnCommand(file, view.id, options, ["--json"]));
-  screen.say("  to do what is not done again: ", goOnCommand(file, view.id, options, ["--retry"]));
+  screen.say("  to see all of it:              ", goOnCommand(file, view.id, options, ["--json"]));
+  screen.say("  to do what is not done again:  ", goOnCommand(file, view.id, options, ["--retry"]));
   return isFailed ? EXIT.failed : EXIT.cancelled;
 }
 

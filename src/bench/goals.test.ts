@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { judge } from "./goals.ts";
+
+const rate = { figure: "rate", label: "items/s", bound: "least", value: 300 } as const;
+const memory = { figure: "memory", label: "MB", bound: "most", value: 100 } as const;
+
+test.each([
+  [300, "met", 1],
+  [150, "missed", 2],
+  [100, "missed", 3],
+  [99, "broken", 3.03],
+  [0, "broken", Number.POSITIVE_INFINITY],
+])("a rate of %d where 300 is the least is %s", (reached, verdict, factor) => {
+  const [found] = judge("x", [rate], { rate: reached });
+  expect(found).toMatchObject({ scenario: "x", reached, verdict });
+  expect(found?.factor).toBeCloseTo(factor, 2);
+});
+
+test.each([
+  [100, "met"],
+  [300, "missed"],
+  [301, "broken"],
+])("%d MB where 100 are the most is %s", (reached, verdict) => {
+  expect(judge("x", [memory], { memory: reached })[0]?.verdict).toBe(verdict);
+});
+
+test("a figure that is missing breaks its goal", () => {
+  expect(judge("x", [memory], {})[0]?.verdict).toBe("broken");
+});

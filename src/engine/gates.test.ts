@@ -1,0 +1,366 @@
+// Gates open on commit and close on step (DESIGN 4): no answer, grant or notice before its commit; whatever becomes of
+// a commit, what was in memory is dropped and the same messages are stepped once on what is stored.
+import { describe, expect, test } from "vitest";
+import { type Attempt, NodeBench } from "../../test/conformance/node-bench.ts";
+import { phase } from "../../test/scenarios/kernel-run.ts";
+
+const OUTSIDE = ["reply", "grant", "verdicts", "progressed", "cancel"] as const;
+
+function outside(bench: NodeBench): string[] {
+  return bench.outputs
+    .map(({ kind }) => kind)
+    .filter((kind) => (OUTSIDE as readonly string[]).includes(kind));
+}
+
+/** A bench with one execution of `phases`, started and served by one local worker. */
+function running(phases: unknown, uses = ["w.a", "w.b"]): { bench: NodeBench; first: Attempt[] } {
+  const bench = new NodeBench();
+  bench.join("w1", uses);
+  bench.start(bench.plan(phases), "e1");
+  bench.settle();
+  return { bench, first: bench.attempts() };
+}
+
+describe("before its commit", () => {
+  test("a start is neither answered nor dispatched nor told of", () => {
+    const bench = new NodeBench();
+    bench.holdsCommits = true;
+    bench.join("w1", ["w.a"]);
+    const request = bench.start(bench.plan([phase("a")]), "e1");
+    bench.settle();
+    expect(bench.waiting).toHaveLength(1);
+    expect(outside(bench)).toEqual([]);
+    bench.commit();
+    bench.settle();
+    expect(bench.reply(request)).toEqual({ kind: "applied", seq: 3 });
+    expect(bench.attempts()).toHaveLength(1);
+    expect(bench.of("progressed")).toMatchObject([{ execution: "e1", seq: 3, end: null }]);
+  });
+
+  test("a receipt has no verdict, and the next phase is not dispatched", () => {
+    const { bench, first } = running([phase("a"), phase("b")]);
+    bench.holdsCommits = true;
+    const report = bench.receipt(first[0] as Attempt);
+    bench.settle();
+    expect(bench.verdicts(report)).toBeUndefined();
+    expect(bench.attempts()).toHaveLength(1);
+    bench.commit();
+    bench.settle();
+    expect(bench.verdicts(report)).toEqual([["accepted"]]);
+    expect(bench.attempts().map(({ grant }) => grant.phase)).toEqual(["a", "b"]);
+  });
+
+  test("a page is not given out", () => {
+    const { bench, first } = running([phase("a", { enumerate: { use: "w.a" } })]);
+    bench.holdsCommits = true;
+    bench.page(first[0] as Attempt, 0, ["x"]);
+    bench.settle();
+    expect(bench.attempts()).toHaveLength(1);
+    bench.commit();
+    bench.settle();
+    expect(bench.attempts().map(({ item }) => item.task)).toEqual([null, '"x"']);
+  });
+
+  test("reads show committed state only", () => {
+    const { bench, first } = running([phase("a", { tasks: [0, 1] })]);
+    bench.holdsCommits = true;
+    bench.receipt(first[0] as Attempt);
+    bench.settle();
+    bench.input({ kind: "inspect", request: 99, execution: "e1" });
+    bench.settle();
+    expect(bench.of("inspected")).toHaveLength(0);
+    bench.commit();
+    bench.settle();
+    const [inspected] = bench.of("inspected");
+    expect(inspected?.inspection).toMatchObject({ view: { phases: [{ handlers: [{ done: 1 }] }] } });
+  });
+});
+
+describe("as soon as it is stepped", () => {
+  test.each(["pause", "cancel"] as const)("%s stops grants, also from what was ready before", (kind) => {
+    const bench = new NodeBench();
+    bench.start(bench.plan([phase("a", { tasks: [0, 1, 2] })]), "e1");
+    bench.settle();
+    bench.holdsCommits = true;
+    bench.control(kind, "e1");
+    bench.advance();
+    bench.join("w1", ["w.a"]);
+    bench.settle();
+    expect(bench.waiting).toHaveLength(1);
+    expect(bench.attempts()).toHaveLength(0);
+    bench.commit();
+    bench.holdsCommits = false;
+    bench.settle();
+    expect(bench.attempts()).toHaveLength(0);
+  });
+
+  test("failing stops grants", () => {
+    const bench = new NodeBench();
+    bench.join("w1", ["w.a"], { capacity: 1 });
+    bench.start(bench.plan([phase("a", { tasks: [0, 1, 2] })]), "e1");
+    bench.settle();
+    bench.holdsCommits = true;
+    bench.receipt(bench.attempts()[0] as Attempt, { status: "failed", fatal: true, payload: "{}" });
+    bench.settle();
+    bench.commit();
+    bench.holdsCommits = false;
+    bench.settle();
+    expect(bench.attempts()).toHaveLength(1);
+    expect(bench.status("e1")).toBe("failed");
+  });
+
+  test("a resume opens them again only after its commit", () => {
+    const bench = new NodeBench();
+    bench.start(bench.plan([phase("a")]), "e1");
+    bench.control("pause", "e1");
+    bench.settle();
+    bench.join("w1", ["w.a"]);
+    bench.holdsCommits = true;
+    bench.control("resume", "e1");
+    bench.settle();
+    expect(bench.attempts()).toHaveLength(0);
+    bench.commit();
+    bench.settle();
+    expect(bench.attempts()).toHaveLength(1);
+  });
+});
+
+describe("one commit at a time", () => {
+  test("takes everything that came meanwhile into the next", () => {
+    const bench = new NodeBench();
+    bench.holdsCommits = true;
+    const plan = bench.plan([phase("a")]);
+    bench.start(plan, "e1");
+    bench.settle();
+    for (const id of ["e2", "e3", "e4"]) bench.start(plan, id);
+    bench.settle();
+    expect(bench.waiting).toHaveLength(1);
+    bench.commit();
+    bench.settle();
+    expect(bench.waiting).toHaveLength(1);
+    expect(bench.waiting[0]?.content.writes.map(({ execution }) => execution)).toEqual(["e2", "e3", "e4"]);
+  });
+
+  test("several messages to one execution are one write", () => {
+    const bench = new NodeBench();
+    bench.start(bench.plan([{ name: "a", handlers: { a: { waitFor: "never" } } }]), "e1");
+    bench.settle();
+    bench.holdsCommits = true;
+    for (let i = 0; i < 5; i++) bench.signal("e1", "x", i);
+    bench.settle();
+    expect(bench.waiting).toHaveLength(1);
+    expect(bench.waiting[0]?.content.writes).toHaveLength(1);
+    bench.commit();
+    bench.settle();
+    expect(
+      bench
+        .of("reply")
+        .slice(1)
+        .map(({ answer }) => answer.kind),
+    ).toEqual(Array(5).fill("applied"));
+  });
+
+  test("a message that changes nothing needs no commit", () => {
+    const { bench } = running([phase("a")]);
+    const before = bench.of("commit").length;
+    const request = bench.control("resume", "e1");
+    bench.settle();
+    expect(bench.reply(request)).toMatchObject({ kind: "rejection", code: "wrong_status" });
+    expect(bench.of("commit")).toHaveLength(before);
+  });
+});
+
+describe("a commit that failed", () => {
+  const ways = {
+    "nothing written": (bench: NodeBench) => bench.loseCommit(true),
+    "unknown, and it was not written": (bench: NodeBench) => bench.loseCommit(false),
+    "unknown, and it was written": (bench: NodeBench) => bench.commitUnheard(),
+  };
+
+  describe.each(Object.entries(ways))("(%s)", (_name, fail) => {
+    test("lets a start be stepped again, once: one execution, one answer", () => {
+      const bench = new NodeBench();
+      bench.holdsCommits = true;
+      const request = bench.start(bench.plan([phase("a")]), "e1");
+      bench.settle();
+      fail(bench);
+      expect(outside(bench)).toEqual([]);
+      bench.holdsCommits = false;
+      bench.settle();
+      expect(bench.of("reply").filter((output) => output.request === request)).toHaveLength(1);
+      expect(bench.reply(request)).toMatchObject({ kind: "applied", seq: 3 });
+      expect(bench.kinds("e1")).toEqual(["created", "phase.started", "handler.started"]);
+    });
+
+    test("counts a receipt once, and goes on", () => {
+      const { bench, first } = running([phase("a", { tasks: [0, 1] }), phase("b")]);
+      bench.holdsCommits = true;
+      const report = bench.receipt(first[0] as Attempt, { payload: "7" });
+      bench.settle();
+      fail(bench);
+      bench.holdsCommits = false;
+      bench.settle();
+      expect(bench.verdicts(report)?.flat()).toHaveLength(1);
+      expect(bench.events("e1", "tasks.settled")).toHaveLength(1);
+      bench.receipt(first[1] as Attempt);
+      bench.settle();
+      expect(bench.attempts().at(-1)?.grant.phase).toBe("b");
+      bench.work();
+      bench.receipt(bench.attempts().at(-1) as Attempt);
+      bench.settle();
+      expect(bench.status("e1")).toBe("done");
+    });
+
+    test("keeps the leases of attempts that run on, and takes their receipts", () => {
+      const { bench, first } = running([phase("a", { tasks: [0, 1, 2] })]);
+      bench.started(...first);
+      bench.settle();
+      bench.holdsCommits = true;
+      bench.receipt(first[0] as Attempt);
+      bench.settle();
+      fail(bench);
+      bench.settle();
+      bench.holdsCommits = false;
+      bench.settle();
+      expect(bench.attempts()).toHaveLength(3);
+      const reports = [1, 2].map((i) => bench.receipt(first[i] as Attempt));
+      bench.settle();
+      expect(reports.map((report) => bench.verdicts(report))).toEqual([[["accepted"]], [["accepted"]]]);
+      expect(bench.status("e1")).toBe("done");
+      expect(bench.events("e1", "tasks.lost")).toHaveLength(0);
+    });
+
+    test("applies a signal once", () => {
+      const bench = new NodeBench();
+      bench.start(bench.plan([{ name: "a", handlers: { a: { waitFor: "go" } } }, phase("b")]), "e1");
+      bench.settle();
+      bench.holdsCommits = true;
+      const request = bench.signal("e1", "go", 1, "s1");
+      bench.settle();
+      fail(bench);
+      bench.holdsCommits = false;
+      bench.settle();
+      expect(bench.reply(request)).toMatchObject({ kind: "applied" });
+      expect(bench.events("e1", "signalled")).toHaveLength(1);
+      expect(bench.events("e1", "phase.started")).toHaveLength(2);
+    });
+
+    test("ends one execution as another goes on: each by its own rows", () => {
+      const bench = new NodeBench();
+      bench.join("w1", ["w.a"]);
+      const plan = bench.plan([phase("a")]);
+      for (const id of ["e1", "e2", "e3"]) bench.start(plan, id);
+      bench.settle();
+      bench.holdsCommits = true;
+      for (const attempt of bench.attempts()) bench.receipt(attempt);
+      bench.settle();
+      fail(bench);
+      bench.holdsCommits = false;
+      bench.settle();
+      expect(["e1", "e2", "e3"].map((id) => bench.status(id))).toEqual(["done", "done", "done"]);
+      for (const id of ["e1", "e2", "e3"]) expect(bench.events(id, "finished")).toHaveLength(1);
+    });
+
+    test("can fail again and again", () => {
+      const bench = new NodeBench();
+      bench.join("w1", ["w.a"]);
+      bench.holdsCommits = true;
+      const request = bench.start(bench.plan([phase("a")]), "e1");
+      for (let i = 0; i < 5; i++) {
+        bench.settle();
+        if (bench.waiting.length > 0) fail(bench);
+      }
+      bench.holdsCommits = false;
+      bench.settle();
+      expect(bench.reply(request)).toMatchObject({ kind: "applied" });
+      expect(bench.attempts()).toHaveLength(1);
+    });
+  });
+});
+
+test("a fenced commit ends everything: nothing goes out any more", () => {
+  const { bench, first } = running([phase("a", { tasks: [0, 1] })]);
+  bench.holdsCommits = true;
+  const report = bench.receipt(first[0] as Attempt);
+  bench.settle();
+  bench.tables.open();
+  const before = outside(bench).length;
+  bench.commit();
+  bench.settle();
+  expect(bench.of("fenced")).toHaveLength(1);
+  expect(bench.verdicts(report)).toBeUndefined();
+  expect(outside(bench)).toHaveLength(before);
+  bench.start(bench.plan([phase("a")]), "e9");
+  bench.holdsCommits = false;
+  bench.settle();
+  expect(bench.attempts().filter(({ grant }) => grant.execution === "e9")).toHaveLength(0);
+});
+
+describe("messages with an id", () => {
+  test("are applied once, also over a restart", () => {
+    const bench = new NodeBench();
+    bench.start(bench.plan([{ name: "a", handlers: { a: { waitFor: "never" } } }]), "e1");
+    const first = bench.signal("e1", "x", 1, "s1");
+    bench.control("pause", "e1", "p1");
+    bench.control("resume", "e1", "r1");
+    bench.settle();
+    const seq = bench.reply(first);
+    bench.restart();
+    const again = [bench.signal("e1", "x", 1, "s1"), bench.control("pause", "e1", "p1")];
+    bench.settle();
+    expect(bench.reply(again[0] as number)).toEqual(seq);
+    expect(bench.reply(again[1] as number)).toMatchObject({ kind: "applied" });
+    expect(bench.events("e1", "signalled")).toHaveLength(1);
+    expect(bench.status("e1")).toBe("running");
+  });
+
+  test("a start with the same content finds the same execution; with another it is a conflict", () => {
+    const bench = new NodeBench();
+    const plan = bench.plan([phase("a")]);
+    const other = bench.plan([phase("a")], "v");
+    bench.start(plan, "e1", { input: { a: 1, b: 2 } });
+    bench.settle();
+    const same = bench.start(plan, "e1", { input: { b: 2, a: 1 } });
+    const input = bench.start(plan, "e1", { input: { a: 1 } });
+    const name = bench.start(other, "e1", { input: { a: 1, b: 2 } });
+    bench.settle();
+    expect(bench.of("reply").find(({ request }) => request === same)).toMatchObject({
+      existed: true,
+      answer: { kind: "applied" },
+    });
+    expect(bench.reply(input)).toMatchObject({
+      code: "conflict",
+      message: "execution e1 exists with another input",
+    });
+    expect(bench.reply(name)).toMatchObject({
+      code: "conflict",
+      message: 'execution e1 exists with the workflow "w"',
+    });
+    expect(bench.events("e1", "created")).toHaveLength(1);
+  });
+
+  test("two starts of one id at the same moment make one execution", () => {
+    const bench = new NodeBench();
+    const plan = bench.plan([phase("a")]);
+    const requests = [
+      bench.start(plan, "e1"),
+      bench.start(plan, "e1"),
+      bench.start(plan, "e1", { input: 1 }),
+    ];
+    bench.settle();
+    expect(requests.map((request) => bench.reply(request)?.kind)).toEqual([
+      "applied",
+      "applied",
+      "rejection",
+    ]);
+    expect(bench.events("e1", "created")).toHaveLength(1);
+  });
+
+  test("to an execution that does not exist are refused, and leave nothing behind", () => {
+    const bench = new NodeBench();
+    const requests = [bench.signal("e9", "x"), bench.control("cancel", "e9")];
+    bench.settle();
+    for (const request of requests) expect(bench.reply(request)).toMatchObject({ code: "not_found" });
+    expect(bench.node.residentCount).toBe(0);
+  });
+});

@@ -1,0 +1,105 @@
+/** Real processes of the built CLI (dist/), in folders outside of the package. Waits for lines, never for times. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+
+const built = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url));
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface ProcessOptions {
+  readonly cwd: string;
+  readonly stdin?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly nodeArgs?: readonly string[];
+}
+
+/** A process under way; it is killed with the test if it still runs then. */
+export class CliProcess {
+  readonly ended: Promise<Ended>;
+  readonly #child: ChildProcess;
+  #stdout = "";
+  #stderr = "";
+  #hasEnded = false;
+  readonly #waiting: { pattern: RegExp; found: (line: string) => void; failed: (error: Error) => void }[] =
+    [];
+
+  constructor(script: string, args: readonly string[], options: ProcessOptions) {
+    const { RONDO_STORE: _, ...env } = process.env;
+    this.#child = spawn(process.execPath, [...(options.nodeArgs ?? []), built(script), ...args], {
+      cwd: options.cwd,
+      env: { ...env, ...options.env },
+      stdio: ["pipe", "pipe", "pipe"],
+    });
+    this.#child.stdin?.end(options.stdin ?? "");
+    this.#child.stdout?.on("data", (data: Buffer) => {
+      this.#stdout += data.toString();
+      this.#look();
+    });
+    this.#child.stderr?.on("data", (data: Buffer) => {
+      this.#stderr += data.toString();
+      this.#look();
+    });
+    this.ended = new Promise((resolve) => {
+      this.#child.on("close", (code, signal) => {
+        this.#hasEnded = true;
+        for (const waiting of this.#waiting.splice(0))
+          waiting.failed(new Error(`ended before ${waiting.pattern}:\n${this.#stdout}${this.#stderr}`));
+        resolve({ code, signal, stdout: this.#stdout, stderr: this.#stderr });
+      });
+    });
+    onTestFinished(() => void this.#child.kill("SIGKILL"));
+  }
+
+  /** The first line, on either stream, that fits. */
+  line(pattern: RegExp): Promise<string> {
+    return new Promise((found, failed) => {
+      if (this.#hasEnded) failed(new Error(`ended already:\n${this.#stdout}${this.#stderr}`));
+      this.#waiting.push({ pattern, found, failed });
+      this.#look();
+    });
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  #look(): void {
+    const lines = `${this.#stdout}\n${this.#stderr}`.split("\n");
+    for (const waiting of [...this.#waiting]) {
+      const line = lines.find((candidate) => waiting.pattern.test(candidate));
+      if (line === undefined) continue;
+      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+      waiting.found(line);
+    }
+  }
+}
+
+/** Starts `rondo ...`. */
+export function startCli(args: readonly string[], options: ProcessOptions): CliProcess {
+  return new CliProcess("bin/rondo.js", args, options);
+}
+
+/** Runs `rondo ...` to its end. */
+export function cli(args: readonly string[], options: ProcessOptions): Promise<Ended> {
+  return startCli(args, options).ended;
+}
+
+/** A new folder with these files, gone when the test is over. */
+export function folder(files: Readonly<Record<string, string>> = {}): string {
+  const path = realpathSync(mkdtempSync(join(tmpdir(), "rondo-cli-")));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(path, name)), { recursive: true });
+    writeFileSync(join(path, name), text);
+  }
+  return path;
+}

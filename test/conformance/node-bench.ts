@@ -1,0 +1,359 @@
+/**
+ * An engine node driven by hand over tables in memory. Reads are answered at once; commits are made at once too,
+ * unless `holdsCommits` is set: then they wait for `commit()`, `loseCommit()` or `commitUnheard()`. Everything that
+ * left the node is kept, in order, in `outputs`.
+ */
+import type { Input, Output } from "../../src/engine/io.ts";
+import { EngineNode } from "../../src/engine/node.ts";
+import type { Settings } from "../../src/engine/settings.ts";
+import type { Event, EventKind, Recorded } from "../../src/kernel/event.ts";
+import { decodeEntry } from "../../src/kernel/journal-entry.ts";
+import type { Answer, ControlMessage, Outcome, Verdict } from "../../src/kernel/message.ts";
+import { parseDefinition } from "../../src/kernel/parse-definition.ts";
+import { compilePlan, type Plan } from "../../src/kernel/plan.ts";
+import type { ExecutionView } from "../../src/kernel/view.ts";
+import type { Grant, GrantItem, Report, ReportPlace, Serves } from "../../src/protocol/work.ts";
+import { SeededRandom } from "../../src/std/random.ts";
+import { unwrap } from "../../src/std/rejection.ts";
+import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
+
+type OutputOf<K extends Output["kind"]> = Extract<Output, { kind: K }>;
+
+/** One item of a grant, at a worker. */
+export interface Attempt {
+  readonly worker: string;
+  readonly grant: Grant;
+  readonly item: GrantItem;
+}
+
+export class NodeBench {
+  readonly tables: MemoryTables;
+  readonly settings: Partial<Settings>;
+  node: EngineNode;
+  now = 1_000_000;
+  outputs: Output[] = [];
+  holdsCommits = false;
+  readonly #plans = new Map<string, Plan>();
+  #waiting: OutputOf<"commit">[] = [];
+  #requests = 0;
+
+  constructor(settings: Partial<Settings> = {}, tables = new MemoryTables({ random: new SeededRandom(1) })) {
+    this.settings = settings;
+    this.tables = tables;
+    this.node = new EngineNode(tables.open(), this.now, settings);
+    this.settle();
+  }
+
+  /** A plan of a definition, or of its phases; its definition is in the store. */
+  plan(definition: unknown, name = "w"): Plan {
+    const whole = Array.isArray(definition) ? { name, phases: definition } : definition;
+    const plan = compilePlan(unwrap(parseDefinition(whole)));
+    this.#plans.set(plan.hash, plan);
+    this.tables.putDefinition(plan.definition.name, plan.hash, JSON.stringify(plan.definition));
+    return plan;
+  }
+
+  /** Feeds an input in; nothing happens before `settle` or `advance`. */
+  input(input: Input): void {
+    this.node.input(input, this.now);
+  }
+
+  /** One turn of the node; reads are answered, commits wait. Gives what came out. */
+  advance(): Output[] {
+    const outputs = this.node.advance(this.now);
+    this.outputs.push(...outputs);
+    for (const output of outputs) this.#perform(output);
+    return outputs;
+  }
+
+  /** Turns until nothing comes out any more. */
+  settle(): void {
+    for (let turn = 0; turn < 100_000; turn++) {
+      const isQuiet = this.advance().length === 0;
+      if (!this.holdsCommits && this.#waiting.length > 0) this.commit();
+      else if (isQuiet) return;
+    }
+    throw new Error("the node does not come to rest");
+  }
+
+  /** Time passes; the node is woken whenever it asked to be. */
+  sleep(ms: number): void {
+    const until = this.now + ms;
+    this.settle();
+    while (this.node.nextWakeAt() <= until) {
+      this.now = Math.max(this.now, this.node.nextWakeAt());
+      this.settle();
+    }
+    this.now = until;
+    this.settle();
+  }
+
+  /** Commits that have not reached the store. */
+  get waiting(): readonly OutputOf<"commit">[] {
+    return this.#waiting;
+  }
+
+  /** The oldest waiting commit is made, and its verdict told. */
+  commit(): void {
+    const { commit, content } = this.#next();
+    this.input({ kind: "committed", commit, verdict: this.tables.commit(content) });
+    this.tables.settle();
+  }
+
+  /** The store is down: nothing is written, and the node is told so or not. */
+  loseCommit(nothingWritten = true): void {
+    const { commit } = this.#next();
+    this.input({ kind: "commit-failed", commit, nothingWritten });
+  }
+
+  /** The commit is made, but the answer is lost. */
+  commitUnheard(): void {
+    const { commit, content } = this.#next();
+    this.tables.commit(content);
+    this.tables.settle();
+    this.input({ kind: "commit-failed", commit, nothingWritten: false });
+  }
+
+  /** The process dies, with or without a clean close; another node opens the same tables. */
+  restart(options: { clean: boolean } = { clean: false }): void {
+    if (options.clean) this.tables.close(this.fence, { clean: true });
+    this.#waiting = [];
+    this.outputs = [];
+    this.node = new EngineNode(this.tables.open(), this.now, this.settings);
+    this.settle();
+  }
+
+  #fence: Extract<Output, { kind: "commit" }>["content"]["fence"] | null = null;
+
+  /** The fence of the last commit. */
+  get fence(): OutputOf<"commit">["content"]["fence"] {
+    if (this.#fence === null) throw new Error("nothing was committed");
+    return this.#fence;
+  }
+
+  start(
+    plan: Plan,
+    id: string,
+    options: { input?: unknown; project?: string; startAt?: number; deadline?: number } = {},
+  ): number {
+    const { input = null, project = "default", ...times } = options;
+    const message = {
+      kind: "start" as const,
+      execution: id,
+      workflow: plan.definition.name,
+      hash: plan.hash,
+      project,
+      input: JSON.stringify(input),
+      tags: {},
+      ...times,
+    };
+    return this.request({ execution: id, message, plan });
+  }
+
+  control(kind: ControlMessage["kind"], execution: string, id = `c${this.#requests}`): number {
+    return this.request({ execution, message: { kind, id, by: "ann", reason: null } });
+  }
+
+  signal(execution: string, signal: string, data: unknown = null, id = `s${this.#requests}`): number {
+    return this.request({ execution, message: { kind: "signal", id, signal, data: JSON.stringify(data) } });
+  }
+
+  request(request: Omit<Extract<Input, { kind: "request" }>, "kind" | "request">): number {
+    this.input({ kind: "request", request: ++this.#requests, ...request });
+    return this.#requests;
+  }
+
+  reply(request: number): Answer | undefined {
+    return this.of("reply").find((output) => output.request === request)?.answer;
+  }
+
+  join(
+    worker: string,
+    uses: readonly (string | Serves)[],
+    options: { capacity?: number; local?: boolean } = {},
+  ): void {
+    const serves = uses.map((use) => (typeof use === "string" ? { use } : use));
+    this.input({
+      kind: "worker-joined",
+      worker,
+      serves,
+      capacity: options.capacity ?? 10,
+      local: options.local ?? true,
+    });
+  }
+
+  claim(worker: string, max: number): void {
+    this.input({ kind: "worker-claims", worker, max });
+  }
+
+  /** Everything granted so far, item by item. */
+  attempts(worker?: string): Attempt[] {
+    return this.of("grant")
+      .filter((output) => worker === undefined || output.worker === worker)
+      .flatMap(({ worker, grant }) => grant.items.map((item) => ({ worker, grant, item })));
+  }
+
+  report(worker: string, ...reports: Report[]): number {
+    this.input({ kind: "worker-reports", worker, report: ++this.#requests, reports });
+    return this.#requests;
+  }
+
+  /** The receipt of an attempt: done unless it is said otherwise. */
+  receipt({ worker, grant, item }: Attempt, outcome: Partial<Outcome> = {}): number {
+    return this.report(worker, {
+      kind: "receipts",
+      ...placeOf(grant),
+      receipts: [
+        {
+          task: item.number,
+          attempt: item.attempt,
+          claim: item.claim,
+          ms: 1,
+          outcome: { status: "done", payload: "null", ...outcome },
+        },
+      ],
+    });
+  }
+
+  started(...attempts: readonly Attempt[]): void {
+    for (const { worker, grant, item } of attempts)
+      this.report(worker, {
+        kind: "started",
+        ...placeOf(grant),
+        attempts: [{ task: item.number, attempt: item.attempt, claim: item.claim }],
+      });
+  }
+
+  beat({ worker, grant, item }: Attempt): void {
+    const attempts = [{ task: item.number, attempt: item.attempt, claim: item.claim }];
+    this.input({ kind: "worker-beats", worker, beats: [{ ...placeOf(grant), attempts }] });
+  }
+
+  page({ worker, grant, item }: Attempt, from: number, tasks: readonly unknown[], keys?: string[]): number {
+    return this.report(worker, {
+      kind: "page",
+      ...placeOf(grant),
+      attempt: item.attempt,
+      claim: item.claim,
+      from,
+      tasks: tasks.map((task) => JSON.stringify(task)),
+      keys: keys ?? null,
+      identities: null,
+    });
+  }
+
+  seal({ worker, grant, item }: Attempt, outcome: Partial<Outcome> = {}): number {
+    return this.report(worker, {
+      kind: "enumeration",
+      ...placeOf(grant),
+      attempt: item.attempt,
+      claim: item.claim,
+      ms: 1,
+      outcome: { status: "done", payload: "null", ...outcome },
+    });
+  }
+
+  /** Answers every attempt as it is granted, until nothing is granted any more; gives what was granted, in order. */
+  work(answer: (attempt: Attempt) => Partial<Outcome> | null = () => ({}), attemptsMax = 100_000): Attempt[] {
+    const seen: Attempt[] = [];
+    let from = this.outputs.length;
+    this.settle();
+    for (;;) {
+      const fresh = this.outputs.slice(from).filter((output) => output.kind === "grant");
+      from = this.outputs.length;
+      if (fresh.length === 0 || seen.length >= attemptsMax) return seen;
+      for (const { worker, grant } of fresh) {
+        for (const item of grant.items) {
+          const attempt = { worker, grant, item };
+          seen.push(attempt);
+          const outcome = answer(attempt);
+          if (outcome !== null && grant.do !== "enumerate") this.receipt(attempt, outcome);
+        }
+      }
+      this.settle();
+    }
+  }
+
+  verdicts(report: number): readonly (readonly Verdict[])[] | undefined {
+    return this.of("verdicts").find((output) => output.report === report)?.verdicts;
+  }
+
+  of<K extends Output["kind"]>(kind: K): OutputOf<K>[] {
+    return this.outputs.filter((output) => output.kind === kind) as OutputOf<K>[];
+  }
+
+  inspect(execution: string): { view: ExecutionView; why: string } {
+    const request = ++this.#requests;
+    this.input({ kind: "inspect", request, execution });
+    this.settle();
+    const found = this.of("inspected").find((output) => output.request === request);
+    if (found === undefined) throw new Error(`${execution} was not inspected`);
+    return unwrap(found.inspection);
+  }
+
+  /** The journal as it is in the store. */
+  journal(execution: string): Recorded[] {
+    return this.tables.readJournal({ execution, from: 1 }).flatMap(decodeEntry);
+  }
+
+  kinds(execution: string): EventKind[] {
+    return this.journal(execution).map(({ event }) => event.kind);
+  }
+
+  events<K extends EventKind>(execution: string, kind: K): Extract<Event, { kind: K }>[] {
+    return this.journal(execution)
+      .map(({ event }) => event)
+      .filter((event) => event.kind === kind) as never;
+  }
+
+  status(execution: string): string | undefined {
+    return this.tables.load([execution])[0]?.head.status;
+  }
+
+  #next(): OutputOf<"commit"> {
+    const next = this.#waiting.shift();
+    if (next === undefined) throw new Error("no commit waits");
+    this.#fence = next.content.fence;
+    return next;
+  }
+
+  #perform(output: Output): void {
+    switch (output.kind) {
+      case "commit":
+        this.#waiting.push(output);
+        return;
+      case "load": {
+        const loaded = this.tables.load(output.ids);
+        return this.input({
+          kind: "loaded",
+          loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })),
+        });
+      }
+      case "get-definition":
+        return this.input({
+          kind: "definition",
+          hash: output.hash,
+          plan: this.#plans.get(output.hash) ?? null,
+        });
+      case "read-page": {
+        const { execution, seq } = output;
+        const [entry] = this.tables.readJournal({ execution, from: seq, to: seq, rowsMax: 1 });
+        return this.input({ kind: "page-read", execution, seq, entry: entry ?? null });
+      }
+      case "scan-work":
+        return this.input({ kind: "work-scanned", heads: this.tables.scanWork(output), each: output.each });
+      case "scan-timers":
+        return this.input({
+          kind: "timers-scanned",
+          timers: this.tables.scanTimers(output),
+          until: output.until,
+          max: output.max,
+        });
+    }
+  }
+}
+
+/** Where an attempt belongs. */
+export function placeOf({ execution, phase, visit, handler, round, epoch }: Grant): ReportPlace {
+  return { execution, phase, visit, handler, round, epoch };
+}
