@@ -60,8 +60,8 @@ async function runIn(workspace: Workspace, options: BenchOptions): Promise<numbe
       process.stderr.write(`rondo bench: ${(error as Error).message}\n`);
     }
   }
-  say(`\n${showGoals(judgements, figures)}`);
-  if (!options.budgets) say(`\n${showFigures(options.scenarios, figures)}`);
+  if (judgements.length > 0) say(`\n${showGoals(judgements, figures)}`);
+  if (figures.size > 0 && !options.budgets) say(`\n${showFigures(options.scenarios, figures)}`);
   if (options.json)
     process.stdout.write(
       `${JSON.stringify({ machine, short: options.short, ...Object.fromEntries(figures), goals: judgements })}\n`,

@@ -3,8 +3,7 @@
 /** The index of the first character that cannot be there; the text's length if it ends too early. */
 export function jsonErrorAt(text: string): number {
   const scanner = new Scanner(text);
-  scanner.value();
-  scanner.space();
+  if (scanner.value()) scanner.space();
   return scanner.at;
 }
 
@@ -64,7 +63,7 @@ class Scanner {
     if (this.#text[this.at] !== end) {
       do {
         fits = item();
-        this.space();
+        if (fits) this.space();
       } while (fits && this.#char(","));
     }
     this.#depth--;

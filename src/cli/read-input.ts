@@ -16,6 +16,7 @@ export async function readInput(given: string, say: (line: string) => void): Pro
 }
 
 async function readInputFile(path: string): Promise<string> {
+  if (path === "") throw new CliError(EXIT.usage, "-i @ needs the name of a file: -i @input.json");
   try {
     return await readFile(path, "utf8");
   } catch (cause) {

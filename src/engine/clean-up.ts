@@ -159,7 +159,8 @@ export class CleanUp {
     for (const item of grant.items) {
       const { number, attempt, claim } = item;
       const lease = desk?.leases.get(number);
-      if (desk === undefined || lease === undefined || lease.attempt !== attempt || lease.claim !== claim) continue;
+      if (desk === undefined || lease === undefined || lease.attempt !== attempt || lease.claim !== claim)
+        continue;
       const isRecorded = number === ENUMERATION || desk.state.tasks.started.get(number)?.attempt === attempt;
       if (isThere && isRecorded) items.push(item);
       else {
@@ -248,7 +249,9 @@ export class CleanUp {
     if (slot.queue.length > 0 || slot.execution?.open !== true) return;
     const isStuck = slot.desks.some(
       (desk) =>
-        desk.state.paged && desk.offeredEnd < desk.state.total && desk.cursor >= desk.offeredEnd - this.#node.settings.openTasksAhead / 8,
+        desk.state.paged &&
+        desk.offeredEnd < desk.state.total &&
+        desk.cursor >= desk.offeredEnd - this.#node.settings.openTasksAhead / 8,
     );
     if (isStuck) this.#node.enqueue(slot, { kind: "mark", mark: null });
   }

@@ -200,7 +200,10 @@ function adoptedScope(scope: string): string {
 export function adoptedPermits(node: NodeState, slot: Slot, desk: HandlerDesk): readonly string[] {
   const { concurrency, concurrencyPerKey } = desk.state.plan.definition;
   const scope = `${slot.execution?.project}/${desk.state.plan.use}`;
-  const permits = [...(concurrency === undefined ? [] : [scope]), ...(concurrencyPerKey === undefined ? [] : [adoptedScope(scope)])];
+  const permits = [
+    ...(concurrency === undefined ? [] : [scope]),
+    ...(concurrencyPerKey === undefined ? [] : [adoptedScope(scope)]),
+  ];
   for (const permit of permits) node.limits.take(permit);
   return permits;
 }
@@ -220,7 +223,11 @@ function offerAgain(node: NodeState, execution: string, deskKey: string): void {
 }
 
 /** The desk as it is now: a reload may have replaced the one that began to wait. */
-function deskNow(node: NodeState, execution: string, deskKey: string): { slot: Slot; desk: HandlerDesk } | null {
+function deskNow(
+  node: NodeState,
+  execution: string,
+  deskKey: string,
+): { slot: Slot; desk: HandlerDesk } | null {
   const slot = node.slots.get(execution);
   const desk = slot?.desks.find((candidate) => candidate.key === deskKey);
   return slot === undefined || desk === undefined ? null : { slot, desk };

@@ -201,7 +201,11 @@ export class HandlerDesk {
   /** Tasks that were settled while they were back. What is parked may have been waiting for their turn to end. */
   #dropSettled(): void {
     let isOne = false;
-    for (let task = this.#back.peek(); task !== undefined && this.state.tasks.settled.has(task); task = this.#back.peek()) {
+    for (
+      let task = this.#back.peek();
+      task !== undefined && this.state.tasks.settled.has(task);
+      task = this.#back.peek()
+    ) {
       this.#back.pop();
       this.#isBack.delete(task);
       isOne = true;

@@ -66,7 +66,8 @@ export class Limits {
   /** When the next block passes; Infinity: none is there. */
   nextUnblockAt(): number {
     let next = Number.POSITIVE_INFINITY;
-    for (const { blockedUntil } of this.#limits.values()) if (blockedUntil > 0 && blockedUntil < next) next = blockedUntil;
+    for (const { blockedUntil } of this.#limits.values())
+      if (blockedUntil > 0 && blockedUntil < next) next = blockedUntil;
     return next;
   }
 

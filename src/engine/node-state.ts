@@ -39,13 +39,15 @@ export class NodeState {
 
   /** The limits of a plan's handlers count in a project. Attempts that a former owner gave out are waited for. */
   declareLimits(plan: Plan, project: string): void {
-    const mayBeHeld = this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.fence.epoch - 1;
+    const mayBeHeld =
+      this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.fence.epoch - 1;
     for (const phase of plan.phases) {
       for (const { use, definition, heartbeatMs } of phase.handlers) {
         const scope = `${project}/${use}`;
         if (definition.concurrency !== undefined) this.limits.declare(scope, definition.concurrency);
         else if (definition.concurrencyPerKey === undefined) continue;
-        if (mayBeHeld) this.limits.block(scope, this.openedAt + 2 * Math.max(this.settings.suspectMs, heartbeatMs));
+        if (mayBeHeld)
+          this.limits.block(scope, this.openedAt + 2 * Math.max(this.settings.suspectMs, heartbeatMs));
       }
     }
   }

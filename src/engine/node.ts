@@ -213,7 +213,10 @@ export class EngineNode {
       } else
         node.enqueue(slot, { kind: "message", message: { kind: "timer", timer: due.timer }, request: null });
     }
-    if (node.now >= this.#nextSweepAt || (this.#nextSweepAt === Number.POSITIVE_INFINITY && node.roster.hasRemote)) {
+    if (
+      node.now >= this.#nextSweepAt ||
+      (this.#nextSweepAt === Number.POSITIVE_INFINITY && node.roster.hasRemote)
+    ) {
       const lapsed = sweepLeases(node);
       for (const slot of lapsed ?? []) if (slot.status === "clean") this.#cleanUp.becameClean(slot);
       const isWatching = lapsed !== null || node.roster.hasRemote;

@@ -68,8 +68,16 @@ export function toMessage(
       const byIdentity = desk?.state.identities !== null;
       if (report.kind === "enumeration") {
         // By identity, tasks cannot be counted by their numbers: the stream must have come whole.
-        if (byIdentity && report.outcome.status === "done" && report.outcome.total !== lease.position) return null;
-        return { kind: "enumeration", ...place, attempt: report.attempt, round, worker, outcome: report.outcome };
+        if (byIdentity && report.outcome.status === "done" && report.outcome.total !== lease.position)
+          return null;
+        return {
+          kind: "enumeration",
+          ...place,
+          attempt: report.attempt,
+          round,
+          worker,
+          outcome: report.outcome,
+        };
       }
       if (byIdentity && report.from > lease.position) return null;
       lease.position = Math.max(lease.position, report.from + report.tasks.length);

@@ -216,7 +216,8 @@ export class Residency {
     // Whether a retry row exists is not known; the next commit sets it right.
     slot.retryRow = loaded.head.want === "time" ? -1 : 0;
     slot.refreshDesks();
-    for (const desk of slot.desks) desk.carefulBelow = Math.max(desk.carefulBelow, slot.opened[carefulMark(desk)] ?? 0);
+    for (const desk of slot.desks)
+      desk.carefulBelow = Math.max(desk.carefulBelow, slot.opened[carefulMark(desk)] ?? 0);
     if (loaded.epoch <= this.#node.uncleanEpoch) this.#suspect(slot);
     this.#ready(slot);
   }
@@ -229,7 +230,8 @@ export class Residency {
       if (desk.state.finished || desk.state.plan.mode !== "use") continue;
       desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);
       slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;
-      if (settings.suspectMs > 0) desk.suspectUntil = now + Math.max(settings.suspectMs, desk.state.plan.heartbeatMs);
+      if (settings.suspectMs > 0)
+        desk.suspectUntil = now + Math.max(settings.suspectMs, desk.state.plan.heartbeatMs);
     }
   }
 

@@ -267,8 +267,8 @@ describe("with remote workers that may live on", () => {
     bench.start(plan, "e2");
     bench.sleep(20_000);
     expect(bench.attempts()).toHaveLength(0);
-    bench.sleep(30_000);
-    expect(bench.attempts().length).toBeGreaterThan(0);
+    bench.sleep(50_000);
+    expect(bench.attempts()).toHaveLength(1);
   });
 
   test("cancel waits for them too", () => {
@@ -321,7 +321,7 @@ describe("an enumeration over a crash", () => {
 });
 
 test("pages beyond the first are marked as opened before they are given out", () => {
-  const bench = new NodeBench({ openPagesAhead: 1 });
+  const bench = new NodeBench({ openTasksAhead: 100 });
   bench.join("w1", ["w.a"], { capacity: 5_000 });
   bench.start(bench.plan([phase("a", { tasks: Array.from({ length: 3_500 }, (_, i) => i) })]), "e1");
   const seen = bench.work();

@@ -46,8 +46,12 @@ export function attemptsStarted(step: Step, message: StartedMessage): Answer {
   );
   if (begun.length === 0) {
     // Recorded before, by a commit whose outcome was not known: that is as good.
-    const isRecorded = message.attempts.some(({ task, attempt }) => handler.tasks.started.get(task)?.attempt === attempt);
-    return isRecorded ? { kind: "applied", seq: step.execution.seq } : { kind: "ignored", why: "nothing to record" };
+    const isRecorded = message.attempts.some(
+      ({ task, attempt }) => handler.tasks.started.get(task)?.attempt === attempt,
+    );
+    return isRecorded
+      ? { kind: "applied", seq: step.execution.seq }
+      : { kind: "ignored", why: "nothing to record" };
   }
   step.emit({
     kind: "tasks.started",

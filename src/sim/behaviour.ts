@@ -12,12 +12,23 @@ export interface Behaviour {
 }
 
 /** How an attempt ends; `dies`: it takes its process down. */
-export function outcomeOf(behaviour: Behaviour, grant: Grant, task: number, attempt: number): Outcome | "dies" {
-  const draw = (name: string) => hashText(`${behaviour.seed}/${name}/${grant.execution}/${grant.phase}/${grant.visit}/${grant.handler}/${task}`) / 4294967296;
+export function outcomeOf(
+  behaviour: Behaviour,
+  grant: Grant,
+  task: number,
+  attempt: number,
+): Outcome | "dies" {
+  const draw = (name: string) =>
+    hashText(
+      `${behaviour.seed}/${name}/${grant.execution}/${grant.phase}/${grant.visit}/${grant.handler}/${task}`,
+    ) / 4294967296;
   // Poison is poison in every attempt, healed or not: it must end as a dead letter.
   if (behaviour.poison && grant.do === "process" && draw("poison") < 0.01) return "dies";
   if (behaviour.fails && !behaviour.healed) {
-    const dice = hashText(`${behaviour.seed}/fail/${grant.execution}/${grant.phase}/${grant.visit}/${grant.handler}/${task}/${attempt}`) / 4294967296;
+    const dice =
+      hashText(
+        `${behaviour.seed}/fail/${grant.execution}/${grant.phase}/${grant.visit}/${grant.handler}/${task}/${attempt}`,
+      ) / 4294967296;
     const error = JSON.stringify({ name: "Error", message: `attempt ${attempt} fails` });
     if (dice < 0.08) return { status: "failed", payload: error };
     if (dice < 0.1) return { status: "failed", payload: error, fatal: true };
@@ -38,8 +49,13 @@ function resultOf(grant: Grant, task: number, draw: number): string {
 }
 
 /** The tasks a handler enumerates: the same each time it is asked. */
-export function tasksOf(behaviour: Behaviour, grant: Pick<Grant, "execution" | "phase" | "visit" | "handler">): { texts: string[]; keys: string[]; identities: string[] } {
-  const count = hashText(`${behaviour.seed}/count/${grant.execution}/${grant.phase}/${grant.visit}/${grant.handler}`) % 12;
+export function tasksOf(
+  behaviour: Behaviour,
+  grant: Pick<Grant, "execution" | "phase" | "visit" | "handler">,
+): { texts: string[]; keys: string[]; identities: string[] } {
+  const count =
+    hashText(`${behaviour.seed}/count/${grant.execution}/${grant.phase}/${grant.visit}/${grant.handler}`) %
+    12;
   const texts: string[] = [];
   const keys: string[] = [];
   const identities: string[] = [];

@@ -1,7 +1,19 @@
 /** What can go wrong in a simulated run, and how often. A shrunk run leaves kinds out. */
 export const FAULTS = [
-  "crash", "lost-commits", "failed-commits", "lost-replies", "lost-messages", "repeated-messages", "dead-workers",
-  "frozen-workers", "clock-jumps", "poison", "failing-tasks", "controls", "clean-restarts", "local-worker",
+  "crash",
+  "lost-commits",
+  "failed-commits",
+  "lost-replies",
+  "lost-messages",
+  "repeated-messages",
+  "dead-workers",
+  "frozen-workers",
+  "clock-jumps",
+  "poison",
+  "failing-tasks",
+  "controls",
+  "clean-restarts",
+  "local-worker",
 ] as const;
 
 export type Fault = (typeof FAULTS)[number];

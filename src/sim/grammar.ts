@@ -20,15 +20,30 @@ export function randomPlan(random: SeededRandom, name: string): Plan {
   const last = phases.at(-1) as Record<string, unknown>;
   if (hasRepair) {
     if (last["next"] === undefined) last["final"] = true;
-    phases.push({ name: "repair", handlers: randomHandlers(random, name, "repair"), ...(random.chance(0.5) ? { final: "failed" } : {}) });
+    phases.push({
+      name: "repair",
+      handlers: randomHandlers(random, name, "repair"),
+      ...(random.chance(0.5) ? { final: "failed" } : {}),
+    });
   }
-  const data = { rondo: 1, name, phases, ...(random.chance(0.5) ? { returns: { use: `${name}.returns` } } : {}) };
+  const data = {
+    rondo: 1,
+    name,
+    phases,
+    ...(random.chance(0.5) ? { returns: { use: `${name}.returns` } } : {}),
+  };
   const parsed: Definition | unknown = parseDefinition(data);
-  assert(!isRejection(parsed), `the grammar makes valid definitions: ${isRejection(parsed) ? parsed.message : ""}`);
+  assert(
+    !isRejection(parsed),
+    `the grammar makes valid definitions: ${isRejection(parsed) ? parsed.message : ""}`,
+  );
   return compilePlan(parsed as Definition);
 }
 
-function randomNext(random: SeededRandom, at: { name: string; names: readonly string[]; i: number }): Record<string, unknown> {
+function randomNext(
+  random: SeededRandom,
+  at: { name: string; names: readonly string[]; i: number },
+): Record<string, unknown> {
   const phase = at.names[at.i] as string;
   if (random.chance(0.2)) {
     const among = [...new Set([random.pick(at.names), at.names.at(-1) as string])];
@@ -48,11 +63,22 @@ function randomHandlers(random: SeededRandom, workflow: string, phase: string): 
 function randomHandler(random: SeededRandom, use: string): Record<string, unknown> {
   const dice = random.below(10);
   if (dice === 0) return { sleep: random.pick([0, 50, 500, 5_000]) };
-  if (dice === 1) return { waitFor: random.pick(["go", "stop"]), ...(random.chance(0.5) ? { timeout: random.pick([100, 2_000]), optional: random.chance(0.5) } : {}) };
+  if (dice === 1)
+    return {
+      waitFor: random.pick(["go", "stop"]),
+      ...(random.chance(0.5) ? { timeout: random.pick([100, 2_000]), optional: random.chance(0.5) } : {}),
+    };
   const options = randomOptions(random);
   if (dice <= 3) return { use, ...options };
-  if (dice === 4) return { use, tasks: Array.from({ length: random.below(5) }, (_, i) => ({ listed: i })), ...options };
-  return { use, enumerate: { use: random.chance(0.8) ? use : `${use}-list` }, ...(random.chance(0.3) ? { identity: "/id" } : {}), ...randomLimits(random), ...options };
+  if (dice === 4)
+    return { use, tasks: Array.from({ length: random.below(5) }, (_, i) => ({ listed: i })), ...options };
+  return {
+    use,
+    enumerate: { use: random.chance(0.8) ? use : `${use}-list` },
+    ...(random.chance(0.3) ? { identity: "/id" } : {}),
+    ...randomLimits(random),
+    ...options,
+  };
 }
 
 function randomLimits(random: SeededRandom): Record<string, unknown> {
@@ -61,7 +87,13 @@ function randomLimits(random: SeededRandom): Record<string, unknown> {
 
 function randomOptions(random: SeededRandom): Record<string, unknown> {
   return {
-    retry: { attempts: random.between(1, 4), crashes: random.between(2, 4), min: random.pick([0, 10, 200]), max: random.pick([200, 1_000]), backoff: random.pick(["exponential", "constant"]) },
+    retry: {
+      attempts: random.between(1, 4),
+      crashes: random.between(2, 4),
+      min: random.pick([0, 10, 200]),
+      max: random.pick([200, 1_000]),
+      backoff: random.pick(["exponential", "constant"]),
+    },
     heartbeat: random.pick([300, 1_000]),
     ...(random.chance(0.3) ? { tolerate: random.pick([1, 2, "50%"]) } : {}),
     ...(random.chance(0.3) ? { concurrency: random.between(1, 3) } : {}),

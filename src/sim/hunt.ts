@@ -1,3 +1,105 @@
-export async function huntBugs(_options: { within: number; only: string | null; replay: boolean; json: boolean }): Promise<number> {
-  return 2;
+/**
+ * `rondo sim --bugs`: does the simulator find what it is for? Copies the compiled code, plants one bug at a time,
+ * and runs seeds until one breaks. With `--replay` only the seed that is known to find it, and the same seed on the
+ * code as it is, which must hold.
+ */
+import { spawn } from "node:child_process";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { PLANTED_BUGS, type PlantedBug } from "./bugs.ts";
+import { runSeed } from "./run.ts";
+
+interface HuntOptions {
+  readonly within: number;
+  readonly only: string | null;
+  readonly replay: boolean;
+  readonly json: boolean;
+}
+
+interface Found {
+  readonly name: string;
+  readonly seed: number | null;
+  readonly violation: string;
+}
+
+/** Hunts each planted bug; 0 if all are found. */
+export async function huntBugs(options: HuntOptions): Promise<number> {
+  const bugs = PLANTED_BUGS.filter(({ name }) => options.only === null || name.includes(options.only));
+  const compiled = fileURLToPath(new URL("..", import.meta.url));
+  // Beside the compiled code, so that its imports resolve as they do there.
+  const copies = await mkdtemp(join(compiled, "..", ".rondo-bugs-"));
+  const found: Found[] = [];
+  try {
+    const queue = [...bugs];
+    const hunters = Array.from({ length: Math.min(availableParallelism(), bugs.length) }, async () => {
+      for (let bug = queue.shift(); bug !== undefined; bug = queue.shift()) {
+        const result = await hunt(bug, compiled, copies, options);
+        found.push(result);
+        if (!options.json)
+          process.stdout.write(
+            `${result.seed === null ? "MISSED" : "found "} ${bug.name}${result.seed === null ? "" : ` (seed ${result.seed})`}: ${result.violation}\n`,
+          );
+      }
+    });
+    await Promise.all(hunters);
+  } finally {
+    await rm(copies, { recursive: true, force: true });
+  }
+  const missed = found.filter(({ seed }) => seed === null);
+  if (options.json)
+    process.stdout.write(`${JSON.stringify({ bugs: bugs.length, missed: missed.length, found })}\n`);
+  else process.stdout.write(`${bugs.length} bugs planted, ${bugs.length - missed.length} found\n`);
+  return missed.length === 0 && bugs.length > 0 ? 0 : 1;
+}
+
+async function hunt(bug: PlantedBug, compiled: string, copies: string, options: HuntOptions): Promise<Found> {
+  const { name } = bug;
+  const folder = join(copies, name.replaceAll(" ", "-"));
+  await cp(compiled, folder, { recursive: true });
+  const file = join(folder, bug.file);
+  const code = await readFile(file, "utf8");
+  if (!code.includes(bug.find))
+    return { name, seed: null, violation: `it does not fit ${bug.file} any more: "${bug.find}"` };
+  await writeFile(file, code.replaceAll(bug.find, bug.replace));
+  if (options.replay) {
+    const clean = runSeed({ seed: bug.seed }).violation;
+    if (clean !== null)
+      return { name, seed: null, violation: `seed ${bug.seed} breaks without the bug too: ${clean}` };
+  }
+  const args = [
+    "--first",
+    "--from",
+    String(options.replay ? bug.seed : 1),
+    "--seeds",
+    String(options.replay ? 1 : options.within),
+  ];
+  const said = JSON.parse(
+    await run(join(folder, "sim", "main.js"), args).catch((thrown: Error) =>
+      JSON.stringify({ seed: null, violation: thrown.message }),
+    ),
+  ) as { seed: number | null; violation?: string };
+  return { name, seed: said.seed, violation: said.violation ?? `not found within ${args.at(-1)} seeds` };
+}
+
+/** Runs a copy's simulator in a process of its own; gives the last line it printed. */
+function run(main: string, args: readonly string[]): Promise<string> {
+  const program = `const { runSim } = await import(${JSON.stringify(main)}); process.exitCode = await runSim(${JSON.stringify(args)});`;
+  return new Promise((resolve, fail) => {
+    const child = spawn(process.execPath, ["--input-type=module", "-e", program], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    let out = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      out += text;
+    });
+    child.on("error", fail);
+    child.on("close", (code) => {
+      const last = out.trim().split("\n").at(-1);
+      if (last === undefined || last === "")
+        fail(new Error(`the simulator ended with ${code} and said nothing`));
+      else resolve(last);
+    });
+  });
 }

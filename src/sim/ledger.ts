@@ -1,14 +1,15 @@
 /** What the outside knows: durable rows, grants, results that code produced. The invariants are checked here. */
-import { decodeEntry } from "../kernel/journal-entry.ts";
+
 import type { Event } from "../kernel/event.ts";
+import { Execution } from "../kernel/execution.ts";
+import { decodeEntry } from "../kernel/journal-entry.ts";
 import type { Outcome } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
 import { replay, restore } from "../kernel/replay.ts";
-import { Execution } from "../kernel/execution.ts";
 import { writeSnapshot } from "../kernel/snapshot.ts";
 import type { Beat, Grant, Report } from "../protocol/work.ts";
-import type { Fence, LoadedExecution, StoreInfo } from "../store/store.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
+import type { Fence, LoadedExecution, StoreInfo } from "../store/store.ts";
 import { type Behaviour, tasksOf } from "./behaviour.ts";
 import { Model } from "./model.ts";
 import { must } from "./trace.ts";
@@ -49,8 +50,13 @@ export class Ledger {
           model.read(recorded);
           const { event } = recorded;
           this.#checkEvent(id, event);
-          if (event.kind === "handler.finished") for (const key of [...this.#touched]) if (key.startsWith(`${id}/${event.phase}.${event.visit}/${event.handler}#`)) this.#touched.delete(key);
-          if (event.kind === "tasks.settled" || event.kind === "tasks.retrying") for (const task of event.tasks) this.#touched.delete(`${id}/${event.phase}.${event.visit}/${event.handler}#${task}`);
+          if (event.kind === "handler.finished")
+            for (const key of [...this.#touched])
+              if (key.startsWith(`${id}/${event.phase}.${event.visit}/${event.handler}#`))
+                this.#touched.delete(key);
+          if (event.kind === "tasks.settled" || event.kind === "tasks.retrying")
+            for (const task of event.tasks)
+              this.#touched.delete(`${id}/${event.phase}.${event.visit}/${event.handler}#${task}`);
         }
       }
     }
@@ -78,14 +84,19 @@ export class Ledger {
     const model = this.#models.get(execution);
     if (model?.visit?.open !== true) return [];
     const handlers = this.#plans.get(execution)?.byName.get(model.visit.phase)?.handlers ?? [];
-    return handlers.filter(({ name, mode }) => mode === "waitFor" && model.visit?.handlers.get(name)?.settled.size === 0).map(({ definition }) => definition.waitFor as string);
+    return handlers
+      .filter(({ name, mode }) => mode === "waitFor" && model.visit?.handlers.get(name)?.settled.size === 0)
+      .map(({ definition }) => definition.waitFor as string);
   }
 
   opened(info: StoreInfo): void {
     this.#info = info;
     this.sync();
     for (const [id, model] of this.#models) {
-      must((this.#tables.load([id])[0] ?? null) !== null, `${id}: an execution that was durable exists after a restart`);
+      must(
+        (this.#tables.load([id])[0] ?? null) !== null,
+        `${id}: an execution that was durable exists after a restart`,
+      );
       must(this.#lastSeq(id) >= model.seq, `${id}: durable events are still there after a restart`);
     }
   }
@@ -122,7 +133,10 @@ export class Ledger {
     must(model !== undefined && !model.ended, `${at}: work is given out only for a durable, open execution`);
     must(model.status === "running", `${at}: nothing is given out while ${model.status}`);
     const handler = model.handler(grant);
-    must(handler !== undefined && model.visit?.open === true, `${at}: work is given out only in the open phase`);
+    must(
+      handler !== undefined && model.visit?.open === true,
+      `${at}: work is given out only in the open phase`,
+    );
     for (const { number, attempt } of grant.items) {
       const key = `${at}#${number}`;
       const held = this.#given.get(key);
@@ -131,13 +145,23 @@ export class Ledger {
       if (number < 0) continue;
       must(number < Math.max(1, handler.total), `${key}: a task is given out after it is durable`);
       must(!handler.settled.has(number), `${key}: a settled task is not given out`);
-      must(attempt === (handler.ended.get(number) ?? 0) + 1, `${key}: attempt ${attempt} follows ${handler.ended.get(number) ?? 0}`);
+      must(
+        attempt === (handler.ended.get(number) ?? 0) + 1,
+        `${key}: attempt ${attempt} follows ${handler.ended.get(number) ?? 0}`,
+      );
       // Only the first time: what was given out once had reached its time, whatever the clock says now.
-      if (!this.#tried.has(`${key}.${attempt}`)) must(clock >= (handler.until.get(number) ?? 0), `${key}: is not tried again before its time`);
+      if (!this.#tried.has(`${key}.${attempt}`))
+        must(clock >= (handler.until.get(number) ?? 0), `${key}: is not tried again before its time`);
       this.#tried.add(`${key}.${attempt}`);
-      if (this.#touched.has(key)) must(handler.started.get(number) === attempt, `${key}: after an unclean stop its start is journaled before it is given out`);
+      if (this.#touched.has(key))
+        must(
+          handler.started.get(number) === attempt,
+          `${key}: after an unclean stop its start is journaled before it is given out`,
+        );
       if ((handler.crashes.get(number) ?? 0) >= 2) {
-        const others = [...this.#given].filter(([other, lease]) => other !== key && lease.worker === worker && !lease.isReported);
+        const others = [...this.#given].filter(
+          ([other, lease]) => other !== key && lease.worker === worker && !lease.isReported,
+        );
         must(others.length === 0, `${key}: crashed twice, so it runs alone (beside ${others[0]?.[0]})`);
       }
     }
@@ -147,9 +171,16 @@ export class Ledger {
   /** The worker has its hands free of what it reported, whether or not that is committed yet. */
   heard(worker: string, reports: readonly Report[]): void {
     for (const report of reports) {
-      const tasks = report.kind === "receipts" ? report.receipts : report.kind === "enumeration" ? [{ task: -1, attempt: report.attempt }] : [];
+      const tasks =
+        report.kind === "receipts"
+          ? report.receipts
+          : report.kind === "enumeration"
+            ? [{ task: -1, attempt: report.attempt }]
+            : [];
       for (const { task, attempt } of tasks) {
-        const lease = this.#given.get(`${report.execution}/${report.phase}.${report.visit}/${report.handler}#${task}`);
+        const lease = this.#given.get(
+          `${report.execution}/${report.phase}.${report.visit}/${report.handler}#${task}`,
+        );
         if (lease?.worker === worker && lease.attempt === attempt) lease.isReported = true;
       }
     }
@@ -157,7 +188,9 @@ export class Ledger {
 
   /** The owner took attempts back or told their workers to stop. */
   released(beats: readonly Beat[]): void {
-    for (const beat of beats) for (const { task } of beat.attempts) this.#given.delete(`${beat.execution}/${beat.phase}.${beat.visit}/${beat.handler}#${task}`);
+    for (const beat of beats)
+      for (const { task } of beat.attempts)
+        this.#given.delete(`${beat.execution}/${beat.phase}.${beat.visit}/${beat.handler}#${task}`);
   }
 
   /** After a commit. */
@@ -182,7 +215,11 @@ export class Ledger {
     for (const [id, { execution, kind, seq }] of acknowledged) {
       const model = this.#models.get(execution);
       must(model !== undefined && model.seq >= seq, `${execution}: ${kind} was acknowledged and is there`);
-      if (kind !== "start") must(model.ids.get(id) === seq, `${execution}: ${kind} ${id} was acknowledged at ${seq} and is journaled there`);
+      if (kind !== "start")
+        must(
+          model.ids.get(id) === seq,
+          `${execution}: ${kind} ${id} was acknowledged at ${seq} and is journaled there`,
+        );
     }
     for (const id of this.#models.keys()) {
       for (const row of this.#tables.readJournal({ execution: id, from: 1 })) {
@@ -191,7 +228,10 @@ export class Ledger {
           event.tasks.forEach((task, i) => {
             if (event.statuses[i] !== "done" || event.workers[i] === "engine") return;
             const key = `${id}/${event.phase}.${event.visit}/${event.handler}#${task}`;
-            must(this.#produced.get(key)?.has(event.payloads[i] as string) === true, `${key}: a counted result was produced by code`);
+            must(
+              this.#produced.get(key)?.has(event.payloads[i] as string) === true,
+              `${key}: a counted result was produced by code`,
+            );
           });
         }
       }
@@ -219,7 +259,13 @@ export class Ledger {
       const [name = "", visit = "0"] = phase.split(".");
       const [handlerName = "", task = "0"] = rest.split("#");
       const handler = model.handler({ phase: name, visit: Number(visit), handler: handlerName });
-      const isOver = handler === undefined || model.visit?.open !== true || handler.finished || handler.settled.has(Number(task)) || (handler.ended.get(Number(task)) ?? 0) >= attempt || (Number(task) < 0 && handler.sealed);
+      const isOver =
+        handler === undefined ||
+        model.visit?.open !== true ||
+        handler.finished ||
+        handler.settled.has(Number(task)) ||
+        (handler.ended.get(Number(task)) ?? 0) >= attempt ||
+        (Number(task) < 0 && handler.sealed);
       if (isOver) this.#given.delete(key);
     }
   }
@@ -227,20 +273,32 @@ export class Ledger {
   /** What the journal says against what the outside knows. */
   #checkEvent(id: string, event: Event): void {
     if (event.kind === "handler.enumerated") {
-      const plan = this.#plans.get(id)?.byName.get(event.phase)?.handlers.find(({ name }) => name === event.handler);
+      const plan = this.#plans
+        .get(id)
+        ?.byName.get(event.phase)
+        ?.handlers.find(({ name }) => name === event.handler);
       if (plan?.enumerateUse == null) return;
       const { texts } = tasksOf(this.#behaviour, { execution: id, ...event });
-      must(event.total === texts.length, `${id}: ${event.phase}/${event.handler} was sealed with ${event.total} tasks, ${texts.length} were enumerated`);
+      must(
+        event.total === texts.length,
+        `${id}: ${event.phase}/${event.handler} was sealed with ${event.total} tasks, ${texts.length} were enumerated`,
+      );
     } else if (event.kind === "phase.finished") {
       if (event.status === "done") return;
-      const open = [...this.#given].filter(([key, lease]) => key.startsWith(`${id}/${event.phase}.${event.visit}/`) && !lease.isReported);
+      const open = [...this.#given].filter(
+        ([key, lease]) => key.startsWith(`${id}/${event.phase}.${event.visit}/`) && !lease.isReported,
+      );
       must(open.length === 0, `${id}: ${event.phase} ended ${event.status} while ${open[0]?.[0]} was open`);
-      for (const key of [...this.#given.keys()]) if (key.startsWith(`${id}/${event.phase}.${event.visit}/`)) this.#given.delete(key);
+      for (const key of [...this.#given.keys()])
+        if (key.startsWith(`${id}/${event.phase}.${event.visit}/`)) this.#given.delete(key);
     }
   }
 
   #checkLimit(grant: Grant): void {
-    const plan = this.#plans.get(grant.execution)?.byName.get(grant.phase)?.handlers.find(({ name }) => name === grant.handler);
+    const plan = this.#plans
+      .get(grant.execution)
+      ?.byName.get(grant.phase)
+      ?.handlers.find(({ name }) => name === grant.handler);
     const limit = plan?.definition.concurrency;
     if (limit === undefined || grant.do === "enumerate") return;
     let held = 0;
@@ -248,7 +306,8 @@ export class Ledger {
       if (lease.isReported) continue;
       const [execution = "", phase = "", rest = ""] = key.split("/");
       const [handlerName = "", task = "0"] = rest.split("#");
-      if (Number(task) < 0 || this.#plans.get(execution)?.hash !== this.#plans.get(grant.execution)?.hash) continue;
+      if (Number(task) < 0 || this.#plans.get(execution)?.hash !== this.#plans.get(grant.execution)?.hash)
+        continue;
       if (this.#models.get(execution)?.project !== grant.project) continue;
       if (phase.split(".")[0] === grant.phase && handlerName === grant.handler) held++;
     }

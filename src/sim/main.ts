@@ -14,24 +14,62 @@ export async function runSim(args: readonly string[]): Promise<number> {
   const { values } = parseArgs({
     args: [...args],
     options: {
-      seed: { type: "string" }, seeds: { type: "string" }, from: { type: "string" }, executions: { type: "string" }, without: { type: "string" },
-      bugs: { type: "boolean" }, within: { type: "string" }, only: { type: "string" }, replay: { type: "boolean" }, twice: { type: "boolean" }, first: { type: "boolean" }, hashes: { type: "boolean" }, json: { type: "boolean" }, quiet: { type: "boolean" },
+      seed: { type: "string" },
+      seeds: { type: "string" },
+      from: { type: "string" },
+      executions: { type: "string" },
+      without: { type: "string" },
+      bugs: { type: "boolean" },
+      within: { type: "string" },
+      only: { type: "string" },
+      replay: { type: "boolean" },
+      twice: { type: "boolean" },
+      first: { type: "boolean" },
+      hashes: { type: "boolean" },
+      json: { type: "boolean" },
+      quiet: { type: "boolean" },
     },
   });
   if (values.bugs === true) {
     const { huntBugs } = await import("./hunt.ts");
-    return huntBugs({ within: Number(values.within ?? 2_000), only: values.only ?? null, replay: values.replay === true, json: values.json === true });
+    return huntBugs({
+      within: Number(values.within ?? 2_000),
+      only: values.only ?? null,
+      replay: values.replay === true,
+      json: values.json === true,
+    });
   }
   if (values.first === true) return runToFirst(Number(values.from ?? 1), Number(values.seeds ?? 2_000));
   const without = values.without?.split(",") ?? [];
   const executions = values.executions === undefined ? undefined : Number(values.executions);
-  if (values.seed !== undefined) return runOne({ seed: Number(values.seed), executions, without, quiet: values.quiet === true });
-  return runMany({ from: Number(values.from ?? 1), seeds: Number(values.seeds ?? 200), executions, without, twice: values.twice === true, hashes: values.hashes === true, json: values.json === true });
+  if (values.seed !== undefined)
+    return runOne({ seed: Number(values.seed), executions, without, quiet: values.quiet === true });
+  return runMany({
+    from: Number(values.from ?? 1),
+    seeds: Number(values.seeds ?? 200),
+    executions,
+    without,
+    twice: values.twice === true,
+    hashes: values.hashes === true,
+    json: values.json === true,
+  });
 }
 
-function runOne(options: { seed: number; executions: number | undefined; without: readonly string[]; quiet: boolean }): number {
-  const result = runSeed({ ...options, show: options.quiet ? null : (line) => process.stdout.write(`${line}\n`) });
-  process.stdout.write(result.violation === null ? `seed ${options.seed}: ok, trace ${result.hash}\n` : `seed ${options.seed}: ${result.violation}\n`);
+function runOne(options: {
+  seed: number;
+  executions: number | undefined;
+  without: readonly string[];
+  quiet: boolean;
+}): number {
+  const result = runSeed({
+    ...options,
+    show: options.quiet ? null : (line) => process.stdout.write(`${line}\n`),
+  });
+  process.stdout.write(
+    result.violation === null
+      ? `seed ${options.seed}: ok, trace ${result.hash}\n`
+      : `seed ${options.seed}: ${result.violation}\n`,
+  );
   return result.violation === null ? 0 : 1;
 }
 
@@ -66,14 +104,20 @@ function runMany(options: Many): number {
     for (const kind of result.kinds) kinds.add(kind);
     if (options.hashes) process.stdout.write(`${seed} ${result.hash}\n`);
     const again = options.twice ? runSeed(run).hash : result.hash;
-    const violation = result.violation ?? (again === result.hash ? null : `two runs differ: ${result.hash} and ${again}`);
+    const violation =
+      result.violation ?? (again === result.hash ? null : `two runs differ: ${result.hash} and ${again}`);
     if (violation === null) continue;
     failed++;
     process.stdout.write(`seed ${seed}: ${violation.split("\n").slice(0, 4).join("\n")}\n`);
-    process.stdout.write(`  replay: ${result.violation === null ? `rondo sim --from ${seed} --seeds 1 --twice` : replayLine(shrink(run))}\n`);
+    process.stdout.write(
+      `  replay: ${result.violation === null ? `rondo sim --from ${seed} --seeds 1 --twice` : replayLine(shrink(run))}\n`,
+    );
   }
   const summary = { seeds: options.seeds, failed, kinds: [...kinds].sort() };
   if (options.json) process.stdout.write(`${JSON.stringify(summary)}\n`);
-  else process.stdout.write(`${options.seeds} seeds from ${options.from}: ${options.seeds - failed} held, ${failed} broke; ${kinds.size} kinds of events seen\n`);
+  else
+    process.stdout.write(
+      `${options.seeds} seeds from ${options.from}: ${options.seeds - failed} held, ${failed} broke; ${kinds.size} kinds of events seen\n`,
+    );
   return failed === 0 ? 0 : 1;
 }

@@ -66,7 +66,11 @@ export class Model {
     this.seq = seq;
     this.at = at;
     this.kinds.add(event.kind);
-    if (this.ended) must(event.kind === "tasks.late" || event.kind === "retried", `${this.id}: ${event.kind} after finished`);
+    if (this.ended)
+      must(
+        event.kind === "tasks.late" || event.kind === "retried",
+        `${this.id}: ${event.kind} after finished`,
+      );
     this.#read(event);
   }
 
@@ -78,12 +82,18 @@ export class Model {
       case "phase.started":
         return this.#phaseStarted(event);
       case "handler.started":
-        must(this.visit?.open === true && !this.visit.handlers.has(event.handler), `${this.id}: a handler starts once in an open visit`);
+        must(
+          this.visit?.open === true && !this.visit.handlers.has(event.handler),
+          `${this.id}: a handler starts once in an open visit`,
+        );
         this.visit.handlers.set(event.handler, newHandler(this.plan, event));
         return;
       case "tasks.enumerated": {
         const handler = this.#at(event);
-        must(!handler.sealed && event.from === handler.total && event.tasks.length === event.count, `${this.id}: pages follow one another`);
+        must(
+          !handler.sealed && event.from === handler.total && event.tasks.length === event.count,
+          `${this.id}: pages follow one another`,
+        );
         handler.total += event.count;
         for (const identity of event.identities ?? []) {
           must(!handler.identities.has(identity), `${this.id}: identity ${identity} names one task`);
@@ -93,7 +103,10 @@ export class Model {
       }
       case "handler.enumerated": {
         const handler = this.#at(event);
-        must(!handler.sealed && (handler.total === event.total || handler.total === 0), `${this.id}: enumerated says how many there are`);
+        must(
+          !handler.sealed && (handler.total === event.total || handler.total === 0),
+          `${this.id}: enumerated says how many there are`,
+        );
         handler.total = event.total;
         handler.sealed = true;
         return;
@@ -135,11 +148,15 @@ export class Model {
           const handler = this.#at(event);
           const attempt = event.attempts[i] as number;
           must(!handler.settled.has(task), `${this.id}: a settled task is not retried`);
-          must(attempt > (handler.ended.get(task) ?? 0), `${this.id}: an attempt ends once (task ${task}, attempt ${attempt})`);
+          must(
+            attempt > (handler.ended.get(task) ?? 0),
+            `${this.id}: an attempt ends once (task ${task}, attempt ${attempt})`,
+          );
           handler.ended.set(task, attempt);
           handler.started.delete(task);
           handler.until.set(task, event.kind === "tasks.retrying" ? (event.untils[i] as number) : 0);
-          if (event.kind === "tasks.lost" || event.reasons[i] === "crashed") handler.crashes.set(task, (handler.crashes.get(task) ?? 0) + 1);
+          if (event.kind === "tasks.lost" || event.reasons[i] === "crashed")
+            handler.crashes.set(task, (handler.crashes.get(task) ?? 0) + 1);
         });
       case "handler.retrying":
       case "handler.lost":
@@ -163,7 +180,10 @@ export class Model {
         return this.#retried(event);
       case "finished":
         must(this.visit === null || !this.visit.open, `${this.id}: finishes with no phase open`);
-        must(this.#timers.size === 0, `${this.id}: finishes with no timer armed (${[...this.#timers.keys()].join()})`);
+        must(
+          this.#timers.size === 0,
+          `${this.id}: finishes with no timer armed (${[...this.#timers.keys()].join()})`,
+        );
         this.status = event.status;
         return;
       default:
@@ -178,7 +198,10 @@ export class Model {
 
   #at(place: { phase: string; visit: number; handler: string }): HandlerModel {
     const handler = this.handler(place);
-    must(handler !== undefined && this.visit?.open === true && !handler.finished, `${this.id}: an event names an open handler (${place.phase}/${place.handler})`);
+    must(
+      handler !== undefined && this.visit?.open === true && !handler.finished,
+      `${this.id}: an event names an open handler (${place.phase}/${place.handler})`,
+    );
     return handler;
   }
 
@@ -189,7 +212,13 @@ export class Model {
     const expected = this.#next === undefined ? this.plan.phases[0]?.name : this.#next;
     must(expected === event.phase, `${this.id}: ${event.phase} starts where ${expected} was due`);
     this.#visits.set(event.phase, event.visit);
-    this.visit = { phase: event.phase, visit: event.visit, open: true, status: "running", handlers: new Map() };
+    this.visit = {
+      phase: event.phase,
+      visit: event.visit,
+      open: true,
+      status: "running",
+      handlers: new Map(),
+    };
   }
 
   #settled(event: Extract<Event, { kind: "tasks.settled" }>): void {
@@ -199,11 +228,17 @@ export class Model {
     event.tasks.forEach((task, i) => {
       const attempt = event.attempts[i] as number;
       must(task < Math.max(handler.total, 1), `${this.id}: a settled task exists`);
-      must(!handler.settled.has(task), `${this.id}: task ${event.phase}/${event.handler}#${task} is counted once`);
+      must(
+        !handler.settled.has(task),
+        `${this.id}: task ${event.phase}/${event.handler}#${task} is counted once`,
+      );
       handler.settled.set(task, { status: event.statuses[i] as string, attempt });
       handler.started.delete(task);
       if (event.reasons[i] === "signalled") {
-        must(this.#signals.get(waitFor ?? "")?.shift() === event.payloads[i], `${this.id}: a wait takes the oldest signal`);
+        must(
+          this.#signals.get(waitFor ?? "")?.shift() === event.payloads[i],
+          `${this.id}: a wait takes the oldest signal`,
+        );
       }
     });
   }
@@ -212,17 +247,31 @@ export class Model {
     const handler = this.#at(event);
     const done = [...handler.settled.values()].filter(({ status }) => status === "done").length;
     const failed = handler.settled.size - done;
-    must(event.done === done && event.failed === failed, `${this.id}: ${event.phase}/${event.handler} finished with ${event.done} done, ${done} were settled`);
-    if (event.cancelled === 0 && handler.sealed) must(done + failed === handler.total, `${this.id}: a handler finishes when all ${handler.total} tasks are settled (${done + failed})`);
+    must(
+      event.done === done && event.failed === failed,
+      `${this.id}: ${event.phase}/${event.handler} finished with ${event.done} done, ${done} were settled`,
+    );
+    if (event.cancelled === 0 && handler.sealed)
+      must(
+        done + failed === handler.total,
+        `${this.id}: a handler finishes when all ${handler.total} tasks are settled (${done + failed})`,
+      );
     handler.finished = true;
   }
 
   #phaseFinished(event: Extract<Event, { kind: "phase.finished" }>): void {
     const { visit } = this;
-    must(visit?.open === true && visit.phase === event.phase && visit.visit === event.visit, `${this.id}: the phase that finishes is open`);
+    must(
+      visit?.open === true && visit.phase === event.phase && visit.visit === event.visit,
+      `${this.id}: the phase that finishes is open`,
+    );
     for (const [name, handler] of visit.handlers) {
       must(handler.finished, `${this.id}: ${event.phase} finishes after ${name}`);
-      if (event.status === "done") must(handler.sealed && handler.settled.size === handler.total, `${this.id}: ${event.phase} is done only when ${name} is`);
+      if (event.status === "done")
+        must(
+          handler.sealed && handler.settled.size === handler.total,
+          `${this.id}: ${event.phase} is done only when ${name} is`,
+        );
     }
     visit.open = false;
     visit.status = event.status;
@@ -231,11 +280,17 @@ export class Model {
   }
 
   #retried(event: { phase: string; visit: number; round: number }): void {
-    must(this.status === "failed" || this.status === "cancelled", `${this.id}: only what failed or was cancelled is retried`);
+    must(
+      this.status === "failed" || this.status === "cancelled",
+      `${this.id}: only what failed or was cancelled is retried`,
+    );
     must(event.round === this.round + 1, `${this.id}: rounds are numbered`);
     this.round = event.round;
     this.status = "running";
-    const visit = this.visit?.phase === event.phase && this.visit.visit === event.visit ? this.visit : this.#origins.get(`${event.phase}/${event.visit}`);
+    const visit =
+      this.visit?.phase === event.phase && this.visit.visit === event.visit
+        ? this.visit
+        : this.#origins.get(`${event.phase}/${event.visit}`);
     if (visit === undefined) {
       must(this.visit === null, `${this.id}: a retry reopens a visit that was`);
       return;
@@ -259,7 +314,19 @@ export class Model {
 }
 
 function newHandler(plan: Plan, place: { phase: string; handler: string }): HandlerModel {
-  const definition = plan.byName.get(place.phase)?.handlers.find(({ name }) => name === place.handler)?.definition;
+  const definition = plan.byName
+    .get(place.phase)
+    ?.handlers.find(({ name }) => name === place.handler)?.definition;
   const isBuiltIn = definition?.sleep !== undefined || definition?.waitFor !== undefined;
-  return { total: isBuiltIn ? 1 : 0, sealed: isBuiltIn, finished: false, settled: new Map(), ended: new Map(), started: new Map(), until: new Map(), crashes: new Map(), identities: new Set() };
+  return {
+    total: isBuiltIn ? 1 : 0,
+    sealed: isBuiltIn,
+    finished: false,
+    settled: new Map(),
+    ended: new Map(),
+    started: new Map(),
+    until: new Map(),
+    crashes: new Map(),
+    identities: new Set(),
+  };
 }

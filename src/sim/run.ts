@@ -1,5 +1,5 @@
 /** Runs one seed, and shrinks what it finds. */
-import { faultsWithout, FAULTS } from "./faults.ts";
+import { FAULTS, faultsWithout } from "./faults.ts";
 import { Violation } from "./trace.ts";
 import { World } from "./world.ts";
 
@@ -20,8 +20,18 @@ export interface RunResult {
 /** Runs one seed to its end. */
 export function runSeed(options: RunOptions): RunResult {
   const executions = options.executions ?? 1 + (options.seed % 5);
-  const world = new World({ seed: options.seed, executions, faults: faultsWithout(options.without ?? []), show: options.show ?? null });
-  const done = (violation: string | null): RunResult => ({ hash: world.trace.hash, violation, kinds: world.ledger.kinds(), lines: world.trace.lines });
+  const world = new World({
+    seed: options.seed,
+    executions,
+    faults: faultsWithout(options.without ?? []),
+    show: options.show ?? null,
+  });
+  const done = (violation: string | null): RunResult => ({
+    hash: world.trace.hash,
+    violation,
+    kinds: world.ledger.kinds(),
+    lines: world.trace.lines,
+  });
   try {
     world.run();
     return done(null);
@@ -33,7 +43,11 @@ export function runSeed(options: RunOptions): RunResult {
 
 /** The smallest run of the seed that still fails: fewer executions, fewer kinds of faults. */
 export function shrink(options: RunOptions): Required<Omit<RunOptions, "show">> {
-  let best = { seed: options.seed, executions: options.executions ?? 1 + (options.seed % 5), without: [...(options.without ?? [])] };
+  let best = {
+    seed: options.seed,
+    executions: options.executions ?? 1 + (options.seed % 5),
+    without: [...(options.without ?? [])],
+  };
   const fails = (candidate: typeof best) => runSeed(candidate).violation !== null;
   for (const fault of FAULTS) {
     const candidate = { ...best, without: [...best.without, fault] };

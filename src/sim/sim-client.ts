@@ -28,23 +28,43 @@ export class SimClient {
   start(execution: string, plan: Plan, times: { startAt?: number; deadline?: number }): void {
     const among = Object.fromEntries(plan.phases.map((phase) => [phase.name, phase.among]));
     const project = this.#random.pick(["default", "other"]);
-    const message: StartMessage = { kind: "start", execution, workflow: plan.definition.name, hash: plan.hash, project, input: JSON.stringify({ among }), tags: {}, ...times };
+    const message: StartMessage = {
+      kind: "start",
+      execution,
+      workflow: plan.definition.name,
+      hash: plan.hash,
+      project,
+      input: JSON.stringify({ among }),
+      tags: {},
+      ...times,
+    };
     this.#ask({ execution, message, plan });
-    if (this.#random.chance(0.2)) this.#world.timeline.after(this.#random.below(500), () => this.#ask({ execution, message, plan }));
+    if (this.#random.chance(0.2))
+      this.#world.timeline.after(this.#random.below(500), () => this.#ask({ execution, message, plan }));
     if (this.#random.chance(0.1)) this.#conflict(execution, message, plan);
   }
 
   /** Once the start is acknowledged, another one under its id is a conflict. */
   #conflict(execution: string, message: StartMessage, plan: Plan): void {
     this.#world.timeline.after(1_000, () => {
-      if (this.acknowledged.has(execution)) this.#ask({ execution, message: { ...message, input: '"other"' }, plan });
+      if (this.acknowledged.has(execution))
+        this.#ask({ execution, message: { ...message, input: '"other"' }, plan });
       else this.#conflict(execution, message, plan);
     });
   }
 
   /** Something a user might do. */
   act(execution: string): void {
-    const kind = this.#random.pick(["pause", "resume", "resume", "cancel", "retry", "retry", "signal", "signal"] as const);
+    const kind = this.#random.pick([
+      "pause",
+      "resume",
+      "resume",
+      "cancel",
+      "retry",
+      "retry",
+      "signal",
+      "signal",
+    ] as const);
     if (kind === "signal") this.signal(execution, this.#random.pick(["go", "stop"]));
     else this.control(execution, kind);
   }
@@ -55,7 +75,11 @@ export class SimClient {
 
   signal(execution: string, name: string): void {
     const id = `m${++this.#ids}`;
-    this.#ask({ execution, message: { kind: "signal", id, signal: name, data: JSON.stringify({ id }) }, plan: null });
+    this.#ask({
+      execution,
+      message: { kind: "signal", id, signal: name, data: JSON.stringify({ id }) },
+      plan: null,
+    });
   }
 
   replied(request: number, answer: Answer, existed: boolean): void {
@@ -64,7 +88,10 @@ export class SimClient {
     this.#asked.delete(request);
     const { message, execution } = asked;
     if (message.kind === "start" && message.input === '"other"') {
-      must(answer.kind === "rejection" && answer.code === "conflict", `${execution}: a start with another input is a conflict`);
+      must(
+        answer.kind === "rejection" && answer.code === "conflict",
+        `${execution}: a start with another input is a conflict`,
+      );
       return;
     }
     if (answer.kind === "rejection") {
@@ -75,8 +102,10 @@ export class SimClient {
     this.#world.mustBeDurable(execution, answer.seq);
     const id = message.kind === "start" ? execution : message.id;
     const before = this.acknowledged.get(id);
-    if (before !== undefined && message.kind !== "start") must(before.seq === answer.seq, `${id}: a repeat gets the first answer`);
-    if (!existed || before === undefined) this.acknowledged.set(id, { execution, kind: message.kind, seq: answer.seq });
+    if (before !== undefined && message.kind !== "start")
+      must(before.seq === answer.seq, `${id}: a repeat gets the first answer`);
+    if (!existed || before === undefined)
+      this.acknowledged.set(id, { execution, kind: message.kind, seq: answer.seq });
   }
 
   /** Whoever got no answer asks again. */
@@ -84,7 +113,13 @@ export class SimClient {
     const request = ++this.#requests;
     this.#asked.set(request, asked);
     const { execution, message, plan } = asked;
-    this.#world.fromClient({ kind: "request", request, execution, message, ...(plan === null ? {} : { plan }) });
+    this.#world.fromClient({
+      kind: "request",
+      request,
+      execution,
+      message,
+      ...(plan === null ? {} : { plan }),
+    });
     this.#world.timeline.after(2_000, () => {
       if (!this.#asked.delete(request)) return;
       this.#ask(asked);
@@ -93,7 +128,13 @@ export class SimClient {
     if (this.#random.chance(0.1) && this.#world.has("repeated-messages")) {
       const again = ++this.#requests;
       this.#asked.set(again, asked);
-      this.#world.fromClient({ kind: "request", request: again, execution, message, ...(plan === null ? {} : { plan }) });
+      this.#world.fromClient({
+        kind: "request",
+        request: again,
+        execution,
+        message,
+        ...(plan === null ? {} : { plan }),
+      });
     }
   }
 }

@@ -29,7 +29,11 @@ export class SimWorker {
   frozenUntil = 0;
   #reports = 0;
 
-  constructor(world: World, random: SeededRandom, options: { id: string; local: boolean; uses: readonly string[]; capacity: number }) {
+  constructor(
+    world: World,
+    random: SeededRandom,
+    options: { id: string; local: boolean; uses: readonly string[]; capacity: number },
+  ) {
     this.#world = world;
     this.#random = random;
     this.id = options.id;
@@ -42,7 +46,13 @@ export class SimWorker {
   /** Registers at the node, as after every reconnect. */
   join(): void {
     if (this.isDead) return;
-    this.#world.toNode(this, { kind: "worker-joined", worker: this.id, serves: this.uses.map((use) => ({ use })), capacity: this.capacity, local: this.local });
+    this.#world.toNode(this, {
+      kind: "worker-joined",
+      worker: this.id,
+      serves: this.uses.map((use) => ({ use })),
+      capacity: this.capacity,
+      local: this.local,
+    });
     this.#claim();
   }
 
@@ -52,7 +62,8 @@ export class SimWorker {
       const key = keyOf(grant, item);
       if (this.doing.has(key)) continue;
       this.doing.set(key, { grant, item, isStarted: false });
-      const wait = this.#random.chance(0.03) && this.#world.has("frozen-workers") ? 40_000 : this.#random.below(30);
+      const wait =
+        this.#random.chance(0.03) && this.#world.has("frozen-workers") ? 40_000 : this.#random.below(30);
       this.#later(wait, () => this.#start(key));
     }
   }
@@ -103,7 +114,13 @@ export class SimWorker {
       return;
     }
     if (!this.local || this.#random.chance(0.5)) {
-      this.#send([{ kind: "started", ...reportPlace(grant), attempts: [{ task: item.number, attempt: item.attempt, claim: item.claim }] }]);
+      this.#send([
+        {
+          kind: "started",
+          ...reportPlace(grant),
+          attempts: [{ task: item.number, attempt: item.attempt, claim: item.claim }],
+        },
+      ]);
     }
     this.#later(this.#random.pick([0, 5, 50, 400]), () => {
       if (!this.doing.delete(key)) return;
@@ -117,20 +134,44 @@ export class SimWorker {
     const { texts, keys, identities } = tasksOf(this.#world.behaviour, grant);
     const byIdentity = this.#world.hasIdentity(grant);
     let from = byIdentity ? 0 : (grant.resume?.count ?? 0);
-    const fails = !this.#world.behaviour.healed && this.#world.has("failing-tasks") && this.#random.chance(0.1);
+    const fails =
+      !this.#world.behaviour.healed && this.#world.has("failing-tasks") && this.#random.chance(0.1);
     const stopAt = fails ? this.#random.below(texts.length + 1) : texts.length;
     // One page at a time: the next goes out when the one before was heard, so pages keep their order.
     const step = () => {
       if (!this.doing.has(key)) return;
       if (from >= stopAt) {
         this.doing.delete(key);
-        const outcome = fails ? { status: "failed" as const, payload: JSON.stringify({ name: "Error", message: "enumeration fails" }) } : { status: "done" as const, payload: "null", total: texts.length };
-        this.#send([{ kind: "enumeration", ...reportPlace(grant), attempt: item.attempt, claim: item.claim, ms: 1, outcome }]);
+        const outcome = fails
+          ? {
+              status: "failed" as const,
+              payload: JSON.stringify({ name: "Error", message: "enumeration fails" }),
+            }
+          : { status: "done" as const, payload: "null", total: texts.length };
+        this.#send([
+          {
+            kind: "enumeration",
+            ...reportPlace(grant),
+            attempt: item.attempt,
+            claim: item.claim,
+            ms: 1,
+            outcome,
+          },
+        ]);
         return;
       }
       const to = Math.min(stopAt, from + this.#random.between(1, 4));
       const slice = <T>(values: readonly T[]) => values.slice(from, to);
-      const page = { kind: "page" as const, ...reportPlace(grant), attempt: item.attempt, claim: item.claim, from, tasks: slice(texts), keys: slice(keys), identities: byIdentity ? slice(identities) : null };
+      const page = {
+        kind: "page" as const,
+        ...reportPlace(grant),
+        attempt: item.attempt,
+        claim: item.claim,
+        from,
+        tasks: slice(texts),
+        keys: slice(keys),
+        identities: byIdentity ? slice(identities) : null,
+      };
       from = to;
       this.#onHeard.set(this.#send([page]), () => this.#later(this.#random.pick([0, 3, 60]), step));
     };
@@ -138,8 +179,25 @@ export class SimWorker {
   }
 
   #receipt({ grant, item }: Doing, outcome: Exclude<ReturnType<typeof outcomeOf>, "dies">): void {
-    if (grant.do === "enumerate") this.#send([{ kind: "enumeration", ...reportPlace(grant), attempt: item.attempt, claim: item.claim, ms: 1, outcome }]);
-    else this.#send([{ kind: "receipts", ...reportPlace(grant), receipts: [{ task: item.number, attempt: item.attempt, claim: item.claim, ms: 1, outcome }] }]);
+    if (grant.do === "enumerate")
+      this.#send([
+        {
+          kind: "enumeration",
+          ...reportPlace(grant),
+          attempt: item.attempt,
+          claim: item.claim,
+          ms: 1,
+          outcome,
+        },
+      ]);
+    else
+      this.#send([
+        {
+          kind: "receipts",
+          ...reportPlace(grant),
+          receipts: [{ task: item.number, attempt: item.attempt, claim: item.claim, ms: 1, outcome }],
+        },
+      ]);
   }
 
   /** Sends, and sends again until it is heard; order may change on the way. */
@@ -160,7 +218,10 @@ export class SimWorker {
   #loop(): void {
     this.#later(100, () => {
       if (this.isDead) return;
-      const beats = new Map<string, Beat & { attempts: { task: number; attempt: number; claim: number }[] }>();
+      const beats = new Map<
+        string,
+        Beat & { attempts: { task: number; attempt: number; claim: number }[] }
+      >();
       for (const { grant, item, isStarted } of this.doing.values()) {
         if (!isStarted) continue;
         const key = `${placeKey(grant)}/${grant.epoch}`;
@@ -168,7 +229,8 @@ export class SimWorker {
         beat.attempts.push({ task: item.number, attempt: item.attempt, claim: item.claim });
         beats.set(key, beat);
       }
-      if (beats.size > 0) this.#world.toNode(this, { kind: "worker-beats", worker: this.id, beats: [...beats.values()] });
+      if (beats.size > 0)
+        this.#world.toNode(this, { kind: "worker-beats", worker: this.id, beats: [...beats.values()] });
       this.#claim();
       this.#loop();
     });
@@ -178,7 +240,12 @@ export class SimWorker {
   }
 
   #claim(): void {
-    if (!this.local) this.#world.toNode(this, { kind: "worker-claims", worker: this.id, max: Math.max(0, this.capacity - this.doing.size) });
+    if (!this.local)
+      this.#world.toNode(this, {
+        kind: "worker-claims",
+        worker: this.id,
+        max: Math.max(0, this.capacity - this.doing.size),
+      });
   }
 
   #later(ms: number, run: () => void): void {

@@ -4,7 +4,9 @@ import { Heap } from "../std/heap.ts";
 export class Timeline {
   now = 1_000_000;
   #order = 0;
-  readonly #heap = new Heap<{ at: number; order: number; run: () => void }>((a, b) => a.at < b.at || (a.at === b.at && a.order < b.order));
+  readonly #heap = new Heap<{ at: number; order: number; run: () => void }>(
+    (a, b) => a.at < b.at || (a.at === b.at && a.order < b.order),
+  );
 
   /** Runs `run` after so many milliseconds. */
   after(ms: number, run: () => void): void {

@@ -3,11 +3,12 @@
  * that loses, delays and repeats, and clocks that jump; all under one seed. Checks invariants at every durable row,
  * every grant and every answer; then heals and demands that everything ends.
  */
+
+import type { Input, Output } from "../engine/io.ts";
 import { EngineNode } from "../engine/node.ts";
+import type { Settings } from "../engine/settings.ts";
 import type { Event } from "../kernel/event.ts";
 import { decodeEntry } from "../kernel/journal-entry.ts";
-import type { Input, Output } from "../engine/io.ts";
-import type { Settings } from "../engine/settings.ts";
 import type { Outcome } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
 import { FOLD_VERSION } from "../kernel/snapshot.ts";
@@ -31,8 +32,18 @@ export interface WorldOptions {
 }
 
 const SETTINGS: Partial<Settings> = {
-  claimLeaseMs: 500, sweepMs: 100, windowMax: 4, idleMax: 1, commitWritesMax: 3, commitMessagesMax: 5, quantum: 2,
-  openTasksAhead: 3, snapshotRows: 3, timerHorizonMs: 1_000, timersMax: 3, pageCacheChars: 200,
+  claimLeaseMs: 500,
+  sweepMs: 100,
+  windowMax: 4,
+  idleMax: 1,
+  commitWritesMax: 3,
+  commitMessagesMax: 5,
+  quantum: 2,
+  openTasksAhead: 3,
+  snapshotRows: 3,
+  timerHorizonMs: 1_000,
+  timersMax: 3,
+  pageCacheChars: 200,
 };
 const HEAL_AT_MS = 15_000;
 const GIVE_UP_MS = 3_600_000;
@@ -65,13 +76,20 @@ export class World {
     this.#random = new SeededRandom(options.seed);
     this.trace = new Trace(options.show);
     this.#tables = new MemoryTables({ random: this.#random.child("tables") });
-    this.behaviour = { seed: options.seed, healed: false, fails: this.has("failing-tasks"), poison: this.has("poison") };
+    this.behaviour = {
+      seed: options.seed,
+      healed: false,
+      fails: this.has("failing-tasks"),
+      poison: this.has("poison"),
+    };
     this.ledger = new Ledger(this.#tables, this.behaviour);
     this.#client = new SimClient(this, this.#random.child("client"));
   }
 
   has(fault: Fault): boolean {
-    return this.#options.faults.has(fault) && (!this.#healed || fault === "poison" || fault === "local-worker");
+    return (
+      this.#options.faults.has(fault) && (!this.#healed || fault === "poison" || fault === "local-worker")
+    );
   }
 
   /** Runs to the end; throws a `Violation` if an invariant breaks. */
@@ -109,11 +127,17 @@ export class World {
 
   mustBeDurable(execution: string, seq: number): void {
     this.ledger.sync();
-    must(this.ledger.durableSeq(execution) >= seq, `${execution}: what is acknowledged (seq ${seq}) is durable`);
+    must(
+      this.ledger.durableSeq(execution) >= seq,
+      `${execution}: what is acknowledged (seq ${seq}) is durable`,
+    );
   }
 
   noteRun(grant: Grant, item: GrantItem): void {
-    this.trace.note(this.timeline.now, `run ${grant.do} ${grant.execution}/${grant.phase}/${grant.handler}#${item.number} attempt ${item.attempt}`);
+    this.trace.note(
+      this.timeline.now,
+      `run ${grant.do} ${grant.execution}/${grant.phase}/${grant.handler}#${item.number} attempt ${item.attempt}`,
+    );
   }
 
   noteProduced(grant: Grant, task: number, outcome: Outcome): void {
@@ -146,7 +170,10 @@ export class World {
       this.#executions.set(execution, plan);
       this.ledger.expect(execution, plan);
       const now = this.timeline.now;
-      const times = { ...(random.chance(0.1) ? { startAt: now + random.below(3_000) } : {}), ...(random.chance(0.1) ? { deadline: now + random.below(10_000) } : {}) };
+      const times = {
+        ...(random.chance(0.1) ? { startAt: now + random.below(3_000) } : {}),
+        ...(random.chance(0.1) ? { deadline: now + random.below(10_000) } : {}),
+      };
       this.timeline.after(random.below(2_000), () => this.#client.start(execution, plan, times));
     }
   }
@@ -155,11 +182,12 @@ export class World {
     const random = this.#random.child("faults");
     const repeat = (fault: Fault, everyMs: number, run: () => void) => {
       if (!this.has(fault)) return;
-      const next = () => this.timeline.after(random.below(everyMs * 2), () => {
-        if (this.#healed) return;
-        run();
-        next();
-      });
+      const next = () =>
+        this.timeline.after(random.below(everyMs * 2), () => {
+          if (this.#healed) return;
+          run();
+          next();
+        });
       next();
     };
     repeat("crash", 4_000, () => this.#crash());
@@ -264,14 +292,26 @@ export class World {
 
   #hire(): void {
     const random = this.#random.child(`worker ${this.#workerCount}`);
-    const worker = new SimWorker(this, random, { id: `w${this.#workerCount++}`, local: false, uses: this.#uses(), capacity: random.between(1, 6) });
+    const worker = new SimWorker(this, random, {
+      id: `w${this.#workerCount++}`,
+      local: false,
+      uses: this.#uses(),
+      capacity: random.between(1, 6),
+    });
     this.#workers.push(worker);
     worker.join();
   }
 
   #hireLocal(): void {
     const random = this.#random.child(`worker ${this.#workerCount}`);
-    this.#workers.push(new SimWorker(this, random, { id: `local${this.#workerCount++}`, local: true, uses: this.#uses(), capacity: random.between(1, 6) }));
+    this.#workers.push(
+      new SimWorker(this, random, {
+        id: `local${this.#workerCount++}`,
+        local: true,
+        uses: this.#uses(),
+        capacity: random.between(1, 6),
+      }),
+    );
   }
 
   #fire(worker: SimWorker): void {
@@ -347,21 +387,43 @@ export class World {
           return { kind: "loaded", loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })) };
         });
       case "get-definition":
-        return this.#answer(() => ({ kind: "definition", hash: output.hash, plan: this.#plans.get(output.hash) ?? null }));
+        return this.#answer(() => ({
+          kind: "definition",
+          hash: output.hash,
+          plan: this.#plans.get(output.hash) ?? null,
+        }));
       case "read-page":
-        return this.#answer(() => ({ kind: "page-read", execution: output.execution, seq: output.seq, entry: tables.readJournal({ execution: output.execution, from: output.seq, rowsMax: 1 })[0] ?? null }));
+        return this.#answer(() => ({
+          kind: "page-read",
+          execution: output.execution,
+          seq: output.seq,
+          entry: tables.readJournal({ execution: output.execution, from: output.seq, rowsMax: 1 })[0] ?? null,
+        }));
       case "scan-work":
-        return this.#answer(() => ({ kind: "work-scanned", heads: tables.scanWork(output), each: output.each }));
+        return this.#answer(() => ({
+          kind: "work-scanned",
+          heads: tables.scanWork(output),
+          each: output.each,
+        }));
       case "scan-timers":
-        return this.#answer(() => ({ kind: "timers-scanned", timers: tables.scanTimers(output), until: output.until, max: output.max }));
+        return this.#answer(() => ({
+          kind: "timers-scanned",
+          timers: tables.scanTimers(output),
+          until: output.until,
+          max: output.max,
+        }));
       case "reply":
         return this.#client.replied(output.request, output.answer, output.existed ?? false);
       case "grant": {
         const { grant } = output;
-        this.trace.note(this.timeline.now, `grant ${output.worker} ${grant.do} ${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler} ${grant.items.map((item) => `${item.number}.${item.attempt}.${item.claim}`).join(" ")}`);
+        this.trace.note(
+          this.timeline.now,
+          `grant ${output.worker} ${grant.do} ${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler} ${grant.items.map((item) => `${item.number}.${item.attempt}.${item.claim}`).join(" ")}`,
+        );
         this.ledger.checkGrant(output.worker, grant, this.#nodeNow);
         const worker = this.#workers.find((candidate) => candidate.id === output.worker);
-        if (worker === undefined || (!worker.local && this.has("lost-messages") && this.#random.chance(0.05))) return;
+        if (worker === undefined || (!worker.local && this.has("lost-messages") && this.#random.chance(0.05)))
+          return;
         return this.timeline.after(worker.local ? 0 : this.#delay(), () => worker.take(grant));
       }
       case "cancel": {
@@ -371,7 +433,8 @@ export class World {
       }
       case "verdicts": {
         const worker = this.#workers.find((candidate) => candidate.id === output.worker);
-        if (worker === undefined || (!worker.local && this.has("lost-messages") && this.#random.chance(0.05))) return;
+        if (worker === undefined || (!worker.local && this.has("lost-messages") && this.#random.chance(0.05)))
+          return;
         return this.timeline.after(worker.local ? 0 : this.#delay(), () => worker.heard(output.report));
       }
       case "progressed":
@@ -391,18 +454,27 @@ export class World {
     const dice = this.#random.u32() / 4294967296;
     this.timeline.after(this.#random.below(8), () => {
       if (!isOurs()) return;
-      if (this.has("failed-commits") && dice < 0.03) return this.#deliver({ kind: "commit-failed", commit, nothingWritten: true });
+      if (this.has("failed-commits") && dice < 0.03)
+        return this.#deliver({ kind: "commit-failed", commit, nothingWritten: true });
       if (this.has("crash") && dice > 0.99) return this.#crash();
       const verdict = this.#tables.commit(content);
-      this.trace.note(this.timeline.now, `commit ${commit} ${verdict.kind} ${content.writes.map((write) => `${write.execution}+${write.entries.length}`).join(" ")}`);
-      for (const write of content.writes) this.trace.detail(() => `  ${write.execution} ${write.entries.flatMap((entry) => decodeEntry(entry).map(({ event }) => showEvent(event))).join("; ")}`);
+      this.trace.note(
+        this.timeline.now,
+        `commit ${commit} ${verdict.kind} ${content.writes.map((write) => `${write.execution}+${write.entries.length}`).join(" ")}`,
+      );
+      for (const write of content.writes)
+        this.trace.detail(
+          () =>
+            `  ${write.execution} ${write.entries.flatMap((entry) => decodeEntry(entry).map(({ event }) => showEvent(event))).join("; ")}`,
+        );
       if (this.has("crash") && dice > 0.97) return this.#crash();
       this.timeline.after(this.#random.below(8), () => {
         if (!isOurs()) return;
         this.#tables.settle();
         this.ledger.sync();
         if (this.has("crash") && dice > 0.96) return this.#crash();
-        if (this.has("lost-replies") && dice < 0.06) return this.#deliver({ kind: "commit-failed", commit, nothingWritten: false });
+        if (this.has("lost-replies") && dice < 0.06)
+          return this.#deliver({ kind: "commit-failed", commit, nothingWritten: false });
         this.#deliver({ kind: "committed", commit, verdict });
       });
     });
@@ -423,7 +495,15 @@ export class World {
 }
 
 function showEvent(event: Event): string {
-  const list = "tasks" in event && "attempts" in event ? ` ${event.tasks.map((task, i) => `${task}.${event.attempts[i]}`).join(" ")}` : "";
-  const place = "handler" in event ? ` ${event.phase}.${event.visit}/${event.handler}` : "phase" in event ? ` ${event.phase}.${event.visit}` : "";
+  const list =
+    "tasks" in event && "attempts" in event
+      ? ` ${event.tasks.map((task, i) => `${task}.${event.attempts[i]}`).join(" ")}`
+      : "";
+  const place =
+    "handler" in event
+      ? ` ${event.phase}.${event.visit}/${event.handler}`
+      : "phase" in event
+        ? ` ${event.phase}.${event.visit}`
+        : "";
   return `${event.kind}${place}${list}`;
 }

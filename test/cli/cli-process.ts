@@ -29,8 +29,7 @@ export class CliProcess {
   #stdout = "";
   #stderr = "";
   #hasEnded = false;
-  readonly #waiting: { pattern: RegExp; found: (line: string) => void; failed: (error: Error) => void }[] =
-    [];
+  #waiting: { pattern: RegExp; found: (line: string) => void; failed: (error: Error) => void }[] = [];
 
   constructor(script: string, args: readonly string[], options: ProcessOptions) {
     const { RONDO_STORE: _, ...env } = process.env;
@@ -74,12 +73,11 @@ export class CliProcess {
 
   #look(): void {
     const lines = `${this.#stdout}\n${this.#stderr}`.split("\n");
-    for (const waiting of [...this.#waiting]) {
-      const line = lines.find((candidate) => waiting.pattern.test(candidate));
-      if (line === undefined) continue;
-      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
-      waiting.found(line);
-    }
+    this.#waiting = this.#waiting.filter(({ pattern, found }) => {
+      const line = lines.find((candidate) => pattern.test(candidate));
+      if (line !== undefined) found(line);
+      return line === undefined;
+    });
   }
 }
 

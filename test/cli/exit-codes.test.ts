@@ -50,7 +50,7 @@ const USAGE: [args: string[], says: string][] = [
   [["run", "waits.ts", "--id", "no spaces"], "is not an execution id"],
   [["run", "waits.ts", "--timeout", "soon"], '"soon" is not a duration'],
   [["run", "waits.ts", "--retry"], "--retry needs the --id"],
-  [["run", "waits.ts", "-i", "@"], "the input cannot be read"],
+  [["run", "waits.ts", "-i", "@"], "needs the name of a file"],
 ];
 
 test.each(USAGE)("2: rondo %j", async (args, says) => {

@@ -55,7 +55,7 @@ describe("a TypeScript file outside of the package", () => {
           .phase("ask", {
             async process() {
               await using rondo = await openRondo({ store: "memory:" });
-              return rondo.serve(inner).run(inner, 21);
+              return await rondo.serve(inner).run(inner, 21);
             },
           })
           .phase("fail", { process() { throw new Fatal("once is enough"); }, tolerate: 1 })
