@@ -26,6 +26,8 @@ export function toCliError(thrown: unknown): CliError {
       cause: thrown,
     });
   }
+  if (String((thrown as { code?: unknown } | null)?.code).startsWith("ERR_PARSE_ARGS"))
+    return new CliError(EXIT.usage, (thrown as Error).message, [], { cause: thrown });
   const stack = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
   return new CliError(EXIT.broken, `this is a bug in Rondo: ${stack}`, [], { cause: thrown });
 }

@@ -5,7 +5,12 @@
 import { type AnyWorkflow, workflow } from "../index.ts";
 
 export const DEMO = "demo";
-export const PHASES = ["work", "check", "pause"] as const;
+/** What happens, phase by phase, in words. */
+export const PHASES = {
+  work: "each task computes a checksum; 3 in 100 fail at first and are retried",
+  check: "the same sum again, in slices, without a look at those results",
+  pause: "a timer of one second, as durable as the rest",
+} as const;
 const SLICE = 1_000;
 /** Every so many tasks one fails at first: about 3 in 100. */
 const FAILS_EVERY = 33;

@@ -24,20 +24,15 @@ again: it goes on where it was, and at the end shows that no task was lost and n
 
 /** Reads the arguments; throws what is wrong with them. */
 export function parseDemoOptions(args: readonly string[]): DemoOptions {
-  let values: { tasks?: string; store?: string; help?: boolean };
-  try {
-    ({ values } = parseArgs({
-      args: [...args],
-      options: {
-        tasks: { type: "string" },
-        store: { type: "string" },
-        exit: { type: "boolean" },
-        help: { type: "boolean", short: "h" },
-      },
-    }));
-  } catch (cause) {
-    throw new CliError(EXIT.usage, (cause as Error).message, ["--help shows what there is"], { cause });
-  }
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      tasks: { type: "string" },
+      store: { type: "string" },
+      exit: { type: "boolean" },
+      help: { type: "boolean", short: "h" },
+    },
+  });
   const tasks = values.tasks === undefined ? TASKS : Number(values.tasks.replaceAll(/[_,]/g, ""));
   if (!Number.isSafeInteger(tasks) || tasks < 1 || tasks > TASKS_MAX)
     throw new CliError(EXIT.usage, `--tasks ${values.tasks} is not a whole number from 1 to ${TASKS_MAX}`);

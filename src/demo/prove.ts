@@ -19,43 +19,55 @@ export interface Evidence {
 
 /** Tells the result and every check; answers whether all of them hold. */
 export function prove(screen: Screen, evidence: Evidence): boolean {
-  const { view, output, facts, tasks, kept, deliveries } = evidence;
-  const { lost, once, twice } = facts.count();
+  const { view, output } = evidence;
+  const lasted = showDuration((view.finishedAt ?? 0) - view.createdAt);
   screen.say("");
-  screen.say(
-    ["Result", "bold"],
-    ` ${JSON.stringify(output)}, ${showDuration((view.finishedAt ?? 0) - view.createdAt)} after its start`,
-  );
-  screen.say("What that proves, read back from the journal:");
-  const last = showCount(tasks - 1);
-  const failed = view.phases
-    .flatMap(({ handlers }) => handlers)
-    .reduce((sum, handler) => sum + handler.failed, 0);
-  const checks: [holds: boolean, text: string][] = [
-    [
-      output.done === tasks && once === tasks && facts.foreign === 0,
-      `each number from 0 to ${last} occurs exactly once among the tasks.settled events: ${showCount(once)} tasks, ${showCount(lost)} lost, ${showCount(twice)} counted twice`,
-    ],
-    [
-      facts.sum === output.check && output.sum === output.check,
-      `the results add up to ${showCount(facts.sum)}, and so does the second phase, which did not look at them (${showCount(output.check)})`,
-    ],
-    [
-      failed === 0,
-      `${showCount(facts.retried)} attempts failed on purpose and were retried; ${showCount(failed)} tasks failed`,
-    ],
+  screen.say(["Result", "bold"], ` ${JSON.stringify(output)}, ${lasted} after its start`);
+  screen.say("What that proves, read back from the journal, event by event:");
+  const checks = [...countChecks(evidence), ...killChecks(evidence)];
+  for (const { holds, text } of checks) screen.say(holds ? ["  ✓", "green"] : ["  ✗", "red"], ` ${text}`);
+  return checks.every(({ holds }) => holds);
+}
+
+interface Check {
+  readonly holds: boolean;
+  readonly text: string;
+}
+
+function countChecks({ view, output, facts, tasks }: Evidence): Check[] {
+  const { lost, once, twice } = facts.count();
+  const handlers = view.phases.flatMap((phase) => phase.handlers);
+  const failed = handlers.reduce((sum, handler) => sum + handler.failed, 0);
+  return [
+    {
+      holds: output.done === tasks && once === tasks && facts.foreign === 0,
+      text:
+        `${showCount(once)} tasks settled, ${showCount(lost)} lost, ${showCount(twice)} counted twice: ` +
+        `each of 0 to ${showCount(tasks - 1)} is in one tasks.settled`,
+    },
+    {
+      holds: facts.sum === output.check && output.sum === output.check,
+      text: `their results add up to ${showCount(facts.sum)}; the second phase came to ${showCount(output.check)}`,
+    },
+    {
+      holds: failed === 0,
+      text: `${showCount(facts.retried)} attempts failed on purpose and were retried; ${showCount(failed)} tasks failed`,
+    },
   ];
-  if (kept !== null)
-    checks.push(
-      [
-        deliveries.again === kept.inFlight,
-        `${showCount(kept.inFlight)} tasks were in flight when the process was killed: ${showCount(deliveries.again)} were delivered again`,
-      ],
-      [
-        deliveries.needless === 0,
-        `${showCount(kept.settled)} tasks were settled before: ${showCount(deliveries.needless)} of them ran again`,
-      ],
-    );
-  for (const [holds, text] of checks) screen.say(holds ? ["  ✓", "green"] : ["  ✗", "red"], ` ${text}`);
-  return checks.every(([holds]) => holds);
+}
+
+/** What the witness of deliveries says, if there was a process before. */
+function killChecks({ kept, deliveries }: Evidence): Check[] {
+  if (kept === null) return [];
+  const { again, needless } = deliveries;
+  return [
+    {
+      holds: again === kept.inFlight,
+      text: `of ${showCount(kept.inFlight)} tasks in flight when it was stopped, ${showCount(again)} were delivered again`,
+    },
+    {
+      holds: needless === 0,
+      text: `of ${showCount(kept.settled)} tasks settled by then, ${showCount(needless)} were delivered again`,
+    },
+  ];
 }

@@ -62,9 +62,11 @@ async function demonstrate(rondo: LocalRondo, screen: Screen, options: DemoOptio
     screen,
     progress: found === null ? new Progress() : Progress.of(found),
     from: found === null ? 1 : found.revision + 1,
-    names: PHASES,
+    names: Object.keys(PHASES),
     tellsTenths: true,
   });
+  // Closing breaks off what is being read; only a demo that gets to its end needs to know.
+  shown.catch(() => {});
   const output: DemoOutput = await handle.result();
   await shown;
   const view = await handle.status();
@@ -88,6 +90,8 @@ function tellBeginning(
     screen.say(`A finished demo is there already (execution ${newest.id}): this one is execution ${id}.`);
   if (found !== null && options.isTasksGiven && options.tasks !== tasks)
     screen.say(`Execution ${id} is open and has ${showCount(tasks)} tasks: it goes on with those.`);
+  if (found === null)
+    for (const [phase, what] of Object.entries(PHASES)) screen.say([`  ${phase.padEnd(7)}`, "cyan"], what);
   screen.say("Stop it half-way, as hard as you like, from another terminal: ", [
     `kill -9 ${process.pid}`,
     "bold",

@@ -222,7 +222,7 @@ export class Engine {
         return this.#track(
           this.#read(async () => ({
             kind: "work-scanned",
-            heads: await this.#store.scanWork(output),
+            heads: await this.#store.scanWork({ after: output.after, each: output.each }),
             each: output.each,
           })),
         );
@@ -230,7 +230,7 @@ export class Engine {
         return this.#track(
           this.#read(async () => ({
             kind: "timers-scanned",
-            timers: await this.#store.scanTimers(output),
+            timers: await this.#store.scanTimers({ until: output.until, max: output.max }),
             until: output.until,
             max: output.max,
           })),

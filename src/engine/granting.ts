@@ -240,7 +240,8 @@ function newLease(
   at: { task: number; attempt: number; permits: readonly string[] },
 ): Lease {
   const lease: Lease = {
-    ...at,
+    task: at.task,
+    attempt: at.attempt,
     claim: desk.claimOf(at.task),
     epoch: node.fence.epoch,
     worker: worker.id,
@@ -251,6 +252,7 @@ function newLease(
     reported: false,
     cancelled: false,
     position: 0,
+    permits: at.permits,
   };
   desk.leases.set(at.task, lease);
   desk.openLeases++;

@@ -26,10 +26,7 @@ export interface Lease {
 /** The number that stands for the enumeration among the tasks of a handler. */
 export const ENUMERATION = -1;
 
-/** True if the report speaks of exactly this lease. */
-export function isSameAttempt(
-  lease: Lease,
-  other: { attempt: number; claim: number; epoch: number },
-): boolean {
-  return lease.attempt === other.attempt && lease.claim === other.claim && lease.epoch === other.epoch;
+/** True if a report of this attempt, claim and epoch speaks of exactly this lease. */
+export function isSameAttempt(lease: Lease, attempt: number, claim: number, epoch: number): boolean {
+  return lease.attempt === attempt && lease.claim === claim && lease.epoch === epoch;
 }

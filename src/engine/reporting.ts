@@ -17,21 +17,21 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
   if (report.kind === "receipts") {
     for (const receipt of report.receipts) {
       const lease = desk.leases.get(receipt.task);
-      if (lease !== undefined && isSameAttempt(lease, { ...receipt, epoch: report.epoch }))
+      if (lease !== undefined && isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch))
         node.noteReported(desk, lease);
     }
   } else if (report.kind === "enumeration") {
     const lease = desk.leases.get(ENUMERATION);
-    if (lease !== undefined && isSameAttempt(lease, report)) node.noteReported(desk, lease);
+    if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch)) node.noteReported(desk, lease);
   } else if (report.kind === "started") {
     for (const begun of report.attempts) {
       const lease = desk.leases.get(begun.task);
-      if (lease !== undefined && isSameAttempt(lease, { ...begun, epoch: report.epoch }))
+      if (lease !== undefined && isSameAttempt(lease, begun.attempt, begun.claim, report.epoch))
         start(node, desk, lease);
     }
   } else {
     const lease = desk.leases.get(ENUMERATION);
-    if (lease !== undefined && isSameAttempt(lease, report)) start(node, desk, lease);
+    if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch)) start(node, desk, lease);
   }
 }
 
@@ -55,7 +55,7 @@ export function toMessage(
         const lease = desk?.leases.get(task);
         const live =
           lease !== undefined
-            ? isSameAttempt(lease, { attempt, claim, epoch: report.epoch })
+            ? isSameAttempt(lease, attempt, claim, report.epoch)
             : adopt(node, slot, report, { task, attempt, claim, worker });
         return { task, attempt, round, live, worker, ms, outcome };
       });
@@ -64,7 +64,7 @@ export function toMessage(
     case "page":
     case "enumeration": {
       const lease = desk?.leases.get(ENUMERATION);
-      if (lease === undefined || !isSameAttempt(lease, report)) return null;
+      if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch)) return null;
       const byIdentity = desk?.state.identities !== null;
       if (report.kind === "enumeration") {
         // By identity, tasks cannot be counted by their numbers: the stream must have come whole.
@@ -115,14 +115,14 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
   if (desk === undefined) return;
   if (report.kind === "enumeration") {
     const lease = desk.leases.get(ENUMERATION);
-    if (lease !== undefined && isSameAttempt(lease, report)) node.endLease(desk, lease);
+    if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch)) node.endLease(desk, lease);
     return;
   }
   if (report.kind !== "receipts") return;
   for (const receipt of report.receipts) {
     const lease = desk.leases.get(receipt.task);
     if (lease === undefined) continue;
-    if (isSameAttempt(lease, { ...receipt, epoch: report.epoch })) node.endLease(desk, lease);
+    if (isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch)) node.endLease(desk, lease);
     else if (desk.state.tasks.settled.has(receipt.task)) {
       tellToStop(node, slot, desk, lease, "cancel");
       node.endLease(desk, lease);
@@ -137,7 +137,7 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
   const gone: { task: number; attempt: number; claim: number }[] = [];
   for (const attempt of beat.attempts) {
     const lease = desk?.leases.get(attempt.task);
-    if (desk !== undefined && lease !== undefined && isSameAttempt(lease, { ...attempt, epoch: beat.epoch }))
+    if (desk !== undefined && lease !== undefined && isSameAttempt(lease, attempt.attempt, attempt.claim, beat.epoch))
       start(node, desk, lease);
     else if (!adopt(node, slot, beat, { ...attempt, worker })) gone.push(attempt);
   }

@@ -2,6 +2,7 @@
 import { LIMITS } from "./definition.ts";
 import type { AttemptStatus, Place, RetryReason, SettledStatus } from "./event.ts";
 import type { HandlerState } from "./execution.ts";
+import type { Receipt } from "./message.ts";
 import type { Step } from "./step.ts";
 
 interface Settlement {
@@ -46,6 +47,12 @@ export class BulkRecorder {
   /** True if something about the task waits to be emitted. */
   holds(task: number): boolean {
     return this.#held.has(task);
+  }
+
+  /** Notes how the task of a receipt ends. */
+  settleReceipt(receipt: Receipt, status: SettledStatus, reason: string | null, payload: string): void {
+    const { task, attempt, worker, ms } = receipt;
+    this.settle({ task, attempt, status, reason, worker, ms, payload });
   }
 
   settle(settlement: Settlement): void {

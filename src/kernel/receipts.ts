@@ -130,7 +130,7 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
       isNews &&
       judged(handler, step, receipt.outcome).status === "done"
     ) {
-      recorder.settle({ ...receipt, status: "done", reason: null, payload: receipt.outcome.payload });
+      recorder.settleReceipt(receipt, "done", null, receipt.outcome.payload);
       if (!wasLost) return "accepted";
       recorder.late({ task, attempt, status: "done", accepted: true });
       return "accepted";
@@ -146,7 +146,7 @@ function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
   const outcome = judged(handler, step, receipt.outcome);
   const { task, attempt } = receipt;
   if (outcome.status === "done") {
-    recorder.settle({ ...receipt, status: "done", reason: null, payload: outcome.payload });
+    recorder.settleReceipt(receipt, "done", null, outcome.payload);
     return "accepted";
   }
   if (outcome.status === "cancelled") {
@@ -166,7 +166,7 @@ function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
         ? "crashes"
         : null;
   if (over !== null) {
-    recorder.settle({ ...receipt, status: "failed", reason: over, payload: outcome.payload });
+    recorder.settleReceipt(receipt, "failed", over, outcome.payload);
     return "accepted";
   }
   const visit = step.execution.currentVisit();

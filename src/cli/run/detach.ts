@@ -1,12 +1,14 @@
 /**
  * Leaving while an execution is open. The first Ctrl-C (or SIGTERM) closes gracefully: what runs may end, nothing new
- * begins, and the execution waits in the store. The second leaves at once; nothing is lost by that either.
+ * begins, and the execution waits in the store. The second leaves at once; nothing is lost by that either. Run by npm,
+ * a process gets each Ctrl-C twice, from the terminal and from npm: the echo does not count.
  */
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import type { Screen } from "../progress/screen.ts";
 
 /** How long running tasks may take to end. */
 const GRACE_MS = 5_000;
+const ECHO_MS = 200;
 
 export interface DetachOptions {
   readonly screen: Screen;
@@ -18,6 +20,7 @@ export interface DetachOptions {
 export class Detach {
   readonly #options: DetachOptions;
   #exit: ExitCode | null = null;
+  #askedAt = 0;
   #closing: Promise<void> = Promise.resolve();
   readonly #onInterrupt = () => this.#ask(EXIT.interrupted);
   readonly #onTerminate = () => this.#ask(EXIT.terminated);
@@ -46,8 +49,11 @@ export class Detach {
 
   #ask(exit: ExitCode): void {
     const { screen, close, leave } = this.#options;
+    const now = Date.now();
+    if (exit === this.#exit && now - this.#askedAt < ECHO_MS) return;
     if (this.#exit !== null) return leave(exit);
     this.#exit = exit;
+    this.#askedAt = now;
     screen.say("leaving: tasks that run may end, nothing new begins; once more leaves at once");
     this.#closing = close({ graceMs: GRACE_MS });
     // Whoever waits for `closed` gets the failure; until then it must not count as unhandled.

@@ -94,11 +94,11 @@ export class SqliteStore implements Store {
     after: Readonly<Record<string, number>>;
     each: number;
   }): Promise<readonly StoredHead[]> {
-    return this.#call({ kind: "scanWork", ...options });
+    return this.#call({ ...options, kind: "scanWork" });
   }
 
   async scanTimers(options: { until: number; max: number }): Promise<readonly StoredTimer[]> {
-    return this.#call({ kind: "scanTimers", ...options });
+    return this.#call({ ...options, kind: "scanTimers" });
   }
 
   async listHeads(

@@ -1,0 +1,197 @@
+// The driver: performs what the node asks for, backs off when the store fails, stops when it must. Virtual time.
+import { describe, expect, test } from "vitest";
+import { phase } from "../../test/scenarios/kernel-run.ts";
+import { parseDefinition } from "../kernel/parse-definition.ts";
+import { compilePlan, type Plan } from "../kernel/plan.ts";
+import type { Grant } from "../protocol/work.ts";
+import { unwrap } from "../std/rejection.ts";
+import { MemoryStore } from "../store/memory/memory-store.ts";
+import { MemoryTables } from "../store/memory/memory-tables.ts";
+import { type Store, StoreFault } from "../store/store.ts";
+import { VirtualClock } from "../testing/virtual-clock.ts";
+import { Engine } from "./driver.ts";
+
+interface Rig {
+  readonly engine: Engine;
+  readonly clock: VirtualClock;
+  readonly store: Store;
+  readonly faults: Error[];
+  readonly stops: Error[];
+  /** Errors that the next calls of a method throw, before it does anything. */
+  readonly failing: Map<keyof Store, Error[]>;
+}
+
+async function rig(tables = new MemoryTables(), clock = new VirtualClock()): Promise<Rig> {
+  const failing = new Map<keyof Store, Error[]>();
+  const inner = new MemoryStore(tables);
+  const store = new Proxy<Store>(inner, {
+    get(target, name) {
+      const method = Reflect.get(target, name, target) as (...given: unknown[]) => Promise<unknown>;
+      return async (...given: unknown[]) => {
+        const error = failing.get(name as keyof Store)?.shift();
+        if (error !== undefined) throw error;
+        return Reflect.apply(method, target, given);
+      };
+    },
+  });
+  const faults: Error[] = [];
+  const stops: Error[] = [];
+  const engine = await Engine.open({
+    store,
+    clock,
+    onFault: (fault) => faults.push(fault),
+    onStop: (reason) => stops.push(reason),
+  });
+  await clock.settle();
+  return { engine, clock, store, faults, stops, failing };
+}
+
+const down = () => new StoreFault("the disk is full", { retryable: true, nothingWritten: true });
+
+async function start(
+  { engine, store }: Rig,
+  id: string,
+  phases: unknown = [phase("a")],
+): Promise<{ kind: string }> {
+  const plan: Plan = compilePlan(unwrap(parseDefinition({ name: "w", phases })));
+  await store.putDefinition("w", plan.hash, JSON.stringify(plan.definition));
+  const message = {
+    kind: "start" as const,
+    execution: id,
+    workflow: "w",
+    hash: plan.hash,
+    project: "default",
+    input: "null",
+    tags: {},
+  };
+  return (await engine.send(id, message, { plan, fresh: false })).answer;
+}
+
+describe("a store that fails", () => {
+  test("for a while: commits wait, longer each time, and then go on; nobody is told wrong", async () => {
+    const r = await rig();
+    r.failing.set("commit", [down(), down(), down()]);
+    const answer = start(r, "e1");
+    await r.clock.settle();
+    expect(r.faults).toHaveLength(1);
+    const waits: number[] = [];
+    for (let i = 0; i < 3; i++) {
+      const before = r.clock.now();
+      waits.push(r.clock.nextAt - before);
+      await r.clock.advance(r.clock.nextAt - before);
+    }
+    expect(waits).toEqual([50, 100, 200]);
+    expect(await answer).toMatchObject({ kind: "applied" });
+    expect(r.faults).toHaveLength(3);
+    expect(r.stops).toHaveLength(0);
+    await r.engine.close();
+  });
+
+  test("in reading: reads are tried again until they succeed", async () => {
+    const tables = new MemoryTables();
+    const before = await rig(tables);
+    await start(before, "e1");
+    await before.engine.close();
+    const r = await rig(tables);
+    r.failing.set("load", [down(), down()]);
+    const inspected = r.engine.inspect("e1");
+    await r.clock.advance("10s");
+    expect(await inspected).toMatchObject({ view: { id: "e1", status: "running" } });
+    await r.engine.close();
+  });
+
+  test("for good: the engine stops and says so to everyone who waits, and to those who come later", async () => {
+    const r = await rig();
+    r.failing.set("commit", [new StoreFault("fsync failed", { retryable: false, nothingWritten: false })]);
+    const answer = start(r, "e1");
+    const inspected = r.engine.inspect("e2");
+    expect(await answer).toMatchObject({ kind: "rejection", code: "not_ready" });
+    expect(await inspected).toMatchObject({ kind: "rejection", code: "not_found" });
+    expect(r.stops.map(({ message }) => message)).toEqual(["fsync failed"]);
+    expect(await start(r, "e3")).toMatchObject({ kind: "rejection", code: "not_ready" });
+  });
+
+  test("with a bug: the engine stops, nothing is swallowed", async () => {
+    const r = await rig();
+    r.failing.set("commit", [new TypeError("x is not a function")]);
+    await start(r, "e1");
+    expect(r.stops).toHaveLength(1);
+    expect(r.stops[0]).toBeInstanceOf(TypeError);
+  });
+});
+
+test("another owner of the store stops the engine", async () => {
+  const tables = new MemoryTables();
+  const r = await rig(tables);
+  tables.open();
+  expect(await start(r, "e1")).toMatchObject({ kind: "rejection", code: "not_ready" });
+  expect(r.stops.map(({ message }) => message)).toEqual([
+    expect.stringContaining("no longer owns its store"),
+  ]);
+  expect(tables.load(["e1"])).toEqual([null]);
+});
+
+test("a close waits for commits that are under way, and is clean if no attempt is open", async () => {
+  const tables = new MemoryTables();
+  const r = await rig(tables);
+  const answers = Array.from({ length: 20 }, (_, i) => start(r, `e${i}`));
+  await Promise.resolve();
+  await Promise.resolve();
+  await r.engine.close();
+  for (const answer of await Promise.all(answers))
+    if (answer.kind === "applied") expect(tables.load(["e0"])[0]).not.toBeNull();
+  expect(tables.open().uncleanEpoch).toBe(0);
+});
+
+test("a close with open attempts is not clean", async () => {
+  const tables = new MemoryTables();
+  const r = await rig(tables);
+  const grants: Grant[] = [];
+  r.engine.join(
+    "w1",
+    { take: (grant) => grants.push(grant), cancel: () => {} },
+    { serves: [{ use: "w.a" }], capacity: 1, local: true },
+  );
+  await start(r, "e1");
+  await r.clock.settle();
+  expect(grants).toHaveLength(1);
+  expect(r.engine.openLeases).toBe(1);
+  await r.engine.close();
+  expect(tables.open().uncleanEpoch).toBe(1);
+});
+
+test("watchers are told of every commit, of the end, and of a stop", async () => {
+  const r = await rig();
+  const seen: [number, unknown][] = [];
+  const stop = r.engine.watch("e1", (seq, end) => seen.push([seq, end]));
+  r.engine.watch("e2", (seq, end) => seen.push([seq, end]));
+  await start(r, "e1", [{ name: "a" }]);
+  await r.clock.settle();
+  expect(seen).toEqual([[4, { status: "done", output: null }]]);
+  stop();
+  await r.engine.close();
+  expect(seen.at(-1)).toEqual([-1, "stopped"]);
+  expect(seen).toHaveLength(2);
+});
+
+test("an execution whose definition is unreadable is left alone, named, and harms nobody else", async () => {
+  const tables = new MemoryTables();
+  const first = await rig(tables);
+  await start(first, "e1");
+  await first.engine.close();
+  const r = await rig(tables);
+  r.failing.set("getDefinition", []);
+  const broken = new Proxy<Store>(r.store, {
+    get: (target, name) =>
+      name === "getDefinition" ? async () => null : (Reflect.get(target, name) as unknown),
+  });
+  const clock = new VirtualClock();
+  const faults: string[] = [];
+  await r.engine.close();
+  const engine = await Engine.open({ store: broken, clock, onFault: ({ message }) => faults.push(message) });
+  expect(await engine.inspect("e1")).toMatchObject({ kind: "rejection", code: "not_ready" });
+  expect(faults[0]).toContain("execution e1 is left alone");
+  const other = { engine, clock, store: broken, faults: [], stops: [], failing: new Map() };
+  expect(await start(other, "e2", [{ name: "only" }])).toMatchObject({ kind: "applied" });
+  await engine.close();
+});
