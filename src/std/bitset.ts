@@ -1,12 +1,17 @@
-/** A growable set of small integers, one bit each, allocated in chunks on first need. */
+/**
+ * A growable set of small integers, one bit each. The first 32 live in a plain number, since most sets are tiny; the
+ * rest in chunks allocated on first need.
+ */
 const CHUNK_BITS = 32_768;
 const CHUNK_WORDS = CHUNK_BITS / 32;
 
 export class Bitset {
   readonly #chunks: (Uint32Array | undefined)[] = [];
+  #first = 0;
   size = 0;
 
   has(n: number): boolean {
+    if (n < 32) return (this.#first & (1 << n)) !== 0;
     const chunk = this.#chunks[Math.floor(n / CHUNK_BITS)];
     if (chunk === undefined) return false;
     const i = n % CHUNK_BITS;
@@ -15,6 +20,12 @@ export class Bitset {
 
   /** Adds n; false if it was there already. */
   add(n: number): boolean {
+    if (n < 32) {
+      if (this.has(n)) return false;
+      this.#first |= 1 << n;
+      this.size++;
+      return true;
+    }
     const at = Math.floor(n / CHUNK_BITS);
     let chunk = this.#chunks[at];
     if (chunk === undefined) {
@@ -33,10 +44,14 @@ export class Bitset {
   /** Removes n; false if it was not there. */
   delete(n: number): boolean {
     if (!this.has(n)) return false;
+    this.size--;
+    if (n < 32) {
+      this.#first &= ~(1 << n);
+      return true;
+    }
     const chunk = this.#chunks[Math.floor(n / CHUNK_BITS)] as Uint32Array;
     const i = n % CHUNK_BITS;
     chunk[i >>> 5] = (chunk[i >>> 5] as number) & ~(1 << (i & 31));
-    this.size--;
     return true;
   }
 
@@ -44,6 +59,12 @@ export class Bitset {
   nextMissing(from: number, end: number): number {
     let n = from;
     while (n < end) {
+      if (n < 32) {
+        if (this.#first === -1) n = 32;
+        else if (!this.has(n)) return n;
+        else n++;
+        continue;
+      }
       const chunk = this.#chunks[Math.floor(n / CHUNK_BITS)];
       if (chunk === undefined) return n;
       const i = n % CHUNK_BITS;
@@ -60,7 +81,7 @@ export class Bitset {
 
   /** The words in order, for a snapshot: base64 of little-endian bytes, trailing zeros cut. */
   toText(): string {
-    let words = 0;
+    let words = this.#first === 0 ? 0 : 1;
     for (let c = 0; c < this.#chunks.length; c++) {
       const chunk = this.#chunks[c];
       if (chunk === undefined) continue;
@@ -72,7 +93,8 @@ export class Bitset {
       }
     }
     const bytes = Buffer.alloc(words * 4);
-    for (let w = 0; w < words; w++) {
+    if (words > 0) bytes.writeInt32LE(this.#first, 0);
+    for (let w = 1; w < words; w++) {
       bytes.writeUInt32LE(this.#chunks[Math.floor(w / CHUNK_WORDS)]?.[w % CHUNK_WORDS] ?? 0, w * 4);
     }
     return bytes.toString("base64");

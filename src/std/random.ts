@@ -76,9 +76,18 @@ export class SeededRandom implements Random {
   }
 }
 
-/** The machine's entropy. */
+const pool = new Uint32Array(1_024);
+let used = pool.length;
+
+/** The machine's entropy, drawn in blocks. */
 export const systemRandom: Random = {
-  u32: () => globalThis.crypto.getRandomValues(new Uint32Array(1))[0] as number,
+  u32() {
+    if (used === pool.length) {
+      globalThis.crypto.getRandomValues(pool);
+      used = 0;
+    }
+    return pool[used++] as number;
+  },
 };
 
 /** A 32-bit hash of a text (FNV-1a with a final mix): for seeds, jitter and placement, never for identity. */

@@ -1,7 +1,8 @@
 // rondo/testing itself: virtual time, crashes, determinism.
-import { describe, expect, test } from "vitest";
+
 import { RetryAfter, workflow } from "rondo";
 import { testRondo } from "rondo/testing";
+import { describe, expect, test } from "vitest";
 
 const HOUR = 3_600_000;
 
@@ -16,7 +17,9 @@ describe("virtual time", () => {
   });
 
   test("lets a workflow sleep a day without anybody waiting", async () => {
-    const nap = workflow({ name: "nap" }).sleep("a", "1d").phase("b", { process: () => "awake" });
+    const nap = workflow({ name: "nap" })
+      .sleep("a", "1d")
+      .phase("b", { process: () => "awake" });
     await using t = await testRondo({ workflows: [nap] });
     const execution = await t.start(nap, null);
     await t.clock.advance(24 * HOUR - 1);

@@ -9,8 +9,8 @@ let detach: Detach;
 
 beforeEach(() => {
   vi.useFakeTimers();
-  close = vi.fn(async () => {});
-  leave = vi.fn();
+  close = vi.fn<() => Promise<void>>(async () => {});
+  leave = vi.fn<(exit: number) => void>();
   said = [];
   detach = new Detach({ screen: new Screen({ write: (text) => said.push(text) }), close, leave });
 });
