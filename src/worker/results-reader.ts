@@ -36,7 +36,7 @@ function readPhase(execution: string, visit: Visit, source: ResultsSource): unkn
   if (isUnnamed) {
     // Also under its own name, for a map of one handler that is named like its phase.
     const own = reader(execution, visit, only, source);
-    return Object.defineProperty(own, only.name, { value: own });
+    return only.name in own ? own : Object.defineProperty(own, only.name, { value: own });
   }
   return Object.fromEntries(
     handlers.map((handler) => [handler.name, reader(execution, visit, handler, source)]),

@@ -9,6 +9,8 @@ import { median, percentile, spread } from "../statistics.ts";
 const RUNS = 5;
 const STEPS = 5;
 const AT_A_TIME = 100;
+/** Until the code is compiled: short runs would measure the compiler. */
+const WARM_UP_EXECUTIONS = 1_000;
 
 export const chain: Scenario = {
   name: "chain",
@@ -44,7 +46,7 @@ async function runChain(bench: Bench): Promise<Figures> {
   const { rondo, meter } = await openMetered(bench.directory);
   rondo.serve(steps);
   const run = (total: number): Promise<void> => inParallel(total, AT_A_TIME, (n) => rondo.run(steps, { n }));
-  await run(executions);
+  await run(WARM_UP_EXECUTIONS);
   const rates: number[] = [];
   for (let i = 0; i < RUNS; i++) {
     processed = 0;

@@ -1,0 +1,508 @@
+// A worker on its own: what it makes of grants, in virtual time.
+import { describe, expect, test } from "vitest";
+import { beatFor, WorkerBench } from "../../test/conformance/worker-bench.ts";
+import type { BatchContext, EnumerateContext, ProcessContext } from "./handler-code.ts";
+
+const never = () => new Promise<never>(() => {});
+const parse = (text: string | undefined) => JSON.parse(text ?? "null") as Record<string, unknown>;
+
+describe("a task", () => {
+  test("that returns at once is reported done, without a start of its own", async () => {
+    const bench = new WorkerBench({ process: ({ task }) => ({ twice: (task as number) * 2 }) });
+    await bench.give([1, 2, 3]);
+    expect(bench.reports).toHaveLength(1);
+    expect([...bench.outcomes.values()].map(({ payload }) => payload)).toEqual([
+      '{"twice":2}',
+      '{"twice":4}',
+      '{"twice":6}',
+    ]);
+  });
+
+  test("that takes time is reported as started, then as done with the time it took", async () => {
+    let finish: (value: string) => void = () => {};
+    const bench = new WorkerBench({
+      process: () =>
+        new Promise<string>((resolve) => {
+          finish = resolve;
+        }),
+    });
+    await bench.give([1]);
+    expect(bench.of("started")).toMatchObject([{ attempts: [{ task: 0, attempt: 1, claim: 0 }] }]);
+    expect(bench.of("receipts")).toHaveLength(0);
+    await bench.clock.advance("5s");
+    finish("yes");
+    await bench.clock.settle();
+    expect(bench.of("receipts")).toMatchObject([
+      { receipts: [{ ms: 5_000, outcome: { payload: '"yes"' } }] },
+    ]);
+  });
+
+  test("sees its task, its number, its attempt, the input and a key that is the same for all attempts", async () => {
+    const seen: unknown[] = [];
+    const bench = new WorkerBench({
+      process: ({ task, number, attempt, input, idempotencyKey, execution }: ProcessContext) =>
+        void seen.push([task, number, attempt, input, idempotencyKey, execution]),
+    });
+    await bench.give(["x"]);
+    expect(seen).toEqual([["x", 0, 1, { n: 1 }, "e1/a/1/a/0", "e1"]]);
+  });
+
+  test("that looks like the input is a task of its own all the same", async () => {
+    const seen: unknown[] = [];
+    const bench = new WorkerBench({
+      parseInput: () => "parsed",
+      process: ({ task, input }) => void seen.push([task, input]),
+    });
+    await bench.give([{ n: 1 }, { n: 1 }]);
+    expect(seen).toEqual([
+      [{ n: 1 }, "parsed"],
+      [{ n: 1 }, "parsed"],
+    ]);
+    expect((seen[0] as unknown[])[0]).not.toBe((seen[1] as unknown[])[0]);
+  });
+
+  test.each([
+    [
+      "throws",
+      () => {
+        throw new Error("boom");
+      },
+    ],
+    ["rejects", () => Promise.reject(new Error("boom"))],
+  ])("that %s has failed with what was thrown", async (_how, process) => {
+    const bench = new WorkerBench({ process });
+    await bench.give([1]);
+    const outcome = bench.outcomes.get(0);
+    expect(outcome).toMatchObject({ status: "failed" });
+    expect(outcome?.fatal).toBeUndefined();
+    expect(parse(outcome?.payload)).toMatchObject({
+      name: "Error",
+      message: "boom",
+      stack: expect.any(String),
+    });
+  });
+
+  test("that throws a brand is fatal, or says when to try again", async () => {
+    const bench = new WorkerBench({
+      process: ({ task }) => {
+        const brand =
+          task === 0 ? { [Symbol.for("rondo.fatal")]: true } : { [Symbol.for("rondo.retryAfter")]: 7_000 };
+        throw Object.assign(new Error("x"), brand);
+      },
+    });
+    await bench.give([0, 1]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+    expect(bench.outcomes.get(1)).toMatchObject({ status: "failed", retryAfterMs: 7_000 });
+  });
+
+  test.each<[string, unknown]>([
+    ["nothing", undefined],
+    ["a text", "boom"],
+    ["null", null],
+    ["an object", { code: 7 }],
+    ["a function", () => 1],
+    [
+      "an error with getters that throw",
+      {
+        get message(): string {
+          throw new Error("no");
+        },
+      },
+    ],
+    ["an error with an odd message", Object.assign(new Error("x"), { message: { toString: null } })],
+    [
+      "a proxy that throws",
+      new Proxy(
+        {},
+        {
+          has() {
+            throw new Error("no");
+          },
+          get() {
+            throw new Error("no");
+          },
+        },
+      ),
+    ],
+  ])("that throws %s has failed, and the worker lives", async (_what, thrown) => {
+    for (const isAsync of [false, true]) {
+      const bench = new WorkerBench({
+        process: () => {
+          if (isAsync) return Promise.reject(thrown);
+          throw thrown;
+        },
+      });
+      await bench.give([1, 2]);
+      expect(bench.outcomes.get(0)?.status).toBe("failed");
+      expect(bench.outcomes.get(1)?.status).toBe("failed");
+      expect(typeof parse(bench.outcomes.get(0)?.payload)["message"]).toBe("string");
+      expect(bench.bugs).toEqual([]);
+    }
+  });
+
+  test.each<[string, () => unknown]>([
+    ["a Map", () => new Map()],
+    ["NaN", () => ({ deep: [Number.NaN] })],
+    [
+      "a toJSON that throws",
+      () => ({
+        toJSON: () => {
+          throw new Error("no");
+        },
+      }),
+    ],
+    [
+      "a getter that throws",
+      () => ({
+        get x(): number {
+          throw new Error("no");
+        },
+      }),
+    ],
+    [
+      "a proxy that throws",
+      () =>
+        new Proxy(
+          {},
+          {
+            getPrototypeOf: () => {
+              throw new Error("no");
+            },
+          },
+        ),
+    ],
+    ["a value that is too large", () => "x".repeat(300_000)],
+  ])("whose result is %s has failed for good or failed, and the worker lives", async (_what, make) => {
+    for (const isAsync of [false, true]) {
+      const bench = new WorkerBench({ process: () => (isAsync ? Promise.resolve(make()) : make()) });
+      await bench.give([1, 2]);
+      expect([bench.outcomes.get(0)?.status, bench.outcomes.get(1)?.status]).toEqual(["failed", "failed"]);
+      expect(bench.bugs).toEqual([]);
+    }
+  });
+
+  test("whose result is a thenable that throws has failed", async () => {
+    const bench = new WorkerBench({
+      process: () => ({
+        get then(): never {
+          throw new Error("no");
+        },
+      }),
+    });
+    await bench.give([1]);
+    expect(bench.outcomes.get(0)?.status).toBe("failed");
+  });
+
+  test("out of time is killed, its signal aborted, and a late result of it ignored", async () => {
+    let signal: AbortSignal | undefined;
+    let finish: (value: string) => void = () => {};
+    const bench = new WorkerBench({
+      process: (context) => {
+        signal = context.signal;
+        return new Promise((resolve) => {
+          finish = resolve;
+        });
+      },
+    });
+    await bench.give([1], { timeoutMs: 1_000 });
+    await bench.clock.advance(999);
+    expect(bench.outcomes.size).toBe(0);
+    await bench.clock.advance(1);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "killed" });
+    expect(parse(bench.outcomes.get(0)?.payload)).toMatchObject({ code: "timeout" });
+    expect(signal?.aborted).toBe(true);
+    finish("late");
+    await bench.clock.settle();
+    expect(bench.of("receipts")).toHaveLength(1);
+  });
+
+  test("within its time leaves no timer behind", async () => {
+    const bench = new WorkerBench({ process: async () => "ok" });
+    await bench.give([1], { timeoutMs: 3_600_000 });
+    expect(bench.outcomes.get(0)?.status).toBe("done");
+    expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  test("of a handler that is not hosted is handed back", async () => {
+    const bench = new WorkerBench({ process: () => 1 });
+    await bench.give([1], { use: "unknown", workflow: "v" });
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "cancelled" });
+  });
+
+  test("logs and progress go out with the task they belong to", async () => {
+    const bench = new WorkerBench({
+      process: ({ log, progress }) => {
+        log("hello", 1);
+        log.warn("careful");
+        progress(3, 10);
+      },
+    });
+    await bench.give([1]);
+    expect(bench.logs).toEqual([
+      [0, "info", "hello", 1],
+      [0, "warn", "careful"],
+      [0, "progress", 3, 10],
+    ]);
+  });
+});
+
+describe("how many run", () => {
+  test("is bounded by the concurrency, the rest waits its turn", async () => {
+    let running = 0;
+    let most = 0;
+    const open: (() => void)[] = [];
+    const bench = new WorkerBench(
+      {
+        process: () => {
+          most = Math.max(most, ++running);
+          return new Promise<void>((resolve) => open.push(resolve)).then(() => void running--);
+        },
+      },
+      { concurrency: 3 },
+    );
+    await bench.give([1, 2, 3, 4, 5, 6, 7]);
+    expect(running).toBe(3);
+    while (open.length > 0) {
+      open.shift()?.();
+      await bench.clock.settle();
+    }
+    expect(most).toBe(3);
+    expect(bench.outcomes.size).toBe(7);
+  });
+
+  test("a thousand tasks at once come back in few reports", async () => {
+    const bench = new WorkerBench({ process: ({ task }) => task });
+    await bench.give(Array.from({ length: 1_000 }, (_, i) => i));
+    expect(bench.outcomes.size).toBe(1_000);
+    expect(bench.reports.length).toBeLessThanOrEqual(3);
+  });
+});
+
+describe("input", () => {
+  test("is parsed once per grant, and a promise is waited for", async () => {
+    let parses = 0;
+    const bench = new WorkerBench({
+      parseInput: async (input) => {
+        parses++;
+        return { ...(input as object), parsed: true };
+      },
+      process: ({ input }) => input,
+    });
+    await bench.give([1, 2]);
+    expect(parses).toBe(1);
+    expect(bench.outcomes.get(1)?.payload).toBe('{"n":1,"parsed":true}');
+  });
+
+  test.each([
+    [
+      "throws",
+      () => {
+        throw new Error("bad input");
+      },
+    ],
+    ["rejects", () => Promise.reject(new Error("bad input"))],
+  ])("whose parser %s fails every task of the grant", async (_how, parseInput) => {
+    const bench = new WorkerBench({ parseInput, process: () => 1 });
+    await bench.give([1, 2]);
+    expect([...bench.outcomes.values()].map(({ status }) => status)).toEqual(["failed", "failed"]);
+  });
+});
+
+describe("cancel", () => {
+  test("aborts the signal; the receipt comes when the code has ended, so nothing runs beside what follows", async () => {
+    let signal: AbortSignal | undefined;
+    let finish: () => void = () => {};
+    const bench = new WorkerBench({
+      process: (context) => {
+        signal = context.signal;
+        return new Promise<void>((_, reject) => {
+          finish = () => reject(new Error("stopped"));
+        });
+      },
+    });
+    const grant = await bench.give([1]);
+    bench.worker.cancel([beatFor(grant, 0)], "cancel");
+    await bench.clock.settle();
+    expect(signal?.aborted).toBe(true);
+    expect(bench.outcomes.size).toBe(0);
+    finish();
+    await bench.clock.settle();
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "cancelled" });
+  });
+
+  test("of code that ends well all the same reports done", async () => {
+    let finish: (value: number) => void = () => {};
+    const bench = new WorkerBench({
+      process: () =>
+        new Promise((resolve) => {
+          finish = resolve;
+        }),
+    });
+    const grant = await bench.give([1]);
+    bench.worker.cancel([beatFor(grant, 0)], "cancel");
+    finish(7);
+    await bench.clock.settle();
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: "7" });
+  });
+
+  test("of a lost lease ends the attempt here at once", async () => {
+    let signal: AbortSignal | undefined;
+    const bench = new WorkerBench({
+      process: (context) => {
+        signal = context.signal;
+        return never();
+      },
+    });
+    const grant = await bench.give([1]);
+    bench.worker.cancel([beatFor(grant, 0)], "lost");
+    await bench.clock.settle();
+    expect(signal?.aborted).toBe(true);
+    expect(signal?.reason).toMatchObject({ message: "lease lost" });
+  });
+
+  test("of what has not begun hands it back unrun", async () => {
+    const ran: unknown[] = [];
+    const bench = new WorkerBench(
+      {
+        process: ({ task }) => {
+          ran.push(task);
+          return never();
+        },
+      },
+      { concurrency: 1 },
+    );
+    const grant = await bench.give([1, 2, 3]);
+    bench.worker.cancel([beatFor(grant, 1, 2)], "cancel");
+    await bench.clock.settle();
+    expect(ran).toEqual([1]);
+    expect([bench.outcomes.get(1)?.status, bench.outcomes.get(2)?.status]).toEqual([
+      "cancelled",
+      "cancelled",
+    ]);
+  });
+
+  test("of another round does not touch this one", async () => {
+    let signal: AbortSignal | undefined;
+    const bench = new WorkerBench({
+      process: (context) => {
+        signal = context.signal;
+        return never();
+      },
+    });
+    const grant = await bench.give([1], { round: 2 });
+    bench.worker.cancel([{ ...beatFor(grant, 0), round: 1 }], "cancel");
+    await bench.clock.settle();
+    expect(signal?.aborted).toBe(false);
+  });
+});
+
+describe("stop", () => {
+  test("gives back what has not begun, waits for what runs, and takes its result", async () => {
+    let finish: (value: string) => void = () => {};
+    const bench = new WorkerBench(
+      {
+        process: () =>
+          new Promise((resolve) => {
+            finish = resolve;
+          }),
+      },
+      { concurrency: 1 },
+    );
+    await bench.give([1, 2]);
+    const stopped = bench.worker.stop(10_000);
+    await bench.clock.settle();
+    expect(bench.outcomes.get(1)).toMatchObject({ status: "cancelled" });
+    finish("ok");
+    await stopped;
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "done" });
+  });
+
+  test("aborts what is still running after its grace", async () => {
+    let signal: AbortSignal | undefined;
+    const bench = new WorkerBench({
+      process: (context) => {
+        signal = context.signal;
+        return never();
+      },
+    });
+    await bench.give([1]);
+    const stopped = bench.worker.stop(10_000);
+    await bench.clock.advance("10s");
+    await stopped;
+    await bench.clock.settle();
+    expect(signal?.aborted).toBe(true);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "cancelled" });
+  });
+
+  test("of an idle worker is at once", async () => {
+    const bench = new WorkerBench({ process: () => 1 });
+    await bench.give([1]);
+    await bench.worker.stop(10_000);
+    expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
+  });
+});
+
+describe("batches", () => {
+  test("one value per task, an Error is that task's failure", async () => {
+    const bench = new WorkerBench({
+      processBatch: ({ tasks }: BatchContext) => tasks.map((task) => (task === 2 ? new Error("two") : task)),
+    });
+    await bench.give([1, 2, 3]);
+    expect([...bench.outcomes.values()].map(({ status }) => status).sort()).toEqual([
+      "done",
+      "done",
+      "failed",
+    ]);
+  });
+
+  test.each<[string, unknown]>([
+    ["too few values", []],
+    ["too many values", [1, 2]],
+    ["no list", "x"],
+    ["nothing", undefined],
+  ])("%s is a failure, not a result", async (_what, given) => {
+    const bench = new WorkerBench({ processBatch: () => given });
+    await bench.give([1]);
+    expect(bench.outcomes.get(0)?.status).toBe("failed");
+  });
+});
+
+describe("decisions and outputs", () => {
+  test("answer with their value", async () => {
+    const bench = new WorkerBench({ answer: ({ input }) => (input as { n: number }).n });
+    await bench.give([null], { do: "next" });
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: "1" });
+  });
+
+  test("may be async, and may throw", async () => {
+    const bench = new WorkerBench({
+      answer: async () => {
+        throw new Error("no");
+      },
+    });
+    await bench.give([null], { do: "returns" });
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed" });
+  });
+});
+
+describe("what is not available yet", () => {
+  test.each(["step", "sleep", "waitFor"] as const)(
+    "%s inside process fails for good and says so",
+    async (name) => {
+      const bench = new WorkerBench({
+        process: (context) =>
+          (context[name] as (name: string, more?: unknown) => Promise<unknown>)("x", "1s"),
+      });
+      await bench.give([1]);
+      expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+      expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("not available in this version");
+    },
+  );
+});
+
+test("an enumeration within its time leaves no timer behind", async () => {
+  const bench = new WorkerBench({ enumerate: ({ input }: EnumerateContext) => [input] });
+  await bench.give([], { do: "enumerate", timeoutMs: 3_600_000 });
+  expect(bench.of("enumeration")).toMatchObject([{ outcome: { status: "done", total: 1 } }]);
+  expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
+});
