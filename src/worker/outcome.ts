@@ -31,16 +31,21 @@ export function refused(rejection: Rejection): Outcome {
 
 /** Failed with what was thrown. */
 export function threw(thrown: unknown): Outcome {
-  const brands = typeof thrown === "object" && thrown !== null ? (thrown as Record<symbol, unknown>) : {};
-  const retryAfterMs = brands[RETRY_AFTER];
-  return {
-    status: "failed",
-    payload: errorText(thrown),
-    ...(brands[FATAL] === true ? { fatal: true } : {}),
-    ...(typeof retryAfterMs === "number" && Number.isFinite(retryAfterMs)
-      ? { retryAfterMs: Math.max(0, Math.round(retryAfterMs)) }
-      : {}),
-  };
+  const failed: Outcome = { status: "failed", payload: errorText(thrown) };
+  if (typeof thrown !== "object" || thrown === null) return failed;
+  try {
+    const { [FATAL]: fatal, [RETRY_AFTER]: retryAfterMs } = thrown as Record<symbol, unknown>;
+    return {
+      ...failed,
+      ...(fatal === true ? { fatal: true } : {}),
+      ...(typeof retryAfterMs === "number" && Number.isFinite(retryAfterMs)
+        ? { retryAfterMs: Math.max(0, Math.round(retryAfterMs)) }
+        : {}),
+    };
+  } catch {
+    // A hostile object has no brands.
+    return failed;
+  }
 }
 
 /** Killed by its time limit. */

@@ -33,6 +33,7 @@ interface Running {
   readonly since: number;
   readonly abort: (reason: Error) => void;
   isReported: boolean;
+  isCancelled: boolean;
   hasEnded: boolean;
 }
 
@@ -79,8 +80,11 @@ export class Worker {
     for (const beat of beats) {
       for (const { task, attempt, claim } of beat.attempts) {
         const running = this.#running.get(keyOf(beat, task, attempt, claim));
-        running?.abort(new Error(why === "cancel" ? "cancelled" : "lease lost"));
-        if (running !== undefined) this.#end(running, handedBack(why));
+        if (running === undefined) continue;
+        running.abort(new Error(why === "cancel" ? "cancelled" : "lease lost"));
+        // Its word is final only when the code has ended: until then the phase is not over.
+        if (why === "lost") this.#end(running, handedBack(why));
+        else running.isCancelled = true;
       }
       for (const entry of this.#queue)
         this.#giveUp(
@@ -206,25 +210,27 @@ export class Worker {
     const since = this.#options.clock.now();
     const isTask = grant.do === "process";
     const context = isTask
-      ? new TaskContext(shared, item, this.#taskOf(shared, item))
+      ? new TaskContext(shared, item, JSON.parse(item.task ?? "null") as unknown)
       : new AnswerContext(shared, item);
     let value: unknown;
+    let isPending = false;
     try {
       if (!isTask) value = code.answer?.(context);
       else if (code.process !== undefined) value = code.process(context as TaskContext);
       else if (code.processBatch !== undefined) value = oneOfBatch(code, context as TaskContext);
+      isPending = isThenable(value);
     } catch (thrown) {
       this.#receipt(grant, item, this.#options.clock.now() - since, threw(thrown));
       return;
     }
-    if (!isThenable(value)) {
+    if (!isPending) {
       this.#receipt(grant, item, 0, doneWith(value));
       return;
     }
     const running = this.#run(shared, item, since, (reason) => context.abort(reason));
-    value.then(
+    Promise.resolve(value).then(
       (result) => this.#end(running, doneWith(result)),
-      (thrown: unknown) => this.#end(running, threw(thrown)),
+      (thrown: unknown) => this.#end(running, running.isCancelled ? handedBack("cancelled") : threw(thrown)),
     );
   }
 
@@ -237,23 +243,7 @@ export class Worker {
       signal: controller.signal,
       sendPage: (page) => this.#sendPage(page),
     })
-      .then((outcome) => {
-        if (running.hasEnded) return;
-        running.hasEnded = true;
-        this.#running.delete(keyOf(shared.grant, item.number, item.attempt, item.claim));
-        const ms = this.#options.clock.now() - since;
-        this.#deliver([
-          {
-            kind: "enumeration",
-            ...reportPlace(shared.grant),
-            attempt: item.attempt,
-            claim: item.claim,
-            ms,
-            outcome,
-          },
-        ]);
-        this.#schedule();
-      })
+      .then((outcome) => this.#end(running, outcome))
       .catch(this.#options.onBug);
   }
 
@@ -262,12 +252,16 @@ export class Worker {
     return verdicts?.[0] !== "stale" && verdicts?.[0] !== "gone";
   }
 
-  #taskOf(shared: Shared, item: GrantItem): unknown {
-    return item.task === shared.grant.input ? shared.input : (JSON.parse(item.task ?? "null") as unknown);
-  }
-
   #run(shared: Shared, item: GrantItem, since: number, abort: (reason: Error) => void): Running {
-    const running: Running = { grant: shared.grant, item, since, abort, isReported: false, hasEnded: false };
+    const running: Running = {
+      grant: shared.grant,
+      item,
+      since,
+      abort,
+      isReported: false,
+      isCancelled: false,
+      hasEnded: false,
+    };
     this.#running.set(keyOf(shared.grant, item.number, item.attempt, item.claim), running);
     this.#begun.push(running);
     const { timeoutMs } = shared.grant;
@@ -344,12 +338,13 @@ function reportPlace({ execution, phase, visit, handler, round, epoch }: Grant):
 }
 
 function keyOf(
-  place: { execution: string; phase: string; visit: number; handler: string },
+  place: { execution: string; phase: string; visit: number; handler: string; round: number },
   task: number,
   attempt: number,
   claim: number,
 ): string {
-  return `${place.execution}/${place.phase}/${place.visit}/${place.handler}/${task}/${attempt}/${claim}`;
+  const { execution, phase, visit, handler, round } = place;
+  return `${execution}/${phase}/${visit}/${handler}/${round}/${task}/${attempt}/${claim}`;
 }
 
 function samePlace(grant: Grant, beat: Beat): boolean {
@@ -357,7 +352,8 @@ function samePlace(grant: Grant, beat: Beat): boolean {
     grant.execution === beat.execution &&
     grant.phase === beat.phase &&
     grant.visit === beat.visit &&
-    grant.handler === beat.handler
+    grant.handler === beat.handler &&
+    grant.round === beat.round
   );
 }
 
@@ -368,15 +364,17 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 }
 
 async function oneOfBatch(code: HandlerCode, context: TaskContext): Promise<unknown> {
-  const results = (await code.processBatch?.({
+  const results = await code.processBatch?.({
     execution: context.execution,
     input: context.input,
     phases: context.phases,
     signal: context.signal,
     log: context.log,
     tasks: [context.task],
-  })) as readonly unknown[];
-  const [result] = results;
+  });
+  if (!Array.isArray(results) || results.length !== 1)
+    throw new TypeError("processBatch must give a list with one value or Error for each of its tasks");
+  const [result] = results as readonly unknown[];
   if (result instanceof Error) throw result;
   return result;
 }

@@ -1,0 +1,293 @@
+/**
+ * The engine node's machine in a simulated run: its process, its clock, its disk. Performs what the node asks for a
+ * little later, loses or fails commits, crashes and restarts; a new process knows only what the tables kept.
+ */
+import type { Input, Output } from "../engine/io.ts";
+import { EngineNode } from "../engine/node.ts";
+import type { Settings } from "../engine/settings.ts";
+import type { Event } from "../kernel/event.ts";
+import { decodeEntry } from "../kernel/journal-entry.ts";
+import type { Plan } from "../kernel/plan.ts";
+import { FOLD_VERSION } from "../kernel/snapshot.ts";
+import type { SeededRandom } from "../std/random.ts";
+import type { MemoryTables } from "../store/memory/memory-tables.ts";
+import { Violation } from "./trace.ts";
+import type { World } from "./world.ts";
+
+const SETTINGS: Partial<Settings> = {
+  claimLeaseMs: 500,
+  sweepMs: 100,
+  windowMax: 4,
+  idleMax: 1,
+  commitWritesMax: 3,
+  commitMessagesMax: 5,
+  quantum: 2,
+  openTasksAhead: 3,
+  snapshotRows: 3,
+  timerHorizonMs: 1_000,
+  timersMax: 3,
+  pageCacheChars: 200,
+};
+
+export class NodeHost {
+  readonly #world: World;
+  readonly #random: SeededRandom;
+  readonly #tables: MemoryTables;
+  readonly #plans: ReadonlyMap<string, Plan>;
+  #node: EngineNode | null = null;
+  #incarnation = 0;
+  #isAdvancing = false;
+  #nodeNow = 0;
+  #wakeAt = Number.POSITIVE_INFINITY;
+  #isClosing = false;
+  /** How far the machine's clock is off. */
+  skew = 0;
+
+  constructor(world: World, random: SeededRandom, tables: MemoryTables, plans: ReadonlyMap<string, Plan>) {
+    this.#world = world;
+    this.#random = random;
+    this.#tables = tables;
+    this.#plans = plans;
+  }
+
+  get isUp(): boolean {
+    return this.#node !== null;
+  }
+
+  /** Starts the process. */
+  open(): void {
+    const info = this.#tables.open();
+    this.#world.ledger.opened(info);
+    this.#incarnation++;
+    this.#isClosing = false;
+    this.#nodeNow = 0;
+    const suspectMs = this.#world.hasRemoteWorkers || this.#incarnation === 1 ? 300 : 0;
+    this.#node = new EngineNode(info, this.#clock(), { ...SETTINGS, suspectMs });
+    this.#world.trace.note(
+      this.#world.timeline.now,
+      `open epoch ${info.fence.epoch} unclean ${info.uncleanEpoch}`,
+    );
+    this.#world.nodeOpened();
+    this.#wakeAt = Number.POSITIVE_INFINITY;
+    this.#scheduleAdvance();
+  }
+
+  /** kill -9. */
+  crash(): void {
+    if (this.#node === null) return;
+    this.#world.trace.note(this.#world.timeline.now, "crash");
+    this.#node = null;
+    this.#incarnation++;
+    const unsettled = this.#tables.unsettled;
+    if (unsettled > 0 && this.#world.has("lost-commits"))
+      this.#tables.lose(this.#random.between(0, unsettled));
+    this.#world.ledger.crashed();
+    this.#world.nodeEnded();
+    this.#world.timeline.after(this.#random.pick([1, 200, 3_000]), () => this.#node === null && this.open());
+  }
+
+  /** A graceful end, if nothing is left open; else it is a crash like any other. */
+  close(): void {
+    if (this.#node === null || this.#isClosing) return;
+    this.#isClosing = true;
+    this.deliver({ kind: "closing" });
+    const incarnation = this.#incarnation;
+    this.#world.timeline.after(200, () => {
+      if (this.#incarnation !== incarnation || this.#node === null) return;
+      const isClean = this.#node.openLeases === 0 && !this.#node.isBusy;
+      if (!isClean) return this.crash();
+      this.#world.trace.note(this.#world.timeline.now, "close");
+      this.#tables.settle();
+      this.#tables.close(this.#world.ledger.fence(), { clean: true });
+      this.#node = null;
+      this.#incarnation++;
+      this.#world.ledger.closed();
+      this.#world.nodeEnded();
+      this.#world.timeline.after(50, () => this.#node === null && this.open());
+    });
+  }
+
+  /** The machine's clock; a node lets it go forward only. */
+  #clock(): number {
+    this.#nodeNow = Math.max(this.#nodeNow, Math.floor(this.#world.timeline.now + this.skew));
+    return Math.floor(this.#world.timeline.now + this.skew);
+  }
+
+  /** A message reaches the process, if it runs. */
+  deliver(input: Input): void {
+    if (this.#node === null) return;
+    if (input.kind === "worker-reports") this.#world.ledger.heard(input.worker, input.reports);
+    this.#node.input(input, this.#clock());
+    this.#scheduleAdvance();
+  }
+
+  #scheduleAdvance(): void {
+    if (this.#isAdvancing) return;
+    this.#isAdvancing = true;
+    this.#world.timeline.after(this.#random.below(3), () => {
+      this.#isAdvancing = false;
+      this.#advance();
+    });
+  }
+
+  #advance(): void {
+    const node = this.#node;
+    if (node === null) return;
+    for (const output of node.advance(this.#clock())) {
+      if (this.#node === node) this.#perform(output);
+    }
+    if (this.#node !== node) return;
+    const at = node.nextWakeAt();
+    if (at === Number.POSITIVE_INFINITY || at === this.#wakeAt) return;
+    this.#wakeAt = at;
+    this.#world.timeline.after(Math.max(1, at - this.#clock()), () => {
+      this.#wakeAt = Number.POSITIVE_INFINITY;
+      this.#scheduleAdvance();
+    });
+  }
+
+  /** Answers a question of the node a little later, unless it has died meanwhile. */
+  #answer(make: () => Input): void {
+    const incarnation = this.#incarnation;
+    this.#world.timeline.after(this.#random.below(5), () => {
+      if (this.#incarnation === incarnation) this.deliver(make());
+    });
+  }
+
+  #perform(output: Output): void {
+    const tables = this.#tables;
+    switch (output.kind) {
+      case "commit":
+        return this.#commit(output);
+      case "load":
+        return this.#answer(() => {
+          const loaded = tables.load(output.ids, { foldVersion: FOLD_VERSION });
+          loaded.forEach((one) => one !== null && this.#world.ledger.checkLoad(one));
+          return { kind: "loaded", loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })) };
+        });
+      case "get-definition":
+        return this.#answer(() => ({
+          kind: "definition",
+          hash: output.hash,
+          plan: this.#plans.get(output.hash) ?? null,
+        }));
+      case "read-page":
+        return this.#answer(() => ({
+          kind: "page-read",
+          execution: output.execution,
+          seq: output.seq,
+          entry: tables.readJournal({ execution: output.execution, from: output.seq, rowsMax: 1 })[0] ?? null,
+        }));
+      case "scan-work":
+        return this.#answer(() => ({
+          kind: "work-scanned",
+          heads: tables.scanWork(output),
+          each: output.each,
+        }));
+      case "scan-timers":
+        return this.#answer(() => ({
+          kind: "timers-scanned",
+          timers: tables.scanTimers(output),
+          until: output.until,
+          max: output.max,
+        }));
+      case "reply":
+        return this.#world.client.replied(output.request, output.answer, output.existed ?? false);
+      case "grant": {
+        const { grant } = output;
+        this.#world.trace.note(
+          this.#world.timeline.now,
+          `grant ${output.worker} ${grant.do} ${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler} ${grant.items.map((item) => `${item.number}.${item.attempt}.${item.claim}`).join(" ")}`,
+        );
+        this.#world.ledger.checkGrant(output.worker, grant, this.#nodeNow);
+        const worker = this.#world.worker(output.worker);
+        if (
+          worker === undefined ||
+          (!worker.local && this.#world.has("lost-messages") && this.#random.chance(0.05))
+        )
+          return;
+        return this.#world.timeline.after(worker.local ? 0 : this.#world.delay(), () => worker.take(grant));
+      }
+      case "cancel": {
+        const worker = this.#world.worker(output.worker);
+        if (output.why === "lost") this.#world.ledger.released(output.attempts);
+        return this.#world.timeline.after(this.#world.delay(), () =>
+          worker?.cancel(output.attempts, output.why),
+        );
+      }
+      case "verdicts": {
+        const worker = this.#world.worker(output.worker);
+        if (
+          worker === undefined ||
+          (!worker.local && this.#world.has("lost-messages") && this.#random.chance(0.05))
+        )
+          return;
+        return this.#world.timeline.after(worker.local ? 0 : this.#world.delay(), () =>
+          worker.heard(output.report),
+        );
+      }
+      case "progressed":
+        return this.#world.ledger.progressed(output.execution, output.seq);
+      case "fenced":
+        throw new Violation(`the only owner was fenced: ${output.why}`);
+      case "unreadable":
+        throw new Violation(`unreadable: ${output.why}`);
+      case "inspected":
+        return;
+    }
+  }
+
+  #commit({ commit, content }: Extract<Output, { kind: "commit" }>): void {
+    const incarnation = this.#incarnation;
+    const isOurs = () => this.#incarnation === incarnation;
+    const dice = this.#random.u32() / 4294967296;
+    this.#world.timeline.after(this.#random.below(8), () => {
+      if (!isOurs()) return;
+      if (this.#world.has("failed-commits") && dice < 0.03)
+        return this.deliver({ kind: "commit-failed", commit, nothingWritten: true });
+      if (this.#world.has("crash") && dice > 0.99) return this.crash();
+      const verdict = this.#tables.commit(content);
+      this.#world.trace.note(
+        this.#world.timeline.now,
+        `commit ${commit} ${verdict.kind} ${content.writes.map((write) => `${write.execution}+${write.entries.length}`).join(" ")}`,
+      );
+      for (const write of content.writes)
+        this.#world.trace.detail(
+          () =>
+            `  ${write.execution} ${write.entries.flatMap((entry) => decodeEntry(entry).map(({ event }) => showEvent(event))).join("; ")}`,
+        );
+      if (this.#world.has("crash") && dice > 0.97) return this.crash();
+      this.#world.timeline.after(this.#random.below(8), () => {
+        if (!isOurs()) return;
+        this.#tables.settle();
+        this.#world.ledger.sync();
+        if (this.#world.has("crash") && dice > 0.96) return this.crash();
+        if (this.#world.has("lost-replies") && dice < 0.06)
+          return this.deliver({ kind: "commit-failed", commit, nothingWritten: false });
+        this.deliver({ kind: "committed", commit, verdict });
+      });
+    });
+  }
+
+  why(execution: string): string {
+    this.#node?.input({ kind: "inspect", request: 0, execution }, this.#clock());
+    for (const output of this.#node?.advance(this.#clock()) ?? []) {
+      if (output.kind === "inspected" && "why" in output.inspection) return output.inspection.why;
+    }
+    return "not in memory";
+  }
+}
+
+function showEvent(event: Event): string {
+  const list =
+    "tasks" in event && "attempts" in event
+      ? ` ${event.tasks.map((task, i) => `${task}.${event.attempts[i]}`).join(" ")}`
+      : "";
+  const place =
+    "handler" in event
+      ? ` ${event.phase}.${event.visit}/${event.handler}`
+      : "phase" in event
+        ? ` ${event.phase}.${event.visit}`
+        : "";
+  return `${event.kind}${place}${list}`;
+}
