@@ -12,6 +12,7 @@ import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
 import { beat, endReported, tellToStop } from "./reporting.ts";
+import { workKey } from "../store/store.ts";
 import type { Residency } from "./residency.ts";
 import type { HeldGrant, Slot } from "./slot.ts";
 import type { Stepped } from "./stepping.ts";
@@ -65,17 +66,19 @@ export class CleanUp {
     }
     this.#residency.count(slot);
     this.#closeDesks(slot);
+    for (const desk of slot.desks) this.#dropSettledPages(slot, desk);
     this.becameClean(slot);
-    if (
-      write?.create === true &&
-      slot.want === "work" &&
-      !this.#residency.hasRoom &&
-      slot.leaseCount === 0 &&
-      slot.queue.length === 0
-    ) {
-      this.#residency.noteBacklog();
-      this.#residency.evict(slot);
-    }
+    if (write?.create === true) this.#admit(slot);
+  }
+
+  /** A new execution that there is no room for waits in the store. */
+  #admit(slot: Slot): void {
+    const { execution } = slot;
+    if (execution === null || slot.want !== "work" || slot.leaseCount > 0 || slot.queue.length > 0) return;
+    const pair = workKey(execution.project, execution.plan.definition.name);
+    if (slot.countedAs === null || this.#residency.hasRoomBeside(pair)) return;
+    this.#residency.noteBacklog(pair);
+    this.#residency.evict(slot);
   }
 
   /** After a commit that failed: the messages go back to the front, grants that waited are taken back. */
@@ -148,6 +151,17 @@ export class CleanUp {
   #keepPages({ slot, events }: Stepped): void {
     for (const { seq, event } of events)
       if (event.kind === "tasks.enumerated") this.#node.pages.put(slot.id, seq, event);
+  }
+
+  /** Pages are settled mostly in order: those before the first open task are not needed any more. */
+  #dropSettledPages(slot: Slot, desk: HandlerDesk): void {
+    const { pageFrom, pageSeq, tasks, total } = desk.state;
+    while (desk.pagesDropped < pageSeq.length) {
+      const end = pageFrom[desk.pagesDropped + 1] ?? total;
+      if (tasks.settled.nextMissing(pageFrom[desk.pagesDropped] as number, end) >= 0) return;
+      this.#node.pages.drop(slot.id, pageSeq[desk.pagesDropped] as number);
+      desk.pagesDropped++;
+    }
   }
 
   /** A grant that waited for a commit goes out, as far as its leases still stand; the rest is taken back. */

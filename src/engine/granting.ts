@@ -4,11 +4,13 @@
  * twice gets a worker for itself.
  */
 import type { Execution } from "../kernel/execution.ts";
+import type { Plan } from "../kernel/plan.ts";
 import type { Grant, GrantItem, PhaseCounts } from "../protocol/work.ts";
 import type { Ready } from "./dispatcher.ts";
 import { ALONE_AFTER_CRASHES, type HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
+import type { Page } from "./page-cache.ts";
 import type { Slot } from "./slot.ts";
 import type { RosterEntry } from "./worker-roster.ts";
 
@@ -30,6 +32,7 @@ function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
   if (slot.status !== "clean" || execution === null || !execution.open || !slot.desks.includes(desk)) return;
   const { plan } = desk.state;
   const servesEnumeration =
+    plan.work === "process" &&
     desk.state.impliesTask &&
     worker.serves.get(use)?.enumerates === true &&
     desk.leases.size === 0 &&
@@ -269,15 +272,20 @@ function newGrant(
 ): Grant {
   const execution = slot.execution as Execution;
   const { plan } = desk.state;
+  const { visit } = desk;
   return {
-    ...desk.visit.place(plan.name),
-    ...what,
+    do: what.do,
+    items: what.items,
+    resume: what.resume,
+    phase: visit.plan.name,
+    visit: visit.visit,
+    handler: plan.name,
     execution: slot.id,
     workflow: execution.plan.definition.name,
     project: execution.project,
     use: what.do === "enumerate" ? (plan.enumerateUse ?? plan.use) : plan.use,
     version: plan.definition.version ?? null,
-    round: desk.visit.round,
+    round: visit.round,
     epoch: node.fence.epoch,
     input: execution.input,
     timeoutMs: plan.timeoutMs,
@@ -313,35 +321,46 @@ function phaseCounts(execution: Execution): PhaseCounts {
       })),
     });
   }
-  return execution.plan.phases.map(
-    ({ name, handlers }) =>
-      visited.get(name) ?? {
-        phase: name,
-        visit: 0,
-        firstSeq: 1,
-        lastSeq: 0,
-        handlers: handlers.map((handler) => ({
-          name: handler.name,
-          total: 0,
-          done: 0,
-          failed: 0,
-          value: null,
-        })),
-      },
-  );
+  return unvisited(execution.plan).map((none) => visited.get(none.phase) ?? none);
+}
+
+const unvisitedOf = new WeakMap<Plan, PhaseCounts>();
+
+/** The counts of a plan's phases before any of them is visited. */
+function unvisited(plan: Plan): PhaseCounts {
+  let counts = unvisitedOf.get(plan);
+  if (counts === undefined) {
+    counts = plan.phases.map(({ name, handlers }) => ({
+      phase: name,
+      visit: 0,
+      firstSeq: 1,
+      lastSeq: 0,
+      handlers: handlers.map((handler) => ({ name: handler.name, total: 0, done: 0, failed: 0, value: null })),
+    }));
+    unvisitedOf.set(plan, counts);
+  }
+  return counts;
 }
 
 /** The task's JSON text; undefined if its page is not in memory. */
 function taskText(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): string | undefined {
-  const seq = desk.state.pageOf(task);
-  if (seq === 0) return (slot.execution as Execution).input;
-  const page = node.pages.get(slot.id, seq);
+  if (!desk.state.paged) return (slot.execution as Execution).input;
+  const page = pageAt(node, slot, desk, task);
   return page?.tasks[task - page.from];
 }
 
 function taskKey(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): string | undefined {
-  const page = node.pages.get(slot.id, desk.state.pageOf(task));
+  const page = pageAt(node, slot, desk, task);
   return page?.keys?.[task - page.from];
+}
+
+/** The page with the task, if it is in memory; the desk remembers the last one, since tasks come in order. */
+function pageAt(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): Page | undefined {
+  const last = desk.page;
+  if (last !== null && task >= last.from && task < last.from + last.tasks.length) return last;
+  const page = node.pages.get(slot.id, desk.state.pageOf(task));
+  if (page !== undefined) desk.page = page;
+  return page;
 }
 
 function fetchPage(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): void {

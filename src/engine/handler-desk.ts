@@ -6,9 +6,12 @@ import type { HandlerState, Visit } from "../kernel/execution.ts";
 import type { PhaseCounts } from "../protocol/work.ts";
 import { Heap } from "../std/heap.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
+import type { Page } from "./page-cache.ts";
 
 /** Task numbers parked at full keys; beyond this many, scanning waits. */
 const PARKED_MAX = 100_000;
+/** Tasks whose retry time has come that are held at once; the others are taken as these leave. */
+const BACK_MAX = 4_096;
 /** A task that took its process down this often runs alone. */
 export const ALONE_AFTER_CRASHES = 2;
 
@@ -25,6 +28,10 @@ export class HandlerDesk {
   /** Until then tasks may still run at workers of a former owner. */
   suspectUntil = 0;
   suspectsJudged = false;
+  /** The page that was looked at last. */
+  page: Page | null = null;
+  /** Pages before this index are settled and out of memory. */
+  pagesDropped = 0;
   /** What earlier phases came to, for code that reads it. */
   counts: PhaseCounts | null = null;
   /** The page being read from the store; -1: none. */
@@ -90,8 +97,8 @@ export class HandlerDesk {
   /** Moves tasks whose retry time has come to those that are back. */
   refill(now: number): void {
     const { tasks } = this.state;
-    if (tasks.nextDue() > now) return;
-    for (const task of tasks.takeDue(now, Number.POSITIVE_INFINITY)) {
+    if (tasks.nextDue() > now || this.#back.size >= BACK_MAX) return;
+    for (const task of tasks.takeDue(now, BACK_MAX)) {
       // After a reload, a task that is leased again shows its old time once more; its lease counts.
       const lease = this.leases.get(task);
       if (lease === undefined || lease.attempt <= tasks.ended(task)) this.giveBack(task);
@@ -144,6 +151,18 @@ export class HandlerDesk {
       this.giveBack(task);
       return true;
     }
+  }
+
+  /** The key at which most tasks are parked. */
+  get fullestKey(): string | null {
+    let fullest: string | null = null;
+    let most = 0;
+    for (const [key, parked] of this.#parked) {
+      if (parked.length <= most) continue;
+      most = parked.length;
+      fullest = key;
+    }
+    return fullest;
   }
 
   hasParked(key: string): boolean {

@@ -44,7 +44,8 @@ export function toMessage(
 ): Exclude<Message, { kind: "start" }> | null {
   const { phase, visit, handler, round } = report;
   const place = { phase, visit, handler };
-  const desk = slot.desk(report);
+  const found = slot.desk(report);
+  const desk = found?.visit.round === round ? found : undefined;
   switch (report.kind) {
     case "started":
       // Recorded with the next commit, by `unrecordedStarts`, unless it is settled by then.
@@ -112,7 +113,8 @@ export function unrecordedStarts(slot: Slot): Exclude<Message, { kind: "start" }
 /** After the commit of a report: the leases it ended are dropped; whoever works on what is settled is told to stop. */
 export function endReported(node: NodeState, slot: Slot, report: Report): void {
   const desk = slot.desk(report);
-  if (desk === undefined) return;
+  // A word of an earlier round ends no lease of this one, though their attempts may have the same number.
+  if (desk === undefined || desk.visit.round !== report.round) return;
   if (report.kind === "enumeration") {
     const lease = desk.leases.get(ENUMERATION);
     if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch)) node.endLease(desk, lease);

@@ -24,6 +24,10 @@ export class Residency {
   #scanning = false;
   #after: Record<string, number> = {};
   #working = 0;
+  /** Executions with work in memory, by (project, workflow). */
+  readonly #perPair = new Map<string, number>();
+  /** Pairs known to have more work in the store. */
+  readonly #behind = new Set<string>();
 
   readonly #becameClean: (slot: Slot) => void;
 
@@ -53,20 +57,22 @@ export class Residency {
     return slot;
   }
 
-  /** Whether more executions may come in. */
-  get hasRoom(): boolean {
-    return this.#working + this.#toLoad.length < this.#node.settings.windowMax;
+  /** Whether one that was just counted may stay: the first of a pair always may, so no pair keeps another out. */
+  hasRoomBeside(pair: string): boolean {
+    return this.#working <= this.#node.settings.windowMax || this.#perPair.get(pair) === 1;
   }
 
   /** What cannot be kept in memory waits in the store. */
-  noteBacklog(): void {
+  noteBacklog(pair: string): void {
     this.#backlog = true;
+    this.#behind.add(pair);
   }
 
   /** New workers may serve what was passed over: look at everything again. */
   rescan(): void {
     this.#after = {};
     this.#backlog = true;
+    for (const slot of this.#node.slots.values()) this.count(slot);
   }
 
   /** Reload after a commit that failed: the messages stay, the state goes. */
@@ -78,8 +84,9 @@ export class Residency {
   ask(): void {
     const node = this.#node;
     if (this.#toLoad.length > 0) node.emit({ kind: "load", ids: this.#toLoad.splice(0) });
-    if (!this.#backlog || this.#scanning || this.#working >= node.settings.windowMax / 2 || node.closing)
-      return;
+    if (!this.#backlog || this.#scanning || node.closing) return;
+    const isThin = this.#working < node.settings.windowMax / 2 || [...this.#behind].some((pair) => !this.#perPair.has(pair));
+    if (!isThin) return;
     this.#scanning = true;
     node.emit({
       kind: "scan-work",
@@ -91,20 +98,38 @@ export class Residency {
   scanned(heads: readonly StoredHead[], each: number): void {
     this.#scanning = false;
     const perPair = new Map<string, number>();
-    let isCut = false;
+    const coming = new Set<string>();
+    const cut = new Set<string>();
+    const { windowMax } = this.#node.settings;
+    this.#behind.clear();
     for (const head of heads) {
       const pair = workKey(head.project, head.workflow);
-      perPair.set(pair, (perPair.get(pair) ?? 0) + 1);
-      if (!this.#node.slots.has(head.id)) {
-        if (this.#working + this.#toLoad.length >= this.#node.settings.windowMax) {
-          isCut = true;
+      const seen = (perPair.get(pair) ?? 0) + 1;
+      perPair.set(pair, seen);
+      if (seen >= each) this.#behind.add(pair);
+      if (cut.has(pair)) continue;
+      if (!this.#node.slots.has(head.id) && this.#mayBeServed(head)) {
+        const isFirst = !this.#perPair.has(pair) && !coming.has(pair);
+        if (this.#working + this.#toLoad.length >= windowMax && !isFirst) {
+          // From here on the rest of the pair waits: its cursor stays.
+          cut.add(pair);
+          this.#behind.add(pair);
           continue;
         }
+        coming.add(pair);
         this.slot(head.id);
       }
       this.#after[pair] = Math.max(this.#after[pair] ?? 0, head.order);
     }
-    this.#backlog = isCut || [...perPair.values()].some((count) => count >= each);
+    this.#backlog = this.#behind.size > 0;
+  }
+
+  /** False if it is known that nobody serves the phase the execution is in. */
+  #mayBeServed(head: StoredHead): boolean {
+    const phase = this.#node.plans.get(head.hash)?.byName.get(head.phase ?? "");
+    if (phase === undefined || head.status === "cancelling") return true;
+    const handlers = phase.decision === null ? phase.handlers : [...phase.handlers, phase.decision];
+    return handlers.some(({ use, enumerateUse }) => this.#node.roster.isServed(use) || (enumerateUse !== null && this.#node.roster.isServed(enumerateUse)));
   }
 
   loaded(id: string, loaded: LoadedExecution | null): void {
@@ -161,33 +186,53 @@ export class Residency {
     if (slot.want === "time") {
       // Let go of only when the store knows it too, or nobody would bring it back.
       if (slot.storedWant !== "time") return node.enqueue(slot, { kind: "mark", mark: null });
-      this.#idle.add(slot);
-      if (this.#idle.size > node.settings.idleMax) {
-        const [oldest] = this.#idle;
-        if (oldest !== undefined) this.evict(oldest);
-      }
+    } else if (this.#isServed(slot)) {
+      this.#idle.delete(slot);
       return;
     }
-    if (
-      this.#working > node.settings.windowMax &&
-      !slot.desks.some((desk) => node.roster.isServed(desk.state.plan.use))
-    )
-      this.evict(slot);
+    this.#idle.add(slot);
+    if (this.#idle.size <= node.settings.idleMax) return;
+    for (const oldest of this.#idle) {
+      this.#idle.delete(oldest);
+      if (oldest.status !== "clean" || oldest.queue.length > 0 || oldest.leaseCount > 0) continue;
+      this.evict(oldest);
+      return;
+    }
+  }
+
+  /** Whether somebody serves what the execution has to give out; what drains needs nobody. */
+  #isServed(slot: Slot): boolean {
+    if (slot.execution?.draining === true) return true;
+    return slot.desks.some(({ state: { plan, finished } }) => !finished && (this.#node.roster.isServed(plan.use) || (plan.enumerateUse !== null && this.#node.roster.isServed(plan.enumerateUse))));
   }
 
   /** Recounts a slot whose want may have changed. */
   count(slot: Slot): void {
-    const works = slot.want === "work" && slot.status !== "loading" && slot.execution !== null;
-    if (works === slot.counted) return;
-    slot.counted = works;
-    this.#working += works ? 1 : -1;
+    const { execution } = slot;
+    const works = slot.want === "work" && slot.status !== "loading" && execution !== null && this.#isServed(slot);
+    const pair = works ? workKey(execution.project, execution.plan.definition.name) : null;
+    if (pair === slot.countedAs) return;
+    this.#uncount(slot);
+    if (pair === null) return;
+    slot.countedAs = pair;
+    this.#working++;
+    this.#perPair.set(pair, (this.#perPair.get(pair) ?? 0) + 1);
+  }
+
+  #uncount(slot: Slot): void {
+    const pair = slot.countedAs;
+    if (pair === null) return;
+    slot.countedAs = null;
+    this.#working--;
+    const left = (this.#perPair.get(pair) ?? 1) - 1;
+    if (left === 0) this.#perPair.delete(pair);
+    else this.#perPair.set(pair, left);
   }
 
   evict(slot: Slot): void {
     this.#idle.delete(slot);
     this.#node.slots.delete(slot.id);
-    if (slot.counted) this.#working--;
-    slot.counted = false;
+    this.#uncount(slot);
     slot.status = "loading";
     for (const desk of slot.desks) for (const seq of desk.state.pageSeq) this.#node.pages.drop(slot.id, seq);
   }

@@ -37,7 +37,7 @@ export const DEFAULT_SETTINGS: Settings = {
   commitWritesMax: 1_000,
   commitMessagesMax: 2_000,
   commitCharsMax: 4_194_304,
-  pageCacheChars: 16_777_216,
+  pageCacheChars: 4_194_304,
   quantum: 64,
   openTasksAhead: 8_000,
   snapshotRows: 256,

@@ -75,8 +75,8 @@ export class Slot {
   isRunnable = false;
   /** The retry wake-up in the node's heap; 0: none. */
   wakeAt = 0;
-  /** Counted among the slots with work. */
-  counted = false;
+  /** The (project, workflow) pair it is counted under among the slots with work; null: it is not. */
+  countedAs: string | null = null;
 
   constructor(id: string) {
     this.id = id;

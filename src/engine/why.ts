@@ -51,7 +51,7 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
     return `${at} runs ${running}; ${left - running} more wait because "${plan.use}" holds ${limit.held} of ${limit.max}.`;
   }
   if (desk.parked > 0)
-    return `${at} runs ${running}; ${desk.parked} wait because their key holds ${plan.definition.concurrencyPerKey} of ${plan.definition.concurrencyPerKey}.`;
+    return `${at} runs ${running}; ${desk.parked} wait because the key "${desk.fullestKey}" holds ${plan.definition.concurrencyPerKey} of ${plan.definition.concurrencyPerKey}.`;
   if (running > 0)
     return `${at} runs ${running} of ${left} open tasks${state.sealed || state.impliesTask ? "" : "; its enumeration is not sealed"}.`;
   const retryAt = desk.nextDue(node.now);

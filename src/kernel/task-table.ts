@@ -27,6 +27,7 @@ export class TaskTable {
   settled = new Bitset();
   failed = new Bitset();
   readonly #trouble: (Trouble | undefined)[] = [];
+  #nextDue = Number.POSITIVE_INFINITY;
   /** Starts that are journaled and have not ended. */
   readonly started = new Map<number, RecordedStart>();
   /** Lost attempts whose one late receipt has not come yet, as task * 65536 + attempt. */
@@ -85,34 +86,25 @@ export class TaskTable {
     if (end.burns === "attempt") trouble.fails[i] = Math.min(255, (trouble.fails[i] as number) + 1);
     if (end.burns === "crash") trouble.crashes[i] = Math.min(255, (trouble.crashes[i] as number) + 1);
     trouble.until[i] = end.until;
-    if (end.until > 0) trouble.nextDue = Math.min(trouble.nextDue, end.until);
+    if (end.until > 0) this.#expect(trouble, end.until);
   }
 
-  /** The earliest retry time over all open tasks, or Infinity. Exact after `dueTasks`, else not later than it. */
+  /** Not later than the earliest retry time over all open tasks; Infinity: none. */
   nextDue(): number {
-    let due = Number.POSITIVE_INFINITY;
-    for (const trouble of this.#trouble)
-      if (trouble !== undefined && trouble.nextDue < due) due = trouble.nextDue;
-    return due;
+    return this.#nextDue;
   }
 
   /** Open tasks whose retry time has come, oldest first, at most `max`; each is given once, its time is cleared. */
   takeDue(now: number, max: number): number[] {
     const due: number[] = [];
-    for (let c = 0; c < this.#trouble.length && due.length < max; c++) {
+    let earliest = Number.POSITIVE_INFINITY;
+    for (let c = 0; c < this.#trouble.length; c++) {
       const trouble = this.#trouble[c];
-      if (trouble === undefined || trouble.nextDue > now) continue;
-      let next = Number.POSITIVE_INFINITY;
-      for (let i = 0; i < CHUNK; i++) {
-        const until = trouble.until[i] as number;
-        if (until === 0) continue;
-        if (until <= now && due.length < max) {
-          due.push(c * CHUNK + i);
-          trouble.until[i] = 0;
-        } else if (until < next) next = until;
-      }
-      trouble.nextDue = next;
+      if (trouble === undefined) continue;
+      if (trouble.nextDue <= now && due.length < max) takeFrom(trouble, c * CHUNK, { now, max, due });
+      if (trouble.nextDue < earliest) earliest = trouble.nextDue;
     }
+    this.#nextDue = earliest;
     return due;
   }
 
@@ -146,6 +138,7 @@ export class TaskTable {
       this.failed = new Bitset();
     }
     this.started.clear();
+    this.#nextDue = Number.POSITIVE_INFINITY;
   }
 
   /** Everything, as plain data. */
@@ -154,13 +147,12 @@ export class TaskTable {
     this.#trouble.forEach((chunk, c) => {
       if (chunk === undefined) return;
       for (let i = 0; i < CHUNK; i++) {
-        const row = [chunk.ended[i], chunk.fails[i], chunk.crashes[i], chunk.until[i]] as [
-          number,
-          number,
-          number,
-          number,
-        ];
-        if (row.some((value) => value !== 0)) trouble.push([c * CHUNK + i, ...row]);
+        const task = c * CHUNK + i;
+        const { ended, fails, crashes, until } = chunk;
+        if (ended[i] === 0 && fails[i] === 0 && crashes[i] === 0 && until[i] === 0) continue;
+        // What is done needs no history: nothing can happen to it any more.
+        if (this.settled.has(task) && !this.failed.has(task)) continue;
+        trouble.push([task, ended[i] as number, fails[i] as number, crashes[i] as number, until[i] as number]);
       }
     });
     return {
@@ -183,11 +175,16 @@ export class TaskTable {
       chunk.fails[i] = fails;
       chunk.crashes[i] = crashes;
       chunk.until[i] = until;
-      if (until > 0) chunk.nextDue = Math.min(chunk.nextDue, until);
+      if (until > 0) table.#expect(chunk, until);
     }
     for (const [task, attempt, worker] of data.started) table.started.set(task, { attempt, worker });
     for (const key of data.lostOpen) table.lostOpen.add(key);
     return table;
+  }
+
+  #expect(trouble: Trouble, until: number): void {
+    if (until < trouble.nextDue) trouble.nextDue = until;
+    if (until < this.#nextDue) this.#nextDue = until;
   }
 
   #at(task: number): Trouble | undefined {
@@ -222,4 +219,18 @@ export interface TaskTableSnapshot {
 /** The key of a lost attempt in `lostOpen`. */
 export function lostKey(task: number, attempt: number): number {
   return task * 65_536 + attempt;
+}
+
+/** Moves the due tasks of one chunk to `due`, and notes its next retry time. */
+function takeFrom(trouble: Trouble, first: number, want: { now: number; max: number; due: number[] }): void {
+  let next = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < CHUNK; i++) {
+    const until = trouble.until[i] as number;
+    if (until === 0) continue;
+    if (until <= want.now && want.due.length < want.max) {
+      want.due.push(first + i);
+      trouble.until[i] = 0;
+    } else if (until < next) next = until;
+  }
+  trouble.nextDue = next;
 }

@@ -134,8 +134,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "retry before its time",
     file: "kernel/task-table.js",
-    find: "if (until <= now && due.length < max)",
-    replace: "if (due.length < max)",
+    find: "if (until <= want.now && want.due.length < want.max)",
+    replace: "if (want.due.length < want.max)",
     seed: 16,
   },
   {

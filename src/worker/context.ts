@@ -2,12 +2,15 @@
 
 import type { Grant, GrantItem } from "../protocol/work.ts";
 import type { Duration } from "../std/duration.ts";
-import type { EnumerateContext, Log, PhasesReader, ProcessContext } from "./handler-code.ts";
+import type { EnumerateContext, HandlerCode, Log, PhasesReader, ProcessContext } from "./handler-code.ts";
 import { type ResultsSource, readPhases } from "./results-reader.ts";
 
 /** What all contexts of one grant share. */
 export interface Shared {
   readonly grant: Grant;
+  /** The grant under which receipts are gathered: consecutive grants of one handler report together. */
+  readonly lead: Grant;
+  readonly code: HandlerCode | undefined;
   /** The input as handlers see it. */
   readonly input: unknown;
   readonly results: ResultsSource;
@@ -105,8 +108,19 @@ export class ListingContext extends Base implements EnumerateContext {
   get resume(): EnumerateContext["resume"] {
     const { resume } = this.shared.grant;
     if (resume === null) return undefined;
-    this.resumed = true;
-    return { count: resume.count, last: JSON.parse(resume.last) as unknown };
+    // Only what looks inside goes on from there: taking `resume` out of the context is not yet reading it.
+    const read = <T>(value: T): T => {
+      this.resumed = true;
+      return value;
+    };
+    return {
+      get count() {
+        return read(resume.count);
+      },
+      get last() {
+        return read(JSON.parse(resume.last) as unknown);
+      },
+    };
   }
 }
 

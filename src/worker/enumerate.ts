@@ -35,7 +35,7 @@ export async function enumerate(
   options.signal.addEventListener("abort", () => context.abort(options.signal.reason as Error));
   const pager = new Pager(shared, item, code, options, context);
   try {
-    const items = await (code.enumerate?.(context) ?? [shared.input]);
+    const items = code.enumerate === undefined ? [shared.input] : await code.enumerate(context);
     await pager.run(items);
     return (
       pager.outcome ??
@@ -98,9 +98,10 @@ class Pager {
       throw Object.assign(new TypeError("enumerate must give an array, an iterable or an async iterable"), {
         [Symbol.for("rondo.fatal")]: true,
       });
-    if (!this.#isOver) this.#flush();
     await this.settle();
     const { resume } = this.#shared.grant;
+    // Code that went on from where it was, and found nothing more.
+    if (this.#skip < 0 && resume !== null && this.#context.resumed) this.position = resume.count;
     if (
       this.outcome === null &&
       !this.#isOver &&
@@ -112,8 +113,9 @@ class Pager {
     }
   }
 
-  /** Resolves when every page that was sent is acknowledged. */
+  /** Sends what is left; resolves when every page that was sent is acknowledged. */
   async settle(): Promise<void> {
+    if (!this.#isOver) this.#flush();
     while (this.#unacknowledged.size > 0) await Promise.all(this.#unacknowledged);
   }
 
@@ -173,17 +175,20 @@ class Pager {
       this.#refuse(text);
       return;
     }
+    const isKnown = this.position < this.#skip;
+    const key = isKnown ? "" : String(this.#code.key?.(value) ?? "");
+    const identity = isKnown ? "" : String(this.#code.identity?.(value) ?? "");
     this.position++;
     this.#given++;
-    if (this.#skip > 0 && this.position <= this.#skip) {
+    if (isKnown) {
       this.#sum = checksum(`${text}\n`, this.#sum);
       if (this.position === this.#skip && this.#sum !== resume?.checksum)
         this.outcome = diverged(`its first ${this.#skip} tasks are not the ones that are journaled`);
       return;
     }
     this.#tasks.push(text);
-    this.#keys?.push(String(this.#code.key?.(value) ?? ""));
-    this.#identities?.push(String(this.#code.identity?.(value) ?? ""));
+    this.#keys?.push(key);
+    this.#identities?.push(identity);
     this.#chars += text.length;
     if (this.#tasks.length >= LIMITS.pageTasks || this.#chars >= LIMITS.pageBytes / 4) this.#flush();
   }

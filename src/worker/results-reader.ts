@@ -57,9 +57,14 @@ function reader(
         if (status === "done") yield JSON.parse(payload) as Json;
   }
   async function* failures(): AsyncGenerator<{ task: number; error: unknown }> {
-    if (place.visit > 0)
-      for await (const { task, status, payload } of source.settled(place))
-        if (status === "failed") yield { task, error: JSON.parse(payload) as Json };
+    if (place.visit === 0) return;
+    // A later round may have the last word on a task.
+    const failed = new Map<number, string>();
+    for await (const { task, status, payload } of source.settled(place)) {
+      failed.delete(task);
+      if (status === "failed") failed.set(task, payload);
+    }
+    for (const [task, payload] of failed) yield { task, error: JSON.parse(payload) as Json };
   }
   return {
     count: handler.done,

@@ -29,6 +29,7 @@ export interface WorkerOptions {
 
 interface Running {
   readonly grant: Grant;
+  readonly lead: Grant;
   readonly item: GrantItem;
   readonly since: number;
   readonly abort: (reason: Error) => void;
@@ -48,6 +49,7 @@ export class Worker {
   readonly #running = new Map<string, Running>();
   #begun: Running[] = [];
   #receipts = new Map<Grant, ReportedReceipt[]>();
+  #lead: Grant | null = null;
   #isScheduled = false;
   #isStopping = false;
   #onIdle: (() => void)[] = [];
@@ -138,11 +140,18 @@ export class Worker {
   }
 
   #enqueue(grant: Grant, input: unknown): void {
-    this.#queue.push({
+    const last = this.#lead;
+    const lead = last !== null && last.do === grant.do && samePlace(last, grant) ? last : grant;
+    this.#lead = lead;
+    const shared = {
       grant,
-      shared: { grant, input, results: this.#options.results, log: this.#options.log },
-      next: 0,
-    });
+      lead,
+      code: this.#code(grant),
+      input,
+      results: this.#options.results,
+      log: this.#options.log,
+    };
+    this.#queue.push({ grant, shared, next: 0 });
     this.#schedule();
   }
 
@@ -195,8 +204,7 @@ export class Worker {
   }
 
   #begin(shared: Shared, item: GrantItem): void {
-    const { grant } = shared;
-    const code = this.#code(grant);
+    const { grant, code } = shared;
     if (code === undefined) {
       this.#receipt(grant, item, 0, handedBack(`this worker does not serve ${grant.use}`));
       return;
@@ -220,11 +228,11 @@ export class Worker {
       else if (code.processBatch !== undefined) value = oneOfBatch(code, context as TaskContext);
       isPending = isThenable(value);
     } catch (thrown) {
-      this.#receipt(grant, item, this.#options.clock.now() - since, threw(thrown));
+      this.#receipt(shared.lead, item, this.#options.clock.now() - since, threw(thrown));
       return;
     }
     if (!isPending) {
-      this.#receipt(grant, item, 0, doneWith(value));
+      this.#receipt(shared.lead, item, 0, doneWith(value));
       return;
     }
     const running = this.#run(shared, item, since, (reason) => context.abort(reason));
@@ -255,6 +263,7 @@ export class Worker {
   #run(shared: Shared, item: GrantItem, since: number, abort: (reason: Error) => void): Running {
     const running: Running = {
       grant: shared.grant,
+      lead: shared.lead,
       item,
       since,
       abort,
@@ -289,7 +298,7 @@ export class Worker {
       this.#deliver([
         { kind: "enumeration", ...reportPlace(grant), attempt: item.attempt, claim: item.claim, ms, outcome },
       ]);
-    else this.#receipt(grant, item, ms, outcome);
+    else this.#receipt(running.lead, item, ms, outcome);
     this.#schedule();
   }
 
@@ -337,23 +346,19 @@ function reportPlace({ execution, phase, visit, handler, round, epoch }: Grant):
   return { execution, phase, visit, handler, round, epoch };
 }
 
-function keyOf(
-  place: { execution: string; phase: string; visit: number; handler: string; round: number },
-  task: number,
-  attempt: number,
-  claim: number,
-): string {
+function keyOf(place: ReportPlace, task: number, attempt: number, claim: number): string {
   const { execution, phase, visit, handler, round } = place;
   return `${execution}/${phase}/${visit}/${handler}/${round}/${task}/${attempt}/${claim}`;
 }
 
-function samePlace(grant: Grant, beat: Beat): boolean {
+function samePlace(a: ReportPlace, b: ReportPlace): boolean {
   return (
-    grant.execution === beat.execution &&
-    grant.phase === beat.phase &&
-    grant.visit === beat.visit &&
-    grant.handler === beat.handler &&
-    grant.round === beat.round
+    a.execution === b.execution &&
+    a.phase === b.phase &&
+    a.visit === b.visit &&
+    a.handler === b.handler &&
+    a.round === b.round &&
+    a.epoch === b.epoch
   );
 }
 

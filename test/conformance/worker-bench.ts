@@ -11,6 +11,8 @@ export interface WorkerBenchOptions {
   readonly results?: ResultsSource;
   /** Verdicts to give; by default everything is accepted. */
   readonly verdict?: (report: Report) => string;
+  /** What an acknowledgement waits for. */
+  readonly acknowledged?: () => Promise<void>;
 }
 
 export class WorkerBench {
@@ -30,6 +32,7 @@ export class WorkerBench {
       onBug: (thrown) => this.bugs.push(thrown),
       send: async (reports) => {
         this.reports.push(...reports);
+        await options.acknowledged?.();
         return reports.map((report) => [options.verdict?.(report) ?? "accepted"]);
       },
     });
