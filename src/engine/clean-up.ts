@@ -7,12 +7,12 @@ import type { Message, Verdict } from "../kernel/message.ts";
 import { viewExecution } from "../kernel/view.ts";
 import type { GrantItem } from "../protocol/work.ts";
 import { reject } from "../std/rejection.ts";
+import { workKey } from "../store/store.ts";
 import { enumerationMark } from "./granting.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
 import { beat, endReported, tellToStop } from "./reporting.ts";
-import { workKey } from "../store/store.ts";
 import type { Residency } from "./residency.ts";
 import type { HeldGrant, Slot } from "./slot.ts";
 import type { Stepped } from "./stepping.ts";
@@ -175,7 +175,7 @@ export class CleanUp {
       const lease = desk?.leases.get(number);
       if (desk === undefined || lease === undefined || lease.attempt !== attempt || lease.claim !== claim)
         continue;
-      const isRecorded = number === ENUMERATION || desk.state.tasks.started.get(number)?.attempt === attempt;
+      const isRecorded = number === ENUMERATION || desk.state.tasks.startOf(number)?.attempt === attempt;
       if (isThere && isRecorded) items.push(item);
       else {
         node.endLease(desk, lease);
@@ -239,7 +239,8 @@ export class CleanUp {
     desk.suspectsJudged = true;
     desk.suspectUntil = 0;
     const place = { ...desk.visit.place(desk.state.plan.name), round: desk.visit.round };
-    const attempts = [...desk.state.tasks.started]
+    const attempts = desk.state.tasks
+      .starts()
       .filter(([task]) => !desk.leases.has(task))
       .map(([task, { attempt, worker }]) => ({ task, attempt, worker }));
     if (attempts.length > 0)

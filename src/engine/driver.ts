@@ -55,6 +55,7 @@ export class Engine {
   readonly #watchers = new Map<string, Set<Progress>>();
   #requests = 0;
   #isScheduled = false;
+  #isRunning = false;
   #cancelWake: (() => void) | null = null;
   #failures = 0;
   #stopped: Error | null = null;
@@ -116,7 +117,7 @@ export class Engine {
     const report = ++this.#requests;
     return new Promise((resolve) => {
       this.#verdicts.set(`${worker}/${report}`, resolve);
-      this.#input({ kind: "worker-reports", worker, report, reports });
+      this.#inputNow({ kind: "worker-reports", worker, report, reports });
     });
   }
 
@@ -162,6 +163,14 @@ export class Engine {
     this.#schedule();
   }
 
+  /** For input that comes in batches already: taken and acted on at once, without waiting for more. */
+  #inputNow(input: Input): void {
+    if (this.#stopped !== null) return;
+    this.#node.input(input, this.#clock.now());
+    if (this.#isRunning) this.#schedule();
+    else this.#run();
+  }
+
   #schedule(): void {
     if (this.#isScheduled || this.#stopped !== null) return;
     this.#isScheduled = true;
@@ -173,13 +182,16 @@ export class Engine {
 
   #run(): void {
     let outputs: Output[];
+    this.#isRunning = true;
     try {
       outputs = this.#node.advance(this.#clock.now());
     } catch (thrown) {
+      this.#isRunning = false;
       this.#fail(thrown);
       return;
     }
     for (const output of outputs) this.#perform(output);
+    this.#isRunning = false;
     this.#cancelWake?.();
     this.#cancelWake = null;
     const at = this.#node.nextWakeAt();
@@ -279,7 +291,7 @@ export class Engine {
     try {
       const verdict = await this.#store.commit(content);
       this.#failures = 0;
-      this.#input({ kind: "committed", commit, verdict });
+      this.#inputNow({ kind: "committed", commit, verdict });
     } catch (thrown) {
       if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
       await this.#backOff(thrown);

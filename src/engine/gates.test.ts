@@ -125,20 +125,64 @@ describe("as soon as it is stepped", () => {
   });
 });
 
-describe("one commit at a time", () => {
-  test("takes everything that came meanwhile into the next", () => {
-    const bench = new NodeBench();
+describe("commits under way", () => {
+  const writes = (bench: NodeBench) =>
+    bench.waiting.map(({ content }) => content.writes.map(({ execution }) => execution));
+
+  test("are few, and what comes meanwhile goes into the next together", () => {
+    const bench = new NodeBench({ commitsMax: 2 });
     bench.holdsCommits = true;
     const plan = bench.plan([phase("a")]);
     bench.start(plan, "e1");
     bench.settle();
-    for (const id of ["e2", "e3", "e4"]) bench.start(plan, id);
+    for (const id of ["e2", "e3"]) bench.start(plan, id);
     bench.settle();
-    expect(bench.waiting).toHaveLength(1);
+    for (const id of ["e4", "e5", "e6"]) bench.start(plan, id);
+    bench.settle();
+    expect(writes(bench)).toEqual([["e1"], ["e2", "e3"]]);
     bench.commit();
     bench.settle();
-    expect(bench.waiting).toHaveLength(1);
-    expect(bench.waiting[0]?.content.writes.map(({ execution }) => execution)).toEqual(["e2", "e3", "e4"]);
+    expect(writes(bench)).toEqual([
+      ["e2", "e3"],
+      ["e4", "e5", "e6"],
+    ]);
+  });
+
+  test("are never two for one execution", () => {
+    const bench = new NodeBench({ commitsMax: 4 });
+    bench.start(bench.plan([{ name: "a", handlers: { a: { waitFor: "never" } } }]), "e1");
+    bench.settle();
+    bench.holdsCommits = true;
+    for (let i = 0; i < 3; i++) {
+      bench.signal("e1", "x", i);
+      bench.settle();
+    }
+    expect(writes(bench)).toEqual([["e1"]]);
+    bench.commit();
+    bench.settle();
+    expect(writes(bench)).toEqual([["e1"]]);
+    bench.holdsCommits = false;
+    bench.settle();
+    expect(bench.events("e1", "signalled").map(({ data }) => data)).toEqual(["0", "1", "2"]);
+  });
+
+  test.each(["loseCommit", "commitUnheard"] as const)("end each by itself (%s)", (fail) => {
+    const bench = new NodeBench({ commitsMax: 2 });
+    bench.holdsCommits = true;
+    const plan = bench.plan([phase("a")]);
+    const first = bench.start(plan, "e1");
+    bench.settle();
+    const second = bench.start(plan, "e2");
+    bench.settle();
+    bench[fail]();
+    bench.commit();
+    bench.advance();
+    expect(bench.reply(second)).toMatchObject({ kind: "applied" });
+    expect(bench.reply(first)).toBeUndefined();
+    bench.holdsCommits = false;
+    bench.settle();
+    expect(bench.reply(first)).toMatchObject({ kind: "applied" });
+    expect([bench.kinds("e1"), bench.kinds("e2")].map((kinds) => kinds[0])).toEqual(["created", "created"]);
   });
 
   test("several messages to one execution are one write", () => {

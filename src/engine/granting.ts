@@ -335,7 +335,13 @@ function unvisited(plan: Plan): PhaseCounts {
       visit: 0,
       firstSeq: 1,
       lastSeq: 0,
-      handlers: handlers.map((handler) => ({ name: handler.name, total: 0, done: 0, failed: 0, value: null })),
+      handlers: handlers.map((handler) => ({
+        name: handler.name,
+        total: 0,
+        done: 0,
+        failed: 0,
+        value: null,
+      })),
     }));
     unvisitedOf.set(plan, counts);
   }

@@ -43,8 +43,8 @@ export class HandlerDesk {
   #cursor = 0;
   readonly #back = new Heap<number>((a, b) => a < b);
   readonly #isBack = new Set<number>();
-  readonly #parked = new Map<string, number[]>();
-  readonly #claims = new Map<number, number>();
+  #parked: Map<string, number[]> | null = null;
+  #claims: Map<number, number> | null = null;
   #parkedCount = 0;
 
   constructor(visit: Visit, state: HandlerState, openedMark: number) {
@@ -131,6 +131,7 @@ export class HandlerDesk {
 
   /** Sets a task aside until its key has room. */
   park(key: string, task: number): void {
+    this.#parked ??= new Map();
     const parked = this.#parked.get(key) ?? [];
     parked.push(task);
     this.#parked.set(key, parked);
@@ -139,11 +140,11 @@ export class HandlerDesk {
 
   /** Brings back the oldest task parked at the key. */
   unpark(key: string): boolean {
-    const parked = this.#parked.get(key);
+    const parked = this.#parked?.get(key);
     if (parked === undefined) return false;
     for (;;) {
       const task = parked.shift();
-      if (parked.length === 0) this.#parked.delete(key);
+      if (parked.length === 0) this.#parked?.delete(key);
       if (task === undefined) return false;
       this.#parkedCount--;
       // A late receipt may have settled it meanwhile.
@@ -157,7 +158,7 @@ export class HandlerDesk {
   get fullestKey(): string | null {
     let fullest: string | null = null;
     let most = 0;
-    for (const [key, parked] of this.#parked) {
+    for (const [key, parked] of this.#parked ?? []) {
       if (parked.length <= most) continue;
       most = parked.length;
       fullest = key;
@@ -166,7 +167,7 @@ export class HandlerDesk {
   }
 
   hasParked(key: string): boolean {
-    return this.#parked.has(key);
+    return this.#parked?.has(key) ?? false;
   }
 
   /** True if all that is left waits for a later retry time: then nothing needs to stay in memory. */
@@ -197,7 +198,7 @@ export class HandlerDesk {
     // All of them: the messages that ended some of them are stepped again, and end them then.
     for (const [task, lease] of before.leases) this.leases.set(task, lease);
     this.openLeases = [...this.leases.values()].filter((lease) => !lease.reported).length;
-    for (const [task, claim] of before.#claims) this.#claims.set(task, claim);
+    this.#claims = before.#claims;
     this.carefulBelow = before.carefulBelow;
     this.suspectUntil = before.suspectUntil;
     this.suspectsJudged = before.suspectsJudged;
@@ -205,16 +206,17 @@ export class HandlerDesk {
 
   /** The claim number for the next lease of a task: counts claims that lapsed unstarted. */
   claimOf(task: number): number {
-    return this.#claims.get(task) ?? 0;
+    return this.#claims?.get(task) ?? 0;
   }
 
   /** A claim lapsed before it started: no attempt is burnt, but the same attempt gets another claim number. */
   lapse(task: number): void {
+    this.#claims ??= new Map();
     this.#claims.set(task, this.claimOf(task) + 1);
   }
 
   forgetClaims(task: number): void {
-    if (this.#claims.size > 0) this.#claims.delete(task);
+    this.#claims?.delete(task);
   }
 
   /** Tasks that were settled while they were back. What is parked may have been waiting for their turn to end. */
@@ -229,7 +231,7 @@ export class HandlerDesk {
       this.#isBack.delete(task);
       isOne = true;
     }
-    if (isOne) for (const key of [...this.#parked.keys()]) this.unpark(key);
+    if (isOne) for (const key of [...(this.#parked?.keys() ?? [])]) this.unpark(key);
   }
 
   /** The next fresh task at or after the cursor, or -1. */

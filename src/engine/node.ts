@@ -25,12 +25,16 @@ import { sweepLeases } from "./sweep.ts";
 import { TimerDesk, WAKE } from "./timer-desk.ts";
 import { RosterEntry } from "./worker-roster.ts";
 
+/** Fewer executions than this are not split over two commits. */
+const SHARE_MIN = 16;
+
 export class EngineNode {
   readonly #node: NodeState;
   readonly #residency: Residency;
   readonly #timers: TimerDesk;
   readonly #cleanUp: CleanUp;
-  #underWay: { readonly commit: number; readonly stepped: readonly Stepped[] } | null = null;
+  /** Commits without a verdict yet, by number: what was stepped for each. */
+  readonly #underWay = new Map<number, readonly Stepped[]>();
   #commits = 0;
   #nextSweepAt = 0;
 
@@ -129,7 +133,7 @@ export class EngineNode {
 
   /** True while a commit is under way or messages wait for one. */
   get isBusy(): boolean {
-    return this.#underWay !== null || this.#node.runnable.length > 0;
+    return this.#underWay.size > 0 || this.#node.runnable.length > 0;
   }
 
   get residentCount(): number {
@@ -225,19 +229,25 @@ export class EngineNode {
     node.limits.unblock(node.now);
   }
 
-  /** Steps what waits and asks for one commit of all of it. */
+  /** Steps what waits and asks for commits of it, as many as may be under way. */
   #flush(): void {
+    const { runnable, settings } = this.#node;
+    while (this.#underWay.size < settings.commitsMax && runnable.length > 0) this.#flushOne();
+  }
+
+  /** Steps a share of what waits: the rest goes into the next commit, which is stepped while this one is written. */
+  #flushOne(): void {
     const node = this.#node;
-    if (this.#underWay !== null || node.runnable.length === 0) return;
-    const { commitWritesMax, commitMessagesMax, commitCharsMax } = node.settings;
+    const { commitsMax, commitMessagesMax, commitCharsMax } = node.settings;
+    const share = Math.ceil(node.runnable.length / (commitsMax - this.#underWay.size));
+    const writesMax = Math.min(node.settings.commitWritesMax, Math.max(share, SHARE_MIN));
     const stepped: Stepped[] = [];
     const idle: Stepped[] = [];
     let messages = 0;
     let chars = 0;
     let taken = 0;
     for (; taken < node.runnable.length; taken++) {
-      if (stepped.length >= commitWritesMax || messages >= commitMessagesMax || chars >= commitCharsMax)
-        break;
+      if (stepped.length >= writesMax || messages >= commitMessagesMax || chars >= commitCharsMax) break;
       const slot = node.runnable[taken] as Slot;
       slot.isRunnable = false;
       if (slot.status !== "clean" || slot.queue.length === 0) continue;
@@ -252,7 +262,7 @@ export class EngineNode {
     }
     node.runnable.splice(0, taken);
     if (stepped.length > 0) {
-      this.#underWay = { commit: ++this.#commits, stepped };
+      this.#underWay.set(++this.#commits, stepped);
       const writes = stepped.map(({ write }) => {
         assert(write !== null, "a stepped slot has a write");
         return write;
@@ -260,20 +270,19 @@ export class EngineNode {
       node.emit({ kind: "commit", commit: this.#commits, content: { fence: node.fence, writes } });
     }
     for (const result of idle) this.#cleanUp.finish(result);
-    if (idle.length > 0 && this.#underWay === null) this.#flush();
   }
 
   #committed(input: Extract<Input, { kind: "committed" }>): void {
-    const underWay = this.#underWay;
-    if (underWay === null || underWay.commit !== input.commit) return;
+    const underWay = this.#underWay.get(input.commit);
+    if (underWay === undefined) return;
     if (input.verdict.kind === "fenced") {
       this.#node.closing = true;
       this.#node.emit({ kind: "fenced", why: input.verdict.why });
       return;
     }
-    this.#underWay = null;
+    this.#underWay.delete(input.commit);
     const exists = new Set(input.verdict.exists);
-    for (const stepped of underWay.stepped) {
+    for (const stepped of underWay) {
       if (exists.has(stepped.slot.id)) this.#cleanUp.again(stepped);
       else {
         stepped.slot.status = "clean";
@@ -284,9 +293,9 @@ export class EngineNode {
 
   /** Nothing written, or nobody knows: drop what was in memory, reload, step the same messages again. */
   #commitFailed(commit: number): void {
-    const underWay = this.#underWay;
-    if (underWay === null || underWay.commit !== commit) return;
-    this.#underWay = null;
-    for (const stepped of underWay.stepped) this.#cleanUp.again(stepped);
+    const underWay = this.#underWay.get(commit);
+    if (underWay === undefined) return;
+    this.#underWay.delete(commit);
+    for (const stepped of underWay) this.#cleanUp.again(stepped);
   }
 }

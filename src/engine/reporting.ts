@@ -22,7 +22,8 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
     }
   } else if (report.kind === "enumeration") {
     const lease = desk.leases.get(ENUMERATION);
-    if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch)) node.noteReported(desk, lease);
+    if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
+      node.noteReported(desk, lease);
   } else if (report.kind === "started") {
     for (const begun of report.attempts) {
       const lease = desk.leases.get(begun.task);
@@ -31,7 +32,8 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
     }
   } else {
     const lease = desk.leases.get(ENUMERATION);
-    if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch)) start(node, desk, lease);
+    if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
+      start(node, desk, lease);
   }
 }
 
@@ -65,7 +67,8 @@ export function toMessage(
     case "page":
     case "enumeration": {
       const lease = desk?.leases.get(ENUMERATION);
-      if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch)) return null;
+      if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch))
+        return null;
       const byIdentity = desk?.state.identities !== null;
       if (report.kind === "enumeration") {
         // By identity, tasks cannot be counted by their numbers: the stream must have come whole.
@@ -117,7 +120,8 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
   if (desk === undefined || desk.visit.round !== report.round) return;
   if (report.kind === "enumeration") {
     const lease = desk.leases.get(ENUMERATION);
-    if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch)) node.endLease(desk, lease);
+    if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
+      node.endLease(desk, lease);
     return;
   }
   if (report.kind !== "receipts") return;
@@ -139,7 +143,11 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
   const gone: { task: number; attempt: number; claim: number }[] = [];
   for (const attempt of beat.attempts) {
     const lease = desk?.leases.get(attempt.task);
-    if (desk !== undefined && lease !== undefined && isSameAttempt(lease, attempt.attempt, attempt.claim, beat.epoch))
+    if (
+      desk !== undefined &&
+      lease !== undefined &&
+      isSameAttempt(lease, attempt.attempt, attempt.claim, beat.epoch)
+    )
       start(node, desk, lease);
     else if (!adopt(node, slot, beat, { ...attempt, worker })) gone.push(attempt);
   }
@@ -210,7 +218,7 @@ function adopt(
     local: false,
     startedAt: node.now,
     until: node.now + desk.state.plan.heartbeatMs,
-    recorded: tasks.started.has(at.task),
+    recorded: tasks.startOf(at.task) !== undefined,
     reported: false,
     cancelled: false,
     position: 0,

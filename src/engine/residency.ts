@@ -85,7 +85,9 @@ export class Residency {
     const node = this.#node;
     if (this.#toLoad.length > 0) node.emit({ kind: "load", ids: this.#toLoad.splice(0) });
     if (!this.#backlog || this.#scanning || node.closing) return;
-    const isThin = this.#working < node.settings.windowMax / 2 || [...this.#behind].some((pair) => !this.#perPair.has(pair));
+    const isThin =
+      this.#working < node.settings.windowMax / 2 ||
+      [...this.#behind].some((pair) => !this.#perPair.has(pair));
     if (!isThin) return;
     this.#scanning = true;
     node.emit({
@@ -129,7 +131,11 @@ export class Residency {
     const phase = this.#node.plans.get(head.hash)?.byName.get(head.phase ?? "");
     if (phase === undefined || head.status === "cancelling") return true;
     const handlers = phase.decision === null ? phase.handlers : [...phase.handlers, phase.decision];
-    return handlers.some(({ use, enumerateUse }) => this.#node.roster.isServed(use) || (enumerateUse !== null && this.#node.roster.isServed(enumerateUse)));
+    return handlers.some(
+      ({ use, enumerateUse }) =>
+        this.#node.roster.isServed(use) ||
+        (enumerateUse !== null && this.#node.roster.isServed(enumerateUse)),
+    );
   }
 
   loaded(id: string, loaded: LoadedExecution | null): void {
@@ -203,13 +209,19 @@ export class Residency {
   /** Whether somebody serves what the execution has to give out; what drains needs nobody. */
   #isServed(slot: Slot): boolean {
     if (slot.execution?.draining === true) return true;
-    return slot.desks.some(({ state: { plan, finished } }) => !finished && (this.#node.roster.isServed(plan.use) || (plan.enumerateUse !== null && this.#node.roster.isServed(plan.enumerateUse))));
+    return slot.desks.some(
+      ({ state: { plan, finished } }) =>
+        !finished &&
+        (this.#node.roster.isServed(plan.use) ||
+          (plan.enumerateUse !== null && this.#node.roster.isServed(plan.enumerateUse))),
+    );
   }
 
   /** Recounts a slot whose want may have changed. */
   count(slot: Slot): void {
     const { execution } = slot;
-    const works = slot.want === "work" && slot.status !== "loading" && execution !== null && this.#isServed(slot);
+    const works =
+      slot.want === "work" && slot.status !== "loading" && execution !== null && this.#isServed(slot);
     const pair = works ? workKey(execution.project, execution.plan.definition.name) : null;
     if (pair === slot.countedAs) return;
     this.#uncount(slot);

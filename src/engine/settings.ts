@@ -10,6 +10,8 @@ export interface Settings {
   readonly windowMax: number;
   /** Idle executions kept in memory. */
   readonly idleMax: number;
+  /** Commits under way at the same time, over different executions: one is written while the next is stepped. */
+  readonly commitsMax: number;
   /** Most executions written, and messages stepped, in one commit. */
   readonly commitWritesMax: number;
   readonly commitMessagesMax: number;
@@ -34,6 +36,7 @@ export const DEFAULT_SETTINGS: Settings = {
   sweepMs: 5_000,
   windowMax: 1_024,
   idleMax: 512,
+  commitsMax: 2,
   commitWritesMax: 1_000,
   commitMessagesMax: 2_000,
   commitCharsMax: 4_194_304,

@@ -6,7 +6,6 @@ import { assert, unreachable } from "../std/assert.ts";
 import type { Event, ExecutionError, Recorded, TasksSettled } from "./event.ts";
 import { applyCreated, type Execution, HandlerState, Visit } from "./execution.ts";
 import { NEXT } from "./plan.ts";
-import { lostKey } from "./task-table.ts";
 
 /** Applies the next event of the journal. */
 export function apply(execution: Execution, recorded: Recorded): void {
@@ -36,7 +35,7 @@ function fold(execution: Execution, event: Event): void {
       const handler = at(execution, event);
       handler.finished = true;
       handler.cancelled = event.cancelled;
-      handler.tasks.started.clear();
+      handler.tasks.forgetStarts();
       return;
     }
     case "handler.retrying":
@@ -54,7 +53,7 @@ function fold(execution: Execution, event: Event): void {
     case "tasks.started": {
       const { tasks } = at(execution, event);
       event.tasks.forEach((task, i) =>
-        tasks.started.set(task, { attempt: event.attempts[i] as number, worker: event.workers[i] as string }),
+        tasks.recordStart(task, { attempt: event.attempts[i] as number, worker: event.workers[i] as string }),
       );
       return;
     }
@@ -74,15 +73,13 @@ function fold(execution: Execution, event: Event): void {
       event.tasks.forEach((task, i) => {
         const attempt = event.attempts[i] as number;
         tasks.endAttempt(task, attempt, { burns: "crash", until: execution.now });
-        tasks.lostOpen.add(lostKey(task, attempt));
+        tasks.noteLost(task, attempt);
       });
       return;
     }
     case "tasks.late": {
       const handler = execution.handlerAt(event);
-      event.tasks.forEach((task, i) =>
-        handler?.tasks.lostOpen.delete(lostKey(task, event.attempts[i] as number)),
-      );
+      event.tasks.forEach((task, i) => handler?.tasks.forgetLost(task, event.attempts[i] as number));
       return;
     }
     case "timer.set":

@@ -1,8 +1,7 @@
 /**
- * A workflow as data, in canonical form: durations in milliseconds, defaults left out. Its hash names the content.
+ * A workflow as data, in canonical form: durations in milliseconds, defaults left out.
  * Knows nothing of code: handlers are named by `use`.
  */
-import { contentHash } from "../std/canonical-json.ts";
 import type { Json } from "../std/json.ts";
 
 export interface Definition {
@@ -87,7 +86,12 @@ export const LIMITS = {
   errorChars: 8_192,
 } as const;
 
-/** The hash that identifies a definition. */
-export function definitionHash(definition: Definition): string {
-  return contentHash(definition as unknown as Json);
-}
+/** What holds where a definition says nothing. */
+export const DEFAULTS = {
+  attempts: 3,
+  crashes: 4,
+  retryMinMs: 1_000,
+  retryMaxMs: 60_000,
+  heartbeatMs: 30_000,
+  maxVisits: 1_000,
+} as const;

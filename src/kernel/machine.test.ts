@@ -93,11 +93,14 @@ function checkState({ execution, now }: KernelRun, at: string): void {
       if (tasks.failed.has(n)) failed++;
       must(!tasks.failed.has(n) || tasks.settled.has(n), where(`task ${n} failed and is not settled`));
       must(!tasks.settled.has(n) || n < Math.max(total, 1), where(`task ${n} of ${total} is settled`));
-      must(!tasks.settled.has(n) || !tasks.started.has(n), where(`task ${n} is settled and started`));
+      must(
+        !tasks.settled.has(n) || tasks.startOf(n) === undefined,
+        where(`task ${n} is settled and started`),
+      );
     }
     must(tasks.settled.size === settled, where("settled is not the size of its set"));
     must(tasks.failed.size === failed, where("failed is not the size of its set"));
-    must(!finished || tasks.started.size === 0, where("finished with starts"));
+    must(!finished || tasks.starts().length === 0, where("finished with starts"));
   }
   must(!execution.ended || execution.timers.size === 0, () => `${at}: ended with timers`);
   let kept = 0;

@@ -2,7 +2,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { isRejection } from "../std/rejection.ts";
-import { type Definition, definitionHash } from "./definition.ts";
+import type { Definition } from "./definition.ts";
+import { definitionHash } from "./definition-hash.ts";
 import { parseDefinition } from "./parse-definition.ts";
 
 // The same run every time; change the seed to look elsewhere.

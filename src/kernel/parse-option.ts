@@ -1,20 +1,25 @@
 /** One parser per option of a handler: the canonical value, or undefined where it equals the default. */
-import { type Json, toStoredText } from "../std/json.ts";
+import { toStoredText } from "../std/json.ts";
 import { isRejection } from "../std/rejection.ts";
-import { LIMITS } from "./definition.ts";
-import { duration, Invalid, integer, object, parseName, parseUse, show } from "./parse-primitive.ts";
-import { DEFAULTS } from "./plan.ts";
+import { DEFAULTS, LIMITS } from "./definition.ts";
+import {
+  duration,
+  Invalid,
+  integer,
+  object,
+  parseName,
+  parseUse,
+  pointer,
+  reference,
+  show,
+  text,
+} from "./parse-primitive.ts";
 
 type OptionParser = (value: unknown, path: string) => unknown;
 
-const json: OptionParser = (value) => value as Json;
+const json: OptionParser = (value) => value;
 const boolean: OptionParser = (value, path) => {
   if (typeof value !== "boolean") throw new Invalid(path, "must be true or false");
-  return value;
-};
-const text: OptionParser = (value, path) => {
-  if (typeof value !== "string" || value === "" || value.length > 200)
-    throw new Invalid(path, "must be a text of 1 to 200 characters");
   return value;
 };
 const count =
@@ -25,12 +30,7 @@ const count =
   };
 
 /** A JSON Pointer, or true where code computes the value. */
-const pointer: OptionParser = (value, path) => {
-  if (value === true) return true;
-  if (typeof value !== "string" || !(value === "" || value.startsWith("/")))
-    throw new Invalid(path, `${show(value)} is not a JSON Pointer`, 'write "/customer"');
-  return value;
-};
+const naming: OptionParser = (value, path) => (value === true ? true : pointer(value, path));
 
 const retry: OptionParser = (value, path) => {
   const fields = object(value, path, ["attempts", "crashes", "backoff", "min", "max"]);
@@ -108,14 +108,14 @@ export const OPTION_PARSERS: Readonly<Record<string, OptionParser>> = {
   resume: (value, path) => (boolean(value, path) === true ? undefined : false),
   workflow: parseName,
   tasks,
-  enumerate: (value, path) => ({ use: parseUse(object(value, path, ["use"])["use"], `${path}.use`) }),
+  enumerate: reference,
   version: text,
   timeout: (value, path) => duration(value, path, 1),
   heartbeat: (value, path) => count(DEFAULTS.heartbeatMs, 100, 86_400_000)(duration(value, path, 100), path),
   retry,
   concurrency: count(undefined),
-  key: pointer,
-  identity: pointer,
+  key: naming,
+  identity: naming,
   concurrencyPerKey: count(undefined),
   rate,
   priority: count(0, -1_000, 1_000),

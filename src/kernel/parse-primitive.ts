@@ -1,16 +1,29 @@
-/** The smallest parsers, shared by definitions and their options: each gives a checked value or throws `Invalid`. */
+/**
+ * The smallest parsers, shared by definitions, their options and the SDK's builder: each gives a checked value or
+ * throws `Invalid`.
+ */
 import { parseDuration } from "../std/duration.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import { NAME_PATTERN, USE_PATTERN } from "./definition.ts";
 
 type Fields = Record<string, unknown>;
 
-/** Carries a rejection out of nested parsing; never leaves the parsers of definitions. */
+/** Carries a rejection out of nested parsing, as far as `rejectInvalid`. */
 export class Invalid extends Error {
   readonly rejection: Rejection;
   constructor(path: string, why: string, hint?: string) {
     super(why);
     this.rejection = reject("invalid_definition", `${path}: ${why}`, { path, ...(hint ? { hint } : {}) });
+  }
+}
+
+/** What `parse` gives, or the rejection of the `Invalid` that it throws. */
+export function rejectInvalid<T>(parse: () => T): T | Rejection {
+  try {
+    return parse();
+  } catch (thrown) {
+    if (thrown instanceof Invalid) return thrown.rejection;
+    throw thrown;
   }
 }
 
@@ -49,6 +62,25 @@ export function parseUse(data: unknown, path: string): string {
   return data;
 }
 
+/** An object that names a handler's code. */
+export function reference(data: unknown, path: string): { readonly use: string } {
+  return { use: parseUse(object(data, path, ["use"])["use"], `${path}.use`) };
+}
+
+/** A text of a sensible length. */
+export function text(data: unknown, path: string): string {
+  if (typeof data !== "string" || data === "" || data.length > 200)
+    throw new Invalid(path, "must be a text of 1 to 200 characters");
+  return data;
+}
+
+/** A JSON Pointer. */
+export function pointer(data: unknown, path: string): string {
+  if (typeof data !== "string" || !(data === "" || data.startsWith("/")))
+    throw new Invalid(path, `${show(data)} is not a JSON Pointer`, 'write "/customer"');
+  return data;
+}
+
 /** An integer within bounds. */
 export function integer(data: unknown, path: string, min: number, max: number): number {
   if (typeof data !== "number" || !Number.isSafeInteger(data) || data < min || data > max) {
@@ -65,6 +97,7 @@ export function duration(data: unknown, path: string, minMs = 0): number {
   return ms;
 }
 
+/** A value in the text of a refusal, cut short. */
 export function show(data: unknown): string {
   return typeof data === "string"
     ? `"${data.slice(0, 60)}"`

@@ -1,20 +1,7 @@
 /** A definition made ready to run: names resolved to indexes, defaults filled in, the `returns` phase appended. */
 import { assert } from "../std/assert.ts";
-import {
-  type Definition,
-  definitionHash,
-  type HandlerDefinition,
-  type PhaseDefinition,
-} from "./definition.ts";
-
-export const DEFAULTS = {
-  attempts: 3,
-  crashes: 4,
-  retryMinMs: 1_000,
-  retryMaxMs: 60_000,
-  heartbeatMs: 30_000,
-  maxVisits: 1_000,
-} as const;
+import { DEFAULTS, type Definition, type HandlerDefinition, type PhaseDefinition } from "./definition.ts";
+import { definitionHash } from "./definition-hash.ts";
 
 /** The name of the phase and handler that compute the output. */
 export const RETURNS = "returns";

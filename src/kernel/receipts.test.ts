@@ -231,7 +231,7 @@ describe("starts", () => {
     run.fail("a", 1);
     run.lost("a", 2);
     run.receipt("a", 3, { status: "cancelled", payload: "{}" });
-    expect(run.handler("a").tasks.started.size).toBe(0);
+    expect(run.handler("a").tasks.starts()).toEqual([]);
   });
 
   test("of a phase that is over are ignored", () => {

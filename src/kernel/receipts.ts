@@ -19,7 +19,6 @@ import type {
 } from "./message.ts";
 import { backoffMs } from "./retry.ts";
 import type { Step } from "./step.ts";
-import { lostKey } from "./task-table.ts";
 
 /** A batch of receipts for one handler. */
 export function receipts(step: Step, message: ReceiptsMessage): Answer {
@@ -42,12 +41,14 @@ export function attemptsStarted(step: Step, message: StartedMessage): Answer {
   if (handler === null) return { kind: "ignored", why: "the phase is over" };
   const begun = message.attempts.filter(
     ({ task, attempt }) =>
-      isOpen(handler, task) && attempt > handler.tasks.ended(task) && !handler.tasks.started.has(task),
+      isOpen(handler, task) &&
+      attempt > handler.tasks.ended(task) &&
+      handler.tasks.startOf(task) === undefined,
   );
   if (begun.length === 0) {
     // Recorded before, by a commit whose outcome was not known: that is as good.
     const isRecorded = message.attempts.some(
-      ({ task, attempt }) => handler.tasks.started.get(task)?.attempt === attempt,
+      ({ task, attempt }) => handler.tasks.startOf(task)?.attempt === attempt,
     );
     return isRecorded
       ? { kind: "applied", seq: step.execution.seq }
@@ -119,7 +120,7 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
   if (recorder.holds(task)) recorder.flush();
   const isTask = Number.isInteger(task) && task >= 0 && task < handler.offered;
   if (handler.plan.mode !== "use" || !isTask) return "stale";
-  const wasLost = handler.tasks.lostOpen.has(lostKey(task, attempt));
+  const wasLost = handler.tasks.isLost(task, attempt);
   if (!handler.tasks.settled.has(task)) {
     const isCurrent = receipt.round === step.execution.currentVisit().round;
     if (receipt.live && isCurrent && attempt > handler.tasks.ended(task))

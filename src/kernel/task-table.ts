@@ -29,9 +29,43 @@ export class TaskTable {
   readonly #trouble: (Trouble | undefined)[] = [];
   #nextDue = Number.POSITIVE_INFINITY;
   /** Starts that are journaled and have not ended. */
-  readonly started = new Map<number, RecordedStart>();
+  #started: Map<number, RecordedStart> | null = null;
   /** Lost attempts whose one late receipt has not come yet, as task * 65536 + attempt. */
-  readonly lostOpen = new Set<number>();
+  #lost: Set<number> | null = null;
+
+  /** The start of the task that is journaled and has not ended. */
+  startOf(task: number): RecordedStart | undefined {
+    return this.#started?.get(task);
+  }
+
+  /** All starts that are journaled and have not ended. */
+  starts(): readonly (readonly [number, RecordedStart])[] {
+    return this.#started === null ? [] : [...this.#started];
+  }
+
+  recordStart(task: number, start: RecordedStart): void {
+    this.#started ??= new Map();
+    this.#started.set(task, start);
+  }
+
+  forgetStarts(): void {
+    this.#started = null;
+  }
+
+  /** Whether the attempt was lost and its one late receipt has not come. */
+  isLost(task: number, attempt: number): boolean {
+    return this.#lost?.has(lostKey(task, attempt)) ?? false;
+  }
+
+  noteLost(task: number, attempt: number): void {
+    this.#lost ??= new Set();
+    this.#lost.add(lostKey(task, attempt));
+  }
+
+  /** The late receipt of a lost attempt has come. */
+  forgetLost(task: number, attempt: number): void {
+    this.#lost?.delete(lostKey(task, attempt));
+  }
 
   get done(): number {
     return this.settled.size - this.failed.size;
@@ -62,7 +96,7 @@ export class TaskTable {
   settle(task: number, attempt: number, status: "done" | "failed" | "cancelled"): void {
     if (!this.settled.add(task)) return;
     if (status !== "done") this.failed.add(task);
-    this.started.delete(task);
+    this.#started?.delete(task);
     const trouble = this.#at(task);
     if (trouble !== undefined) {
       trouble.until[task % CHUNK] = 0;
@@ -81,7 +115,7 @@ export class TaskTable {
   ): void {
     const trouble = this.#grow(task);
     const i = task % CHUNK;
-    this.started.delete(task);
+    this.#started?.delete(task);
     trouble.ended[i] = Math.max(trouble.ended[i] as number, attempt);
     if (end.burns === "attempt") trouble.fails[i] = Math.min(255, (trouble.fails[i] as number) + 1);
     if (end.burns === "crash") trouble.crashes[i] = Math.min(255, (trouble.crashes[i] as number) + 1);
@@ -137,7 +171,7 @@ export class TaskTable {
       for (let n = 0; n < total; n++) if (this.failed.has(n)) this.settled.delete(n);
       this.failed = new Bitset();
     }
-    this.started.clear();
+    this.#started = null;
     this.#nextDue = Number.POSITIVE_INFINITY;
   }
 
@@ -152,15 +186,21 @@ export class TaskTable {
         if (ended[i] === 0 && fails[i] === 0 && crashes[i] === 0 && until[i] === 0) continue;
         // What is done needs no history: nothing can happen to it any more.
         if (this.settled.has(task) && !this.failed.has(task)) continue;
-        trouble.push([task, ended[i] as number, fails[i] as number, crashes[i] as number, until[i] as number]);
+        trouble.push([
+          task,
+          ended[i] as number,
+          fails[i] as number,
+          crashes[i] as number,
+          until[i] as number,
+        ]);
       }
     });
     return {
       settled: this.settled.toText(),
       failed: this.failed.toText(),
       trouble,
-      started: [...this.started].map(([task, { attempt, worker }]) => [task, attempt, worker]),
-      lostOpen: [...this.lostOpen],
+      started: this.starts().map(([task, { attempt, worker }]) => [task, attempt, worker]),
+      lostOpen: [...(this.#lost ?? [])],
     };
   }
 
@@ -177,8 +217,8 @@ export class TaskTable {
       chunk.until[i] = until;
       if (until > 0) table.#expect(chunk, until);
     }
-    for (const [task, attempt, worker] of data.started) table.started.set(task, { attempt, worker });
-    for (const key of data.lostOpen) table.lostOpen.add(key);
+    for (const [task, attempt, worker] of data.started) table.recordStart(task, { attempt, worker });
+    if (data.lostOpen.length > 0) table.#lost = new Set(data.lostOpen);
     return table;
   }
 
@@ -216,8 +256,7 @@ export interface TaskTableSnapshot {
   readonly lostOpen: readonly number[];
 }
 
-/** The key of a lost attempt in `lostOpen`. */
-export function lostKey(task: number, attempt: number): number {
+function lostKey(task: number, attempt: number): number {
   return task * 65_536 + attempt;
 }
 

@@ -2,10 +2,12 @@
  * Splits a handler as it is written into its two halves: data for the definition, and code for the worker under its
  * wire name. User functions keep their spec as `this`.
  */
+import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
 import type { HandlerCode, ProcessContext } from "../worker/handler-code.ts";
-import { checkFields, checkWireName, invalid, OPTION_CHECKS, storedCopy } from "./check.ts";
+import { checkFields, checkHandler, checkPointer, checkUse, invalid, storedCopy } from "./check.ts";
 import type { AnySpec, EnumerationSpec } from "./handler.ts";
+import type { Given, Mode } from "./mode.ts";
 import { isStandardSchema } from "./standard-schema.ts";
 import { taskNaming } from "./task-name.ts";
 import { parserOf } from "./validate-input.ts";
@@ -29,8 +31,10 @@ export interface Surroundings {
   readonly parseInput: HandlerCode["parseInput"];
 }
 
-type AnyEnumeration = EnumerationSpec<unknown, unknown, unknown>;
+/** A spec of any mode whose types do not matter any more. */
+export type AnyEnumeration = EnumerationSpec<unknown, unknown, unknown>;
 
+const DATA_BYTES_MAX = 1_048_576;
 const OPTIONS = [
   "retry",
   "timeout",
@@ -40,7 +44,7 @@ const OPTIONS = [
   "rate",
   "priority",
   "tolerate",
-];
+] as const;
 const COMMON = ["enumerate", "tasks", "key", "identity", ...OPTIONS];
 const CODE = ["name", "version", "process", "batch", "processBatch"];
 
@@ -58,69 +62,62 @@ export function compileHandler(spec: AnySpec, around: Surroundings): CompiledHan
     throw invalid(at, "has both process and processBatch", "give one of them");
   if ((spec.batch === undefined) !== (spec.processBatch === undefined))
     throw invalid(at, "batch and processBatch go together", "give both, or process alone");
-  if (spec.name !== undefined) checkWireName(spec.name, `${at}.name`);
-  const use = spec.name ?? around.use;
-  const { data, code } = compileEnumeration(spec, { ...around, use });
-  return {
-    data: { use, ...data },
-    code: {
-      ...code,
-      use,
-      ...(spec.version === undefined ? {} : { version: spec.version }),
-      ...(around.parseInput === undefined ? {} : { parseInput: around.parseInput }),
-      ...work(spec, around),
-    },
-  };
+  const use = spec.name === undefined ? around.use : checkUse(spec.name, `${at}.name`);
+  const { version, batch } = spec;
+  const { data, code } = compileEnumeration(spec, { use, version, batch }, { ...around, use });
+  return { data, code: { ...code, ...defined({ version }), ...work(spec, around) } };
 }
 
-/** Compiles a handler of another mode (a command, a script, a child), where only `enumerate` can be user code. */
-export function compileBuiltIn(
-  spec: AnyEnumeration,
-  mode: { readonly fields: readonly string[]; readonly data: HandlerData },
-  around: Surroundings,
-): CompiledHandler {
+/** Compiles a handler of another mode, where only `enumerate` can be user code. */
+export function compileBuiltIn(spec: AnyEnumeration, mode: Mode, around: Surroundings): CompiledHandler {
   checkFields(spec, around.at, [...mode.fields, ...COMMON]);
-  const { data, code } = compileEnumeration(spec, around);
-  const { parseInput } = around;
-  if (code.enumerate === undefined) return { data: { ...mode.data, ...data } };
-  return {
-    data: { ...mode.data, ...data },
-    code: { ...code, use: around.use, ...(parseInput === undefined ? {} : { parseInput }) },
-  };
+  const { data, code } = compileEnumeration(spec, mode.read({ ...spec }, around.at), around);
+  return code.enumerate === undefined ? { data } : { data, code };
 }
 
-/** The options as data, and the code that enumerates and names tasks. */
+/** The data of a handler: checked by the kernel as it is given, then copied without what is undefined. */
+export function handlerData(given: Given, at: string): HandlerData {
+  checkHandler(given, at);
+  // Tasks are copies already, and their size is limited one by one.
+  const { tasks, ...others } = given;
+  const copy = storedCopy(others, at, DATA_BYTES_MAX) as HandlerData;
+  return tasks === undefined ? copy : { ...copy, tasks: tasks as Json };
+}
+
+/** What all modes have in common: who enumerates tasks, what names them, and the options. */
 function compileEnumeration(
   spec: AnyEnumeration,
-  { at, use }: Surroundings,
-): { data: HandlerData; code: Omit<HandlerCode, "use"> } {
-  const data: Record<string, Json> = {};
-  for (const [option, value] of Object.entries(spec)) {
-    const check = OPTION_CHECKS[option];
-    if (check === undefined || value === undefined) continue;
-    check(value, `${at}.${option}`);
-    data[option] = typeof value === "function" ? true : storedCopy(value, `${at}.${option}`);
-  }
-  const { key, identity, tasks } = spec;
+  mode: Given,
+  { at, use, parseInput }: Surroundings,
+): Required<CompiledHandler> {
   if (spec.enumerate !== undefined && typeof spec.enumerate !== "function")
     throw invalid(`${at}.enumerate`, "must be a function");
-  if (tasks !== undefined && spec.enumerate !== undefined)
-    throw invalid(at, "has both tasks and enumerate", "give one of them");
-  if (data["concurrencyPerKey"] !== undefined && key === undefined)
-    throw invalid(at, "has concurrencyPerKey but no key", "say what the key of a task is");
-  if (tasks !== undefined && !Array.isArray(tasks)) throw invalid(`${at}.tasks`, "must be a list of tasks");
-  const written = tasks?.map((task, i) => storedCopy(task, `${at}.tasks[${i}]`));
-  const enumerate = enumerator(spec, written);
-  if (enumerate !== undefined) data["enumerate"] = { use };
-  else if (written !== undefined) data["tasks"] = written;
-  return {
-    data,
-    code: {
-      ...(enumerate === undefined ? {} : { enumerate }),
-      ...(key === undefined ? {} : { key: taskNaming(key, "key") }),
-      ...(identity === undefined ? {} : { identity: taskNaming(identity, "identity") }),
-    },
+  if (spec.tasks !== undefined && !Array.isArray(spec.tasks))
+    throw invalid(`${at}.tasks`, "must be a list of tasks");
+  const tasks = spec.tasks?.map((task, i) => storedCopy(task, `${at}.tasks[${i}]`));
+  const enumerate = enumerator(spec, tasks);
+  const isMadeUp = enumerate !== undefined && spec.enumerate === undefined;
+  const given = {
+    ...mode,
+    ...Object.fromEntries(OPTIONS.map((option) => [option, spec[option]])),
+    key: namingData(spec.key, `${at}.key`),
+    identity: namingData(spec.identity, `${at}.identity`),
+    enumerate: enumerate === undefined ? undefined : { use },
+    tasks: isMadeUp ? undefined : tasks,
   };
+  const code = defined({
+    enumerate,
+    key: spec.key === undefined ? undefined : taskNaming(spec.key, "key"),
+    identity: spec.identity === undefined ? undefined : taskNaming(spec.identity, "identity"),
+    parseInput,
+  });
+  return { data: handlerData(given, at), code: { use, ...code } };
+}
+
+/** A JSON Pointer, or true where the user's code names tasks. */
+function namingData(naming: AnyEnumeration["key"], at: string): string | true | undefined {
+  if (naming === undefined) return undefined;
+  return typeof naming === "function" ? true : checkPointer(naming, at);
 }
 
 /** The user's enumeration, or one made up where a function names tasks: only code that enumerates can call it. */

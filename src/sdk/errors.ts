@@ -1,13 +1,8 @@
-/**
- * Errors that user code throws or meets. `Fatal` and `RetryAfter` are told by a brand under `Symbol.for`, never by
- * instanceof, so that two copies of this package in one process understand each other.
- */
+/** Errors that user code throws or meets. */
 import type { ExecutionView } from "../kernel/view.ts";
+import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
 import { unwrap } from "../std/rejection.ts";
-
-const FATAL: unique symbol = Symbol.for("rondo.fatal") as never;
-const RETRY_AFTER: unique symbol = Symbol.for("rondo.retryAfter") as never;
 
 /** Thrown by a handler: the task fails now, whatever attempts are left. */
 export class Fatal extends Error {

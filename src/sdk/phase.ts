@@ -1,5 +1,6 @@
 /** A phase as it is written: which handlers it has, told by their shape, and where it leads. */
-import { checkFields, checkInteger, checkName, invalid } from "./check.ts";
+import type { PhaseDefinition } from "../kernel/definition.ts";
+import { checkFields, checkName, checkPhase, invalid, storedCopy } from "./check.ts";
 import type { HandlerData } from "./compile-handler.ts";
 import type { Context } from "./context.ts";
 import { type AnySpec, specOf } from "./handler.ts";
@@ -21,14 +22,9 @@ export interface PhaseOptions<Input, Phases> {
 /** Options whose types do not matter any more. */
 export type AnyPhaseOptions = PhaseOptions<unknown, unknown>;
 
-/** A phase of a definition, as data. */
-export interface PhaseData {
-  readonly name: string;
+/** A phase of a definition, as it is written. */
+export interface PhaseData extends Omit<PhaseDefinition, "handlers"> {
   readonly handlers: { readonly [name: string]: HandlerData };
-  readonly next?: string | { readonly use: string; readonly among: readonly string[] };
-  readonly onError?: string;
-  readonly final?: true | "failed";
-  readonly maxVisits?: number;
 }
 
 /** The handlers of a phase: specs by name in a map, or a single one that is named like its phase. */
@@ -65,42 +61,23 @@ function looksLikeSpec(value: unknown): boolean {
   return typeof value === "object" && value !== null && ("process" in value || "processBatch" in value);
 }
 
-/** The options of a phase as data; the wire name is for a `next` function. */
-export function readPhaseOptions(
-  options: AnyPhaseOptions,
-  at: string,
-  use: string,
-): Omit<PhaseData, "name" | "handlers"> {
+/** A phase without its handlers, as data; the wire name is for a `next` function. */
+export function readPhase(name: string, options: AnyPhaseOptions, use: string): Omit<PhaseData, "handlers"> {
+  const at = `phase "${name}"`;
   checkFields(options, at, ["next", "among", "onError", "final", "maxVisits"]);
-  const { next, among, onError, final, maxVisits } = options;
-  const isFinal = final === true || final === "failed";
-  if (final !== undefined && final !== false && !isFinal)
-    throw invalid(`${at}.final`, 'must be true or "failed"');
-  if (isFinal && next !== undefined)
-    throw invalid(at, "is final and has a next", "a final phase ends the execution: remove one of the two");
-  if (onError !== undefined) checkName(onError, `${at}.onError`);
-  if (maxVisits !== undefined) checkInteger(maxVisits, `${at}.maxVisits`, 1, 1_000_000);
-  return {
-    ...(next === undefined && among === undefined ? {} : { next: readNext(next, among, { at, use }) }),
-    ...(onError === undefined ? {} : { onError }),
-    ...(isFinal ? { final } : {}),
-    ...(maxVisits === undefined ? {} : { maxVisits }),
-  };
+  const { onError, final, maxVisits } = options;
+  const next = readNext(options, { at, use });
+  const phase = { name, next, onError, final: final === false ? undefined : final, maxVisits };
+  checkPhase(phase, "phase");
+  return storedCopy(phase, at) as unknown as Omit<PhaseData, "handlers">;
 }
 
 function readNext(
-  next: AnyPhaseOptions["next"],
-  among: readonly string[] | undefined,
+  { next, among }: AnyPhaseOptions,
   { at, use }: { readonly at: string; readonly use: string },
-): NonNullable<PhaseData["next"]> {
-  if (typeof next !== "function") {
-    if (among !== undefined)
-      throw invalid(`${at}.among`, "has no next function to choose", "give next: ({ phases }) => name");
-    checkName(next, `${at}.next`);
-    return next as string;
-  }
-  if (!Array.isArray(among) || among.length === 0)
-    throw invalid(`${at}.next.among`, "a decision names the phases it can choose", 'give among: ["a", "b"]');
-  among.forEach((name, i) => checkName(name, `${at}.next.among[${i}]`));
-  return { use, among: [...among] };
+): unknown {
+  if (typeof next === "function") return { use, among };
+  if (among !== undefined)
+    throw invalid(`${at}.among`, "has no next function to choose", "give next: ({ phases }) => name");
+  return next === undefined ? undefined : checkName(next, `${at}.next`);
 }

@@ -4,6 +4,7 @@
  */
 import type { Json } from "../std/json.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
+import { isThenable } from "../std/thenable.ts";
 
 /** A schema of any library that implements Standard Schema. */
 export interface StandardSchema<Input = unknown, Output = Input> {
@@ -47,7 +48,7 @@ export function parseWithSchema(
   what: string,
 ): { readonly value: unknown } | Rejection | Promise<{ readonly value: unknown } | Rejection> {
   const result = schema["~standard"].validate(value);
-  return isPromise(result) ? result.then((settled) => verdict(settled, what)) : verdict(result, what);
+  return isThenable(result) ? result.then((settled) => verdict(settled, what)) : verdict(result, what);
 }
 
 /** The JSON Schema of what a schema accepts, where its library gives one. */
@@ -72,9 +73,4 @@ function verdict(result: SchemaResult<unknown>, what: string): { readonly value:
 function showSegment(segment: PropertyKey | { readonly key: PropertyKey }): string {
   const key = typeof segment === "object" ? segment.key : segment;
   return typeof key === "number" ? `[${key}]` : `.${String(key)}`;
-}
-
-/** True for a promise. */
-export function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
-  return typeof (value as { then?: unknown }).then === "function";
 }

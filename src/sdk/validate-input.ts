@@ -1,12 +1,11 @@
 /** The input on its way in: checked at start, stored as the caller's JSON, and parsed again for each handler. */
-import type { LIMITS } from "../kernel/definition.ts";
+import { LIMITS } from "../kernel/definition.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
+import { isThenable } from "../std/thenable.ts";
 import { Fatal } from "./errors.ts";
-import { isPromise, parseWithSchema, type StandardSchema } from "./standard-schema.ts";
+import { parseWithSchema, type StandardSchema } from "./standard-schema.ts";
 import type { AnyWorkflow } from "./workflow.ts";
-
-const INPUT_BYTES_MAX: (typeof LIMITS)["inputBytes"] = 1_048_576;
 
 /**
  * The JSON text to store for an input, or why it is refused: not storable, or not what the schema says. What is
@@ -16,7 +15,7 @@ export async function validateInput(
   workflow: Pick<AnyWorkflow, "inputSchema">,
   input: unknown,
 ): Promise<string | Rejection> {
-  const text = toStoredText(input, { bytesMax: INPUT_BYTES_MAX, what: "input" });
+  const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
   if (isRejection(text) || workflow.inputSchema === undefined) return text;
   const parsed = await parseWithSchema(workflow.inputSchema, JSON.parse(text), "input");
   return isRejection(parsed) ? parsed : text;
@@ -26,7 +25,7 @@ export async function validateInput(
 export function parserOf(schema: StandardSchema, what: string): (stored: unknown) => unknown {
   return (stored) => {
     const parsed = parseWithSchema(schema, stored, what);
-    return isPromise(parsed) ? parsed.then(open) : open(parsed);
+    return isThenable(parsed) ? parsed.then(open) : open(parsed);
   };
 }
 

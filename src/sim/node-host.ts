@@ -11,6 +11,7 @@ import type { Plan } from "../kernel/plan.ts";
 import { FOLD_VERSION } from "../kernel/snapshot.ts";
 import type { SeededRandom } from "../std/random.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
+import type { Commit } from "../store/store.ts";
 import { Violation } from "./trace.ts";
 import type { World } from "./world.ts";
 
@@ -40,6 +41,7 @@ export class NodeHost {
   #nodeNow = 0;
   #wakeAt = Number.POSITIVE_INFINITY;
   #isClosing = false;
+  #commits: Extract<Output, { kind: "commit" }>[] = [];
   /** How far the machine's clock is off. */
   skew = 0;
 
@@ -61,6 +63,7 @@ export class NodeHost {
     this.#incarnation++;
     this.#isClosing = false;
     this.#nodeNow = 0;
+    this.#commits = [];
     const suspectMs = this.#world.hasRemoteWorkers || this.#incarnation === 1 ? 300 : 0;
     this.#node = new EngineNode(info, this.#clock(), { ...SETTINGS, suspectMs });
     this.#world.trace.note(
@@ -237,25 +240,29 @@ export class NodeHost {
     }
   }
 
-  #commit({ commit, content }: Extract<Output, { kind: "commit" }>): void {
+  /** The disk does one commit after another, in the order they were asked for. */
+  #commit(asked: Extract<Output, { kind: "commit" }>): void {
+    this.#commits.push(asked);
+    if (this.#commits.length === 1) this.#write(asked);
+  }
+
+  #write({ commit, content }: Extract<Output, { kind: "commit" }>): void {
     const incarnation = this.#incarnation;
     const isOurs = () => this.#incarnation === incarnation;
     const dice = this.#random.u32() / 4294967296;
+    const answer = (input: Input) => {
+      this.#commits.shift();
+      const next = this.#commits[0];
+      if (next !== undefined) this.#write(next);
+      this.deliver(input);
+    };
     this.#world.timeline.after(this.#random.below(8), () => {
       if (!isOurs()) return;
       if (this.#world.has("failed-commits") && dice < 0.03)
-        return this.deliver({ kind: "commit-failed", commit, nothingWritten: true });
+        return answer({ kind: "commit-failed", commit, nothingWritten: true });
       if (this.#world.has("crash") && dice > 0.99) return this.crash();
       const verdict = this.#tables.commit(content);
-      this.#world.trace.note(
-        this.#world.timeline.now,
-        `commit ${commit} ${verdict.kind} ${content.writes.map((write) => `${write.execution}+${write.entries.length}`).join(" ")}`,
-      );
-      for (const write of content.writes)
-        this.#world.trace.detail(
-          () =>
-            `  ${write.execution} ${write.entries.flatMap((entry) => decodeEntry(entry).map(({ event }) => showEvent(event))).join("; ")}`,
-        );
+      this.#noteCommit(commit, verdict.kind, content);
       if (this.#world.has("crash") && dice > 0.97) return this.crash();
       this.#world.timeline.after(this.#random.below(8), () => {
         if (!isOurs()) return;
@@ -263,10 +270,24 @@ export class NodeHost {
         this.#world.ledger.sync();
         if (this.#world.has("crash") && dice > 0.96) return this.crash();
         if (this.#world.has("lost-replies") && dice < 0.06)
-          return this.deliver({ kind: "commit-failed", commit, nothingWritten: false });
-        this.deliver({ kind: "committed", commit, verdict });
+          return answer({ kind: "commit-failed", commit, nothingWritten: false });
+        answer({ kind: "committed", commit, verdict });
       });
     });
+  }
+
+  #noteCommit(commit: number, verdict: string, { writes }: Commit): void {
+    const { trace, timeline } = this.#world;
+    trace.note(
+      timeline.now,
+      `commit ${commit} ${verdict} ${writes.map((write) => `${write.execution}+${write.entries.length}`).join(" ")}`,
+    );
+    for (const write of writes) {
+      trace.detail(
+        () =>
+          `  ${write.execution} ${write.entries.flatMap((entry) => decodeEntry(entry).map(({ event }) => showEvent(event))).join("; ")}`,
+      );
+    }
   }
 
   why(execution: string): string {

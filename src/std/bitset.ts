@@ -5,8 +5,10 @@
 const CHUNK_BITS = 32_768;
 const CHUNK_WORDS = CHUNK_BITS / 32;
 
+const NONE: (Uint32Array | undefined)[] = [];
+
 export class Bitset {
-  readonly #chunks: (Uint32Array | undefined)[] = [];
+  #chunks: (Uint32Array | undefined)[] = NONE;
   #first = 0;
   size = 0;
 
@@ -30,6 +32,7 @@ export class Bitset {
     let chunk = this.#chunks[at];
     if (chunk === undefined) {
       chunk = new Uint32Array(CHUNK_WORDS);
+      if (this.#chunks === NONE) this.#chunks = [];
       this.#chunks[at] = chunk;
     }
     const i = n % CHUNK_BITS;

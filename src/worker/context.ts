@@ -1,5 +1,6 @@
 /** The objects user code gets. Parts that cost something (abort signal, readers) are made on first use. */
 
+import { brandFatal } from "../protocol/error-brands.ts";
 import type { Grant, GrantItem } from "../protocol/work.ts";
 import type { Duration } from "../std/duration.ts";
 import type { EnumerateContext, HandlerCode, Log, PhasesReader, ProcessContext } from "./handler-code.ts";
@@ -125,8 +126,7 @@ export class ListingContext extends Base implements EnumerateContext {
 }
 
 function notYet(what: string): Error {
-  return Object.assign(
+  return brandFatal(
     new Error(`${what} inside process is not available in this version; use a phase of its own`),
-    { [Symbol.for("rondo.fatal")]: true },
   );
 }

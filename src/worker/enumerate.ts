@@ -4,6 +4,7 @@
  */
 import { LIMITS } from "../kernel/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
+import { brandFatal } from "../protocol/error-brands.ts";
 import type { GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { checksum } from "../std/hash.ts";
@@ -95,9 +96,7 @@ class Pager {
     )
       await this.#runSync(items as Iterable<unknown>);
     else
-      throw Object.assign(new TypeError("enumerate must give an array, an iterable or an async iterable"), {
-        [Symbol.for("rondo.fatal")]: true,
-      });
+      throw brandFatal(new TypeError("enumerate must give an array, an iterable or an async iterable"));
     await this.settle();
     const { resume } = this.#shared.grant;
     // Code that went on from where it was, and found nothing more.

@@ -1,11 +1,9 @@
 /** Turns whatever user code did (returned, threw, ran out of time) into an `Outcome`, in one place. */
 import { LIMITS } from "../kernel/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
+import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
-
-const FATAL = Symbol.for("rondo.fatal");
-const RETRY_AFTER = Symbol.for("rondo.retryAfter");
 
 /** Done with this value; failed for good if it cannot be stored. */
 export function doneWith(value: unknown): Outcome {

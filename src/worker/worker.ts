@@ -9,6 +9,7 @@
 import type { Outcome } from "../kernel/message.ts";
 import type { Beat, Grant, GrantItem, Report, ReportedReceipt, ReportPlace } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
+import { isThenable } from "../std/thenable.ts";
 import { AnswerContext, type Shared, TaskContext } from "./context.ts";
 import { enumerate } from "./enumerate.ts";
 import type { HandlerCode } from "./handler-code.ts";
@@ -359,12 +360,6 @@ function samePlace(a: ReportPlace, b: ReportPlace): boolean {
     a.handler === b.handler &&
     a.round === b.round &&
     a.epoch === b.epoch
-  );
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return (
-    typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function"
   );
 }
 

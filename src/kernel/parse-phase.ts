@@ -1,0 +1,100 @@
+/**
+ * Parses one phase of a definition with its handlers, each on its own: what concerns several phases is parse-definition's
+ * part. The SDK's builder refuses with these what it is given, before there is a definition.
+ */
+import { defined } from "../std/defined.ts";
+import { DEFAULTS, HANDLER_MODES, type HandlerDefinition, type PhaseDefinition } from "./definition.ts";
+import { OPTION_PARSERS } from "./parse-option.ts";
+import { Invalid, integer, object, parseName, parseUse } from "./parse-primitive.ts";
+
+/** The canonical phase of `data`; throws `Invalid`. */
+export function parsePhase(data: unknown, path: string): PhaseDefinition {
+  const fields = object(data, path, ["name", "handlers", "next", "onError", "final", "maxVisits"]);
+  const name = parseName(fields["name"], `${path}.name`);
+  const at = `phase "${name}"`;
+  if (name === "returns")
+    throw new Invalid(at, 'the phase name "returns" is reserved', "choose another name");
+  const handlers: Record<string, HandlerDefinition> = {};
+  const given = fields["handlers"] ?? {};
+  if (typeof given !== "object" || given === null || Array.isArray(given))
+    throw new Invalid(`${at}.handlers`, "must be an object of handlers by name");
+  for (const [key, value] of Object.entries(given)) {
+    parseHandlerName(key, at);
+    handlers[key] = parseHandler(value, `${at} handler "${key}"`);
+  }
+  const final = fields["final"];
+  if (final !== undefined && final !== true && final !== false && final !== "failed")
+    throw new Invalid(`${at}.final`, 'must be true or "failed"');
+  const isFinal = final === true || final === "failed";
+  if (isFinal && fields["next"] !== undefined)
+    throw new Invalid(
+      at,
+      "is final and has a next",
+      "a final phase ends the execution: remove one of the two",
+    );
+  const maxVisits =
+    fields["maxVisits"] === undefined
+      ? undefined
+      : integer(fields["maxVisits"], `${at}.maxVisits`, 1, 1_000_000);
+  return {
+    name,
+    handlers,
+    ...defined({
+      next: fields["next"] === undefined ? undefined : next(fields["next"], at),
+      onError: fields["onError"] === undefined ? undefined : parseName(fields["onError"], `${at}.onError`),
+      final: isFinal ? final : undefined,
+      maxVisits: maxVisits === DEFAULTS.maxVisits ? undefined : maxVisits,
+    }),
+  };
+}
+
+/** The name of a handler in the phase `at`; throws `Invalid`. */
+export function parseHandlerName(data: unknown, at: string): string {
+  const name = parseName(data, `${at} handler name`);
+  if (name === "next")
+    throw new Invalid(at, 'the handler name "next" is reserved for the decision', "choose another name");
+  return name;
+}
+
+/** The canonical handler of `data`; throws `Invalid`. */
+export function parseHandler(data: unknown, at: string): HandlerDefinition {
+  const fields = object(data, at, Object.keys(OPTION_PARSERS));
+  const modes = HANDLER_MODES.filter((mode) => fields[mode] !== undefined);
+  if (modes.length !== 1) {
+    throw new Invalid(
+      at,
+      `has ${modes.length === 0 ? "none" : modes.join(" and ")} of ${HANDLER_MODES.join(" | ")}`,
+      "give exactly one",
+    );
+  }
+  const parsed: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(fields)) {
+    if (value === undefined) continue;
+    const option = OPTION_PARSERS[key]?.(value, `${at}.${key}`);
+    if (option !== undefined) parsed[key] = option;
+  }
+  if (parsed["tasks"] !== undefined && parsed["enumerate"] !== undefined)
+    throw new Invalid(at, "has both tasks and enumerate", "give one of them");
+  if (parsed["concurrencyPerKey"] !== undefined && parsed["key"] === undefined)
+    throw new Invalid(at, "has concurrencyPerKey but no key", "say what the key of a task is");
+  const waits = parsed["sleep"] !== undefined || parsed["waitFor"] !== undefined;
+  if (waits && (parsed["tasks"] !== undefined || parsed["enumerate"] !== undefined))
+    throw new Invalid(at, "a sleep or a wait has exactly one task", "remove tasks and enumerate");
+  return parsed;
+}
+
+function next(data: unknown, at: string): NonNullable<PhaseDefinition["next"]> {
+  if (typeof data === "string") return data;
+  const fields = object(data, `${at}.next`, ["use", "among"]);
+  const among = fields["among"];
+  if (!Array.isArray(among) || among.length === 0)
+    throw new Invalid(
+      `${at}.next.among`,
+      "a decision names the phases it can choose",
+      'give among: ["a", "b"]',
+    );
+  return {
+    use: parseUse(fields["use"], `${at}.next.use`),
+    among: among.map((name, i) => parseName(name, `${at}.next.among[${i}]`)),
+  };
+}

@@ -1,0 +1,50 @@
+/** Handlers whose work is not user code: the fields that each kind adds to a spec, and the data made of them. */
+import { checkDuration, checkFields, checkName, checkText, invalid, storedCopy } from "./check.ts";
+
+/** A kind of handler. */
+export interface Mode {
+  readonly fields: readonly string[];
+  /** Refuses what is missing or wrong; options that all handlers have are not its part. */
+  readonly read: (spec: Given, at: string) => Given;
+}
+
+/** Fields by name, not checked yet. */
+export type Given = Readonly<Record<string, unknown>>;
+
+/** Sends a command to a topic. */
+export const COMMAND: Mode = {
+  fields: ["cmd", "topic", "receiptTopic"],
+  read({ cmd, topic, receiptTopic }, at) {
+    checkText(topic, `${at}.topic`);
+    const { cmd_type } = checkFields(cmd, `${at}.command`, ["cmd_type", "cmd_data", "cmd_metadata"]);
+    checkText(cmd_type, `${at}.command.cmd_type`);
+    return { command: storedCopy(cmd, `${at}.command`), topic, receiptTopic };
+  },
+};
+
+/** Runs expressions in a sandbox. */
+export const SCRIPT: Mode = {
+  fields: ["runs", "state", "resume"],
+  read({ runs, state, resume }, at) {
+    if (!Array.isArray(runs) || runs.length === 0)
+      throw invalid(`${at}.runs`, "must be a list of at least one run");
+    runs.forEach((run, i) => checkRun(run, `${at}.runs[${i}]`));
+    return { script: runs, state, resume };
+  },
+};
+
+/** Starts executions of another workflow. */
+export function childOf(workflow: unknown): Mode {
+  return {
+    fields: [],
+    read: (_spec, at) => ({ workflow: checkName(workflow, `${at}.workflow`) }),
+  };
+}
+
+function checkRun(run: unknown, at: string): void {
+  const { name, expression, timeout } = checkFields(run, at, ["name", "expression", "timeout"]);
+  checkName(name, `${at}.name`);
+  if (typeof expression !== "string" || expression === "")
+    throw invalid(`${at}.expression`, "must be JavaScript that gives a function");
+  if (timeout !== undefined) checkDuration(timeout, `${at}.timeout`, 1);
+}

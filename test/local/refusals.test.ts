@@ -1,0 +1,224 @@
+// What is refused, with a path and before anything is stored; and what the engine does with values that cannot be stored.
+import { ExecutionFailed, RondoError, workflow } from "rondo";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { failure, open } from "./open.ts";
+
+class Point {
+  x = 1;
+}
+const cycle: Record<string, unknown> = {};
+cycle["self"] = cycle;
+const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)]);
+
+/** Everything that INTERFACES says is refused: [what, value, path within, code]. */
+const UNSTORABLE: [what: string, value: unknown, within: string, code: string][] = [
+  ["a Map", { a: new Map() }, ".a", "not_storable"],
+  ["a Set", { a: new Set() }, ".a", "not_storable"],
+  ["a Buffer", { a: [Buffer.from("x")] }, ".a[0]", "not_storable"],
+  ["a class instance", { a: { b: new Point() } }, ".a.b", "not_storable"],
+  ["a function", { a: () => 1 }, ".a", "not_storable"],
+  ["a BigInt", { a: 1n }, ".a", "not_storable"],
+  ["NaN", { a: Number.NaN }, ".a", "not_storable"],
+  ["Infinity", [Number.POSITIVE_INFINITY], "[0]", "not_storable"],
+  ["a cycle", cycle, ".self", "not_storable"],
+  ["a lone surrogate", { a: "\ud800" }, ".a", "not_storable"],
+  ["undefined in a list", { a: [undefined] }, ".a[0]", "not_storable"],
+  ["a symbol", { a: Symbol("s") }, ".a", "not_storable"],
+  ["too deep a nesting", deep(101), "", "too_deep"],
+];
+
+const echo = workflow<unknown>({ name: "echo" })
+  .phase("a", { process: ({ task }) => task })
+  .returns(() => "ok");
+
+describe("an input that cannot be stored", () => {
+  test.each(UNSTORABLE)(
+    "%s is refused at start with its path, and nothing is stored",
+    async (_what, value, within, code) => {
+      const rondo = await open([echo]);
+      const refused = await failure(rondo.start(echo, value, { id: "e1" }));
+      expect(refused).toBeInstanceOf(RondoError);
+      expect(refused.code).toBe(code);
+      if (code === "not_storable") expect(refused.path).toBe(`input${within}`);
+      expect(await failure(rondo.execution("e1").status())).toMatchObject({ code: "not_found" });
+      expect(await rondo.run(echo, { fine: true })).toBe("ok");
+    },
+  );
+
+  test("over 1 MiB is refused", async () => {
+    const rondo = await open([echo]);
+    expect(await failure(rondo.start(echo, "x".repeat(1_048_576)))).toMatchObject({
+      code: "too_large",
+      path: "input",
+    });
+  });
+});
+
+describe("a result that cannot be stored", () => {
+  const give = workflow<{ i: number }>({ name: "give" }).phase("a", {
+    process: ({ input }) => (input.i < 0 ? "fine" : UNSTORABLE[input.i]?.[1]),
+  });
+
+  test.each(UNSTORABLE.map(([what], i) => [what, i] as const))(
+    "%s fails its task at once with the path; the engine is unharmed and the next execution fine",
+    async (_what, i) => {
+      const rondo = await open([give]);
+      const [, , within, code] = UNSTORABLE[i] as (typeof UNSTORABLE)[number];
+      const failed = (await failure(rondo.run(give, { i }))) as ExecutionFailed;
+      expect(failed).toBeInstanceOf(ExecutionFailed);
+      expect(failed.code).toBe(code);
+      if (code === "not_storable") expect(failed.message).toContain(`result${within} is `);
+      expect(failed.execution.error?.attempt).toBe(1);
+      expect(await rondo.run(give, { i: -1 })).toBeNull();
+    },
+  );
+});
+
+describe("a task that cannot be stored", () => {
+  const list = workflow<{ i: number }>({ name: "list" }).phase("a", {
+    enumerate: ({ input }) => [{ fine: 1 }, input.i < 0 ? 2 : UNSTORABLE[input.i]?.[1]],
+    process: () => null,
+  });
+
+  test.each(UNSTORABLE.map(([what], i) => [what, i] as const))(
+    "%s fails the enumeration at once with number and path; the next execution is fine",
+    async (_what, i) => {
+      const rondo = await open([list]);
+      const [, , within, code] = UNSTORABLE[i] as (typeof UNSTORABLE)[number];
+      const failed = (await failure(rondo.run(list, { i }))) as ExecutionFailed;
+      expect(failed.code).toBe(code);
+      if (code === "not_storable") expect(failed.message).toContain(`task 1${within} is `);
+      expect(await rondo.run(list, { i: -1 })).toBeNull();
+    },
+  );
+});
+
+test("a signal or an output that cannot be stored is refused, and the execution goes on or fails", async () => {
+  const waits = workflow({ name: "waits" })
+    .waitFor("go")
+    .returns(() => new Map() as unknown as null);
+  const rondo = await open([waits]);
+  const execution = await rondo.start(waits, null);
+  expect(await failure(execution.signal("go", { a: [1n] }))).toMatchObject({
+    code: "not_storable",
+    path: "signal.a[0]",
+  });
+  expect(await failure(execution.signal("go", "x".repeat(262_144)))).toMatchObject({ code: "too_large" });
+  expect(await failure(execution.signal("no spaces"))).toMatchObject({ code: "invalid_input" });
+  await execution.signal("go", { toJSON: () => 7 });
+  expect(await failure(execution.result())).toMatchObject({ code: "not_storable" });
+});
+
+describe("an input schema", () => {
+  const typed = workflow({
+    name: "typed",
+    input: z.object({ bucket: z.string().min(3), size: z.coerce.number<string>().default(5) }),
+  })
+    .phase("a", { process: ({ task, input }) => [task.size, input.size] })
+    .returns(async ({ phases }) => {
+      for await (const sizes of phases.a.results()) return sizes;
+      return null;
+    });
+
+  test("refuses at start, with the path, before anything is stored", async () => {
+    const rondo = await open([typed]);
+    for (const input of [{ bucket: "b" }, { bucket: 7 }, {}, null, "text"]) {
+      const refused = await failure(rondo.start(typed, input as never, { id: "e1" }));
+      expect(refused).toBeInstanceOf(RondoError);
+      expect(refused.code).toBe("invalid_input");
+    }
+    expect((await failure(rondo.start(typed, { bucket: "b" }))).message).toContain("bucket");
+    expect(await failure(rondo.execution("e1").status())).toMatchObject({ code: "not_found" });
+  });
+
+  test("refuses also when the workflow is named, not given", async () => {
+    const rondo = await open([typed]);
+    expect(await failure(rondo.start("typed", { bucket: "b" }))).toMatchObject({ code: "invalid_input" });
+  });
+
+  test("gives handlers its output; what is stored is the caller's", async () => {
+    const rondo = await open([typed]);
+    const execution = await rondo.start(typed, { bucket: "photos", size: "12" });
+    expect(await execution.result()).toEqual([12, 12]);
+    expect((await execution.status()).input).toEqual({ bucket: "photos", size: "12" });
+    expect(await rondo.run(typed, { bucket: "photos" })).toEqual([5, 5]);
+  });
+});
+
+describe("ids", () => {
+  const one = workflow<unknown>({ name: "one" }).waitFor("go");
+  const other = workflow<unknown>({ name: "other" }).waitFor("go");
+
+  test("the same id, workflow and input finds the same execution", async () => {
+    const rondo = await open([one]);
+    const first = await rondo.start(one, { a: 1, b: [2] }, { id: "e1" });
+    const again = await rondo.start(one, { b: [2], a: 1 }, { id: "e1" });
+    expect(again.id).toBe(first.id);
+    expect((await rondo.list()).data).toHaveLength(1);
+    await again.signal("go");
+    expect(await first.result()).toBeNull();
+    expect(await rondo.run(one, { a: 1, b: [2] }, { id: "e1" })).toBeNull();
+  });
+
+  test("another input or workflow under the id is a conflict, also when it is over", async () => {
+    const rondo = await open([one, other]);
+    const first = await rondo.start(one, 1, { id: "e1" });
+    expect(await failure(rondo.start(one, 2, { id: "e1" }))).toMatchObject({ code: "conflict" });
+    expect(await failure(rondo.start(other, 1, { id: "e1" }))).toMatchObject({ code: "conflict" });
+    await first.signal("go");
+    await first.result();
+    expect(await failure(rondo.run(one, 2, { id: "e1" }))).toMatchObject({ code: "conflict" });
+  });
+
+  test("that are not ids are refused: too long, with ~, with spaces, empty", async () => {
+    const rondo = await open([one]);
+    for (const id of ["", "a b", "a~b", "-a", "a".repeat(101), "a/b", "ä"])
+      expect([id, (await failure(rondo.start(one, 1, { id }))).code]).toEqual([id, "invalid_input"]);
+    for (const id of ["a", "nightly-2026-11-15", "A:b_c-d", "9", "a".repeat(100)])
+      expect((await rondo.start(one, 1, { id })).id).toBe(id);
+  });
+});
+
+describe("other options of a start", () => {
+  const one = workflow<unknown>({ name: "one" }).waitFor("go");
+
+  test.each<[string, object, string]>([
+    ["a project that is no name", { project: "no spaces" }, "project"],
+    ["a tag that is no text", { tags: { a: 1 } }, "tags.a"],
+    ["a tag that is too long", { tags: { a: "x".repeat(201) } }, "tags.a"],
+    ["a time that is none", { startAt: new Date(Number.NaN) }, "startAt"],
+    ["a deadline that is none", { deadline: 1.5 }, "deadline"],
+  ])("%s is refused", async (_what, options, path) => {
+    const rondo = await open([one]);
+    expect(await failure(rondo.start(one, 1, options))).toMatchObject({ code: "invalid_input", path });
+  });
+
+  test("tags come back as they were, whatever they are called", async () => {
+    const rondo = await open([one]);
+    const tags = { n: "3", all: "x", up: "y" };
+    const { id } = await rondo.start(one, 1, { tags });
+    const [created] = await first(rondo.execution(id).events());
+    expect(created).toMatchObject({ kind: "workflow.created", tags });
+    expect((await rondo.execution(id).status()).tags).toEqual(tags);
+  });
+
+  test("a workflow that nobody knows is not found", async () => {
+    const rondo = await open([one]);
+    expect(await failure(rondo.start("nobody", 1))).toMatchObject({ code: "not_found" });
+  });
+
+  test("a workflow that is not served here is stored and waits for a worker", async () => {
+    const elsewhere = workflow<unknown>({ name: "elsewhere" }).phase("a", { process: () => 1 });
+    const rondo = await open([one]);
+    const execution = await rondo.start(elsewhere, 1);
+    expect(await execution.why()).toBe('"a" waits for a worker: none serves "elsewhere.a" now.');
+    rondo.serve(elsewhere);
+    expect(await execution.result()).toBeNull();
+  });
+});
+
+async function first<T>(items: AsyncIterable<T>): Promise<T[]> {
+  for await (const item of items) return [item];
+  return [];
+}
