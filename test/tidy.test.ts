@@ -39,6 +39,8 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   command: BASE,
   amqp: BASE,
   sdk: [...BASE, "type worker"],
+  local: [...BASE, PORT, "engine", "worker", "sdk"],
+  testing: [...BASE, "store", "engine", "worker", "sdk", "local"],
   api: [...BASE, ...PARTS],
   cli: [...BASE, ...PARTS, "api", "sim", "bench", "demo", "compose.ts", "index.ts"],
   sim: ALL_BUT_CLI,

@@ -74,7 +74,9 @@ export class CleanUp {
   /** A new execution that there is no room for waits in the store. */
   #admit(slot: Slot): void {
     const { execution } = slot;
-    if (execution === null || slot.want !== "work" || slot.leaseCount > 0 || slot.queue.length > 0) return;
+    if (execution === null || slot.leaseCount > 0 || slot.queue.length > 0 || slot.status !== "clean") return;
+    // One that begins by waiting may wait for long, and those that wait are many: it is not kept in memory.
+    if (slot.want === "time" && slot.storedWant === "time") return this.#residency.evict(slot);
     const pair = workKey(execution.project, execution.plan.definition.name);
     if (slot.countedAs === null || this.#residency.hasRoomBeside(pair)) return;
     this.#residency.noteBacklog(pair);
@@ -194,7 +196,7 @@ export class CleanUp {
     for (const { task, attempt } of lost) {
       const lease = desk?.leases.get(task);
       if (desk === undefined || lease === undefined || lease.attempt !== attempt) continue;
-      tellToStop(this.#node, slot, desk, lease, "lost");
+      tellToStop(this.#node, slot, { desk, lease }, "lost");
       this.#node.endLease(desk, lease);
       desk.forgetClaims(task);
     }
@@ -204,7 +206,7 @@ export class CleanUp {
   #closeDesks(slot: Slot): void {
     for (const desk of slot.closedDesks.splice(0)) {
       for (const lease of [...desk.leases.values()]) {
-        if (!lease.reported) tellToStop(this.#node, slot, desk, lease, "cancel");
+        if (!lease.reported) tellToStop(this.#node, slot, { desk, lease }, "cancel");
         this.#node.endLease(desk, lease);
       }
       for (const seq of desk.state.pageSeq) this.#node.pages.drop(slot.id, seq);
@@ -218,7 +220,7 @@ export class CleanUp {
     for (const desk of slot.desks) {
       if (!desk.state.finished && desk.suspectUntil > this.#node.now) return;
       for (const lease of desk.leases.values())
-        if (!lease.reported) tellToStop(this.#node, slot, desk, lease, "cancel");
+        if (!lease.reported) tellToStop(this.#node, slot, { desk, lease }, "cancel");
     }
     const isAsked = slot.queue.some(
       (queued) => queued.kind === "message" && queued.message.kind === "drained",

@@ -87,7 +87,7 @@ export class Engine {
     const request = ++this.#requests;
     return new Promise((resolve) => {
       this.#replies.set(request, resolve);
-      this.#input({ kind: "request", request, execution, message, ...(start ?? {}) });
+      this.#input({ kind: "request", request, execution, message, ...start });
     });
   }
 

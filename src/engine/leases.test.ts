@@ -140,12 +140,10 @@ describe("a started attempt", () => {
     expect(bench.status("e1")).toBe("done");
     const settled = bench
       .events("e1", "tasks.settled")
-      .flatMap(({ tasks, statuses, reasons }) => tasks.map((task, i) => [task, statuses[i], reasons[i]]));
-    expect(settled.sort()).toEqual([
-      [0, "done", null],
-      [1, "failed", "crashes"],
-      [2, "done", null],
-    ]);
+      .flatMap(({ tasks, statuses, reasons }) =>
+        tasks.map((task, i) => `${task} ${statuses[i]} ${reasons[i]}`),
+      );
+    expect(settled.sort()).toEqual(["0 done null", "1 failed crashes", "2 done null"]);
   });
 
   test("that was lost and says done settles the task, and the newer attempt is told to stop", () => {

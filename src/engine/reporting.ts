@@ -130,7 +130,7 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
     if (lease === undefined) continue;
     if (isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch)) node.endLease(desk, lease);
     else if (desk.state.tasks.settled.has(receipt.task)) {
-      tellToStop(node, slot, desk, lease, "cancel");
+      tellToStop(node, slot, { desk, lease }, "cancel");
       node.endLease(desk, lease);
     }
     desk.forgetClaims(receipt.task);
@@ -159,8 +159,7 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
 export function tellToStop(
   node: NodeState,
   slot: Slot,
-  desk: HandlerDesk,
-  lease: Lease,
+  { desk, lease }: { desk: HandlerDesk; lease: Lease },
   why: "cancel" | "lost",
 ): void {
   if (lease.cancelled && why === "cancel") return;

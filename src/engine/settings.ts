@@ -37,7 +37,7 @@ export const DEFAULT_SETTINGS: Settings = {
   windowMax: 1_024,
   idleMax: 512,
   commitsMax: 2,
-  commitWritesMax: 1_000,
+  commitWritesMax: 500,
   commitMessagesMax: 2_000,
   commitCharsMax: 4_194_304,
   pageCacheChars: 4_194_304,

@@ -31,7 +31,7 @@ function lose(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly L
     // From now on it is not looked at again: its claim is over, or its loss is on the way to the journal.
     lease.until = Number.POSITIVE_INFINITY;
     if (lease.startedAt === 0) {
-      tellToStop(node, slot, desk, lease, "lost");
+      tellToStop(node, slot, { desk, lease }, "lost");
       node.endLease(desk, lease);
       desk.lapse(lease.task);
       if (lease.task !== ENUMERATION) desk.giveBack(lease.task);

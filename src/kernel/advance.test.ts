@@ -59,7 +59,7 @@ describe("a phase", () => {
         if (name === "y") run.done("y", 1, 0);
         else run.done(name, 0);
       }
-      expect(run.of("handler.finished").map(({ handler }) => handler)).toEqual([...order]);
+      expect(run.of("handler.finished").map(({ handler }) => handler)).toEqual(order.split(""));
       expect(run.of("phase.finished").filter(({ phase }) => phase === "a")).toHaveLength(1);
       expect(run.status).toBe("done");
     }

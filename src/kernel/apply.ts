@@ -3,7 +3,7 @@
  * construction. Never decides, never refuses: whatever is in the journal happened.
  */
 import { assert, unreachable } from "../std/assert.ts";
-import type { Event, ExecutionError, Recorded, TasksSettled } from "./event.ts";
+import type { Event, Recorded, TasksSettled } from "./event.ts";
 import { applyCreated, type Execution, HandlerState, Visit } from "./execution.ts";
 import { NEXT } from "./plan.ts";
 
@@ -322,5 +322,3 @@ export function readError(text: string | null): { code?: string; message: string
   const name = typeof parsed?.name === "string" && parsed.name !== "Error" ? `${parsed.name}: ` : "";
   return { ...(typeof parsed?.code === "string" ? { code: parsed.code } : {}), message: `${name}${message}` };
 }
-
-export type { ExecutionError };

@@ -100,7 +100,7 @@ function retry(step: Step, { by, id }: ControlMessage): Answer {
     return wrongStatus(execution, "retried", "only a failed or cancelled execution can be retried");
   }
   const visit = visitToReopen(execution);
-  const phase = visit?.plan.name ?? (execution.plan.phases[0]?.name as string);
+  const phase = visit?.plan.name ?? execution.plan.phases[0]?.name ?? "";
   step.emit({ kind: "retried", phase, visit: visit?.visit ?? 1, round: execution.round + 1, by, id });
   const { seq } = execution;
   if (execution.current?.status === "running") {

@@ -23,7 +23,6 @@ export interface PhaseDefinition {
 
 /** What a handler does: exactly one of these is present in a handler definition. */
 export const HANDLER_MODES = ["use", "sleep", "waitFor", "command", "script", "workflow"] as const;
-export type HandlerMode = (typeof HANDLER_MODES)[number];
 
 export interface RetryDefinition {
   readonly attempts?: number;

@@ -21,7 +21,7 @@ const record = <K extends Event["kind"]>(kind: K, fields: Record<string, fc.Arbi
 function columns(kind: Event["kind"], fields: Record<string, fc.Arbitrary<unknown>>): fc.Arbitrary<Event> {
   return fc.tuple(fc.record(place), fc.array(fc.record(fields), { maxLength: 8 })).map(([at, rows]) => {
     const lists = Object.keys(fields).map((field) => [field, rows.map((row) => row[field])]);
-    return { kind, ...at, ...Object.fromEntries(lists) } as unknown as Event;
+    return { kind, ...at, ...(Object.fromEntries(lists) as object) } as Event;
   });
 }
 

@@ -23,7 +23,7 @@ export function publicEvent(execution: string, { seq, at, event }: Recorded, det
 }
 
 function fields(event: Event, detail: Detail): Record<string, unknown> {
-  const { kind, ...rest } = event as Event & Record<string, unknown>;
+  const { kind: _, ...rest } = event as Event & Record<string, unknown>;
   switch (event.kind) {
     case "created":
       return { ...rest, input: parse(event.input) };

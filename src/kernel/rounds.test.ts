@@ -270,7 +270,10 @@ describe("a receipt of an earlier round", () => {
     const run = failed([0, 1, 2]);
     run.control("retry");
     // Task 2 was running in round 1 and never told of.
-    expect(run.receipt("a", 2, { attempt: 1, round: 1, live: false, status })).toBe(verdict);
+    for (const live of [true, false]) {
+      const given = { attempt: 1, round: 1, live, status };
+      expect(run.receipt("a", 2, given)).toBe(live || verdict === "stale" ? verdict : "duplicate");
+    }
     expect(run.handler("a").tasks.settled.has(2)).toBe(status === "done");
     expect(run.handler("a").tasks.failed.has(2)).toBe(false);
   });

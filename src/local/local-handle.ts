@@ -12,8 +12,8 @@ import { parseDuration } from "../std/duration.ts";
 import { newExecutionId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
 import type { Random } from "../std/random.ts";
-import { isRejection, RondoError, reject, unwrap } from "../std/rejection.ts";
-import type { Store } from "../store/store.ts";
+import { RondoError, reject, unwrap } from "../std/rejection.ts";
+import { type Store, StoreFault } from "../store/store.ts";
 import { readEvents } from "./journal-reader.ts";
 
 /** What handles need of the process. */
@@ -79,10 +79,15 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
           continue;
         }
         news = false;
-        for await (const recorded of readEvents(store, this.id, next)) {
-          next = recorded.seq + 1;
-          yield publicEvent(this.id, recorded, options.detail ?? "summary");
-          if (recorded.event.kind === "finished" && options.follow !== true) return;
+        try {
+          for await (const recorded of readEvents(store, this.id, next)) {
+            next = recorded.seq + 1;
+            yield publicEvent(this.id, recorded, options.detail ?? "summary");
+            if (recorded.event.kind === "finished" && options.follow !== true) return;
+          }
+        } catch (fault) {
+          // Closed in the middle of a read: the events end here, as they do when it is closed between two.
+          if (!isStopped || !(fault instanceof StoreFault)) throw fault;
         }
       }
     } finally {
@@ -202,9 +207,4 @@ function outputOf<Output>(view: ExecutionView): Output {
   if (view.status === "failed") throw new ExecutionFailed(view);
   if (view.status === "cancelled") throw new ExecutionCancelled(view);
   return view.output as Output;
-}
-
-/** True for a rejection with this code, thrown or not. */
-export function isCode(value: unknown, code: string): boolean {
-  return (isRejection(value) || value instanceof RondoError) && value.code === code;
 }

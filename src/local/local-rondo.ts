@@ -2,7 +2,6 @@
  * Rondo in this process: an engine over a store, and a worker beside it that hosts the workflows served here. What
  * `openRondo` gives.
  */
-import type { Engine } from "../engine/driver.ts";
 import { DEFAULT_PROJECT, EXECUTION_ID_PATTERN, NAME_PATTERN } from "../kernel/definition.ts";
 import { Execution } from "../kernel/execution.ts";
 import { parseDefinition } from "../kernel/parse-definition.ts";
@@ -214,7 +213,7 @@ export class LocalRondo implements RondoClient {
       return isRejection(text) ? text : { plan, text };
     }
     const served = this.#served.get(workflow);
-    if (served !== undefined) return this.#prepare(served.workflow as AnyWorkflow, input);
+    if (served !== undefined) return this.#prepare(served.workflow, input);
     const found = await this.#options.store.getDefinition({ newestOf: workflow });
     if (found === null)
       return reject("not_found", `there is no workflow "${workflow}"`, {

@@ -1,5 +1,4 @@
 /** Random workflows: small definitions that between them reach every rule of the kernel. */
-import type { Definition } from "../kernel/definition.ts";
 import { parseDefinition } from "../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/plan.ts";
 import { assert } from "../std/assert.ts";
@@ -32,12 +31,9 @@ export function randomPlan(random: SeededRandom, name: string): Plan {
     phases,
     ...(random.chance(0.5) ? { returns: { use: `${name}.returns` } } : {}),
   };
-  const parsed: Definition | unknown = parseDefinition(data);
-  assert(
-    !isRejection(parsed),
-    `the grammar makes valid definitions: ${isRejection(parsed) ? parsed.message : ""}`,
-  );
-  return compilePlan(parsed as Definition);
+  const parsed = parseDefinition(data);
+  assert(!isRejection(parsed), `the grammar makes valid definitions: ${JSON.stringify(parsed)}`);
+  return compilePlan(parsed);
 }
 
 function randomNext(

@@ -277,7 +277,7 @@ export class Ledger {
         .get(id)
         ?.byName.get(event.phase)
         ?.handlers.find(({ name }) => name === event.handler);
-      if (plan?.enumerateUse == null) return;
+      if (plan === undefined || plan.enumerateUse === null) return;
       const { texts } = tasksOf(this.#behaviour, { execution: id, ...event });
       must(
         event.total === texts.length,

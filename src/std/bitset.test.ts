@@ -14,8 +14,8 @@ describe("a bitset", () => {
         const bits = new Bitset();
         const model = new Set<number>();
         for (const [adds, n] of commands) {
-          if (adds) expect(bits.add(n)).toBe(!model.has(n));
-          else expect(bits.delete(n)).toBe(model.has(n));
+          const isChanged = adds ? bits.add(n) : bits.delete(n);
+          expect(isChanged).toBe(model.has(n) !== adds);
           if (adds) model.add(n);
           else model.delete(n);
           expect(bits.size).toBe(model.size);

@@ -10,8 +10,9 @@ test("a heap gives the smallest first, whatever the order of pushes and pops", (
       const heap = new Heap<number>((a, b) => a < b);
       const model: number[] = [];
       for (const pushed of commands) {
-        if (pushed === null) expect(heap.pop()).toBe(model.shift());
-        else {
+        const popped = pushed === null ? [heap.pop(), model.shift()] : [];
+        expect(popped[0]).toBe(popped[1]);
+        if (pushed !== null) {
           heap.push(pushed);
           model.push(pushed);
           model.sort((a, b) => a - b);

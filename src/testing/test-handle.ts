@@ -18,7 +18,7 @@ export class TestHandle<Output> implements ExecutionHandle<Output> {
     for (;;) {
       const life = await this.#life();
       const result = await Promise.race([this.#in(life).result(options), life.ended]);
-      if (result !== ENDED) return result as Output;
+      if (result !== ENDED) return result;
     }
   }
 
@@ -26,7 +26,9 @@ export class TestHandle<Output> implements ExecutionHandle<Output> {
     let from = options.from ?? 1;
     for (;;) {
       const life = await this.#life();
-      const events = this.#in(life).events({ ...options, from })[Symbol.asyncIterator]();
+      const events = this.#in(life)
+        .events({ ...options, from })
+        [Symbol.asyncIterator]();
       for (;;) {
         const next = await Promise.race([events.next(), life.ended]);
         if (next === ENDED) break;

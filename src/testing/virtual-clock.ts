@@ -40,7 +40,12 @@ export class VirtualClock implements Clock {
   }
 
   after(ms: number, run: () => void): () => void {
-    const timer = { due: this.#now + Math.ceil(Math.max(0, ms)), order: this.#order++, run, isCancelled: false };
+    const timer = {
+      due: this.#now + Math.ceil(Math.max(0, ms)),
+      order: this.#order++,
+      run,
+      isCancelled: false,
+    };
     this.#timers.push(timer);
     return () => {
       timer.isCancelled = true;

@@ -241,8 +241,8 @@ describe("a second attempt", () => {
     const bench = await list(() => given, { resume: resumeOf(known) });
     expect(bench.of("page")).toHaveLength(0);
     const end = outcome(bench);
-    if (end?.status === "done") expect(end.total).not.toBe(3);
-    else expect(error(bench)).toMatchObject({ code: "enumeration_diverged" });
+    const isTold = end?.status === "done" ? end.total !== 3 : error(bench)["code"] === "enumeration_diverged";
+    expect(isTold).toBe(true);
   });
 
   test("that reads where it was goes on from there", async () => {

@@ -34,7 +34,7 @@ export async function enumerate(
 ): Promise<Outcome> {
   const context = new ListingContext(shared, item);
   options.signal.addEventListener("abort", () => context.abort(options.signal.reason as Error));
-  const pager = new Pager(shared, item, code, options, context);
+  const pager = new Pager({ shared, item }, code, options, context);
   try {
     const items = code.enumerate === undefined ? [shared.input] : await code.enumerate(context);
     await pager.run(items);
@@ -72,8 +72,7 @@ class Pager {
   outcome: Outcome | null = null;
 
   constructor(
-    shared: Shared,
-    item: GrantItem,
+    { shared, item }: { shared: Shared; item: GrantItem },
     code: HandlerCode,
     options: EnumerateOptions,
     context: ListingContext,
@@ -95,8 +94,7 @@ class Pager {
       typeof items !== "string"
     )
       await this.#runSync(items as Iterable<unknown>);
-    else
-      throw brandFatal(new TypeError("enumerate must give an array, an iterable or an async iterable"));
+    else throw brandFatal(new TypeError("enumerate must give an array, an iterable or an async iterable"));
     await this.settle();
     const { resume } = this.#shared.grant;
     // Code that went on from where it was, and found nothing more.

@@ -83,6 +83,7 @@ export function errorText(thrown: unknown): string {
 
 function cut(value: unknown, max: number): string | undefined {
   if (value === undefined) return undefined;
-  const text = String(value);
+  const text =
+    typeof value === "string" ? value : typeof value === "object" ? JSON.stringify(value) : String(value);
   return (text.length > max ? `${text.slice(0, max)}...` : text).toWellFormed();
 }

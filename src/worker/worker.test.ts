@@ -183,11 +183,12 @@ describe("a task", () => {
 
   test("whose result is a thenable that throws has failed", async () => {
     const bench = new WorkerBench({
-      process: () => ({
-        get then(): never {
-          throw new Error("no");
-        },
-      }),
+      process: () =>
+        Object.defineProperty({}, "then", {
+          get: () => {
+            throw new Error("no");
+          },
+        }),
     });
     await bench.give([1]);
     expect(bench.outcomes.get(0)?.status).toBe("failed");
@@ -231,10 +232,10 @@ describe("a task", () => {
 
   test("logs and progress go out with the task they belong to", async () => {
     const bench = new WorkerBench({
-      process: ({ log, progress }) => {
-        log("hello", 1);
-        log.warn("careful");
-        progress(3, 10);
+      process: (context) => {
+        context.log("hello", 1);
+        context.log.warn("careful");
+        context.progress(3, 10);
       },
     });
     await bench.give([1]);

@@ -349,6 +349,7 @@ export class NodeBench {
           until: output.until,
           max: output.max,
         });
+      default:
     }
   }
 }

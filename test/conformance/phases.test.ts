@@ -29,7 +29,7 @@ describe("group A", () => {
     await using t = await testRondo({ workflows: [three] });
     const execution = await t.start(three, null);
     await t.settle();
-    expect(processed.sort()).toEqual([1, 2, 3]);
+    expect(processed.toSorted((a, b) => a - b)).toEqual([1, 2, 3]);
     const events = t.events(execution.id);
     expect(events.filter(({ kind }) => kind === "workflow.handler.finished")).toHaveLength(1);
     expect(milestones(events.map(({ kind }) => kind))).toEqual([
@@ -158,7 +158,7 @@ describe("group B", () => {
       const run = new KernelRun([
         { name: "a", handlers: { x: { use: "x" }, y: { use: "y" }, z: { use: "z" } } },
       ]);
-      [...order].forEach((handler, i) => {
+      order.split("").forEach((handler, i) => {
         run.done(handler, 0);
         expect(run.of("phase.finished")).toHaveLength(i === 2 ? 1 : 0);
       });

@@ -40,7 +40,7 @@ describe("an input that cannot be stored", () => {
       const refused = await failure(rondo.start(echo, value, { id: "e1" }));
       expect(refused).toBeInstanceOf(RondoError);
       expect(refused.code).toBe(code);
-      if (code === "not_storable") expect(refused.path).toBe(`input${within}`);
+      expect(refused.path?.startsWith(`input${within}`)).toBe(true);
       expect(await failure(rondo.execution("e1").status())).toMatchObject({ code: "not_found" });
       expect(await rondo.run(echo, { fine: true })).toBe("ok");
     },
@@ -68,7 +68,7 @@ describe("a result that cannot be stored", () => {
       const failed = (await failure(rondo.run(give, { i }))) as ExecutionFailed;
       expect(failed).toBeInstanceOf(ExecutionFailed);
       expect(failed.code).toBe(code);
-      if (code === "not_storable") expect(failed.message).toContain(`result${within} is `);
+      expect(failed.message).toContain(`result${within}`);
       expect(failed.execution.error?.attempt).toBe(1);
       expect(await rondo.run(give, { i: -1 })).toBeNull();
     },
@@ -88,7 +88,7 @@ describe("a task that cannot be stored", () => {
       const [, , within, code] = UNSTORABLE[i] as (typeof UNSTORABLE)[number];
       const failed = (await failure(rondo.run(list, { i }))) as ExecutionFailed;
       expect(failed.code).toBe(code);
-      if (code === "not_storable") expect(failed.message).toContain(`task 1${within} is `);
+      expect(failed.message).toContain(`task 1${within}`);
       expect(await rondo.run(list, { i: -1 })).toBeNull();
     },
   );

@@ -72,8 +72,8 @@ export class RandomRun {
       if (execution.status === "paused") run.control("resume", `resume-${turn}`);
       else if (execution.draining) run.drained();
       else if (execution.timers.size > 0) {
-        run.now = Math.max(run.now, ...[...execution.timers.values()].map(({ due }) => due));
-        for (const timer of [...execution.timers.keys()]) run.timer(timer);
+        run.now = Math.max(run.now, ...Array.from(execution.timers.values(), ({ due }) => due));
+        for (const timer of Array.from(execution.timers.keys())) run.timer(timer);
       } else for (const handler of [...(execution.current?.handlers ?? [])]) this.#complete(handler, turn);
     }
     return run.execution.ended;
@@ -139,7 +139,9 @@ export class RandomRun {
     const { random, run } = this;
     if (handler.plan.enumerateUse === null && !handler.paged && random.chance(0.9)) return;
     const outcome: Partial<Outcome> = random.chance(0.6)
-      ? { ...(random.chance(0.1) ? { total: 99 } : {}) }
+      ? random.chance(0.1)
+        ? { total: 99 }
+        : {}
       : { status: random.pick(STATUSES), payload: ERROR, ...(random.chance(0.1) ? { fatal: true } : {}) };
     run.seal(handler.plan.name, outcome);
   }

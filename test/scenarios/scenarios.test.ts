@@ -10,8 +10,9 @@ test.each(files)("%s", (name) => {
   const file = new URL(name, folder);
   const written = readFileSync(file, "utf8");
   const played = replayTranscript(written);
-  if (process.env["UPDATE"] === "1") writeFileSync(file, played);
-  else expect(played).toBe(written);
+  const isUpdate = process.env["UPDATE"] === "1";
+  if (isUpdate) writeFileSync(file, played);
+  expect(isUpdate ? written : played).toBe(written);
 });
 
 test("there are transcripts, and each has something expected in every block", () => {
@@ -19,6 +20,6 @@ test("there are transcripts, and each has something expected in every block", ()
   for (const name of files) {
     const blocks = readFileSync(new URL(name, folder), "utf8").trimEnd().split("\n\n");
     for (const block of blocks.filter((text) => !text.split("\n").every((line) => line.startsWith("#"))))
-      expect(block, name).toMatch(/\n----\n./);
+      expect(`${name}\n${block}`).toMatch(/\n----\n./);
   }
 });

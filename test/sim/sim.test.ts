@@ -35,7 +35,9 @@ describe("the simulator", () => {
     expect([...kinds].sort()).toEqual([...ALL_KINDS].sort());
   });
 
-  it("finds every planted bug by its seed, and holds at that seed without it", { timeout: 300_000 }, async () => {
+  it("finds every planted bug by its seed, and holds at that seed without it", {
+    timeout: 300_000,
+  }, async () => {
     const said = JSON.parse(await simulate(["--bugs", "--replay", "--json"])) as {
       bugs: number;
       missed: number;
@@ -59,9 +61,29 @@ describe("the simulator", () => {
 });
 
 const ALL_KINDS = [
-  "cancelling", "created", "finished", "handler.enumerated", "handler.finished", "handler.lost", "handler.retrying",
-  "handler.started", "paused", "phase.finished", "phase.started", "resumed", "retried", "signalled", "tasks.enumerated",
-  "tasks.late", "tasks.lost", "tasks.retrying", "tasks.settled", "tasks.started", "timer.cleared", "timer.fired", "timer.set",
+  "cancelling",
+  "created",
+  "finished",
+  "handler.enumerated",
+  "handler.finished",
+  "handler.lost",
+  "handler.retrying",
+  "handler.started",
+  "paused",
+  "phase.finished",
+  "phase.started",
+  "resumed",
+  "retried",
+  "signalled",
+  "tasks.enumerated",
+  "tasks.late",
+  "tasks.lost",
+  "tasks.retrying",
+  "tasks.settled",
+  "tasks.started",
+  "timer.cleared",
+  "timer.fired",
+  "timer.set",
 ];
 
 /** Another Node from the package registry; null where it cannot be had outside of CI, which is said loudly. */
