@@ -65,7 +65,7 @@ describe("a grant", () => {
           : {},
     );
     const counts = (attempt: Attempt | undefined, name: string) =>
-      attempt?.grant.phases.find((one) => one.phase === name)?.handlers;
+      attempt?.grant.phases.findLast((one) => one.phase === name)?.handlers;
     const b = seen.find(({ grant }) => grant.phase === "b" && grant.do === "process");
     const next = seen.find(({ grant }) => grant.do === "next");
     expect(counts(b, "a")).toMatchObject([{ name: "a", total: 3, done: 2, failed: 1 }]);

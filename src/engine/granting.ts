@@ -301,19 +301,22 @@ function countsOf(desk: HandlerDesk, execution: Execution, work: Grant["do"]): P
   return desk.counts;
 }
 
-/** Counts of every phase, of its newest visit; of the current one, as far as it is. */
+/** Counts of every visit so far, the current one as far as it is; phases that were not visited have none. */
 function phaseCounts(execution: Execution): PhaseCounts {
-  const visited = new Map<string, PhaseCounts[number]>();
-  for (const visit of execution.visited) visited.set(visit.phase, visit);
-  const { current } = execution;
-  if (current !== null && current.status === "running") {
-    visited.set(current.plan.name, {
+  const { current, visited, plan } = execution;
+  const isOpen = current !== null && current.status === "running";
+  const counts = isOpen
+    ? visited.filter((visit) => visit.phase !== current.plan.name || visit.visit !== current.visit)
+    : [...visited];
+  const all: PhaseCounts[number][] = [...unvisited(plan), ...counts];
+  if (isOpen) {
+    all.push({
       phase: current.plan.name,
       visit: current.visit,
       firstSeq: current.firstSeq,
       lastSeq: execution.seq,
-      handlers: current.handlers.map(({ plan, total, tasks, value }) => ({
-        name: plan.name,
+      handlers: current.handlers.map(({ plan: { name }, total, tasks, value }) => ({
+        name,
         total,
         done: tasks.done,
         failed: tasks.failed.size,
@@ -321,7 +324,7 @@ function phaseCounts(execution: Execution): PhaseCounts {
       })),
     });
   }
-  return unvisited(execution.plan).map((none) => visited.get(none.phase) ?? none);
+  return all;
 }
 
 const unvisitedOf = new WeakMap<Plan, PhaseCounts>();

@@ -71,6 +71,14 @@ describe("a snapshot", () => {
     expect(copy.current?.handler("a")?.tasks.done).toBe(1);
   });
 
+  test("keeps how many signals and bytes are kept, so that the limits hold", () => {
+    const run = new KernelRun([phase("a")]);
+    for (let i = 0; i < 4; i++) run.signal("x", "x".repeat(262_142));
+    const copy = readSnapshot("e1", run.plan, writeSnapshot(run.execution));
+    const more = { kind: "signal" as const, id: "more", signal: "x", data: "1" };
+    expect(step(copy, more, 2_000).answer).toMatchObject({ kind: "rejection", code: "rate_limited" });
+  });
+
   test("and the rows after it give the same execution as all rows", () => {
     const run = new KernelRun([phase("a", { tasks: [0, 1, 2] }), phase("b")]);
     run.done("a", 1);

@@ -32,7 +32,7 @@ export interface GrantItem {
   readonly task: string | null;
 }
 
-/** Per phase its newest visit, per handler its counts and where its rows are. */
+/** Every visit of every phase so far (visit 0: none yet), the newest last; per handler its counts, and where its rows are. */
 export type PhaseCounts = readonly {
   readonly phase: string;
   readonly visit: number;

@@ -16,14 +16,14 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/receipts.js",
     find: "if (!handler.tasks.settled.has(task)) {",
     replace: "if (true) {",
-    seed: 4,
+    seed: 1,
   },
   {
     name: "effect before commit",
     file: "engine/node.js",
     find: 'slot.status = "dirty";',
     replace: "",
-    seed: 2,
+    seed: 1,
   },
   {
     name: "acknowledged before it is durable",
@@ -66,7 +66,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/residency.js",
     find: "desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);",
     replace: "",
-    seed: 1,
+    seed: 2,
   },
   {
     name: "permits not given back",
@@ -122,7 +122,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/granting.js",
     find: "if (isAlone && worker.held > 0)",
     replace: "if (false)",
-    seed: 34,
+    seed: 6,
   },
   {
     name: "crashes not counted",

@@ -83,7 +83,6 @@ export function errorText(thrown: unknown): string {
 
 function cut(value: unknown, max: number): string | undefined {
   if (value === undefined) return undefined;
-  const text =
-    typeof value === "string" ? value : typeof value === "object" ? JSON.stringify(value) : String(value);
+  const text = typeof value === "string" ? value : (JSON.stringify(value) ?? typeof value);
   return (text.length > max ? `${text.slice(0, max)}...` : text).toWellFormed();
 }

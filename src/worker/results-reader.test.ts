@@ -107,7 +107,8 @@ describe("phases", () => {
 
   test("of an earlier visit read that visit", async () => {
     const asked: { visit: number }[] = [];
-    const reader = readPhases("e1", [counts("a", ["a"], 3)], source(asked))["a"] as ResultsReader;
+    const visits = [counts("a", ["a"], 1), counts("a", ["a"], 3)];
+    const reader = readPhases("e1", visits, source(asked))["a"] as ResultsReader;
     await all(reader.visit(1).results());
     expect(asked.map(({ visit }) => visit)).toEqual([1]);
   });

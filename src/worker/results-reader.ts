@@ -18,39 +18,46 @@ export interface ResultsSource {
 
 type Visit = PhaseCounts[number];
 
-/** The `phases` object of a context. */
+/** The `phases` object of a context: each phase as its newest visit shows it. */
 export function readPhases(execution: string, counts: PhaseCounts, source: ResultsSource): PhasesReader {
   const phases: Record<string, unknown> = {};
-  for (const visit of counts)
-    Object.defineProperty(phases, visit.phase, {
-      enumerable: true,
-      get: () => readPhase(execution, visit, source),
-    });
+  for (const newest of new Map(counts.map((visit) => [visit.phase, visit])).values()) {
+    const read = { execution, source, visits: counts.filter(({ phase }) => phase === newest.phase) };
+    Object.defineProperty(phases, newest.phase, { enumerable: true, get: () => readPhase(read, newest) });
+  }
   return phases as PhasesReader;
 }
 
-function readPhase(execution: string, visit: Visit, source: ResultsSource): unknown {
-  const handlers = visit.handlers.filter((handler) => handler.name !== "next");
-  const [only] = handlers;
-  const isUnnamed = handlers.length === 1 && only !== undefined && only.name === visit.phase;
-  if (isUnnamed) {
-    // Also under its own name, for a map of one handler that is named like its phase.
-    const own = reader(execution, visit, only, source);
-    return only.name in own ? own : Object.defineProperty(own, only.name, { value: own });
-  }
-  return Object.fromEntries(
-    handlers.map((handler) => [handler.name, reader(execution, visit, handler, source)]),
-  );
+/** What all readers of a phase share. */
+interface Read {
+  readonly execution: string;
+  readonly source: ResultsSource;
+  readonly visits: readonly Visit[];
 }
 
-function reader(
-  execution: string,
-  visit: Visit,
-  handler: Visit["handlers"][number],
-  source: ResultsSource,
-): ResultsReader {
+function readPhase(read: Read, visit: Visit): unknown {
+  const names = visit.handlers.map(({ name }) => name).filter((name) => name !== "next");
+  const [only] = names;
+  if (names.length === 1 && only === visit.phase) {
+    // Also under its own name, for a map of one handler that is named like its phase.
+    const own = reader(read, visit, only);
+    return only in own ? own : Object.defineProperty(own, only, { value: own });
+  }
+  return Object.fromEntries(names.map((name) => [name, reader(read, visit, name)]));
+}
+
+const NO_VISIT = { visit: 0, firstSeq: 1, lastSeq: 0, handlers: [] };
+
+function reader(read: Read, visit: Visit, name: string): ResultsReader {
   const { phase, firstSeq, lastSeq } = visit;
-  const place = { execution, phase, visit: visit.visit, handler: handler.name, firstSeq, lastSeq };
+  const { execution, source, visits } = read;
+  const place = { execution, phase, visit: visit.visit, handler: name, firstSeq, lastSeq };
+  const counts = visit.handlers.find((handler) => handler.name === name) ?? {
+    total: 0,
+    done: 0,
+    failed: 0,
+    value: null,
+  };
   async function* results(): AsyncGenerator<unknown> {
     if (place.visit > 0)
       for await (const { status, payload } of source.settled(place))
@@ -67,9 +74,9 @@ function reader(
     for (const [task, payload] of failed) yield { task, error: JSON.parse(payload) as Json };
   }
   return {
-    count: handler.done,
-    failed: handler.failed,
-    total: handler.total,
+    count: counts.done,
+    failed: counts.failed,
+    total: counts.total,
     results,
     failures,
     async reduce(fold, initial) {
@@ -77,13 +84,7 @@ function reader(
       for await (const result of results()) sum = await fold(sum, result);
       return sum;
     },
-    visit: (n) =>
-      reader(
-        execution,
-        { ...visit, visit: n, firstSeq: 1, lastSeq: visit.lastSeq },
-        { ...handler, total: 0, done: 0, failed: 0, value: null },
-        source,
-      ),
-    value: handler.value === null ? null : (JSON.parse(handler.value) as Json),
+    visit: (n) => reader(read, visits.find((other) => other.visit === n) ?? { ...NO_VISIT, phase }, name),
+    value: counts.value === null ? null : (JSON.parse(counts.value) as Json),
   };
 }
