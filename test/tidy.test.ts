@@ -14,7 +14,7 @@ type Rule = (files: readonly TreeFile[]) => string[];
 
 const BASE = ["std", "kernel", "protocol"];
 const PORT = "store/store.ts";
-const PARTS = [PORT, "ring", "engine", "worker", "sdk", "script", "command", "amqp"];
+const PARTS = ["local", "testing", PORT, "ring", "engine", "worker", "sdk", "script", "command", "amqp"];
 const ALL_BUT_CLI = [...BASE, "store", ...PARTS, "api", "sim", "bench", "demo"].concat([
   "compose.ts",
   "index.ts",

@@ -105,11 +105,14 @@ describe("phases", () => {
     expect(readPhases("e1", [given], source())["go"]).toMatchObject({ value: { ok: true } });
   });
 
-  test("of an earlier visit read that visit", async () => {
+  test("of an earlier visit read that visit, with its own counts; of one that never was, nothing", async () => {
     const asked: { visit: number }[] = [];
-    const visits = [counts("a", ["a"], 1), counts("a", ["a"], 3)];
-    const reader = readPhases("e1", visits, source(asked))["a"] as ResultsReader;
+    const [first, newest] = [counts("a", ["a"], 1), counts("a", ["a"], 3)];
+    const earlier = { ...first, handlers: first.handlers.map((one) => ({ ...one, done: 9 })) };
+    const reader = readPhases("e1", [earlier, newest], source(asked))["a"] as ResultsReader;
+    expect([reader.count, reader.visit(1).count, reader.visit(7).count]).toEqual([2, 9, 0]);
     await all(reader.visit(1).results());
+    expect(await all(reader.visit(7).results())).toEqual([]);
     expect(asked.map(({ visit }) => visit)).toEqual([1]);
   });
 });
