@@ -103,7 +103,7 @@ export class Slot {
 
   get leaseCount(): number {
     let n = 0;
-    for (const desk of this.desks) n += desk.leases.size;
+    for (let i = 0; i < this.desks.length; i++) n += (this.desks[i] as HandlerDesk).leases.size;
     return n;
   }
 

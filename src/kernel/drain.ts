@@ -30,7 +30,8 @@ export function drained(step: Step, message: DrainedMessage): Answer {
       status: cancelled ? "cancelled" : "failed",
       next: repair?.name ?? null,
     });
-    if (!cancelled && repair === null) finish(step, { status: "failed", error: execution.error ?? failing });
+    if (!cancelled && repair === null)
+      finish(step, { status: "failed", error: visit.repair ? (execution.error ?? failing) : failing });
   }
   if (cancelled) {
     const { by, reason } = execution.cancelling ?? { by: "unknown", reason: null };

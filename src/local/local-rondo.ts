@@ -2,7 +2,7 @@
  * Rondo in this process: an engine over a store, and a worker beside it that hosts the workflows served here. What
  * `openRondo` gives.
  */
-import { DEFAULT_PROJECT, EXECUTION_ID_PATTERN, NAME_PATTERN } from "../kernel/definition.ts";
+import { DEFAULT_PROJECT, EXECUTION_ID_PATTERN, LIMITS, NAME_PATTERN } from "../kernel/definition.ts";
 import { Execution } from "../kernel/execution.ts";
 import { parseDefinition } from "../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/plan.ts";
@@ -19,6 +19,7 @@ import type {
 import { validateInput } from "../sdk/validate-input.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
 import { newExecutionId } from "../std/id.ts";
+import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import type { HostedWorkflow } from "../worker/handler-code.ts";
 import { Worker } from "../worker/worker.ts";
@@ -54,6 +55,7 @@ export class LocalRondo implements RondoClient {
   readonly #workerId: string;
   readonly #served = new Map<string, Served>();
   readonly #stored = new Map<string, Promise<void>>();
+  readonly #isStored = new Set<string>();
   #isClosed = false;
 
   constructor(options: LocalRondoOptions) {
@@ -177,9 +179,12 @@ export class LocalRondo implements RondoClient {
     waits: boolean,
   ): Promise<LocalHandle<Output>> {
     const { engine, clock, random } = this.#options;
-    const { plan, text } = unwrap(await this.#prepare(workflow, input));
+    // Awaited only where there is something to wait for: a plain start goes out in the turn it was asked for.
+    const { plan, text } = unwrap(
+      this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)),
+    );
     const { id, project, tags, startAt, deadline } = unwrap(checkOptions(options));
-    await this.#store(plan);
+    if (!this.#isStored.has(plan.hash)) await this.#store(plan);
     const execution = id ?? newExecutionId(clock.now(), random);
     const handle = new LocalHandle<Output>(execution, this.#options);
     if (waits) handle.watchEnd();
@@ -200,6 +205,18 @@ export class LocalRondo implements RondoClient {
       throw new RondoError(reply.answer);
     }
     return reply.existed && waits ? new LocalHandle<Output>(execution, this.#options) : handle;
+  }
+
+  /** The plan and the input as stored, where neither needs waiting for; else null. */
+  #prepareNow(
+    workflow: AnyWorkflow | string,
+    input: unknown,
+  ): { plan: Plan; text: string } | Rejection | null {
+    const known = this.#served.get(typeof workflow === "string" ? workflow : workflow.name);
+    const isKnown = known !== undefined && (typeof workflow === "string" || known.workflow === workflow);
+    if (!isKnown || (known.workflow as AnyWorkflow).inputSchema !== undefined) return null;
+    const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
+    return isRejection(text) ? text : { plan: known.plan, text };
   }
 
   async #prepare(
@@ -229,11 +246,10 @@ export class LocalRondo implements RondoClient {
   #store(plan: Plan): Promise<void> {
     let stored = this.#stored.get(plan.hash);
     if (stored === undefined) {
-      stored = this.#options.store.putDefinition(
-        plan.definition.name,
-        plan.hash,
-        JSON.stringify(plan.definition),
-      );
+      const body = JSON.stringify(plan.definition);
+      stored = this.#options.store.putDefinition(plan.definition.name, plan.hash, body).then(() => {
+        this.#isStored.add(plan.hash);
+      });
       this.#stored.set(plan.hash, stored);
     }
     return stored;

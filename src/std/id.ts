@@ -1,26 +1,36 @@
 import type { Random } from "./random.ts";
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
+/** Two characters for every ten bits. */
+const PAIRS = Array.from({ length: 1_024 }, (_, bits) => `${ALPHABET[bits >>> 5]}${ALPHABET[bits & 31]}`);
 
 /** `ex_` and a UUIDv7 in base32: ordered by time, unique without asking anybody. */
 export function newExecutionId(now: number, random: Random): string {
   const high = Math.floor(now / 0x10000);
   const low = ((now % 0x10000) * 0x10000 + (0x7000 | (random.u32() >>> 20))) >>> 0;
-  const words = [high >>> 0, low, (0x80000000 | (random.u32() >>> 2)) >>> 0, random.u32()];
-  // 128 bits in 26 characters of 5: two leading zero bits, then the words from the most significant on.
-  let text = "";
-  let held = 0;
-  let bits = 2;
-  for (const word of words) {
-    for (let shift = 24; shift >= 0; shift -= 8) {
-      held = (held << 8) | ((word >>> shift) & 255);
-      bits += 8;
-      while (bits >= 5) {
-        bits -= 5;
-        text += ALPHABET[(held >>> bits) & 31];
-      }
-      held &= 31;
-    }
-  }
-  return `ex_${text}`;
+  const third = (0x80000000 | (random.u32() >>> 2)) >>> 0;
+  return `ex_${base32(high >>> 0, low, third, random.u32())}`;
+}
+
+/** 128 bits as 13 pairs of characters: two leading zero bits, then the words from the most significant on. */
+function base32(a: number, b: number, c: number, d: number): string {
+  return (
+    pair(a >>> 24) +
+    pair(a >>> 14) +
+    pair(a >>> 4) +
+    pair((a << 6) | (b >>> 26)) +
+    pair(b >>> 16) +
+    pair(b >>> 6) +
+    pair((b << 4) | (c >>> 28)) +
+    pair(c >>> 18) +
+    pair(c >>> 8) +
+    pair((c << 2) | (d >>> 30)) +
+    pair(d >>> 20) +
+    pair(d >>> 10) +
+    pair(d)
+  );
+}
+
+function pair(bits: number): string {
+  return PAIRS[bits & 1_023] as string;
 }

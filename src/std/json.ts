@@ -12,14 +12,16 @@ export const JSON_DEPTH_MAX = 100;
 
 /** The JSON text of a value, or a rejection with the path of what cannot be stored. */
 export function toStoredText(value: unknown, limits: { bytesMax: number; what: string }): string | Rejection {
-  const plain = isFlatAndPlain(value);
-  let stored = value;
-  if (!plain) {
-    const walked = walk(value, limits.what, 0, new Set());
-    if (walked instanceof Refused) return walked.rejection;
-    stored = walked;
+  let text: string;
+  try {
+    const stored = isFlatAndPlain(value) ? value : walk(value, limits.what, 0, new Set());
+    if (stored instanceof Refused) return stored.rejection;
+    text = stored === undefined ? "null" : JSON.stringify(stored);
+  } catch (thrown) {
+    // A getter or a toJSON of the value threw.
+    const why = thrown instanceof Error ? thrown.message : "something";
+    return reject("not_storable", `${limits.what} cannot be read: it threw ${why}`, { path: limits.what });
   }
-  const text = stored === undefined ? "null" : JSON.stringify(stored);
   if (text.length * 3 > limits.bytesMax && byteLength(text) > limits.bytesMax) {
     return reject(
       "too_large",
