@@ -25,6 +25,8 @@ import { sweepLeases } from "./sweep.ts";
 import { TimerDesk, WAKE } from "./timer-desk.ts";
 import { RosterEntry } from "./worker-roster.ts";
 
+/** Messages of one execution that are stepped before others have their turn. */
+const SLICE_MESSAGES = 256;
 /** Fewer executions than this are not split over two commits. */
 const SHARE_MIN = 16;
 
@@ -251,7 +253,7 @@ export class EngineNode {
       const slot = node.runnable[taken] as Slot;
       slot.isRunnable = false;
       if (slot.status !== "clean" || slot.queue.length === 0) continue;
-      const result = stepSlot(node, slot, commitMessagesMax - messages);
+      const result = stepSlot(node, slot, Math.min(SLICE_MESSAGES, commitMessagesMax - messages));
       messages += result.messages;
       chars += result.chars;
       if (result.write === null) idle.push(result);
