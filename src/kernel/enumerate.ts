@@ -5,7 +5,7 @@ import { LIMITS } from "./definition.ts";
 import type { RetryReason } from "./event.ts";
 import type { HandlerState } from "./execution.ts";
 import type { Answer, EnumerationLostMessage, EnumerationMessage, Outcome, PageMessage } from "./message.ts";
-import { backoffMs } from "./retry.ts";
+import { delayMs } from "./retry.ts";
 import { rowRanges } from "./rows.ts";
 import type { Step } from "./step.ts";
 
@@ -164,7 +164,7 @@ function endAttempt(step: Step, handler: HandlerState, message: EnumerationMessa
   const delay =
     reason === "released"
       ? 0
-      : (outcome.retryAfterMs ?? backoffMs(plan, Math.max(1, failures + crashes), id));
+      : delayMs(plan, Math.max(1, failures + crashes), { id, retryAfterMs: outcome.retryAfterMs });
   step.emit({
     kind: "handler.retrying",
     ...visit.place(plan.name),

@@ -17,7 +17,7 @@ import type {
   StartedMessage,
   Verdict,
 } from "./message.ts";
-import { backoffMs } from "./retry.ts";
+import { delayMs } from "./retry.ts";
 import type { Step } from "./step.ts";
 
 /** A batch of receipts for one handler. */
@@ -172,7 +172,10 @@ function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
   }
   const visit = step.execution.currentVisit();
   const id = `${step.execution.id}/${visit.plan.name}/${visit.visit}/${handler.plan.name}/${task}/${attempt}`;
-  const delay = outcome.retryAfterMs ?? backoffMs(handler.plan, Math.max(1, fails + crashes), id);
+  const delay = delayMs(handler.plan, Math.max(1, fails + crashes), {
+    id,
+    retryAfterMs: outcome.retryAfterMs,
+  });
   recorder.retry({ task, attempt, reason: outcome.status, until: step.now + delay, error: outcome.payload });
   return "accepted";
 }

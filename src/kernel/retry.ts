@@ -1,6 +1,18 @@
 /** When a task or an enumeration that failed is tried again. */
+import { DURATION_MAX_MS } from "../std/duration.ts";
 import { hashText } from "../std/random.ts";
 import type { HandlerPlan } from "./plan.ts";
+
+/** Milliseconds to wait before the next attempt: what the code asked for, within bounds, or the backoff. */
+export function delayMs(
+  plan: HandlerPlan,
+  failures: number,
+  attempt: { readonly id: string; readonly retryAfterMs: number | undefined },
+): number {
+  const asked = attempt.retryAfterMs;
+  if (asked === undefined || Number.isNaN(asked)) return backoffMs(plan, failures, attempt.id);
+  return Math.round(Math.min(DURATION_MAX_MS, Math.max(0, asked)));
+}
 
 /** Milliseconds to wait after the n-th failure: exponential or constant, with full jitter from a hash of `attemptId`. */
 export function backoffMs(plan: HandlerPlan, failures: number, attemptId: string): number {

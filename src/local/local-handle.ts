@@ -1,10 +1,11 @@
 /** An execution's handle over the engine in this process. */
 import type { Engine } from "../engine/driver.ts";
 import type { Ending, Inspection } from "../engine/io.ts";
-import { LIMITS, NAME_PATTERN } from "../kernel/definition.ts";
+import { LIMITS } from "../kernel/definition.ts";
 import type { ControlMessage } from "../kernel/message.ts";
 import { type PublicEvent, publicEvent } from "../kernel/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
+import { checkControl, checkFrom, checkSignal } from "../protocol/check-request.ts";
 import { ExecutionCancelled, ExecutionFailed } from "../sdk/errors.ts";
 import type { ControlOptions, EventsOptions, ExecutionHandle, ResultOptions } from "../sdk/handle.ts";
 import type { Clock } from "../std/clock.ts";
@@ -60,6 +61,8 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   async *events(options: EventsOptions = {}): AsyncGenerator<PublicEvent> {
     const { engine, store } = this.#parts;
     let next = options.from ?? 1;
+    const wrong = checkFrom(next);
+    if (wrong !== null) throw new RondoError(wrong);
     let wake: () => void = () => {};
     let news = true;
     let isStopped = false;
@@ -105,12 +108,8 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async signal(name: string, data?: unknown, options: { id?: string } = {}): Promise<void> {
-    if (!NAME_PATTERN.test(name))
-      throw new RondoError(
-        reject("invalid_input", `"${name}" is not a signal's name`, {
-          hint: "a letter, then up to 39 letters, digits, _ or -",
-        }),
-      );
+    const wrong = checkSignal(name, options.id);
+    if (wrong !== null) throw new RondoError(wrong);
     const text = unwrap(toStoredText(data, { bytesMax: LIMITS.resultBytes, what: "signal" }));
     const reply = await this.#parts.engine.send(this.id, {
       kind: "signal",
@@ -143,12 +142,8 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async #control(kind: ControlMessage["kind"], options: ControlOptions = {}): Promise<void> {
-    const message = {
-      kind,
-      id: options.id ?? this.#newId(),
-      by: options.by ?? "api",
-      reason: options.reason ?? null,
-    };
+    const { id, by, reason } = unwrap(checkControl(options));
+    const message = { kind, id: id ?? this.#newId(), by, reason };
     unwrap((await this.#parts.engine.send(this.id, message)).answer);
   }
 

@@ -2,12 +2,13 @@
  * Rondo in this process: an engine over a store, and a worker beside it that hosts the workflows served here. What
  * `openRondo` gives.
  */
-import { DEFAULT_PROJECT, EXECUTION_ID_PATTERN, LIMITS, NAME_PATTERN } from "../kernel/definition.ts";
+import { LIMITS } from "../kernel/definition.ts";
 import { Execution } from "../kernel/execution.ts";
 import { parseDefinition } from "../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/plan.ts";
 import { replay } from "../kernel/replay.ts";
 import { type ExecutionView, viewExecution } from "../kernel/view.ts";
+import { checkList, checkStart } from "../protocol/check-request.ts";
 import type {
   ExecutionHandle,
   ExecutionPage,
@@ -75,6 +76,7 @@ export class LocalRondo implements RondoClient {
   /** Hosts the handlers of workflows in this process. */
   serve(...workflows: readonly HostedWorkflow[]): this {
     for (const workflow of workflows) {
+      checkHosted(workflow);
       const plan = planOf(workflow);
       this.#served.set(workflow.name, { workflow, plan });
       for (const code of workflow.handlers) this.#worker.host(workflow.name, code);
@@ -113,21 +115,14 @@ export class LocalRondo implements RondoClient {
   }
 
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
+    if (typeof id !== "string")
+      throw new RondoError(reject("invalid_input", "id: must be a text", { path: "id" }));
     return new LocalHandle<WorkflowOutput<W>>(id, this.#options);
   }
 
   async list(options: ListOptions = {}): Promise<ExecutionPage> {
-    const max = Math.min(1_000, Math.max(1, options.limit ?? 50));
-    const { project, workflow, status } = options;
-    const filter = {
-      ...(project ? { project } : {}),
-      ...(workflow ? { workflow } : {}),
-      ...(status ? { status } : {}),
-    };
-    const heads = await this.#options.store.listHeads(filter, {
-      before: options.cursor === undefined ? null : Number(options.cursor),
-      max,
-    });
+    const { filter, max, before } = unwrap(checkList(options));
+    const heads = await this.#options.store.listHeads(filter, { before, max });
     const data = await Promise.all(heads.map((head) => this.execution(head.id).status()));
     return { data, next: heads.length === max ? String(heads.at(-1)?.order) : null };
   }
@@ -183,7 +178,7 @@ export class LocalRondo implements RondoClient {
     const { plan, text } = unwrap(
       this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)),
     );
-    const { id, project, tags, startAt, deadline } = unwrap(checkOptions(options));
+    const { id, project, tags, startAt, deadline } = unwrap(checkStart(options));
     if (!this.#isStored.has(plan.hash)) await this.#store(plan);
     const execution = id ?? newExecutionId(clock.now(), random);
     const handle = new LocalHandle<Output>(execution, this.#options);
@@ -212,7 +207,7 @@ export class LocalRondo implements RondoClient {
     workflow: AnyWorkflow | string,
     input: unknown,
   ): { plan: Plan; text: string } | Rejection | null {
-    const known = this.#served.get(typeof workflow === "string" ? workflow : workflow.name);
+    const known = this.#served.get(typeof workflow === "string" ? workflow : workflow?.name);
     const isKnown = known !== undefined && (typeof workflow === "string" || known.workflow === workflow);
     if (!isKnown || (known.workflow as AnyWorkflow).inputSchema !== undefined) return null;
     const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
@@ -223,6 +218,7 @@ export class LocalRondo implements RondoClient {
     workflow: AnyWorkflow | string,
     input: unknown,
   ): Promise<{ plan: Plan; text: string } | Rejection> {
+    if (typeof workflow !== "string") checkHosted(workflow);
     if (typeof workflow !== "string") {
       const known = this.#served.get(workflow.name);
       const plan = known?.workflow === workflow ? known.plan : planOf(workflow);
@@ -267,41 +263,13 @@ export function planOf(workflow: HostedWorkflow): Plan {
   return plan;
 }
 
-interface CheckedOptions {
-  readonly id: string | undefined;
-  readonly project: string;
-  readonly tags: Record<string, string>;
-  readonly startAt: number | undefined;
-  readonly deadline: number | undefined;
-}
-
-function checkOptions(options: StartOptions): CheckedOptions | Rejection {
-  const { id, project = DEFAULT_PROJECT, tags = {} } = options;
-  if (id !== undefined && !EXECUTION_ID_PATTERN.test(id)) {
-    return reject("invalid_input", `"${String(id).slice(0, 120)}" is not an execution id`, {
-      path: "id",
-      hint: "a letter or digit, then up to 99 letters, digits, _ : or -",
-    });
-  }
-  if (!NAME_PATTERN.test(project))
-    return reject("invalid_input", `"${project}" is not a project's name`, { path: "project" });
-  for (const [key, value] of Object.entries(tags)) {
-    if (typeof value !== "string" || value.length > 200 || key.length > 40)
-      return reject("invalid_input", `tag "${key.slice(0, 60)}" is not a short text`, {
-        path: `tags.${key}`,
-      });
-  }
-  const times = { startAt: options.startAt, deadline: options.deadline };
-  for (const [name, value] of Object.entries(times)) {
-    if (value !== undefined && !Number.isSafeInteger(Number(value)))
-      return reject("invalid_input", `${name} is not a time`, {
-        path: name,
-        hint: "a Date, or milliseconds since 1970",
-      });
-  }
-  return { id, project, tags, startAt: toMs(times.startAt), deadline: toMs(times.deadline) };
-}
-
-function toMs(time: Date | number | undefined): number | undefined {
-  return time === undefined ? undefined : Number(time);
+/** Refuses what is not a workflow. */
+function checkHosted(workflow: unknown): void {
+  const { definition, handlers } = (workflow ?? {}) as Partial<HostedWorkflow>;
+  if (typeof definition === "object" && Array.isArray(handlers)) return;
+  throw new RondoError(
+    reject("invalid_input", "this is not a workflow", {
+      hint: "make one with workflow({ name }).phase(...)",
+    }),
+  );
 }

@@ -4,7 +4,8 @@ import { type Rejection, reject } from "./rejection.ts";
 export type Duration = number | string;
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-const LONGEST_MS = 100 * 366 * 86_400_000;
+/** The longest duration there is: 100 years. */
+export const DURATION_MAX_MS = 100 * 366 * 86_400_000;
 
 /** Milliseconds of a duration, or a rejection that names `path`. */
 export function parseDuration(value: unknown, path: string): number | Rejection {
@@ -16,13 +17,13 @@ export function parseDuration(value: unknown, path: string): number | Rejection 
   if (typeof value === "number") {
     if (!Number.isSafeInteger(value) || value < 0)
       return bad(`${value} is not a whole, non-negative number of milliseconds`);
-    return value > LONGEST_MS ? bad("longer than 100 years") : value;
+    return value > DURATION_MAX_MS ? bad("longer than 100 years") : value;
   }
   if (typeof value !== "string") return bad("not a duration");
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(value);
   if (!match) return bad(`"${value.slice(0, 40)}" is not a duration`);
   const ms = Math.round(Number(match[1]) * (UNIT_MS[match[2] as string] as number));
-  return ms > LONGEST_MS ? bad("longer than 100 years") : ms;
+  return ms > DURATION_MAX_MS ? bad("longer than 100 years") : ms;
 }
 
 /** A duration for people: the two largest units. */

@@ -53,6 +53,7 @@ export class Worker {
   #lead: Grant | null = null;
   #isScheduled = false;
   #isStopping = false;
+  readonly #sending = new Set<Promise<unknown>>();
   #onIdle: (() => void)[] = [];
 
   constructor(options: WorkerOptions) {
@@ -102,21 +103,28 @@ export class Worker {
     this.#schedule();
   }
 
-  /** Gives back what has not begun and resolves when the rest has ended or `graceMs` have passed. */
+  /**
+   * Ends gracefully: gives back what has not begun, lets the rest end within `graceMs`, hands back what has not ended by
+   * then. Resolves when all of that is committed.
+   */
   async stop(graceMs: number): Promise<void> {
     this.#isStopping = true;
     for (const entry of this.#queue) this.#giveUp(entry, () => true);
-    this.#schedule();
-    if (this.#running.size === 0 && this.#receipts.size === 0) return;
-    await new Promise<void>((resolve) => {
-      const cancel = this.#options.clock.after(graceMs, () => {
-        for (const running of [...this.#running.values()]) {
-          running.abort(new Error("the worker stops"));
-          this.#end(running, handedBack("the worker stopped"));
-        }
-        this.#schedule();
-        resolve();
-      });
+    this.#queue.length = 0;
+    this.#report();
+    if (this.#running.size > 0) await this.#idle(graceMs);
+    for (const running of [...this.#running.values()]) {
+      running.abort(new Error("the worker stops"));
+      this.#end(running, handedBack("the worker stopped"));
+    }
+    this.#report();
+    while (this.#sending.size > 0) await Promise.all(this.#sending);
+  }
+
+  /** Resolves when nothing runs any more, or after so long. */
+  #idle(graceMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#options.clock.after(graceMs, resolve);
       this.#onIdle.push(() => {
         cancel();
         resolve();
@@ -141,6 +149,11 @@ export class Worker {
   }
 
   #enqueue(grant: Grant, input: unknown): void {
+    if (this.#isStopping) {
+      for (const item of grant.items) this.#receipt(grant, item, 0, handedBack("the worker stops"));
+      this.#report();
+      return;
+    }
     const last = this.#lead;
     const lead = last !== null && last.do === grant.do && samePlace(last, grant) ? last : grant;
     this.#lead = lead;
@@ -238,7 +251,8 @@ export class Worker {
       return;
     }
     const running = this.#run(shared, item, since, (reason) => context.abort(reason));
-    Promise.resolve(value).then(
+    // Not Promise.resolve: that reads the value's constructor, which may throw here.
+    new Promise((resolve) => resolve(value)).then(
       (result) => this.#end(running, doneWith(result)),
       (thrown: unknown) => this.#end(running, running.isCancelled ? handedBack("cancelled") : threw(thrown)),
     );
@@ -336,11 +350,11 @@ export class Worker {
   }
 
   #deliver(reports: readonly Report[]): void {
-    this.#options.send(reports).catch(this.#options.onBug);
-  }
-
-  get isStopping(): boolean {
-    return this.#isStopping;
+    const sending: Promise<unknown> = this.#options
+      .send(reports)
+      .catch(this.#options.onBug)
+      .finally(() => this.#sending.delete(sending));
+    this.#sending.add(sending);
   }
 }
 

@@ -1,0 +1,60 @@
+/**
+ * The sandbox child: reads orders from stdin, does each attempt's runs in order, reports on stdout, and ends when
+ * stdin closes. It holds nothing between attempts but compiled WASM. It is started only by sandbox-child.ts, which
+ * judges everything it says; it imports nothing outside this folder but QuickJS.
+ */
+import { send, orders } from "./line-pipe.ts";
+import { logWriter } from "./log-writer.ts";
+import type { AttemptOrder } from "./messages.ts";
+import { probe } from "./probe.ts";
+import { prepareEngine, runInEngine } from "./run-in-engine.ts";
+
+await prepareEngine();
+send({ kind: "ready" });
+for (const order of orders()) {
+  switch (order.kind) {
+    case "attempt":
+      await doAttempt(order);
+      break;
+    case "probe":
+      send({ kind: "probed", findings: await probe(order) });
+      break;
+  }
+}
+
+/** Runs until one does not finish. A run that never settles reports nothing: the parent ends it at its limit. */
+async function doAttempt(order: AttemptOrder): Promise<void> {
+  let { state } = order;
+  let run = 0;
+  const log = logWriter(order.limits, (level, text) => send({ kind: "log", run, level, text }));
+  for (; run < order.runs.length; run++) {
+    const { name, expression, timeoutMs } = order.runs[run] as AttemptOrder["runs"][number];
+    send({ kind: "run_started", run });
+    const end = await runInEngine({
+      name,
+      expression,
+      timeoutMs,
+      state,
+      context: `{"input":${order.input},"attempt":${order.attempt},"run":${JSON.stringify(name)}}`,
+      limits: order.limits,
+      log,
+    });
+    switch (end.kind) {
+      case "finished":
+        state = end.state;
+        send({ ...end, kind: "run_finished", run });
+        break;
+      case "failed":
+        send({ ...end, kind: "run_failed", run });
+        return;
+      case "killed":
+        send({ ...end, kind: "run_killed", run });
+        return;
+      case "stuck": {
+        const text = `run ${name} waits for a promise that nothing is left to settle`;
+        send({ kind: "log", run, level: "warn", text });
+        return;
+      }
+    }
+  }
+}

@@ -1,0 +1,193 @@
+/**
+ * One run in a QuickJS of its own: a fresh WASM instance with its own memory, thrown away whole afterwards. So no
+ * global, pending job or broken heap of one run reaches the next; only the state does, as JSON text. The engine has
+ * limits on memory, stack and time; whatever gets past them is the parent's to kill.
+ */
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import engineVariant from "@jitl/quickjs-ng-wasmfile-release-sync";
+import {
+  newQuickJSWASMModuleFromVariant,
+  newVariant,
+  type QuickJSContext,
+  type QuickJSHandle,
+  type QuickJSRuntime,
+  type QuickJSSyncVariant,
+} from "quickjs-emscripten-core";
+import type { ChildLimits } from "./messages.ts";
+import { PRELUDE } from "./prelude.ts";
+
+export interface EngineRun {
+  readonly name: string;
+  readonly expression: string;
+  readonly timeoutMs: number;
+  /** JSON text, both. */
+  readonly state: string;
+  readonly context: string;
+  readonly limits: ChildLimits;
+  readonly log: (level: string, text: string, length: number) => void;
+}
+
+export type EngineEnd =
+  | {
+      readonly kind: "finished";
+      readonly state: string;
+      readonly durationMs: number;
+      readonly memoryBytes: number;
+    }
+  | {
+      readonly kind: "failed";
+      readonly name: string;
+      readonly message: string;
+      readonly line: number | null;
+      readonly fatal: boolean;
+    }
+  | { readonly kind: "killed"; readonly limit: "time" | "memory" }
+  /** Its promise is pending and no job is left. */
+  | { readonly kind: "stuck" };
+
+const PAGE_BYTES = 65_536;
+/** What the engine itself needs before and beside the script's heap. */
+const OWN_BYTES = 16 * 1_048_576;
+const STACK_BYTES = 256 * 1_024;
+const JOBS_AT_ONCE = 1_000;
+
+// The package's types describe its CommonJS form; Node loads the other one, where the default export is the variant.
+const variant = engineVariant as unknown as QuickJSSyncVariant;
+
+/** The part of the global that is used here; TypeScript has it only with the types of a browser. */
+declare const WebAssembly: {
+  compile(bytes: Uint8Array): Promise<object>;
+  Memory: new (pages: { initial: number; maximum: number }) => object;
+};
+
+let compiled: object | null = null;
+
+/** Reads and compiles the engine, once per process. */
+export async function prepareEngine(): Promise<void> {
+  const file = fileURLToPath(import.meta.resolve("@jitl/quickjs-ng-wasmfile-release-sync/wasm"));
+  compiled ??= await WebAssembly.compile(readFileSync(file));
+}
+
+/** Does one run. It throws only if the engine itself broke; the process is then not to be used again. */
+export async function runInEngine(run: EngineRun): Promise<EngineEnd> {
+  const memory = new WebAssembly.Memory({
+    initial: OWN_BYTES / PAGE_BYTES,
+    maximum: Math.ceil((OWN_BYTES + run.limits.memoryBytes) / PAGE_BYTES),
+  });
+  const engine = await newQuickJSWASMModuleFromVariant(
+    newVariant(variant, { wasmModule: compiled as object, wasmMemory: memory }),
+  );
+  const startedAt = performance.now();
+  let interrupted = false;
+  const runtime = engine.newRuntime({
+    memoryLimitBytes: run.limits.memoryBytes,
+    maxStackSizeBytes: STACK_BYTES,
+    interruptHandler: () => {
+      interrupted ||= performance.now() - startedAt > run.timeoutMs;
+      return interrupted;
+    },
+  });
+  try {
+    const end = evaluate(run, runtime, () => interrupted);
+    if (interrupted) return { kind: "killed", limit: "time" };
+    if (typeof end !== "string") return end;
+    const durationMs = Math.round((performance.now() - startedAt) * 1_000) / 1_000;
+    return { kind: "finished", state: end, durationMs, memoryBytes: heapBytes(runtime) };
+  } catch (thrown) {
+    if (interrupted) return { kind: "killed", limit: "time" };
+    // Recursion in the engine's own code can reach the end of this process's stack before the engine's limit.
+    if (thrown instanceof RangeError) return failed("RangeError", "Maximum call stack size exceeded");
+    throw thrown;
+  }
+}
+
+/** The next state as JSON text, or how the run ended otherwise. */
+function evaluate(run: EngineRun, runtime: QuickJSRuntime, interrupted: () => boolean): string | EngineEnd {
+  const vm = runtime.newContext();
+  const emit = vm.newFunction("emit", (level, text, length) => {
+    run.log(vm.getString(level), vm.getString(text), vm.getNumber(length));
+  });
+  const prelude = vm.unwrapResult(vm.evalCode(PRELUDE, "prelude.js"));
+  const cutAt = vm.newNumber(run.limits.logLineBytes);
+  const own = vm.unwrapResult(vm.callFunction(prelude, vm.undefined, emit, cutAt));
+  const [drive, settle, describe] = ["drive", "settle", "describe"].map((key) => vm.getProp(own, key)) as [
+    QuickJSHandle,
+    QuickJSHandle,
+    QuickJSHandle,
+  ];
+  const threw = (error: QuickJSHandle, fatal = false): EngineEnd => {
+    const shown = vm.callFunction(describe, vm.undefined, error, vm.newNumber(run.limits.errorChars));
+    if (shown.error) return failed("Error", "the script threw something that cannot be shown");
+    return asEnd(JSON.parse(vm.getString(shown.value)) as Described, run.name, fatal);
+  };
+
+  const source = sourceOf(vm, run);
+  if (typeof source !== "string") return threw(source, true);
+  const made = vm.evalCode(source, fileOf(run.name));
+  if (made.error) return threw(made.error);
+  if (vm.typeof(made.value) !== "function")
+    return { ...failed("TypeError", "the expression does not evaluate to a function"), fatal: true };
+
+  const texts = [run.state, run.context].map((text) => vm.newString(text));
+  const promise = vm.unwrapResult(vm.callFunction(drive, vm.undefined, made.value, ...texts));
+  for (let more = true; more; ) {
+    const jobs = runtime.executePendingJobs(JOBS_AT_ONCE);
+    if (jobs.error) return threw(jobs.error);
+    more = jobs.value > 0 && !interrupted();
+    const state = vm.getPromiseState(promise);
+    if (state.type === "pending") continue;
+    if (state.type === "rejected") return threw(state.error);
+    return asText(vm, vm.callFunction(settle, vm.undefined, state.value), { run, threw });
+  }
+  return { kind: "stuck" };
+}
+
+/** The expression as it is to be evaluated: in brackets if that parses (a function's declaration needs them). */
+function sourceOf(vm: QuickJSContext, { name, expression }: EngineRun): string | QuickJSHandle {
+  const bracketed = `(${expression}\n)`;
+  if (vm.evalCode(bracketed, fileOf(name), { compileOnly: true }).error === undefined) return bracketed;
+  return vm.evalCode(expression, fileOf(name), { compileOnly: true }).error ?? expression;
+}
+
+function asText(
+  vm: QuickJSContext,
+  result: ReturnType<QuickJSContext["callFunction"]>,
+  { run, threw }: { run: EngineRun; threw: (error: QuickJSHandle) => EngineEnd },
+): string | EngineEnd {
+  if (result.error) return threw(result.error);
+  if (vm.typeof(result.value) !== "string")
+    return { ...failed("NotStorable", "the next state is a function or a symbol"), fatal: true };
+  const { stateBytesMax } = run.limits;
+  // Read only if it can be kept: a character is at least a byte.
+  const length = vm.getNumber(vm.getProp(result.value, "length"));
+  if (length <= stateBytesMax) return vm.getString(result.value);
+  const message = `the next state has ${length} characters of JSON; at most ${stateBytesMax} bytes are kept`;
+  return { ...failed("NotStorable", message), fatal: true };
+}
+
+interface Described {
+  readonly name: string;
+  readonly message: string;
+  readonly stack: string;
+}
+
+function asEnd({ name, message, stack }: Described, run: string, fatal: boolean): EngineEnd {
+  if (name === "InternalError" && message === "out of memory") return { kind: "killed", limit: "memory" };
+  const found = stack.split(`${fileOf(run)}:`)[1]?.match(/^\d+/)?.[0];
+  return { kind: "failed", name, message, line: found === undefined ? null : Number(found), fatal };
+}
+
+function failed(name: string, message: string): EngineEnd & { kind: "failed" } {
+  return { kind: "failed", name, message, line: null, fatal: false };
+}
+
+function fileOf(run: string): string {
+  return `${run}.js`;
+}
+
+function heapBytes(runtime: QuickJSRuntime): number {
+  const usage = runtime.computeMemoryUsage();
+  const bytes: unknown = runtime.context?.getNumber(runtime.context.getProp(usage, "memory_used_size"));
+  return typeof bytes === "number" ? bytes : 0;
+}
