@@ -1,0 +1,81 @@
+import { describe, expect, test } from "vitest";
+import { isRejection } from "../std/rejection.ts";
+import { checkControl, checkFrom, checkList, checkSignal, checkStart } from "./check-request.ts";
+
+const refusal = (value: unknown) => (isRejection(value) ? value.message : "accepted");
+
+describe("options of a start", () => {
+  test.each([
+    [null, "options: must be an object"],
+    [{ project: null }, "project: null is not a project's name"],
+    [{ project: "a/b" }, 'project: "a/b" is not a project\'s name'],
+    [{ id: 123 }, "id: 123 is not an execution id"],
+    [{ id: "a~b" }, 'id: "a~b" is not an execution id'],
+    [{ tags: null }, "tags: must be an object of short texts"],
+    [{ tags: { a: 1 } }, "tags.a: must be a text of at most 200 characters under a name of at most 40"],
+    [
+      { tags: Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`t${i}`, ""])) },
+      "tags: 65 tags; at most 64 are allowed",
+    ],
+    [{ startAt: null }, "startAt: null is not a time"],
+    [{ startAt: "5" }, 'startAt: "5" is not a time'],
+    [{ deadline: Number.NaN }, "deadline: NaN is not a time"],
+    [{ deadline: 1e300 }, "deadline: 1e+300 is not a time"],
+  ])("%j are refused", (options, message) => {
+    expect(refusal(checkStart(options))).toBe(message);
+  });
+
+  test("are taken as they are", () => {
+    const at = new Date(5_000);
+    expect(
+      checkStart({ id: "x:1", project: "p", tags: { team: "blue" }, startAt: at, deadline: 9_000 }),
+    ).toEqual({ id: "x:1", project: "p", tags: { team: "blue" }, startAt: 5_000, deadline: 9_000 });
+    expect(checkStart({})).toEqual({
+      id: undefined,
+      project: "default",
+      tags: {},
+      startAt: undefined,
+      deadline: undefined,
+    });
+  });
+});
+
+test("options of pause, resume, cancel and retry are short texts", () => {
+  expect(refusal(checkControl({ by: 10n }))).toBe("by: must be a text of 1 to 200 characters");
+  expect(refusal(checkControl({ reason: "x".repeat(3_000) }))).toBe(
+    "reason: must be a text of 1 to 2000 characters",
+  );
+  expect(refusal(checkControl({ id: {} }))).toBe("id: must be a text of 1 to 200 characters");
+  expect(checkControl({})).toEqual({ id: undefined, by: "api", reason: null });
+});
+
+test("a signal has a name and, if any, a short id", () => {
+  expect(refusal(checkSignal("1st", undefined))).toBe('name: "1st" is not a signal\'s name');
+  expect(refusal(checkSignal("go", "x".repeat(201)))).toBe("id: must be a text of 1 to 200 characters");
+  expect(checkSignal("go", "a")).toBeNull();
+});
+
+test("events are read from a sequence number", () => {
+  for (const from of [Number.NaN, 0, 1.5, "1", null]) expect(isRejection(checkFrom(from))).toBe(true);
+  expect(checkFrom(1)).toBeNull();
+});
+
+test("options of a list", () => {
+  for (const options of [
+    { limit: Number.NaN },
+    { limit: 0 },
+    { limit: 1_001 },
+    { status: {} },
+    { status: "open" },
+    { cursor: "abc" },
+    { project: "" },
+    null,
+  ]) {
+    expect(isRejection(checkList(options)), JSON.stringify(options)).toBe(true);
+  }
+  expect(checkList({ workflow: "w", cursor: "12", limit: 3 })).toEqual({
+    filter: { workflow: "w" },
+    max: 3,
+    before: 12,
+  });
+});
