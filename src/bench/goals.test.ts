@@ -27,3 +27,8 @@ test.each([
 test("a figure that is missing breaks its goal", () => {
   expect(judge("x", [memory], {})[0]?.verdict).toBe("broken");
 });
+
+test("a machine that is slow just now is given more time before a goal counts as broken", () => {
+  expect(judge("x", [rate], { rate: 50 })[0]?.verdict).toBe("broken");
+  expect(judge("x", [rate], { rate: 50 }, 2)[0]?.verdict).toBe("missed");
+});

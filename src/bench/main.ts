@@ -53,7 +53,7 @@ async function runIn(workspace: Workspace, options: BenchOptions): Promise<numbe
     try {
       const found = await runScenario(scenario, workspace, options);
       figures.set(scenario.name, found.figures);
-      judgements.push(...judge(scenario.name, scenario.goals, found.figures));
+      judgements.push(...judge(scenario.name, scenario.goals, found.figures, machine.slowness));
       for (const profile of found.profiles) say(`\n${showProfile(scenario.name, profile)}`);
     } catch (error) {
       hasFailed = true;

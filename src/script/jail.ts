@@ -1,0 +1,113 @@
+/**
+ * The outer layer: how a sandbox child is started so that nothing outside is in its reach. Kinds, best first:
+ *   namespaces       user, mount, network, process, IPC and host namespaces, without being root
+ *   root-namespaces  the same without a user namespace, where root may make the others; the child becomes nobody
+ *   none             no jail: only an empty environment and Node's permission model
+ * In a jail the child's root folder is a read-only tmpfs with the Node binary, its libraries and the child's own
+ * code; it has no /proc, no network device, no capability, and no user of the machine. Node's permission model comes
+ * on top in every kind.
+ */
+import { execFileSync } from "node:child_process";
+import { existsSync, realpathSync } from "node:fs";
+import { childFiles, entryOf } from "./child-files.ts";
+
+export type JailKind = "namespaces" | "root-namespaces" | "none";
+
+/** A way to start a child. */
+export interface Jail {
+  readonly kind: JailKind;
+  /** The command line that runs the child, with `folder` (empty, its own) as its root or working folder. */
+  command(folder: string, memoryBytes: number): { file: string; args: string[] };
+}
+
+const NOBODY = 65_534;
+const TOOL_FOLDERS = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"];
+/** What Node and its heap need beside the scripts' memory. */
+const NODE_DATA_BYTES = 1_024 * 1_048_576;
+
+/** Arguments: the root, the limit on data in KiB, pairs of file and place, `--`, the command. */
+const BUILD_ROOT = `set -e
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+root=$1 data=$2
+shift 2
+mount -t tmpfs -o size=1m,mode=0755,nosuid,nodev rondo "$root"
+while [ "$1" != -- ]; do
+  place=$root$2
+  if [ -d "$1" ]; then mkdir -p "$place"; else mkdir -p "\${place%/*}"; : > "$place"; fi
+  mount --bind "$1" "$place"
+  mount -o remount,bind,ro,nosuid,nodev "$place"
+  shift 2
+done
+shift
+echo '{"type":"module"}' > "$root/app/package.json"
+mkdir "$root/tmp"
+mount -o remount,bind,ro,nosuid,nodev "$root"
+ulimit -c 0; ulimit -f 0; ulimit -n 64; ulimit -d "$data"
+`;
+
+/** The jails that this machine has the tools for; whether one holds is for jail-probe.ts to find out. */
+export function possibleJails(): readonly Jail[] | { readonly missing: string } {
+  if (process.platform !== "linux") return { missing: `${process.platform} has no namespaces` };
+  const unshare = findTool("unshare");
+  const env = findTool("env");
+  const ldd = findTool("ldd");
+  if (unshare === null || env === null || ldd === null)
+    return { missing: "the programs unshare, env and ldd are needed (packages util-linux, coreutils, libc-bin)" };
+  const node = realpathSync(process.execPath);
+  const libraries = librariesOf(ldd, node);
+  const jail = (kind: JailKind, enter: readonly string[], leave: readonly string[]): Jail => ({
+    kind,
+    command(folder, memoryBytes) {
+      const files = [...[node, ...libraries].map((file) => ({ file, place: file })), ...childFiles()];
+      const script = `${BUILD_ROOT}exec ${env} -i ${unshare} ${leave.join(" ")} --pid --fork --kill-child --root="$root" --wd=/tmp -- "$@"`;
+      return {
+        file: unshare,
+        args: [
+          ...[...enter, "--mount", "--net", "--ipc", "--uts", "--", "/bin/sh", "-c", script, "rondo-jail"],
+          ...[folder, String(Math.ceil((NODE_DATA_BYTES + 4 * memoryBytes) / 1_024))],
+          ...files.flatMap(({ file, place }) => [file, place]),
+          ...["--", node, ...nodeFlags(["/app/*"]), entryOf("/app")],
+        ],
+      };
+    },
+  });
+  return [
+    jail("namespaces", ["--user", "--map-root-user"], ["--user", `--map-user=${NOBODY}`, `--map-group=${NOBODY}`]),
+    ...(process.getuid?.() === 0
+      ? [jail("root-namespaces", [], [`--setuid=${NOBODY}`, `--setgid=${NOBODY}`])]
+      : []),
+  ];
+}
+
+/** For trusted scripts only: network and processes of the machine are in the child's reach. */
+export const NO_JAIL: Jail = {
+  kind: "none",
+  command() {
+    const files = childFiles();
+    const main = files.find(({ isEntry }) => isEntry === true);
+    const readable = files.map(({ file }) => `${file}/*`);
+    return { file: process.execPath, args: [...nodeFlags(readable), `${main?.file ?? ""}/main.js`] };
+  },
+};
+
+/** No file but its code, no process, no thread, no addon, no code from strings; and stacks deep enough for QuickJS. */
+function nodeFlags(readable: readonly string[]): string[] {
+  const permission = process.allowedNodeEnvironmentFlags.has("--permission")
+    ? "--permission"
+    : "--experimental-permission";
+  return [
+    permission,
+    ...readable.map((path) => `--allow-fs-read=${path}`),
+    ...["--no-warnings", "--disallow-code-generation-from-strings", "--disable-proto=delete"],
+    ...["--max-old-space-size=128", "--v8-pool-size=1", "--stack-size=3900", "--expose-gc"],
+  ];
+}
+
+function librariesOf(ldd: string, program: string): string[] {
+  const listed = execFileSync(ldd, [program], { encoding: "utf8", env: {} });
+  return Array.from(listed.matchAll(/(?:^|\s)(\/\S+)/g), (match) => match[1] ?? "");
+}
+
+function findTool(name: string): string | null {
+  return TOOL_FOLDERS.map((folder) => `${folder}/${name}`).find((file) => existsSync(file)) ?? null;
+}

@@ -1,0 +1,157 @@
+/**
+ * The parent's side of one child process: starts it in a jail with an empty environment, turns its output into
+ * lines, kills it with all that belongs to it, and takes its folder away when it has ended. It judges nothing but
+ * the size of a line; what the lines mean is for attempt-watch.ts.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import type { Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Order } from "./child/messages.ts";
+import type { Jail } from "./jail.ts";
+
+/** Who listens to a child; replaced for each attempt. */
+export interface ChildListener {
+  /** A line of output, or null if it was longer than allowed. */
+  line(line: string | null): void;
+  /** The process has ended; nothing comes after it. */
+  ended(why: string): void;
+}
+
+export interface ChildOptions {
+  readonly jail: Jail;
+  readonly memoryBytes: number;
+  /** A longer line is not kept. */
+  readonly lineBytesMax: number;
+}
+
+const NEWLINE = 10;
+const STDERR_CHARS = 2_000;
+const PAGE_BYTES = 4_096;
+
+/** One sandbox process. */
+export class SandboxChild {
+  /** Resolves when the process is gone. */
+  readonly ended: Promise<void>;
+  listener: ChildListener | null = null;
+  isAlive = true;
+  readonly #process: ChildProcess;
+  readonly #lineBytesMax: number;
+  #parts: Buffer[] = [];
+  #partBytes = 0;
+  #stderr = "";
+  #innerPid: number | null = null;
+
+  constructor({ jail, memoryBytes, lineBytesMax }: ChildOptions) {
+    this.#lineBytesMax = lineBytesMax;
+    const folder = mkdtempSync(join(tmpdir(), "rondo-script-"));
+    const { file, args } = jail.command(folder, memoryBytes);
+    // A group of its own, so that the jail's helper and the child are killed together.
+    this.#process = spawn(file, args, { cwd: folder, env: {}, stdio: "pipe", detached: true });
+    this.#process.stdout?.on("data", (chunk: Buffer) => this.#take(chunk));
+    this.#process.stderr?.on("data", (chunk: Buffer) => {
+      this.#stderr = (this.#stderr + chunk.toString()).slice(-STDERR_CHARS);
+    });
+    // Writing to a child that has just died; its end is told by "close".
+    this.#process.stdin?.on("error", () => {});
+    this.ended = new Promise((resolve) => {
+      const end = (why: string): void => {
+        if (!this.isAlive) return;
+        this.isAlive = false;
+        rmSync(folder, { recursive: true, force: true });
+        this.listener?.ended(why);
+        resolve();
+      };
+      this.#process.on("error", (error) => end(`it could not be started: ${error.message}`));
+      this.#process.on("close", (code, signal) => end(this.#whyEnded(code, signal)));
+    });
+  }
+
+  /** The process that was started: the child itself, or in a jail the one that waits for it. */
+  get pid(): number | undefined {
+    return this.#process.pid;
+  }
+
+  send(order: Order): void {
+    this.#process.stdin?.write(`${JSON.stringify(order)}\n`);
+  }
+
+  /** Ends the process at once, whatever it does. */
+  kill(): void {
+    const { pid } = this.#process;
+    if (!this.isAlive || pid === undefined) return;
+    const inner = this.#inner();
+    if (inner !== null && inner !== pid) killQuietly(inner);
+    killQuietly(-pid);
+  }
+
+  /** While held, the child keeps this process alive. */
+  hold(held: boolean): void {
+    const { stdin, stdout, stderr } = this.#process;
+    for (const part of [this.#process, stdin, stdout, stderr] as (ChildProcess | Socket | null)[]) {
+      if (held) part?.ref();
+      else part?.unref();
+    }
+  }
+
+  /** Memory that the child has in use, where the machine tells it. */
+  residentBytes(): number | null {
+    const pages = this.#readProc((pid) => `/proc/${pid}/statm`)?.split(" ")[1];
+    return pages === undefined ? null : Number(pages) * PAGE_BYTES;
+  }
+
+  #readProc(path: (pid: number) => string): string | null {
+    const pid = this.#inner();
+    if (pid === null) return null;
+    try {
+      return readFileSync(path(pid), "utf8");
+    } catch {
+      // Not Linux, or it has just ended.
+      return null;
+    }
+  }
+
+  /** The child's own process: a jail's helper has exactly one child. */
+  #inner(): number | null {
+    const { pid } = this.#process;
+    if (this.#innerPid !== null || pid === undefined) return this.#innerPid;
+    try {
+      const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
+      this.#innerPid = children === "" ? pid : Number(children.split(" ")[0]);
+    } catch {
+      // Not Linux, or it has just ended.
+      this.#innerPid = pid;
+    }
+    return this.#innerPid;
+  }
+
+  #take(chunk: Buffer): void {
+    let rest = chunk;
+    for (let end = rest.indexOf(NEWLINE); end >= 0; end = rest.indexOf(NEWLINE)) {
+      const line = Buffer.concat([...this.#parts, rest.subarray(0, end)]).toString();
+      this.#parts = [];
+      this.#partBytes = 0;
+      rest = rest.subarray(end + 1);
+      this.listener?.line(line);
+    }
+    if (rest.length === 0) return;
+    this.#partBytes += rest.length;
+    if (this.#partBytes <= this.#lineBytesMax) this.#parts.push(rest);
+    else this.listener?.line(null);
+  }
+
+  #whyEnded(code: number | null, signal: string | null): string {
+    const how = signal === null ? `with code ${String(code)}` : `by ${signal}`;
+    const said = this.#stderr.trim();
+    return said === "" ? `the sandbox process ended ${how}` : `the sandbox process ended ${how}: ${said}`;
+  }
+}
+
+function killQuietly(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It has ended by itself.
+  }
+}
