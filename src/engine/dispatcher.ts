@@ -52,8 +52,8 @@ export class Dispatcher {
   /** Puts a handler at the end of its ring, once. */
   offer(ready: Ready): void {
     const { slot, desk, use } = ready;
-    if (desk.queued.has(use) || slot.execution === null) return;
-    desk.queued.add(use);
+    if (desk.queued.includes(use) || slot.execution === null) return;
+    desk.queued.push(use);
     this.#ring(slot.execution.project, desk.state.plan.priority, use).push(ready);
     this.size++;
   }
@@ -77,7 +77,7 @@ export class Dispatcher {
       worker.uses.push(use);
       const ready = level.rings.get(use)?.shift();
       if (ready === undefined) continue;
-      ready.desk.queued.delete(use);
+      ready.desk.queued.splice(ready.desk.queued.indexOf(use), 1);
       this.size--;
       return ready;
     }

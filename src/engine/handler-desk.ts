@@ -18,8 +18,7 @@ export const ALONE_AFTER_CRASHES = 2;
 export class HandlerDesk {
   readonly visit: Visit;
   readonly state: HandlerState;
-  /** Identifies the handler, visit and round this desk serves. */
-  readonly key: string;
+  readonly round: number;
   readonly leases = new Map<number, Lease>();
   /** How far pages are durably marked as opened: tasks beyond are not given out. */
   opened: number;
@@ -39,7 +38,7 @@ export class HandlerDesk {
   /** Leases whose receipt has not come. */
   openLeases = 0;
   /** In the dispatcher's rings, by use. */
-  readonly queued = new Set<string>();
+  readonly queued: string[] = [];
   #cursor = 0;
   readonly #back = new Heap<number>((a, b) => a < b);
   readonly #isBack = new Set<number>();
@@ -49,9 +48,24 @@ export class HandlerDesk {
 
   constructor(visit: Visit, state: HandlerState, openedMark: number) {
     this.visit = visit;
+    this.round = visit.round;
     this.state = state;
-    this.key = deskKey(visit, state.plan.name);
     this.opened = Math.max(openedMark, firstPageEnd(state));
+  }
+
+  /** Identifies the handler, visit and round this desk serves. */
+  get key(): string {
+    return `${this.visit.plan.name}.${this.visit.visit}.${this.state.plan.name}.${this.round}`;
+  }
+
+  /** Whether this is the desk of that handler in that visit and its present round. */
+  serves(visit: Visit, handler: string): boolean {
+    return (
+      this.visit.plan.name === visit.plan.name &&
+      this.visit.visit === visit.visit &&
+      this.round === visit.round &&
+      this.state.plan.name === handler
+    );
   }
 
   /** The name of this handler's opened mark in the store. */
@@ -250,11 +264,6 @@ export class HandlerDesk {
       this.#cursor = n + 1;
     }
   }
-}
-
-/** Identifies a handler in a visit and round. */
-export function deskKey(visit: Visit, handler: string): string {
-  return `${visit.plan.name}.${visit.visit}.${handler}.${visit.round}`;
 }
 
 function firstPageEnd(state: HandlerState): number {

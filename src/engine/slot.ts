@@ -2,12 +2,12 @@
  * One execution in memory. Clean: its state is what is committed, so it may grant and be read. Dirty: a commit with
  * its events is under way, so its messages wait. That alone keeps every gate on committed state.
  */
-import type { Execution } from "../kernel/execution.ts";
+import type { Execution, HandlerState, Visit } from "../kernel/execution.ts";
 import type { Message, Verdict } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { Beat, Grant, Report } from "../protocol/work.ts";
 import type { Want } from "../store/store.ts";
-import { deskKey, HandlerDesk } from "./handler-desk.ts";
+import { HandlerDesk } from "./handler-desk.ts";
 
 export interface HeldGrant {
   readonly worker: string;
@@ -115,28 +115,36 @@ export class Slot {
       this.desks = [];
       return;
     }
-    const fits =
-      this.desks.length === visit.handlers.length &&
-      this.desks.every(
-        (desk, i) => desk.state === visit.handlers[i] && desk.key === deskKey(visit, desk.state.plan.name),
-      );
-    if (fits) return;
-    const before = new Map([...this.closedDesks, ...this.desks].map((desk) => [desk.key, desk]));
+    if (this.#fits(visit)) return;
     const old = this.desks;
-    this.desks = visit.handlers.map((state) => {
-      const same = before.get(deskKey(visit, state.plan.name));
-      if (same !== undefined && same.state === state) return same;
-      const desk = new HandlerDesk(visit, state, 0);
-      desk.opened = Math.max(desk.opened, this.opened[desk.markName] ?? 0);
-      if (same !== undefined) {
-        desk.inherit(same);
-        before.delete(desk.key);
-        this.closedDesks = this.closedDesks.filter((closed) => closed !== same);
-      }
-      return desk;
-    });
-    for (const desk of old)
-      if (!this.desks.includes(desk) && before.get(desk.key) === desk) this.closedDesks.push(desk);
+    const kept = new Set<HandlerDesk>();
+    this.desks = visit.handlers.map((state) => this.#deskFor(visit, state, kept));
+    for (const desk of old) if (!kept.has(desk)) this.closedDesks.push(desk);
+  }
+
+  #fits(visit: Visit): boolean {
+    const { desks } = this;
+    if (desks.length !== visit.handlers.length) return false;
+    for (let i = 0; i < desks.length; i++) {
+      const desk = desks[i] as HandlerDesk;
+      if (desk.state !== visit.handlers[i] || desk.round !== visit.round) return false;
+    }
+    return true;
+  }
+
+  /** The desk of a handler: the one it has, or a new one, which takes over the leases of one whose state was dropped. */
+  #deskFor(visit: Visit, state: HandlerState, kept: Set<HandlerDesk>): HandlerDesk {
+    const isSame = (desk: HandlerDesk) => desk.serves(visit, state.plan.name);
+    const same = this.desks.find(isSame) ?? this.closedDesks.find(isSame);
+    if (same !== undefined) kept.add(same);
+    if (same !== undefined && same.state === state) return same;
+    const desk = new HandlerDesk(visit, state, 0);
+    desk.opened = Math.max(desk.opened, this.opened[desk.markName] ?? 0);
+    if (same !== undefined) {
+      desk.inherit(same);
+      this.closedDesks = this.closedDesks.filter((closed) => closed !== same);
+    }
+    return desk;
   }
 
   desk(place: { phase: string; visit: number; handler: string }): HandlerDesk | undefined {

@@ -91,19 +91,9 @@ export class UnknownVersion extends Error {
 function encodeRow(events: readonly Recorded[]): Entry {
   const first = events[0] as Recorded;
   const parts: string[] = [];
-  const packed = events.map(({ event }) => {
-    const payloads = PAYLOADS[event.kind];
-    if (payloads === undefined && !event.kind.startsWith("tasks.")) return event;
-    const row: Record<string, unknown> = {};
-    for (const [field, value] of Object.entries(event)) {
-      if (!Array.isArray(value)) row[field] = value;
-      else if (field === payloads) {
-        for (const text of value as string[]) parts.push(text);
-        row[field] = pack((value as string[]).map((text) => text.length));
-      } else row[field] = pack(value);
-    }
-    return row;
-  });
+  const packed: unknown[] = [];
+  for (const { event } of events)
+    packed.push(event.kind.startsWith("tasks.") ? packColumns(event, parts) : event);
   const header = JSON.stringify({ v: EVENT_VERSION, events: packed });
   return {
     seq: first.seq,
@@ -111,6 +101,21 @@ function encodeRow(events: readonly Recorded[]): Entry {
     at: first.at,
     body: parts.length === 0 ? header : `${header}\n${parts.join("")}`,
   };
+}
+
+/** A bulk event with its columns shortened; its payloads go to `parts`. */
+function packColumns(event: Event, parts: string[]): Record<string, unknown> {
+  const payloads = PAYLOADS[event.kind];
+  const row: Record<string, unknown> = {};
+  for (const field in event) {
+    const value = (event as unknown as Record<string, unknown>)[field];
+    if (!Array.isArray(value)) row[field] = value;
+    else if (field === payloads) {
+      for (const text of value as string[]) parts.push(text);
+      row[field] = pack((value as string[]).map((text) => text.length));
+    } else row[field] = pack(value);
+  }
+  return row;
 }
 
 function payloadChars(event: Event): number {

@@ -52,7 +52,9 @@ export function possibleJails(): readonly Jail[] | { readonly missing: string } 
   const env = findTool("env");
   const ldd = findTool("ldd");
   if (unshare === null || env === null || ldd === null)
-    return { missing: "the programs unshare, env and ldd are needed (packages util-linux, coreutils, libc-bin)" };
+    return {
+      missing: "the programs unshare, env and ldd are needed (packages util-linux, coreutils, libc-bin)",
+    };
   const node = realpathSync(process.execPath);
   const libraries = librariesOf(ldd, node);
   const jail = (kind: JailKind, enter: readonly string[], leave: readonly string[]): Jail => ({
@@ -72,7 +74,11 @@ export function possibleJails(): readonly Jail[] | { readonly missing: string } 
     },
   });
   return [
-    jail("namespaces", ["--user", "--map-root-user"], ["--user", `--map-user=${NOBODY}`, `--map-group=${NOBODY}`]),
+    jail(
+      "namespaces",
+      ["--user", "--map-root-user"],
+      ["--user", `--map-user=${NOBODY}`, `--map-group=${NOBODY}`],
+    ),
     ...(process.getuid?.() === 0
       ? [jail("root-namespaces", [], [`--setuid=${NOBODY}`, `--setgid=${NOBODY}`])]
       : []),

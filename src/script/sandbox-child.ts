@@ -36,12 +36,13 @@ export class SandboxChild {
   readonly ended: Promise<void>;
   listener: ChildListener | null = null;
   isAlive = true;
+  /** It was told to end, or did: not to be used again. */
+  isSpent = false;
   readonly #process: ChildProcess;
   readonly #lineBytesMax: number;
   #parts: Buffer[] = [];
   #partBytes = 0;
   #stderr = "";
-  #innerPid: number | null = null;
 
   constructor({ jail, memoryBytes, lineBytesMax }: ChildOptions) {
     this.#lineBytesMax = lineBytesMax;
@@ -59,6 +60,7 @@ export class SandboxChild {
       const end = (why: string): void => {
         if (!this.isAlive) return;
         this.isAlive = false;
+        this.isSpent = true;
         rmSync(folder, { recursive: true, force: true });
         this.listener?.ended(why);
         resolve();
@@ -80,9 +82,10 @@ export class SandboxChild {
   /** Ends the process at once, whatever it does. */
   kill(): void {
     const { pid } = this.#process;
+    this.isSpent = true;
     if (!this.isAlive || pid === undefined) return;
-    const inner = this.#inner();
-    if (inner !== null && inner !== pid) killQuietly(inner);
+    const inner = childOf(pid);
+    if (inner !== null) killQuietly(inner);
     killQuietly(-pid);
   }
 
@@ -97,33 +100,10 @@ export class SandboxChild {
 
   /** Memory that the child has in use, where the machine tells it. */
   residentBytes(): number | null {
-    const pages = this.#readProc((pid) => `/proc/${pid}/statm`)?.split(" ")[1];
-    return pages === undefined ? null : Number(pages) * PAGE_BYTES;
-  }
-
-  #readProc(path: (pid: number) => string): string | null {
-    const pid = this.#inner();
-    if (pid === null) return null;
-    try {
-      return readFileSync(path(pid), "utf8");
-    } catch {
-      // Not Linux, or it has just ended.
-      return null;
-    }
-  }
-
-  /** The child's own process: a jail's helper has exactly one child. */
-  #inner(): number | null {
     const { pid } = this.#process;
-    if (this.#innerPid !== null || pid === undefined) return this.#innerPid;
-    try {
-      const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
-      this.#innerPid = children === "" ? pid : Number(children.split(" ")[0]);
-    } catch {
-      // Not Linux, or it has just ended.
-      this.#innerPid = pid;
-    }
-    return this.#innerPid;
+    if (pid === undefined) return null;
+    const pages = readQuietly(`/proc/${childOf(pid) ?? pid}/statm`)?.split(" ")[1];
+    return pages === undefined ? null : Number(pages) * PAGE_BYTES;
   }
 
   #take(chunk: Buffer): void {
@@ -153,5 +133,20 @@ function killQuietly(pid: number): void {
     process.kill(pid, "SIGKILL");
   } catch {
     // It has ended by itself.
+  }
+}
+
+/** A jail's helper has exactly one child: the sandbox. Without a jail there is none. */
+function childOf(pid: number): number | null {
+  const listed = readQuietly(`/proc/${pid}/task/${pid}/children`)?.trim() ?? "";
+  return listed === "" ? null : Number(listed.split(" ")[0]);
+}
+
+function readQuietly(path: string): string | null {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    // Not Linux, or the process has just ended.
+    return null;
   }
 }

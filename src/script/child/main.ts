@@ -3,7 +3,7 @@
  * stdin closes. It holds nothing between attempts but compiled WASM. It is started only by sandbox-child.ts, which
  * judges everything it says; it imports nothing outside this folder but QuickJS.
  */
-import { send, orders } from "./line-pipe.ts";
+import { orders, send } from "./line-pipe.ts";
 import { logWriter } from "./log-writer.ts";
 import type { AttemptOrder } from "./messages.ts";
 import { probe } from "./probe.ts";

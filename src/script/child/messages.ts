@@ -6,7 +6,11 @@ export type Order = AttemptOrder | ProbeOrder;
 export interface AttemptOrder {
   readonly kind: "attempt";
   /** Those that are still to be done. */
-  readonly runs: readonly { readonly name: string; readonly expression: string; readonly timeoutMs: number }[];
+  readonly runs: readonly {
+    readonly name: string;
+    readonly expression: string;
+    readonly timeoutMs: number;
+  }[];
   readonly state: string;
   readonly input: string;
   readonly attempt: number;
