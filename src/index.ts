@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" />
 /** The package's root: what a program imports from "rondo". */
 export { type OpenOptions, openRondo } from "./compose.ts";
 export type { PublicEvent } from "./kernel/public-event.ts";

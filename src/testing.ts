@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" />
 /** `rondo/testing`: workflows under test, in memory, with a clock that the test moves and crashes that it causes. */
 import type { LogLine } from "./local/local-rondo.ts";
 import { SeededRandom } from "./std/random.ts";

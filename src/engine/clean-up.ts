@@ -68,18 +68,19 @@ export class CleanUp {
     this.#closeDesks(slot);
     for (const desk of slot.desks) this.#dropSettledPages(slot, desk);
     this.becameClean(slot);
-    if (write?.create === true) this.#admit(slot);
+    if (write !== null) this.#admit(slot, write.create);
   }
 
-  /** A new execution that there is no room for waits in the store. */
-  #admit(slot: Slot): void {
+  /** An execution with work that there is no room for waits in the store. */
+  #admit(slot: Slot, isNew: boolean): void {
     const { execution } = slot;
     if (execution === null || slot.leaseCount > 0 || slot.queue.length > 0 || slot.status !== "clean") return;
     // One that begins by waiting may wait for long, and those that wait are many: it is not kept in memory.
-    if (slot.want === "time" && slot.storedWant === "time") return this.#residency.evict(slot);
+    if (isNew && slot.want === "time" && slot.storedWant === "time") return this.#residency.evict(slot);
+    if (slot.want !== "work" || slot.storedWant !== "work" || slot.inspections.length > 0) return;
     const pair = workKey(execution.project, execution.plan.definition.name);
     if (slot.countedAs === null || this.#residency.hasRoomBeside(pair)) return;
-    this.#residency.noteBacklog(pair);
+    this.#residency.noteBacklog(pair, isNew);
     this.#residency.evict(slot);
   }
 

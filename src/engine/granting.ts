@@ -4,26 +4,64 @@
  * twice gets a worker for itself.
  */
 import type { Execution } from "../kernel/execution.ts";
-import type { Plan } from "../kernel/plan.ts";
-import type { Grant, GrantItem, PhaseCounts } from "../protocol/work.ts";
+import type { Grant, GrantItem } from "../protocol/work.ts";
 import type { Ready } from "./dispatcher.ts";
 import { ALONE_AFTER_CRASHES, type HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
-import type { Page } from "./page-cache.ts";
+import { takePermits } from "./permits.ts";
+import { countsOf } from "./phase-counts.ts";
 import type { Slot } from "./slot.ts";
+import { fetchPage, taskText } from "./task-pages.ts";
 import type { RosterEntry } from "./worker-roster.ts";
 
 /** Serves every worker that has room, in turn. */
 export function grantAll(node: NodeState): void {
-  if (node.closing || node.dispatcher.size === 0) return;
+  if (node.closing || (node.dispatcher.size === 0 && !node.roster.hasHold)) return;
   for (const worker of [...node.roster.workers.values()]) {
+    if (worker.alone !== null) tendAlone(node, worker);
     while (worker.room > 0) {
       const ready = node.dispatcher.next(worker);
       if (ready === undefined) break;
       give(node, ready, worker);
     }
   }
+}
+
+/**
+ * A task that must run alone gets the worker when it is empty. Others are held back for it only so long: one that runs
+ * and has not killed its process yet gets company, and one that waits in vain steps aside and tries again later.
+ */
+function tendAlone(node: NodeState, worker: RosterEntry): void {
+  const { alone } = worker;
+  if (alone === null) return;
+  const { slot, desk, task } = alone;
+  const isThere = slot.desks.includes(desk) && !desk.state.tasks.settled.has(task);
+  if (alone.kind === "taken") {
+    if (!isThere || alone.until <= node.now) worker.alone = null;
+    return;
+  }
+  const canGo = isThere && slot.status === "clean" && slot.execution?.open === true;
+  if (isThere && alone.until > node.now && !(canGo && worker.held === 0)) return;
+  worker.alone = null;
+  desk.heldAlone--;
+  if (canGo && worker.held === 0 && worker.room > 0) {
+    desk.giveBack(task);
+    giveAlone(node, slot, desk, { task, worker });
+  } else if (isThere) {
+    desk.setAside(task, node.now);
+    node.wakeAt(slot, desk.nextDue(node.now));
+  }
+}
+
+/** A worker goes: the task that waited for it to be empty waits for another. */
+export function endHold(node: NodeState, worker: RosterEntry): void {
+  const { alone } = worker;
+  worker.alone = null;
+  if (alone?.kind !== "waiting") return;
+  alone.desk.heldAlone--;
+  alone.desk.giveBack(alone.task);
+  node.offer(alone.slot, alone.desk);
 }
 
 function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
@@ -84,8 +122,12 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
     const task = desk.peek(node.now);
     if (task < 0) break;
     const isAlone = state.tasks.crashes(task) >= ALONE_AFTER_CRASHES;
-    if (isAlone && worker.held > 0) {
-      worker.alone = "waiting";
+    if (isAlone) {
+      if (worker.held === 0 && plain.length + careful.length === 0)
+        return giveAlone(node, slot, desk, { task, worker });
+      desk.take(task);
+      desk.heldAlone++;
+      worker.holdFor("waiting", { slot, desk, task }, node.now);
       break;
     }
     const text = taskText(node, slot, desk, task);
@@ -103,16 +145,10 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
     left--;
     const lease = newLease(node, desk, worker, { task, attempt: state.tasks.nextAttempt(task), permits });
     const item = { number: task, attempt: lease.attempt, claim: lease.claim, task: text };
-    if (isAlone || task < desk.carefulBelow || desk.claimOf(task) >= CAREFUL_AFTER_CLAIMS) {
-      lease.recorded = true;
-      lease.startedAt = node.now;
-      lease.until = node.now + Math.max(node.settings.claimLeaseMs, state.plan.heartbeatMs);
+    if (task < desk.carefulBelow || desk.claimOf(task) >= CAREFUL_AFTER_CLAIMS) {
+      beginNow(node, desk, lease);
       careful.push(item);
     } else plain.push(item);
-    if (isAlone) {
-      worker.alone = "taken";
-      break;
-    }
   }
   const work = state.plan.work;
   if (plain.length > 0)
@@ -131,6 +167,43 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
   return isFull ? "full" : "given";
 }
 
+/** One task for a worker that has nothing else; its start is journaled first. */
+function giveAlone(
+  node: NodeState,
+  slot: Slot,
+  desk: HandlerDesk,
+  at: { task: number; worker: RosterEntry },
+): "full" | "given" {
+  const { task, worker } = at;
+  const text = taskText(node, slot, desk, task);
+  if (text === undefined) {
+    fetchPage(node, slot, desk, task);
+    return "given";
+  }
+  const permits = takePermits(node, slot, desk, task);
+  if (permits === "full") return "full";
+  if (permits === "parked") return "given";
+  desk.take(task);
+  const lease = newLease(node, desk, worker, { task, attempt: desk.state.tasks.nextAttempt(task), permits });
+  beginNow(node, desk, lease);
+  worker.holdFor("taken", { slot, desk, task }, node.now);
+  const items = [{ number: task, attempt: lease.attempt, claim: lease.claim, task: text }];
+  recordThenGive(
+    node,
+    slot,
+    worker,
+    newGrant(node, slot, desk, { do: desk.state.plan.work, items, resume: null }),
+  );
+  return "given";
+}
+
+/** The lease counts as begun from its grant on. */
+function beginNow(node: NodeState, desk: HandlerDesk, lease: Lease): void {
+  lease.recorded = true;
+  lease.startedAt = node.now;
+  lease.until = node.now + Math.max(node.settings.claimLeaseMs, desk.state.plan.heartbeatMs);
+}
+
 /** The start is committed first; the grant goes out with that commit. */
 function recordThenGive(node: NodeState, slot: Slot, worker: RosterEntry, grant: Grant): void {
   const { phase, visit, handler, round } = grant;
@@ -143,98 +216,8 @@ function recordThenGive(node: NodeState, slot: Slot, worker: RosterEntry, grant:
   });
 }
 
-/** Permits for a task; `full`: its handler's limit is reached; `parked`: its key's is, and it was set aside. */
-function takePermits(
-  node: NodeState,
-  slot: Slot,
-  desk: HandlerDesk,
-  task: number,
-): readonly string[] | "full" | "parked" {
-  const { plan } = desk.state;
-  const { concurrency, concurrencyPerKey } = plan.definition;
-  if (concurrency === undefined && concurrencyPerKey === undefined) return NO_PERMITS;
-  const scope = `${(slot.execution as Execution).project}/${plan.use}`;
-  const who = `${slot.id}/${desk.key}`;
-  if (node.limits.isBlocked(scope, node.now)) {
-    node.limits.wait(scope, who, () => offerAgain(node, slot.id, desk.key));
-    return "full";
-  }
-  const adopted = adoptedScope(scope);
-  if (concurrencyPerKey !== undefined && (node.limits.look(adopted)?.held ?? 0) > 0) {
-    // Keys of attempts taken over from a former owner are not known: until they have ended, none is given out.
-    node.limits.wait(adopted, who, () => offerAgain(node, slot.id, desk.key));
-    return "full";
-  }
-  const permits: string[] = [];
-  if (concurrency !== undefined) {
-    if (!node.limits.hasRoom(scope, node.now)) {
-      node.limits.wait(scope, who, () => offerAgain(node, slot.id, desk.key));
-      return "full";
-    }
-    permits.push(scope);
-  }
-  const key = concurrencyPerKey === undefined ? undefined : taskKey(node, slot, desk, task);
-  if (key !== undefined && concurrencyPerKey !== undefined) {
-    const name = `${scope}#${key}`;
-    node.limits.declare(name, concurrencyPerKey);
-    if (!node.limits.hasRoom(name, node.now)) {
-      desk.take(task);
-      if (!desk.hasParked(key)) waitForKey(node, slot, desk, { key, name });
-      desk.park(key, task);
-      return "parked";
-    }
-    permits.push(name);
-  }
-  for (const permit of permits) node.limits.take(permit);
-  return permits;
-}
-
 /** Claims of one attempt that lapsed: from then on its start counts from the claim, in case the task kills its worker. */
 const CAREFUL_AFTER_CLAIMS = 3;
-
-const NO_PERMITS: readonly string[] = [];
-
-/** Counts the adopted attempts of a handler with a limit per key. */
-function adoptedScope(scope: string): string {
-  return `${scope}!`;
-}
-
-/** Permits for an attempt that is taken over as it is, whether or not there is room. */
-export function adoptedPermits(node: NodeState, slot: Slot, desk: HandlerDesk): readonly string[] {
-  const { concurrency, concurrencyPerKey } = desk.state.plan.definition;
-  const scope = `${slot.execution?.project}/${desk.state.plan.use}`;
-  const permits = [
-    ...(concurrency === undefined ? [] : [scope]),
-    ...(concurrencyPerKey === undefined ? [] : [adoptedScope(scope)]),
-  ];
-  for (const permit of permits) node.limits.take(permit);
-  return permits;
-}
-
-function waitForKey(node: NodeState, slot: Slot, desk: HandlerDesk, at: { key: string; name: string }): void {
-  node.limits.wait(at.name, `${slot.id}/${desk.key}/${at.key}`, () => {
-    const now = deskNow(node, slot.id, desk.key);
-    if (now === null || !now.desk.unpark(at.key)) return;
-    if (now.desk.hasParked(at.key)) waitForKey(node, now.slot, now.desk, at);
-    node.offer(now.slot, now.desk);
-  });
-}
-
-function offerAgain(node: NodeState, execution: string, deskKey: string): void {
-  const now = deskNow(node, execution, deskKey);
-  if (now !== null) node.offer(now.slot, now.desk);
-}
-
-/** The desk as it is now: a reload may have replaced the one that began to wait. */
-function deskNow(
-  node: NodeState,
-  execution: string,
-  deskKey: string,
-): { slot: Slot; desk: HandlerDesk } | null {
-  const slot = node.slots.get(execution);
-  const desk = slot?.desks.find((candidate) => candidate.key === deskKey);
-  return slot === undefined || desk === undefined ? null : { slot, desk };
-}
 
 function newLease(
   node: NodeState,
@@ -292,89 +275,4 @@ function newGrant(
     heartbeatMs: plan.heartbeatMs,
     phases: countsOf(desk, execution, what.do),
   };
-}
-
-/** What earlier phases came to does not change while a visit lasts; only a decision looks at its own visit too. */
-function countsOf(desk: HandlerDesk, execution: Execution, work: Grant["do"]): PhaseCounts {
-  if (work === "next") return phaseCounts(execution);
-  desk.counts ??= phaseCounts(execution);
-  return desk.counts;
-}
-
-/** Counts of every visit so far, the current one as far as it is; phases that were not visited have none. */
-function phaseCounts(execution: Execution): PhaseCounts {
-  const { current, visited, plan } = execution;
-  const isOpen = current !== null && current.status === "running";
-  const counts = isOpen
-    ? visited.filter((visit) => visit.phase !== current.plan.name || visit.visit !== current.visit)
-    : [...visited];
-  const all: PhaseCounts[number][] = [...unvisited(plan), ...counts];
-  if (isOpen) {
-    all.push({
-      phase: current.plan.name,
-      visit: current.visit,
-      firstSeq: current.firstSeq,
-      lastSeq: execution.seq,
-      handlers: current.handlers.map(({ plan: { name }, total, tasks, value }) => ({
-        name,
-        total,
-        done: tasks.done,
-        failed: tasks.failed.size,
-        value,
-      })),
-    });
-  }
-  return all;
-}
-
-const unvisitedOf = new WeakMap<Plan, PhaseCounts>();
-
-/** The counts of a plan's phases before any of them is visited. */
-function unvisited(plan: Plan): PhaseCounts {
-  let counts = unvisitedOf.get(plan);
-  if (counts === undefined) {
-    counts = plan.phases.map(({ name, handlers }) => ({
-      phase: name,
-      visit: 0,
-      firstSeq: 1,
-      lastSeq: 0,
-      handlers: handlers.map((handler) => ({
-        name: handler.name,
-        total: 0,
-        done: 0,
-        failed: 0,
-        value: null,
-      })),
-    }));
-    unvisitedOf.set(plan, counts);
-  }
-  return counts;
-}
-
-/** The task's JSON text; undefined if its page is not in memory. */
-function taskText(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): string | undefined {
-  if (!desk.state.paged) return (slot.execution as Execution).input;
-  const page = pageAt(node, slot, desk, task);
-  return page?.tasks[task - page.from];
-}
-
-function taskKey(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): string | undefined {
-  const page = pageAt(node, slot, desk, task);
-  return page?.keys?.[task - page.from];
-}
-
-/** The page with the task, if it is in memory; the desk remembers the last one, since tasks come in order. */
-function pageAt(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): Page | undefined {
-  const last = desk.page;
-  if (last !== null && task >= last.from && task < last.from + last.tasks.length) return last;
-  const page = node.pages.get(slot.id, desk.state.pageOf(task));
-  if (page !== undefined) desk.page = page;
-  return page;
-}
-
-function fetchPage(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): void {
-  const seq = desk.state.pageOf(task);
-  if (desk.fetching === seq) return;
-  desk.fetching = seq;
-  node.emit({ kind: "read-page", execution: slot.id, seq });
 }

@@ -10,6 +10,9 @@ import type { Page } from "./page-cache.ts";
 
 /** Task numbers parked at full keys; beyond this many, scanning waits. */
 const PARKED_MAX = 100_000;
+/** How long a task steps aside that must run alone and finds no empty worker. */
+const ASIDE_MIN_MS = 5_000;
+const ASIDE_MAX_MS = 60_000;
 /** Tasks whose retry time has come that are held at once; the others are taken as these leave. */
 const BACK_MAX = 4_096;
 /** A task that took its process down this often runs alone. */
@@ -35,6 +38,8 @@ export class HandlerDesk {
   counts: PhaseCounts | null = null;
   /** The page being read from the store; -1: none. */
   fetching = -1;
+  /** Tasks that were taken out and wait for an empty worker. */
+  heldAlone = 0;
   /** Leases whose receipt has not come. */
   openLeases = 0;
   /** In the dispatcher's rings, by use. */
@@ -45,6 +50,8 @@ export class HandlerDesk {
   #parked: Map<string, number[]> | null = null;
   #claims: Map<number, number> | null = null;
   #parkedCount = 0;
+  /** Tasks set aside: until when (0: not now), and how often so far. */
+  #aside: Map<number, { until: number; tries: number }> | null = null;
 
   constructor(visit: Visit, state: HandlerState, openedMark: number) {
     this.visit = visit;
@@ -111,6 +118,11 @@ export class HandlerDesk {
   /** Moves tasks whose retry time has come to those that are back. */
   refill(now: number): void {
     const { tasks } = this.state;
+    for (const [task, aside] of this.#aside ?? []) {
+      if (aside.until === 0 || aside.until > now) continue;
+      aside.until = 0;
+      this.giveBack(task);
+    }
     if (tasks.nextDue() > now || this.#back.size >= BACK_MAX) return;
     for (const task of tasks.takeDue(now, BACK_MAX)) {
       // After a reload, a task that is leased again shows its old time once more; its lease counts.
@@ -130,10 +142,22 @@ export class HandlerDesk {
 
   /** Takes the task that `peek` gave. */
   take(task: number): void {
-    if (this.#isBack.has(task)) {
-      this.#back.pop();
-      this.#isBack.delete(task);
-    } else this.#cursor = task + 1;
+    if (!this.#isBack.delete(task)) this.#cursor = task + 1;
+    else if (this.#back.peek() === task) this.#back.pop();
+    else this.#back.remove(task);
+  }
+
+  /** A task that must run alone found no empty worker: it tries again later, each time a little later. */
+  setAside(task: number, now: number): void {
+    this.#aside ??= new Map();
+    const tries = (this.#aside.get(task)?.tries ?? 0) + 1;
+    this.#aside.set(task, { until: now + Math.min(ASIDE_MAX_MS, ASIDE_MIN_MS * 2 ** (tries - 1)), tries });
+  }
+
+  /** Whether tasks wait aside for an empty worker. */
+  get hasAside(): boolean {
+    for (const { until } of this.#aside?.values() ?? []) if (until > 0) return true;
+    return false;
   }
 
   /** A task that was taken and is pending again. */
@@ -188,11 +212,13 @@ export class HandlerDesk {
   waitsForTimeOnly(now: number): boolean {
     const { state } = this;
     if (state.finished || state.plan.mode !== "use") return true;
-    if (this.openLeases > 0 || this.suspectUntil > now || this.fetching >= 0) return false;
+    if (this.openLeases > 0 || this.heldAlone > 0 || this.suspectUntil > now || this.fetching >= 0)
+      return false;
     if (!state.sealed && !(state.impliesTask && state.tasks.ended(0) > 0)) {
       if (state.impliesTask || state.enumeration.until <= now) return false;
     }
-    if (this.#back.size > 0 || this.#parkedCount > 0 || state.tasks.nextDue() <= now) return false;
+    if (this.#back.size > 0 || this.#parkedCount > 0 || this.hasAside || state.tasks.nextDue() <= now)
+      return false;
     return this.#advanceCursor() < 0 && this.opened >= state.total;
   }
 
@@ -201,6 +227,7 @@ export class HandlerDesk {
     const { state } = this;
     if (state.finished || state.plan.mode !== "use") return Number.POSITIVE_INFINITY;
     let next = Number.POSITIVE_INFINITY;
+    for (const { until } of this.#aside?.values() ?? []) if (until > now && until < next) next = until;
     for (const at of [state.tasks.nextDue(), state.sealed ? 0 : state.enumeration.until, this.suspectUntil]) {
       if (at > now && at < next) next = at;
     }

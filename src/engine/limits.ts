@@ -5,28 +5,35 @@
 export interface LimitState {
   max: number;
   held: number;
-  /** Nothing is granted before this time: permits of a former owner may still be held. */
-  blockedUntil: number;
+  /** Forgotten when nobody holds or wants it: keys come and go. */
+  readonly isTransient: boolean;
   readonly waiting: Map<string, () => void>;
 }
 
 export class Limits {
   readonly #limits = new Map<string, LimitState>();
+  /** Nothing is granted under these names before the time: permits of a former owner may still be held. */
+  readonly #blocked = new Map<string, number>();
 
   /** Declares a limit; the newest value counts. */
   declare(name: string, max: number): void {
     this.#at(name).max = max;
   }
 
+  /** Declares the limit of one key: remembered only while it is in use. */
+  declareKey(name: string, max: number): void {
+    this.#at(name, true).max = max;
+  }
+
   /** Whether a permit is to be had. */
   hasRoom(name: string, now: number): boolean {
     const limit = this.#limits.get(name);
-    return limit === undefined || (limit.held < limit.max && limit.blockedUntil <= now);
+    return (limit === undefined || limit.held < limit.max) && !this.isBlocked(name, now);
   }
 
   /** Whether permits of a former owner may still be held. */
   isBlocked(name: string, now: number): boolean {
-    return (this.#limits.get(name)?.blockedUntil ?? 0) > now;
+    return (this.#blocked.get(name) ?? 0) > now;
   }
 
   take(name: string): void {
@@ -39,7 +46,7 @@ export class Limits {
     if (limit === undefined) return;
     limit.held--;
     if (limit.waiting.size > 0) this.#wake(limit);
-    else if (limit.held === 0 && limit.max === Number.POSITIVE_INFINITY) this.#limits.delete(name);
+    if (limit.isTransient && limit.held === 0 && limit.waiting.size === 0) this.#limits.delete(name);
   }
 
   /** Calls `run` once when there may be room again; `who` waits only once. */
@@ -49,25 +56,23 @@ export class Limits {
   }
 
   block(name: string, until: number): void {
-    const limit = this.#at(name);
-    limit.blockedUntil = Math.max(limit.blockedUntil, until);
+    this.#blocked.set(name, Math.max(this.#blocked.get(name) ?? 0, until));
   }
 
   /** Wakes those who waited for a block to pass. */
   unblock(now: number): void {
-    for (const limit of this.#limits.values()) {
-      if (limit.blockedUntil > 0 && limit.blockedUntil <= now) {
-        limit.blockedUntil = 0;
-        this.#wake(limit);
-      }
+    for (const [name, until] of this.#blocked) {
+      if (until > now) continue;
+      this.#blocked.delete(name);
+      const limit = this.#limits.get(name);
+      if (limit !== undefined) this.#wake(limit);
     }
   }
 
   /** When the next block passes; Infinity: none is there. */
   nextUnblockAt(): number {
     let next = Number.POSITIVE_INFINITY;
-    for (const { blockedUntil } of this.#limits.values())
-      if (blockedUntil > 0 && blockedUntil < next) next = blockedUntil;
+    for (const until of this.#blocked.values()) if (until < next) next = until;
     return next;
   }
 
@@ -81,10 +86,10 @@ export class Limits {
     for (const run of waiting) run();
   }
 
-  #at(name: string): LimitState {
+  #at(name: string, isTransient = false): LimitState {
     let limit = this.#limits.get(name);
     if (limit === undefined) {
-      limit = { max: Number.POSITIVE_INFINITY, held: 0, blockedUntil: 0, waiting: new Map() };
+      limit = { max: Number.POSITIVE_INFINITY, held: 0, isTransient, waiting: new Map() };
       this.#limits.set(name, limit);
     }
     return limit;

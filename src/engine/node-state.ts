@@ -69,6 +69,9 @@ export class NodeState {
     this.runnable.push(slot);
   }
 
+  /** Looks at the slot again at this time. Set by the node, which has the timers. */
+  wakeAt: (slot: Slot, at: number) => void = () => {};
+
   /** Offers everything the slot has ready to the workers. */
   offerAll(slot: Slot): void {
     if (slot.status !== "clean" || slot.execution === null || !slot.execution.open || this.closing) return;
@@ -101,6 +104,6 @@ export class NodeState {
     const worker = this.roster.workers.get(lease.worker);
     if (worker === undefined) return;
     worker.held--;
-    if (worker.alone === "taken" && worker.held === 0) worker.alone = "free";
+    if (worker.alone?.kind === "taken" && worker.held === 0) worker.alone = null;
   }
 }

@@ -13,7 +13,7 @@ import type { Serves } from "../protocol/work.ts";
 import { assert, unreachable } from "../std/assert.ts";
 import type { StoreInfo } from "../store/store.ts";
 import { CleanUp } from "./clean-up.ts";
-import { grantAll } from "./granting.ts";
+import { endHold, grantAll } from "./granting.ts";
 import type { Input, Output } from "./io.ts";
 import { NodeState } from "./node-state.ts";
 import { beat, noteArrival } from "./reporting.ts";
@@ -45,6 +45,7 @@ export class EngineNode {
     this.#node.now = now;
     this.#node.openedAt = now;
     this.#timers = new TimerDesk(this.#node.settings);
+    this.#node.wakeAt = (slot, at) => this.#timers.set(slot.id, WAKE, at);
     this.#residency = new Residency(this.#node, (slot) => this.#cleanUp.becameClean(slot));
     this.#cleanUp = new CleanUp(this.#node, this.#residency, this.#timers);
   }
@@ -95,7 +96,7 @@ export class EngineNode {
       case "worker-beats":
         return this.#beats(input);
       case "worker-left":
-        return node.roster.leave(input.worker);
+        return this.#workerLeft(input.worker);
       case "closing":
         node.closing = true;
         return;
@@ -123,7 +124,8 @@ export class EngineNode {
 
   /** When `advance` is needed again if nothing comes in; Infinity: never. */
   nextWakeAt(): number {
-    return Math.min(this.#timers.nextAt(), this.#nextSweepAt, this.#node.limits.nextUnblockAt());
+    const { limits, roster } = this.#node;
+    return Math.min(this.#timers.nextAt(), this.#nextSweepAt, limits.nextUnblockAt(), roster.nextHoldEnd());
   }
 
   /** Open leases whose receipts have not come: what a graceful end waits for. */
@@ -186,8 +188,15 @@ export class EngineNode {
         for (const lease of desk.leases.values())
           if (lease.worker === input.worker && !lease.reported) entry.held++;
     }
+    this.#workerLeft(input.worker);
     node.roster.join(entry);
     this.#residency.rescan();
+  }
+
+  #workerLeft(id: string): void {
+    const worker = this.#node.roster.workers.get(id);
+    if (worker !== undefined) endHold(this.#node, worker);
+    this.#node.roster.leave(id);
   }
 
   #pageRead(execution: string, seq: number, entry: Entry | null): void {
@@ -208,7 +217,8 @@ export class EngineNode {
     const node = this.#node;
     const scan = this.#timers.wantedScan(node.now);
     if (scan !== null) node.emit({ kind: "scan-timers", ...scan });
-    while (node.slots.size < node.settings.windowMax * 2) {
+    // Bounded by the loads under way only: whatever else is in memory, time goes on.
+    while (this.#residency.loading < node.settings.windowMax) {
       const due = this.#timers.takeDue(node.now);
       if (due === null) break;
       const slot = this.#residency.slot(due.execution);

@@ -4,10 +4,10 @@
  */
 import type { Message, Receipt } from "../kernel/message.ts";
 import type { Beat, Report, ReportPlace } from "../protocol/work.ts";
-import { adoptedPermits } from "./granting.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
+import { adoptedPermits } from "./permits.ts";
 import type { Slot } from "./slot.ts";
 
 /** Notes at once that the worker has its hands free, and that attempts have begun. */

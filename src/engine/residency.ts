@@ -16,6 +16,7 @@ import { Slot } from "./slot.ts";
 export class Residency {
   readonly #node: NodeState;
   readonly #toLoad: string[] = [];
+  readonly #loading = new Set<string>();
   readonly #waitingForPlan = new Map<string, LoadedExecution[]>();
   /** Clean slots with nothing to do, oldest first. */
   readonly #idle = new Set<Slot>();
@@ -45,7 +46,7 @@ export class Residency {
     }
     const slot = new Slot(id);
     this.#node.slots.set(id, slot);
-    this.#toLoad.push(id);
+    this.#load(id);
     return slot;
   }
 
@@ -63,9 +64,11 @@ export class Residency {
   }
 
   /** What cannot be kept in memory waits in the store. */
-  noteBacklog(pair: string): void {
+  noteBacklog(pair: string, isNew: boolean): void {
     this.#backlog = true;
     this.#behind.add(pair);
+    // A new one is younger than all that was looked at; any other may have been passed over.
+    if (!isNew) delete this.#after[pair];
   }
 
   /** New workers may serve what was passed over: look at everything again. */
@@ -78,7 +81,17 @@ export class Residency {
   /** Reload after a commit that failed: the messages stay, the state goes. */
   drop(slot: Slot): void {
     slot.reset();
-    this.#toLoad.push(slot.id);
+    this.#load(slot.id);
+  }
+
+  /** Executions that are being loaded. */
+  get loading(): number {
+    return this.#loading.size;
+  }
+
+  #load(id: string): void {
+    this.#toLoad.push(id);
+    this.#loading.add(id);
   }
 
   ask(): void {
@@ -243,6 +256,7 @@ export class Residency {
 
   evict(slot: Slot): void {
     this.#idle.delete(slot);
+    this.#loading.delete(slot.id);
     this.#node.slots.delete(slot.id);
     this.#uncount(slot);
     slot.status = "loading";
@@ -294,6 +308,7 @@ export class Residency {
 
   #ready(slot: Slot): void {
     slot.status = "clean";
+    this.#loading.delete(slot.id);
     this.count(slot);
     this.#becameClean(slot);
   }

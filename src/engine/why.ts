@@ -54,6 +54,8 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
     return `${at} runs ${running}; ${desk.parked} wait because the key "${desk.fullestKey}" holds ${plan.definition.concurrencyPerKey} of ${plan.definition.concurrencyPerKey}.`;
   if (running > 0)
     return `${at} runs ${running} of ${left} open tasks${state.sealed || state.impliesTask ? "" : "; its enumeration is not sealed"}.`;
+  if (desk.hasAside || isHeldFor(node, desk))
+    return `${at} waits for a worker to be empty: a task took its process down twice and runs alone.`;
   const retryAt = desk.nextDue(node.now);
   if (retryAt > node.now && retryAt < Number.POSITIVE_INFINITY)
     return `${at} tries again in ${showDuration(retryAt - node.now)}: ${left === 0 ? "its enumeration" : `${left} ${left === 1 ? "task" : "tasks"}`} failed before.`;
@@ -73,4 +75,10 @@ function whyTimer(node: NodeState, execution: Execution, desk: HandlerDesk, at: 
 function open(slot: Slot): string {
   const n = slot.leaseCount;
   return `${n} open ${n === 1 ? "attempt" : "attempts"}`;
+}
+
+function isHeldFor(node: NodeState, desk: HandlerDesk): boolean {
+  for (const { alone } of node.roster.workers.values())
+    if (alone?.kind === "waiting" && alone.desk === desk) return true;
+  return false;
 }

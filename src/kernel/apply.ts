@@ -88,7 +88,8 @@ function fold(execution: Execution, event: Event): void {
     case "timer.fired":
     case "timer.cleared":
       execution.timers.delete(event.timer);
-      if (event.purpose === "start") execution.startAt = null;
+      // A start time that was cleared by a cancel still counts after a retry.
+      if (event.purpose === "start" && event.kind === "timer.fired") execution.startAt = null;
       return;
     default:
       return foldControl(execution, event);

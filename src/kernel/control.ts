@@ -103,6 +103,8 @@ function retry(step: Step, { by, id }: ControlMessage): Answer {
   const phase = visit?.plan.name ?? execution.plan.phases[0]?.name ?? "";
   step.emit({ kind: "retried", phase, visit: visit?.visit ?? 1, round: execution.round + 1, by, id });
   const { seq } = execution;
+  if (execution.startAt !== null)
+    step.emit({ kind: "timer.set", timer: "start", purpose: "start", due: execution.startAt });
   if (execution.current?.status === "running") {
     for (const handler of execution.current.handlers) {
       if (handler.plan.mode !== "use" && handler.tasks.settled.size < handler.total) arm(step, handler);

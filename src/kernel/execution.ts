@@ -1,6 +1,6 @@
 /**
- * The state of one execution: what the fold of its journal amounts to. Changed only by `apply` (apply.ts), except
- * for retry times, which the owner may clear once they have passed. Payloads of tasks and results are not here.
+ * The state of one execution: what the fold of its journal amounts to. Changed only by `apply` (apply.ts). Payloads of
+ * tasks and results are not here.
  */
 import { assert } from "../std/assert.ts";
 import type { Created, ExecutionError, FinalStatus, Parent, Place, TimerPurpose } from "./event.ts";

@@ -254,6 +254,16 @@ describe("a definition is refused", () => {
     ["with tolerate in words", handler({ tolerate: "few" }), `${at}.tolerate: "few" is not a percentage`],
     ["with negative tolerate", handler({ tolerate: -1 }), `${at}.tolerate: -1 is not a whole number from 0`],
     [
+      "with a rate, which is not there yet",
+      handler({ rate: { limit: 1, per: "1s" } }),
+      `${at}.rate: is not available in this version`,
+    ],
+    [
+      "with a batch, which is not there yet",
+      handler({ batch: 2 }),
+      `${at}.batch: is not available in this version`,
+    ],
+    [
       "with a batch of 1,001",
       handler({ batch: 1_001 }),
       `${at}.batch: 1001 is not a whole number from 1 to 1000`,
@@ -333,11 +343,10 @@ describe("a definition is refused", () => {
 
 describe("the canonical form", () => {
   test("has durations in milliseconds", () => {
-    expect(canonical({ timeout: "30s", heartbeat: "1m", rate: { limit: 5, per: "1.5s" } })).toEqual({
+    expect(canonical({ timeout: "1.5s", heartbeat: "1m" })).toEqual({
       use: "u",
-      timeout: 30_000,
+      timeout: 1_500,
       heartbeat: 60_000,
-      rate: { limit: 5, per: 1_500 },
     });
   });
 
@@ -368,7 +377,6 @@ describe("the canonical form", () => {
       identity: "/key",
       priority: -3,
       tolerate: "1%",
-      batch: 50,
     };
     expect(canonical(options)).toEqual({ use: "u", ...options });
   });

@@ -38,7 +38,7 @@ function definition(data: unknown): Definition {
   return { rondo: 1, name, ...defined({ input: fields["input"] as Json | undefined, returns }), phases };
 }
 
-/** Refuses a handler of a mode that definitions may have but no engine runs yet. */
+/** Refuses what definitions may say but no engine does yet, rather than to ignore it. */
 function checkAvailable({ name, handlers }: PhaseDefinition): void {
   for (const [key, handler] of Object.entries(handlers)) {
     const later = (["command", "script", "workflow"] as const).find((mode) => handler[mode] !== undefined);
@@ -47,6 +47,13 @@ function checkAvailable({ name, handlers }: PhaseDefinition): void {
         `phase "${name}" handler "${key}"`,
         `"${later}" handlers are not available in this version`,
       );
+    for (const option of ["rate", "batch"] as const)
+      if (handler[option] !== undefined)
+        throw new Invalid(
+          `phase "${name}" handler "${key}".${option}`,
+          "is not available in this version",
+          "leave it out",
+        );
   }
 }
 

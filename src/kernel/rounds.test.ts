@@ -134,11 +134,14 @@ describe("a round", () => {
     expect(run.phase).toBe("b");
   });
 
-  test("of an execution that was cancelled before its start starts it", () => {
+  test("of an execution that was cancelled before its start starts it, not before its time", () => {
     const run = new KernelRun([phase("a")], { startAt: 5_000 });
     run.control("cancel");
     run.drained();
     run.control("retry");
+    expect(run.phase).toBeNull();
+    run.now = 5_000;
+    run.timer("start");
     expect(run.phase).toBe("a");
     run.done("a", 0);
     expect(run.status).toBe("done");

@@ -14,6 +14,8 @@ interface Trouble {
   readonly crashes: Uint8Array;
   /** Retry time in ms; 0: none. */
   readonly until: Float64Array;
+  /** Whether the owner has taken note that the time has come. Not part of the state: a restored table asks again. */
+  readonly taken: Uint8Array;
   /** Not later than the earliest retry time in this chunk; Infinity: none. */
   nextDue: number;
 }
@@ -120,6 +122,7 @@ export class TaskTable {
     if (end.burns === "attempt") trouble.fails[i] = Math.min(255, (trouble.fails[i] as number) + 1);
     if (end.burns === "crash") trouble.crashes[i] = Math.min(255, (trouble.crashes[i] as number) + 1);
     trouble.until[i] = end.until;
+    trouble.taken[i] = 0;
     if (end.until > 0) this.#expect(trouble, end.until);
   }
 
@@ -128,7 +131,7 @@ export class TaskTable {
     return this.#nextDue;
   }
 
-  /** Open tasks whose retry time has come, oldest first, at most `max`; each is given once, its time is cleared. */
+  /** Open tasks whose retry time has come, oldest first, at most `max`; each is given once. */
   takeDue(now: number, max: number): number[] {
     const due: number[] = [];
     let earliest = Number.POSITIVE_INFINITY;
@@ -165,6 +168,7 @@ export class TaskTable {
       trouble.fails.fill(0);
       trouble.crashes.fill(0);
       trouble.until.fill(0);
+      trouble.taken.fill(0);
       trouble.nextDue = Number.POSITIVE_INFINITY;
     }
     if (this.failed.size > 0) {
@@ -240,6 +244,7 @@ export class TaskTable {
         fails: new Uint8Array(CHUNK),
         crashes: new Uint8Array(CHUNK),
         until: new Float64Array(CHUNK),
+        taken: new Uint8Array(CHUNK),
         nextDue: Number.POSITIVE_INFINITY,
       };
       this.#trouble[at] = trouble;
@@ -260,15 +265,15 @@ function lostKey(task: number, attempt: number): number {
   return task * 65_536 + attempt;
 }
 
-/** Moves the due tasks of one chunk to `due`, and notes its next retry time. */
+/** Adds the due tasks of one chunk to `due`, and notes its next retry time. */
 function takeFrom(trouble: Trouble, first: number, want: { now: number; max: number; due: number[] }): void {
   let next = Number.POSITIVE_INFINITY;
   for (let i = 0; i < CHUNK; i++) {
     const until = trouble.until[i] as number;
-    if (until === 0) continue;
+    if (until === 0 || trouble.taken[i] === 1) continue;
     if (until <= want.now && want.due.length < want.max) {
       want.due.push(first + i);
-      trouble.until[i] = 0;
+      trouble.taken[i] = 1;
     } else if (until < next) next = until;
   }
   trouble.nextDue = next;

@@ -13,7 +13,7 @@ import { parseDuration } from "../std/duration.ts";
 import { newExecutionId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
 import type { Random } from "../std/random.ts";
-import { RondoError, reject, unwrap } from "../std/rejection.ts";
+import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { type Store, StoreFault } from "../store/store.ts";
 import { readEvents } from "./journal-reader.ts";
 
@@ -23,13 +23,21 @@ export interface LocalParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
+  /** Why the payload of a signal does not fit what the execution waits for; null: it does. */
+  readonly checkSignal?: (execution: string, signal: string, data: string) => Promise<Rejection | null>;
+}
+
+interface Listening {
+  readonly end: Promise<Ending | "stopped">;
+  readonly stop: () => void;
 }
 
 export class LocalHandle<Output> implements ExecutionHandle<Output> {
   readonly id: string;
   readonly #parts: LocalParts;
-  readonly #stops = new Set<() => void>();
-  #early: Promise<Ending | "stopped"> | null = null;
+  /** What still listens: each is told when the handle is disposed. */
+  readonly #listening = new Set<() => void>();
+  #early: Listening | null = null;
 
   constructor(id: string, parts: LocalParts) {
     this.id = id;
@@ -42,20 +50,25 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async result(options: ResultOptions = {}): Promise<Output> {
+    const isEarly = this.#early !== null;
     const ending = this.#early ?? this.#ending();
-    if (this.#early === null) {
-      const { view } = await this.#inspect();
-      if (view.finishedAt !== null) return outputOf<Output>(view);
+    try {
+      if (!isEarly) {
+        const { view } = await this.#inspect();
+        if (view.finishedAt !== null) return outputOf<Output>(view);
+      }
+      const end = await this.#orGiveUp(ending.end, options);
+      if (end === "stopped")
+        throw new RondoError(
+          reject("not_ready", "the engine or the handle was closed before the execution ended", {
+            hint: "it goes on when the store is open",
+          }),
+        );
+      if (end.status === "done") return JSON.parse(end.output ?? "null") as Output;
+      return outputOf<Output>((await this.#inspect()).view);
+    } finally {
+      if (!isEarly) ending.stop();
     }
-    const end = await this.#orGiveUp(ending, options);
-    if (end === "stopped")
-      throw new RondoError(
-        reject("not_ready", "the engine was closed before the execution ended", {
-          hint: "it goes on when the store is opened again",
-        }),
-      );
-    if (end.status === "done") return JSON.parse(end.output ?? "null") as Output;
-    return outputOf<Output>((await this.#inspect()).view);
   }
 
   async *events(options: EventsOptions = {}): AsyncGenerator<PublicEvent> {
@@ -66,14 +79,19 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     let wake: () => void = () => {};
     let news = true;
     let isStopped = false;
-    const stop = engine.watch(this.id, (_, end) => {
+    const unwatch = engine.watch(this.id, (_, end) => {
       news = true;
       if (end === "stopped") isStopped = true;
       wake();
     });
-    this.#stops.add(stop);
+    const stop = () => {
+      isStopped = true;
+      wake();
+    };
+    this.#listening.add(stop);
     try {
-      if (next === 1) await this.#inspect();
+      const { view } = await this.#inspect();
+      if (view.finishedAt !== null && next > view.revision && options.follow !== true) return;
       while (!isStopped) {
         if (!news) {
           await new Promise<void>((resolve) => {
@@ -94,8 +112,8 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
         }
       }
     } finally {
-      stop();
-      this.#stops.delete(stop);
+      unwatch();
+      this.#listening.delete(stop);
     }
   }
 
@@ -111,6 +129,8 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     const wrong = checkSignal(name, options.id);
     if (wrong !== null) throw new RondoError(wrong);
     const text = unwrap(toStoredText(data, { bytesMax: LIMITS.resultBytes, what: "signal" }));
+    const unfit = (await this.#parts.checkSignal?.(this.id, name, text)) ?? null;
+    if (unfit !== null) throw new RondoError(unfit);
     const reply = await this.#parts.engine.send(this.id, {
       kind: "signal",
       id: options.id ?? this.#newId(),
@@ -137,8 +157,8 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const stop of this.#stops) stop();
-    this.#stops.clear();
+    for (const stop of [...this.#listening]) stop();
+    this.#listening.clear();
   }
 
   async #control(kind: ControlMessage["kind"], options: ControlOptions = {}): Promise<void> {
@@ -155,16 +175,24 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     return newExecutionId(this.#parts.clock.now(), this.#parts.random).replace("ex_", "msg_");
   }
 
-  #ending(): Promise<Ending | "stopped"> {
-    return new Promise((resolve) => {
-      const stop = this.#parts.engine.watch(this.id, (_, end) => {
-        if (end === null) return;
-        stop();
-        this.#stops.delete(stop);
-        resolve(end);
+  /** Listens for the end, until it comes or `stop` is called. */
+  #ending(): Listening {
+    let stop: () => void = () => {};
+    const end = new Promise<Ending | "stopped">((resolve) => {
+      const unwatch = this.#parts.engine.watch(this.id, (_, ending) => {
+        if (ending === null) return;
+        unwatch();
+        this.#listening.delete(stop);
+        resolve(ending);
       });
-      this.#stops.add(stop);
+      stop = () => {
+        unwatch();
+        this.#listening.delete(stop);
+        resolve("stopped");
+      };
+      this.#listening.add(stop);
     });
+    return { end, stop };
   }
 
   #orGiveUp<T>(wanted: Promise<T>, options: ResultOptions): Promise<T> {

@@ -59,8 +59,12 @@ export class LocalRondo implements RondoClient {
   readonly #isStored = new Set<string>();
   #isClosed = false;
 
+  readonly #parts: LocalParts;
+
   constructor(options: LocalRondoOptions) {
     this.#options = options;
+    const { engine, store, clock, random } = options;
+    this.#parts = { engine, store, clock, random, checkSignal: (...signal) => this.#checkSignal(...signal) };
     this.#workerId = `local~${options.engine.info.fence.epoch}`;
     this.#worker = new Worker({
       clock: options.clock,
@@ -117,7 +121,7 @@ export class LocalRondo implements RondoClient {
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
     if (typeof id !== "string")
       throw new RondoError(reject("invalid_input", "id: must be a text", { path: "id" }));
-    return new LocalHandle<WorkflowOutput<W>>(id, this.#options);
+    return new LocalHandle<WorkflowOutput<W>>(id, this.#parts);
   }
 
   async list(options: ListOptions = {}): Promise<ExecutionPage> {
@@ -181,7 +185,7 @@ export class LocalRondo implements RondoClient {
     const { id, project, tags, startAt, deadline } = unwrap(checkStart(options));
     if (!this.#isStored.has(plan.hash)) await this.#store(plan);
     const execution = id ?? newExecutionId(clock.now(), random);
-    const handle = new LocalHandle<Output>(execution, this.#options);
+    const handle = new LocalHandle<Output>(execution, this.#parts);
     if (waits) handle.watchEnd();
     const message = {
       kind: "start" as const,
@@ -199,7 +203,7 @@ export class LocalRondo implements RondoClient {
       await handle[Symbol.asyncDispose]();
       throw new RondoError(reply.answer);
     }
-    return reply.existed && waits ? new LocalHandle<Output>(execution, this.#options) : handle;
+    return reply.existed && waits ? new LocalHandle<Output>(execution, this.#parts) : handle;
   }
 
   /** The plan and the input as stored, where neither needs waiting for; else null. */
@@ -236,6 +240,25 @@ export class LocalRondo implements RondoClient {
     return isRejection(text)
       ? text
       : { plan: compilePlan(unwrap(parseDefinition(JSON.parse(found.body)))), text };
+  }
+
+  /** Checks a signal by the schema of the wait it is for, where this process knows the workflow. */
+  async #checkSignal(execution: string, signal: string, data: string): Promise<Rejection | null> {
+    const waits = [...this.#served.values()].flatMap(({ workflow }) =>
+      workflow.handlers.flatMap(({ signal: wait }) =>
+        wait?.name === signal ? [{ workflow: workflow.name, check: wait.check }] : [],
+      ),
+    );
+    if (waits.length === 0) return null;
+    const found = await this.#options.engine.inspect(execution);
+    if (isRejection(found)) return found;
+    const own = waits.filter(({ workflow }) => workflow === found.view.workflow);
+    let refusal: Rejection | null = null;
+    for (const { check } of own) {
+      refusal = await check(JSON.parse(data));
+      if (refusal === null) return null;
+    }
+    return refusal;
   }
 
   /** Puts the definition in the store, once. */

@@ -23,6 +23,8 @@ export interface WatchOptions {
 
 /** The child ends a run at its limit by itself; this much later it is killed. */
 const GRACE_MS = 50;
+/** From the order, or the end of the run before, to the start of a run. */
+const START_MS = 2_000;
 const MEMORY_LOOK_MS = 50;
 /** What Node itself needs, and how often the scripts' memory may be there (the last run's may wait for collection). */
 const NODE_BYTES = 160 * 1_048_576;
@@ -71,7 +73,7 @@ export class AttemptWatch {
       attempt: attempt.attempt,
       limits: { ...limits, errorChars: LIMITS.errorChars },
     });
-    this.#armTimer();
+    this.#armTimer(START_MS);
     this.#lookAtMemory();
   }
 
@@ -101,6 +103,7 @@ export class AttemptWatch {
     switch (report.kind) {
       case "run_started":
         this.#started = true;
+        this.#armTimer(0);
         this.#options.onEvent({ kind: "run_started", run: name });
         break;
       case "log":
@@ -111,7 +114,7 @@ export class AttemptWatch {
         break;
       case "run_failed": {
         const { line, fatal } = report;
-        const error = { name: report.name.toWellFormed(), message: report.message.toWellFormed() };
+        const error = { name: shown(report.name), message: shown(report.message) };
         this.#end({ kind: "failed", run: name, error: line === null ? error : { ...error, line }, fatal });
         break;
       }
@@ -130,7 +133,7 @@ export class AttemptWatch {
     const lines = limits.logLines + 2;
     if (bytes > limits.logLineBytes || this.#logLines > lines || this.#logBytes > 2 * limits.logBytes)
       this.#distrust("wrote more logs than it may");
-    else onEvent({ kind: "log", run: this.#run().name, level, text });
+    else onEvent({ kind: "log", run: this.#run().name, level, text: text.toWellFormed() });
   }
 
   #finishRun({ state: text, durationMs, memoryBytes }: CheckedReport & { kind: "run_finished" }): void {
@@ -151,14 +154,15 @@ export class AttemptWatch {
     onEvent({ kind: "run_finished", run, state, oversized, stats: { durationMs, memoryBytes } });
     if (this.#ended) return;
     if (this.#current === this.#runs.length) this.#end({ kind: "done", state, oversized });
-    else this.#armTimer();
+    else this.#armTimer(START_MS);
   }
 
-  #armTimer(): void {
+  #armTimer(moreMs: number): void {
     const { clock, limits } = this.#options;
     const run = this.#current;
     this.#stopTimer();
-    this.#stopTimer = clock.after((this.#run().timeoutMs ?? limits.timeoutMs) + GRACE_MS, () => {
+    const timeoutMs = this.#run().timeoutMs ?? limits.timeoutMs;
+    this.#stopTimer = clock.after(timeoutMs + GRACE_MS + moreMs, () => {
       // If this process was busy, the report that ends the run may be waiting to be read.
       clock.soon(() => {
         if (this.#current === run) this.#kill(this.#outOfTime());
@@ -220,8 +224,13 @@ export class AttemptWatch {
   }
 }
 
+function shown(text: string): string {
+  return text.slice(0, LIMITS.errorChars).toWellFormed();
+}
+
 /** The state as it is stored, or why it cannot be. */
 function checkState(text: string, bytesMax: number): string | Rejection {
+  if (text.length > bytesMax) return reject("too_large", `state is over ${bytesMax} bytes`);
   try {
     return toStoredText(JSON.parse(text), { bytesMax, what: "state" });
   } catch (error) {

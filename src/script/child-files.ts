@@ -30,6 +30,11 @@ export function childFiles(): ChildFile[] {
   ];
 }
 
+/** From source, the child must have been compiled first. */
+export function isChildBuilt(): boolean {
+  return existsSync(join(childFolder(), "main.js"));
+}
+
 /** The child's main module, for a jail whose files are under `root`. */
 export function entryOf(root: string): string {
   return `${root}/child/main.js`;

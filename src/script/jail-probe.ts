@@ -21,7 +21,7 @@ let found: Promise<Jail> | null = null;
 
 /** A jail that holds; without one, NO_JAIL if that is allowed, else a `RondoError` that says what to do. */
 export async function chooseJail({ unsafeNoJail }: { unsafeNoJail: boolean }): Promise<Jail> {
-  found ??= findJail();
+  found ??= findJail(possibleJails());
   try {
     return await found;
   } catch (error) {
@@ -78,8 +78,8 @@ export function holesIn(findings: ProbeFindings): string[] {
   ];
 }
 
-async function findJail(): Promise<Jail> {
-  const jails = possibleJails();
+/** The first of these jails that holds. Throws a `RondoError` if none does. */
+export async function findJail(jails: ReturnType<typeof possibleJails>): Promise<Jail> {
   if ("missing" in jails) throw refusal([jails.missing]);
   const why: string[] = [];
   for (const jail of jails) {

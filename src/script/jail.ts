@@ -7,9 +7,9 @@
  * code; it has no /proc, no network device, no capability, and no user of the machine. Node's permission model comes
  * on top in every kind.
  */
-import { execFileSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { existsSync, realpathSync } from "node:fs";
-import { childFiles, entryOf } from "./child-files.ts";
+import { childFiles, entryOf, isChildBuilt } from "./child-files.ts";
 
 export type JailKind = "namespaces" | "root-namespaces" | "none";
 
@@ -32,10 +32,11 @@ root=$1 data=$2
 shift 2
 mount -t tmpfs -o size=1m,mode=0755,nosuid,nodev rondo "$root"
 while [ "$1" != -- ]; do
-  place=$root$2
-  if [ -d "$1" ]; then mkdir -p "$place"; else mkdir -p "\${place%/*}"; : > "$place"; fi
+  place=$root$2 options=remount,bind,ro,nosuid,nodev
+  if [ -d "$1" ]; then mkdir -p "$place"; options=$options,noexec
+  else mkdir -p "\${place%/*}"; : > "$place"; fi
   mount --bind "$1" "$place"
-  mount -o remount,bind,ro,nosuid,nodev "$place"
+  mount -o "$options" "$place"
   shift 2
 done
 shift
@@ -43,6 +44,7 @@ echo '{"type":"module"}' > "$root/app/package.json"
 mkdir "$root/tmp"
 mount -o remount,bind,ro,nosuid,nodev "$root"
 ulimit -c 0; ulimit -f 0; ulimit -n 64; ulimit -d "$data"
+ulimit -u 4096 2>/dev/null || ulimit -p 4096 2>/dev/null || true
 `;
 
 /** The jails that this machine has the tools for; whether one holds is for jail-probe.ts to find out. */
@@ -55,12 +57,15 @@ export function possibleJails(): readonly Jail[] | { readonly missing: string } 
     return {
       missing: "the programs unshare, env and ldd are needed (packages util-linux, coreutils, libc-bin)",
     };
+  if (!isChildBuilt()) return { missing: "the sandbox's child is not built: npm run build" };
   const node = realpathSync(process.execPath);
-  const libraries = librariesOf(ldd, node);
+  const files = [
+    ...[node, ...librariesOf(ldd, node)].map((file) => ({ file, place: file })),
+    ...childFiles(),
+  ];
   const jail = (kind: JailKind, enter: readonly string[], leave: readonly string[]): Jail => ({
     kind,
     command(folder, memoryBytes) {
-      const files = [...[node, ...libraries].map((file) => ({ file, place: file })), ...childFiles()];
       const script = `${BUILD_ROOT}exec ${env} -i ${unshare} ${leave.join(" ")} --pid --fork --kill-child --root="$root" --wd=/tmp -- "$@"`;
       return {
         file: unshare,
@@ -105,13 +110,14 @@ function nodeFlags(readable: readonly string[]): string[] {
     permission,
     ...readable.map((path) => `--allow-fs-read=${path}`),
     ...["--no-warnings", "--disallow-code-generation-from-strings", "--disable-proto=delete"],
-    ...["--max-old-space-size=128", "--v8-pool-size=1", "--stack-size=3900", "--expose-gc"],
+    ...["--max-old-space-size=128", "--v8-pool-size=1", "--stack-size=3900"],
   ];
 }
 
 function librariesOf(ldd: string, program: string): string[] {
-  const listed = execFileSync(ldd, [program], { encoding: "utf8", env: {} });
-  return Array.from(listed.matchAll(/(?:^|\s)(\/\S+)/g), (match) => match[1] ?? "");
+  // It fails for a program without libraries, which then needs none.
+  const { stdout } = spawnSync(ldd, [program], { encoding: "utf8", env: {} });
+  return Array.from(stdout.matchAll(/(?:^|\s)(\/\S+)/g), (match) => match[1] ?? "");
 }
 
 function findTool(name: string): string | null {

@@ -4,7 +4,7 @@
  * the size of a line; what the lines mean is for attempt-watch.ts.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -49,7 +49,12 @@ export class SandboxChild {
     const folder = mkdtempSync(join(tmpdir(), "rondo-script-"));
     const { file, args } = jail.command(folder, memoryBytes);
     // A group of its own, so that the jail's helper and the child are killed together.
-    this.#process = spawn(file, args, { cwd: folder, env: {}, stdio: "pipe", detached: true });
+    this.#process = spawn(file, [...args, ...inheritedFds()], {
+      cwd: folder,
+      env: {},
+      stdio: "pipe",
+      detached: true,
+    });
     this.#process.stdout?.on("data", (chunk: Buffer) => this.#take(chunk));
     this.#process.stderr?.on("data", (chunk: Buffer) => {
       this.#stderr = (this.#stderr + chunk.toString()).slice(-STDERR_CHARS);
@@ -133,6 +138,27 @@ function killQuietly(pid: number): void {
     process.kill(pid, "SIGKILL");
   } catch {
     // It has ended by itself.
+  }
+}
+
+/**
+ * Open files of this process that a new one would get as well, because whoever opened them (or this process's own
+ * parent) did not mark them as close-on-exec. The child is told to close them before it says that it is ready.
+ */
+function inheritedFds(): string[] {
+  const marked = 0o2000000;
+  return (listQuietly("/proc/self/fd") ?? []).filter((fd) => {
+    const flags = /^flags:\s+(\d+)/m.exec(readQuietly(`/proc/self/fdinfo/${fd}`) ?? "")?.[1];
+    return Number(fd) > 2 && flags !== undefined && (Number.parseInt(flags, 8) & marked) === 0;
+  });
+}
+
+function listQuietly(path: string): string[] | null {
+  try {
+    return readdirSync(path);
+  } catch {
+    // Not Linux.
+    return null;
   }
 }
 

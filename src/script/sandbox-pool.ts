@@ -40,6 +40,15 @@ export interface RunningScript {
   cancel(reason: string): void;
 }
 
+/** One child, for status pages and tests. */
+export interface ChildStatus {
+  readonly project: string;
+  readonly pid: number | undefined;
+  readonly isIdle: boolean;
+  /** Null where the machine does not tell. */
+  readonly residentBytes: number | null;
+}
+
 interface Place {
   readonly project: string;
   readonly child: SandboxChild;
@@ -71,6 +80,8 @@ export class SandboxPool {
   readonly #options: SandboxPoolOptions;
   readonly #clock: Clock;
   readonly #places = new Set<Place>();
+  /** Killed, but perhaps not gone yet. */
+  readonly #leaving = new Set<SandboxChild>();
   readonly #waiting: Job[] = [];
   readonly #running = new Set<Job>();
   #isClosed = false;
@@ -82,9 +93,14 @@ export class SandboxPool {
     this.#clock = options.clock ?? systemClock();
   }
 
-  /** The processes there are, for status pages and tests. */
-  get children(): readonly { project: string; pid: number | undefined; isIdle: boolean }[] {
-    return Array.from(this.#places, ({ project, child, isIdle }) => ({ project, pid: child.pid, isIdle }));
+  /** The processes that are in use or wait for use. */
+  get children(): readonly ChildStatus[] {
+    return Array.from(this.#places, ({ project, child, isIdle }) => ({
+      project,
+      pid: child.pid,
+      isIdle,
+      residentBytes: child.residentBytes(),
+    }));
   }
 
   /** Does the runs of an attempt that are not finished; events come in order, all before the end. */
@@ -114,9 +130,10 @@ export class SandboxPool {
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const job of [...this.#waiting, ...this.#running]) job.cancel("the sandbox closes");
-    const places = [...this.#places];
-    for (const place of places) this.#drop(place);
-    await Promise.all(places.map(({ child }) => child.ended));
+    for (const place of this.#places) this.#drop(place);
+    // Held, since idle ones do not keep the process alive, and it must not end before this does.
+    for (const child of this.#leaving) child.hold(true);
+    await Promise.all(Array.from(this.#leaving, ({ ended }) => ended));
   }
 
   /** Gives children to the attempts that wait, the oldest first. */
@@ -150,13 +167,15 @@ export class SandboxPool {
   #start(job: Job): void {
     const other = this.#hasRoom() ? null : this.#idlePlace();
     if (other !== null) this.#drop(other);
-    const { memoryBytes, stateBytesMax, logLineBytes } = this.#limits;
-    const child = new SandboxChild({
-      jail: this.jail,
-      memoryBytes,
-      // A byte of text is at most six of JSON in JSON.
-      lineBytesMax: 6 * Math.max(stateBytesMax, logLineBytes) + 65_536,
-    });
+    let child: SandboxChild;
+    try {
+      child = this.#newChild();
+    } catch (error) {
+      // No memory, no process, no disk: the attempt is tried again, here or elsewhere.
+      const message = `no sandbox process could be started: ${(error as Error).message}`;
+      job.end({ kind: "crashed", run: null, message });
+      return;
+    }
     const { project } = job.attempt;
     const place: Place = { project, child, served: 0, isIdle: false, stopIdling: () => {} };
     this.#places.add(place);
@@ -178,6 +197,16 @@ export class SandboxPool {
         else crash("the sandbox process did not start as it should");
       },
     };
+  }
+
+  #newChild(): SandboxChild {
+    const { memoryBytes, stateBytesMax, logLineBytes } = this.#limits;
+    return new SandboxChild({
+      jail: this.jail,
+      memoryBytes,
+      // A state is JSON in JSON: a character takes at most three bytes. In a log line it can take six.
+      lineBytesMax: 3 * stateBytesMax + 6 * logLineBytes + 65_536,
+    });
   }
 
   #begin(job: Job, place: Place): void {
@@ -219,6 +248,9 @@ export class SandboxPool {
     place.isIdle = false;
     this.#places.delete(place);
     place.child.kill();
+    if (!place.child.isAlive) return;
+    this.#leaving.add(place.child);
+    void place.child.ended.then(() => this.#leaving.delete(place.child));
   }
 }
 

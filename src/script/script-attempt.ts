@@ -77,7 +77,7 @@ export type ScriptEnd =
 export interface ScriptLimits {
   /** Per run, where the run says nothing. */
   readonly timeoutMs: number;
-  /** Of a run's JavaScript heap. */
+  /** Of a run's JavaScript heap and the engine with it; at least 16 MiB. */
   readonly memoryBytes: number;
   /** A state over this is marked. */
   readonly stateBytesMarked: number;

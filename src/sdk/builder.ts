@@ -16,7 +16,7 @@ import {
 } from "./compile-handler.ts";
 import { COMMAND, childOf, SCRIPT } from "./mode.ts";
 import { type AnyPhaseOptions, type PhaseData, readHandlers, readPhase } from "./phase.ts";
-import { isStandardSchema, jsonSchemaOf, type StandardSchema } from "./standard-schema.ts";
+import { isStandardSchema, jsonSchemaOf, refusalBy, type StandardSchema } from "./standard-schema.ts";
 import { parserOf } from "./validate-input.ts";
 
 /** A workflow's definition as data, in the shape of a definition file; not yet checked as a whole. */
@@ -92,13 +92,21 @@ export class WorkflowBuilder implements HostedWorkflow {
     wait: Readonly<Record<string, unknown>> = {},
     options?: AnyPhaseOptions,
   ): WorkflowBuilder {
-    return this.#one(name, options, ({ at }) => {
+    return this.#one(name, options, ({ at, use }) => {
       checkFields(wait, at, ["signal", "schema", "timeout", "optional"]);
       const { signal = name, schema, timeout, optional } = wait;
       if (schema !== undefined && !isStandardSchema(schema))
         throw invalid(`${at}.schema`, "is not a Standard Schema");
       const json = schema === undefined ? undefined : jsonSchemaOf(schema);
-      return { data: handlerData({ waitFor: signal, timeout, optional, schema: json }, at) };
+      const data = handlerData({ waitFor: signal, timeout, optional, schema: json }, at);
+      if (schema === undefined) return { data };
+      return {
+        data,
+        code: {
+          use,
+          signal: { name: signal as string, check: (payload) => refusalBy(schema, payload, "signal") },
+        },
+      };
     });
   }
 

@@ -3,7 +3,7 @@
  * signals their types, their checks and, where it can, their JSON Schema.
  */
 import type { Json } from "../std/json.ts";
-import { type Rejection, reject } from "../std/rejection.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import { isThenable } from "../std/thenable.ts";
 
 /** A schema of any library that implements Standard Schema. */
@@ -49,6 +49,18 @@ export function parseWithSchema(
 ): { readonly value: unknown } | Rejection | Promise<{ readonly value: unknown } | Rejection> {
   const result = schema["~standard"].validate(value);
   return isThenable(result) ? result.then((settled) => verdict(settled, what)) : verdict(result, what);
+}
+
+/** Why a schema refuses a value; null: it does not. */
+export function refusalBy(
+  schema: StandardSchema,
+  value: unknown,
+  what: string,
+): Rejection | null | Promise<Rejection | null> {
+  const parsed = parseWithSchema(schema, value, what);
+  const refusal = (settled: { readonly value: unknown } | Rejection) =>
+    isRejection(settled) ? settled : null;
+  return isThenable(parsed) ? parsed.then(refusal) : refusal(parsed);
 }
 
 /** The JSON Schema of what a schema accepts, where its library gives one. */

@@ -9,6 +9,17 @@
 import { parseArgs } from "node:util";
 import { replayLine, runSeed, shrink } from "./run.ts";
 
+const HELP = `rondo sim: runs the engine, its store, workers, network and clocks under seeds, and checks every promise
+
+  --seeds N          so many seeds (200), from --from N (1)
+  --seed N           one seed, with its trace (--quiet: without)
+  --executions N     --without a,b      a smaller run, as a shrunk failure says
+  --twice            each seed twice, comparing the traces
+  --hashes           prints the hash of each trace
+  --bugs             plants known bugs in copies and expects each to be found (--within N seeds, --only NAME, --replay)
+  --json             for programs
+`;
+
 /** Runs the simulator by command-line arguments; gives the exit code. */
 export async function runSim(args: readonly string[]): Promise<number> {
   const { values } = parseArgs({
@@ -25,11 +36,22 @@ export async function runSim(args: readonly string[]): Promise<number> {
       replay: { type: "boolean" },
       twice: { type: "boolean" },
       first: { type: "boolean" },
+      help: { type: "boolean", short: "h" },
       hashes: { type: "boolean" },
       json: { type: "boolean" },
       quiet: { type: "boolean" },
     },
   });
+  if (values.help === true) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  for (const name of ["seed", "seeds", "from", "executions", "within"] as const) {
+    const given = values[name];
+    if (given === undefined || /^\d{1,12}$/.test(given)) continue;
+    process.stderr.write(`rondo sim: --${name} takes a whole number, not "${given}"\n`);
+    return 2;
+  }
   if (values.bugs === true) {
     const { huntBugs } = await import("./hunt.ts");
     return huntBugs({

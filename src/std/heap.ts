@@ -46,6 +46,13 @@ export class Heap<T> {
     return top;
   }
 
+  /** Removes one item, wherever it is; slow, for rare use. */
+  remove(item: T): void {
+    const rest = this.#items.filter((other) => other !== item);
+    this.clear();
+    for (const other of rest) this.push(other);
+  }
+
   clear(): void {
     this.#items.length = 0;
   }

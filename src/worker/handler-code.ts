@@ -3,6 +3,7 @@
  * these; anything else that hosts code can too.
  */
 import type { Duration } from "../std/duration.ts";
+import type { Rejection } from "../std/rejection.ts";
 
 /** Results of earlier phases, read as a stream. */
 export interface ResultsReader {
@@ -76,6 +77,11 @@ export interface HandlerCode {
   readonly key?: (task: unknown) => string;
   readonly identity?: (task: unknown) => string;
   readonly parseInput?: (input: unknown) => unknown;
+  /** A wait: the signal, and a check of its payload. */
+  readonly signal?: {
+    readonly name: string;
+    readonly check: (data: unknown) => Rejection | null | Promise<Rejection | null>;
+  };
 }
 
 /** Everything a workflow hosts in a worker. */

@@ -21,14 +21,13 @@ const thumbnails = workflow({ name: "thumbnails", input: z.object({ bucket: z.st
       key: (task) => task.key,
       concurrencyPerKey: 5,
       identity: "/key",
-      rate: { limit: 100, per: "1s" },
       tolerate: "1%",
     },
     { onError: "cleanup" },
   )
   .phase("publish", {
     index: handler({ name: "indexer", process: nothing }),
-    notify: handler({ tasks: [{ to: "ops" }], batch: 50, processBatch: ({ tasks }) => tasks }),
+    notify: handler({ tasks: [{ to: "ops" }], batch: 1, processBatch: ({ tasks }) => tasks }),
   })
   .sleep("cool-off", "10m")
   .waitFor("approved", { timeout: "2d" })
@@ -64,7 +63,6 @@ describe("the definition", () => {
               key: true,
               concurrencyPerKey: 5,
               identity: "/key",
-              rate: { limit: 100, per: "1s" },
               tolerate: "1%",
             },
           },
@@ -73,7 +71,7 @@ describe("the definition", () => {
           name: "publish",
           handlers: {
             index: { use: "indexer" },
-            notify: { use: "thumbnails.publish.notify", tasks: [{ to: "ops" }], batch: 50 },
+            notify: { use: "thumbnails.publish.notify", tasks: [{ to: "ops" }], batch: 1 },
           },
         },
         { name: "cool-off", handlers: { "cool-off": { sleep: "10m" } } },
@@ -152,6 +150,7 @@ describe("the code", () => {
       ["thumbnails.resize", "1.2.0"],
       ["indexer", undefined],
       ["thumbnails.publish.notify", undefined],
+      ["thumbnails.reviewed", undefined],
       ["thumbnails.again.next", undefined],
       ["thumbnails.cleanup", undefined],
       ["thumbnails.returns", undefined],

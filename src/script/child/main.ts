@@ -3,12 +3,15 @@
  * stdin closes. It holds nothing between attempts but compiled WASM. It is started only by sandbox-child.ts, which
  * judges everything it says; it imports nothing outside this folder but QuickJS.
  */
+import { closeSync } from "node:fs";
 import { orders, send } from "./line-pipe.ts";
 import { logWriter } from "./log-writer.ts";
 import type { AttemptOrder } from "./messages.ts";
 import { probe } from "./probe.ts";
 import { prepareEngine, runInEngine } from "./run-in-engine.ts";
 
+// Files that the parent's parent left open; the parent names them.
+for (const fd of process.argv.slice(2)) closeSync(Number(fd));
 await prepareEngine();
 send({ kind: "ready" });
 for (const order of orders()) {
@@ -29,7 +32,6 @@ async function doAttempt(order: AttemptOrder): Promise<void> {
   const log = logWriter(order.limits, (level, text) => send({ kind: "log", run, level, text }));
   for (; run < order.runs.length; run++) {
     const { name, expression, timeoutMs } = order.runs[run] as AttemptOrder["runs"][number];
-    send({ kind: "run_started", run });
     const end = await runInEngine({
       name,
       expression,
@@ -37,6 +39,7 @@ async function doAttempt(order: AttemptOrder): Promise<void> {
       state,
       context: `{"input":${order.input},"attempt":${order.attempt},"run":${JSON.stringify(name)}}`,
       limits: order.limits,
+      started: () => send({ kind: "run_started", run }),
       log,
     });
     switch (end.kind) {

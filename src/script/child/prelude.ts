@@ -8,10 +8,9 @@
 export const PRELUDE = `((emit, cutAt) => {
   "use strict";
   const { parse, stringify } = JSON;
-  const { apply, ownKeys, getOwnPropertyDescriptor } = Reflect;
+  const { apply } = Reflect;
   const { slice } = String.prototype;
-  const { test, exec } = RegExp.prototype;
-  const text = String, ErrorClass = Error, prototypeOf = Object.getPrototypeOf, isArray = Array.isArray;
+  const text = String, ErrorClass = Error;
 
   const show = (value) => {
     if (typeof value === "string") return value;

@@ -25,6 +25,8 @@ export interface EngineRun {
   readonly state: string;
   readonly context: string;
   readonly limits: ChildLimits;
+  /** Called when the engine is there and the run's time begins. */
+  readonly started: () => void;
   readonly log: (level: string, text: string, length: number) => void;
 }
 
@@ -47,8 +49,8 @@ export type EngineEnd =
   | { readonly kind: "stuck" };
 
 const PAGE_BYTES = 65_536;
-/** What the engine itself needs before and beside the script's heap. */
-const OWN_BYTES = 16 * 1_048_576;
+/** The engine was compiled to begin with this much; a lower limit means this one. */
+const LEAST_BYTES = 16 * 1_048_576;
 const STACK_BYTES = 256 * 1_024;
 const JOBS_AT_ONCE = 1_000;
 
@@ -58,8 +60,12 @@ const variant = engineVariant as unknown as QuickJSSyncVariant;
 /** The part of the global that is used here; TypeScript has it only with the types of a browser. */
 declare const WebAssembly: {
   compile(bytes: Uint8Array): Promise<object>;
-  Memory: new (pages: { initial: number; maximum: number }) => object;
+  Memory: new (pages: { initial: number; maximum: number }) => EngineMemory;
 };
+
+interface EngineMemory {
+  grow(pages: number): number;
+}
 
 let compiled: object | null = null;
 
@@ -71,13 +77,11 @@ export async function prepareEngine(): Promise<void> {
 
 /** Does one run. It throws only if the engine itself broke; the process is then not to be used again. */
 export async function runInEngine(run: EngineRun): Promise<EngineEnd> {
-  const memory = new WebAssembly.Memory({
-    initial: OWN_BYTES / PAGE_BYTES,
-    maximum: Math.ceil((OWN_BYTES + run.limits.memoryBytes) / PAGE_BYTES),
-  });
+  const { memory, isExhausted } = newMemory(run.limits.memoryBytes);
   const engine = await newQuickJSWASMModuleFromVariant(
     newVariant(variant, { wasmModule: compiled as object, wasmMemory: memory }),
   );
+  run.started();
   const startedAt = performance.now();
   let interrupted = false;
   const runtime = engine.newRuntime({
@@ -89,21 +93,47 @@ export async function runInEngine(run: EngineRun): Promise<EngineEnd> {
     },
   });
   try {
-    const end = evaluate(run, runtime, () => interrupted);
+    const end = evaluate(run, runtime, { isInterrupted: () => interrupted, isExhausted });
     if (interrupted) return { kind: "killed", limit: "time" };
     if (typeof end !== "string") return end;
     const durationMs = Math.round((performance.now() - startedAt) * 1_000) / 1_000;
     return { kind: "finished", state: end, durationMs, memoryBytes: heapBytes(runtime) };
   } catch (thrown) {
     if (interrupted) return { kind: "killed", limit: "time" };
+    if (isExhausted()) return { kind: "killed", limit: "memory" };
     // Recursion in the engine's own code can reach the end of this process's stack before the engine's limit.
     if (thrown instanceof RangeError) return failed("RangeError", "Maximum call stack size exceeded");
     throw thrown;
   }
 }
 
+/**
+ * The engine's memory, which cannot grow over the limit. The engine's own limit is set too, but it counts only part
+ * of what is used.
+ */
+function newMemory(bytesMax: number): { memory: EngineMemory; isExhausted: () => boolean } {
+  const memory = new WebAssembly.Memory({
+    initial: LEAST_BYTES / PAGE_BYTES,
+    maximum: Math.ceil(Math.max(LEAST_BYTES, bytesMax) / PAGE_BYTES),
+  });
+  const grow = memory.grow.bind(memory);
+  let exhausted = false;
+  // The engine asks for more than it needs first, and then for less: the last answer counts.
+  memory.grow = (pages) => {
+    exhausted = true;
+    const before = grow(pages);
+    exhausted = false;
+    return before;
+  };
+  return { memory, isExhausted: () => exhausted };
+}
+
 /** The next state as JSON text, or how the run ended otherwise. */
-function evaluate(run: EngineRun, runtime: QuickJSRuntime, interrupted: () => boolean): string | EngineEnd {
+function evaluate(
+  run: EngineRun,
+  runtime: QuickJSRuntime,
+  { isInterrupted, isExhausted }: { isInterrupted: () => boolean; isExhausted: () => boolean },
+): string | EngineEnd {
   const vm = runtime.newContext();
   const emit = vm.newFunction("emit", (level, text, length) => {
     run.log(vm.getString(level), vm.getString(text), vm.getNumber(length));
@@ -118,6 +148,9 @@ function evaluate(run: EngineRun, runtime: QuickJSRuntime, interrupted: () => bo
   ];
   const threw = (error: QuickJSHandle, fatal = false): EngineEnd => {
     const shown = vm.callFunction(describe, vm.undefined, error, vm.newNumber(run.limits.errorChars));
+    // With no memory left for an error, the engine throws null.
+    if (isExhausted() && (shown.error !== undefined || vm.eq(error, vm.null)))
+      return { kind: "killed", limit: "memory" };
     if (shown.error) return failed("Error", "the script threw something that cannot be shown");
     return asEnd(JSON.parse(vm.getString(shown.value)) as Described, run.name, fatal);
   };
@@ -134,13 +167,14 @@ function evaluate(run: EngineRun, runtime: QuickJSRuntime, interrupted: () => bo
   for (let more = true; more; ) {
     const jobs = runtime.executePendingJobs(JOBS_AT_ONCE);
     if (jobs.error) return threw(jobs.error);
-    more = jobs.value > 0 && !interrupted();
+    more = jobs.value > 0 && !isInterrupted();
     const state = vm.getPromiseState(promise);
     if (state.type === "pending") continue;
     if (state.type === "rejected") return threw(state.error);
     return asText(vm, vm.callFunction(settle, vm.undefined, state.value), { run, threw });
   }
-  return { kind: "stuck" };
+  // With no memory left, the engine can lose the job that would have settled it.
+  return isExhausted() ? { kind: "killed", limit: "memory" } : { kind: "stuck" };
 }
 
 /** The expression as it is to be evaluated: in brackets if that parses (a function's declaration needs them). */

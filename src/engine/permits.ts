@@ -1,0 +1,96 @@
+/** Permits of limits: taken with a lease, by handler and by key; whoever finds a limit full waits at it. */
+import type { Execution } from "../kernel/execution.ts";
+import type { HandlerDesk } from "./handler-desk.ts";
+import type { NodeState } from "./node-state.ts";
+import type { Slot } from "./slot.ts";
+import { taskKey } from "./task-pages.ts";
+
+/** Permits for a task; `full`: its handler's limit is reached; `parked`: its key's is, and it was set aside. */
+export function takePermits(
+  node: NodeState,
+  slot: Slot,
+  desk: HandlerDesk,
+  task: number,
+): readonly string[] | "full" | "parked" {
+  const { plan } = desk.state;
+  const { concurrency, concurrencyPerKey } = plan.definition;
+  if (concurrency === undefined && concurrencyPerKey === undefined) return NO_PERMITS;
+  const scope = `${(slot.execution as Execution).project}/${plan.use}`;
+  const who = `${slot.id}/${desk.key}`;
+  if (node.limits.isBlocked(scope, node.now)) {
+    node.limits.wait(scope, who, () => offerAgain(node, slot.id, desk.key));
+    return "full";
+  }
+  const adopted = adoptedScope(scope);
+  if (concurrencyPerKey !== undefined && (node.limits.look(adopted)?.held ?? 0) > 0) {
+    // Keys of attempts taken over from a former owner are not known: until they have ended, none is given out.
+    node.limits.wait(adopted, who, () => offerAgain(node, slot.id, desk.key));
+    return "full";
+  }
+  const permits: string[] = [];
+  if (concurrency !== undefined) {
+    if (!node.limits.hasRoom(scope, node.now)) {
+      node.limits.wait(scope, who, () => offerAgain(node, slot.id, desk.key));
+      return "full";
+    }
+    permits.push(scope);
+  }
+  const key = concurrencyPerKey === undefined ? undefined : taskKey(node, slot, desk, task);
+  if (key !== undefined && concurrencyPerKey !== undefined) {
+    const name = `${scope}#${key}`;
+    node.limits.declareKey(name, concurrencyPerKey);
+    if (!node.limits.hasRoom(name, node.now)) {
+      desk.take(task);
+      if (!desk.hasParked(key)) waitForKey(node, slot, desk, { key, name });
+      desk.park(key, task);
+      return "parked";
+    }
+    permits.push(name);
+  }
+  for (const permit of permits) node.limits.take(permit);
+  return permits;
+}
+
+const NO_PERMITS: readonly string[] = [];
+
+/** Counts the adopted attempts of a handler with a limit per key. */
+function adoptedScope(scope: string): string {
+  return `${scope}!`;
+}
+
+/** Permits for an attempt that is taken over as it is, whether or not there is room. */
+export function adoptedPermits(node: NodeState, slot: Slot, desk: HandlerDesk): readonly string[] {
+  const { concurrency, concurrencyPerKey } = desk.state.plan.definition;
+  const scope = `${slot.execution?.project}/${desk.state.plan.use}`;
+  const permits = [
+    ...(concurrency === undefined ? [] : [scope]),
+    ...(concurrencyPerKey === undefined ? [] : [adoptedScope(scope)]),
+  ];
+  for (const permit of permits) node.limits.take(permit);
+  return permits;
+}
+
+function waitForKey(node: NodeState, slot: Slot, desk: HandlerDesk, at: { key: string; name: string }): void {
+  node.limits.wait(at.name, `${slot.id}/${desk.key}/${at.key}`, () => {
+    const now = deskNow(node, slot.id, desk.key);
+    if (now === null || !now.desk.unpark(at.key)) return;
+    if (now.desk.hasParked(at.key)) waitForKey(node, now.slot, now.desk, at);
+    node.offer(now.slot, now.desk);
+  });
+}
+
+function offerAgain(node: NodeState, execution: string, deskKey: string): void {
+  const now = deskNow(node, execution, deskKey);
+  if (now !== null) node.offer(now.slot, now.desk);
+}
+
+/** The desk as it is now: a reload may have replaced the one that began to wait. */
+function deskNow(
+  node: NodeState,
+  execution: string,
+  deskKey: string,
+): { slot: Slot; desk: HandlerDesk } | null {
+  const slot = node.slots.get(execution);
+  const desk = slot?.desks.find((candidate) => candidate.key === deskKey);
+  return slot === undefined || desk === undefined ? null : { slot, desk };
+}
