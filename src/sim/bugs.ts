@@ -45,7 +45,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/control.js",
     find: "const before = execution.applied.get(message.id);",
     replace: "const before = undefined;",
-    seed: 13,
+    seed: 6,
   },
   {
     name: "snapshot forgets kept signals",
@@ -120,8 +120,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "poison beside others",
     file: "engine/granting.js",
-    find: "if (isAlone && worker.held > 0)",
-    replace: "if (false)",
+    find: "const isAlone = state.tasks.crashes(task) >= ALONE_AFTER_CRASHES;",
+    replace: "const isAlone = false;",
     seed: 6,
   },
   {
@@ -129,14 +129,14 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/receipts.js",
     find: "if (crashes < handler.plan.crashes)",
     replace: "if (true)",
-    seed: 6,
+    seed: 9,
   },
   {
     name: "retry before its time",
     file: "kernel/task-table.js",
     find: "if (until <= want.now && want.due.length < want.max)",
     replace: "if (want.due.length < want.max)",
-    seed: 16,
+    seed: 10,
   },
   {
     name: "page opened without a mark",
