@@ -44,8 +44,8 @@ interface Level {
 }
 
 export class Dispatcher {
+  /** Only what has something ready is here; the order of the map is the order of turns. */
   readonly #projects = new Map<string, Level[]>();
-  #order: string[] = [];
   /** Handlers in the rings. */
   size = 0;
 
@@ -58,24 +58,27 @@ export class Dispatcher {
     this.size++;
   }
 
-  /** The next handler this worker can serve, taken out of its ring; `skip` ends the search when all were tried. */
+  /** The next handler this worker can serve, taken out of its ring: from the project whose turn it is. */
   next(worker: RosterEntry): Ready | undefined {
-    for (let p = 0; p < this.#order.length; p++) {
-      const project = this.#order.shift() as string;
-      this.#order.push(project);
-      for (const level of this.#projects.get(project) ?? []) {
+    for (const [project, levels] of this.#projects) {
+      for (const level of levels) {
         const ready = this.#fromLevel(level, worker);
-        if (ready !== undefined) return ready;
+        if (ready === undefined) continue;
+        this.#projects.delete(project);
+        const left = level.rings.size > 0 ? levels : levels.filter((other) => other !== level);
+        if (left.length > 0) this.#projects.set(project, left);
+        return ready;
       }
     }
     return undefined;
   }
 
-  #fromLevel(level: Level, worker: RosterEntry): Ready | undefined {
-    for (let i = 0; i < worker.uses.length; i++) {
-      const use = worker.uses.shift() as string;
-      worker.uses.push(use);
-      const ready = level.rings.get(use)?.shift();
+  #fromLevel({ rings }: Level, worker: RosterEntry): Ready | undefined {
+    for (const [use, ring] of rings) {
+      if (!worker.serves.has(use)) continue;
+      const ready = ring.shift();
+      rings.delete(use);
+      if (ring.size > 0) rings.set(use, ring);
       if (ready === undefined) continue;
       ready.desk.queued.splice(ready.desk.queued.indexOf(use), 1);
       this.size--;
@@ -89,7 +92,6 @@ export class Dispatcher {
     if (levels === undefined) {
       levels = [];
       this.#projects.set(project, levels);
-      this.#order.push(project);
     }
     let level = levels.find((candidate) => candidate.priority === priority);
     if (level === undefined) {

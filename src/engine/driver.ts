@@ -58,6 +58,7 @@ export class Engine {
   #isRunning = false;
   #cancelWake: (() => void) | null = null;
   #failures = 0;
+  readonly #onFaulty: (() => void)[] = [];
   #stopped: Error | null = null;
   readonly #pending = new Set<Promise<void>>();
 
@@ -140,8 +141,9 @@ export class Engine {
   /** Waits for what is under way, then releases the store: clean if no lease is open. */
   async close(): Promise<void> {
     this.quiesce();
-    while (this.#stopped === null && (this.#node.isBusy || this.#pending.size > 0)) {
-      await Promise.all(this.#pending);
+    // While the store fails nothing can be finished: what is open goes on after the next open.
+    while (this.#stopped === null && this.#failures === 0 && (this.#node.isBusy || this.#pending.size > 0)) {
+      await Promise.race([Promise.all(this.#pending), this.#faulty()]);
       await new Promise<void>((resolve) => this.#clock.soon(resolve));
     }
     const isClean = this.#stopped === null && this.#node.openLeases === 0;
@@ -312,9 +314,15 @@ export class Engine {
     }
   }
 
+  /** Resolves when the store fails. */
+  #faulty(): Promise<void> {
+    return new Promise((resolve) => this.#onFaulty.push(resolve));
+  }
+
   /** Tells of the fault and waits, longer each time. */
   async #backOff(fault: StoreFault): Promise<void> {
     this.#options.onFault?.(fault);
+    for (const resolve of this.#onFaulty.splice(0)) resolve();
     const ms = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(this.#failures++, 10));
     await new Promise<void>((resolve) => this.#clock.after(ms, resolve));
   }

@@ -7,7 +7,7 @@ export interface LimitState {
   held: number;
   /** Forgotten when nobody holds or wants it: keys come and go. */
   readonly isTransient: boolean;
-  readonly waiting: Map<string, () => void>;
+  readonly waiting: Map<string, { readonly age: number; readonly run: () => void }>;
 }
 
 export class Limits {
@@ -50,9 +50,9 @@ export class Limits {
   }
 
   /** Calls `run` once when there may be room again; `who` waits only once. */
-  wait(name: string, who: string, run: () => void): void {
+  wait(name: string, who: { readonly id: string; readonly age: number }, run: () => void): void {
     const { waiting } = this.#at(name);
-    if (!waiting.has(who)) waiting.set(who, run);
+    if (!waiting.has(who.id)) waiting.set(who.id, { age: who.age, run });
   }
 
   block(name: string, until: number): void {
@@ -80,10 +80,11 @@ export class Limits {
     return this.#limits.get(name) ?? null;
   }
 
+  /** The oldest first: so they get what there is in the order of their age. */
   #wake(limit: LimitState): void {
-    const waiting = [...limit.waiting.values()];
+    const waiting = [...limit.waiting.values()].sort((a, b) => a.age - b.age);
     limit.waiting.clear();
-    for (const run of waiting) run();
+    for (const { run } of waiting) run();
   }
 
   #at(name: string, isTransient = false): LimitState {

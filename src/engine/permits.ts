@@ -16,7 +16,7 @@ export function takePermits(
   const { concurrency, concurrencyPerKey } = plan.definition;
   if (concurrency === undefined && concurrencyPerKey === undefined) return NO_PERMITS;
   const scope = `${(slot.execution as Execution).project}/${plan.use}`;
-  const who = `${slot.id}/${desk.key}`;
+  const who = { id: `${slot.id}/${desk.key}`, age: slot.age };
   if (node.limits.isBlocked(scope, node.now)) {
     node.limits.wait(scope, who, () => offerAgain(node, slot.id, desk.key));
     return "full";
@@ -71,7 +71,7 @@ export function adoptedPermits(node: NodeState, slot: Slot, desk: HandlerDesk): 
 }
 
 function waitForKey(node: NodeState, slot: Slot, desk: HandlerDesk, at: { key: string; name: string }): void {
-  node.limits.wait(at.name, `${slot.id}/${desk.key}/${at.key}`, () => {
+  node.limits.wait(at.name, { id: `${slot.id}/${desk.key}/${at.key}`, age: slot.age }, () => {
     const now = deskNow(node, slot.id, desk.key);
     if (now === null || !now.desk.unpark(at.key)) return;
     if (now.desk.hasParked(at.key)) waitForKey(node, now.slot, now.desk, at);

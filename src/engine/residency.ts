@@ -25,6 +25,7 @@ export class Residency {
   #scanning = false;
   #after: Record<string, number> = {};
   #working = 0;
+  #serial = 0;
   /** Executions with work in memory, by (project, workflow). */
   readonly #perPair = new Map<string, number>();
   /** Pairs known to have more work in the store. */
@@ -44,7 +45,7 @@ export class Residency {
       this.#idle.delete(known);
       return known;
     }
-    const slot = new Slot(id);
+    const slot = new Slot(id, ++this.#serial);
     this.#node.slots.set(id, slot);
     this.#load(id);
     return slot;
@@ -52,7 +53,7 @@ export class Residency {
 
   /** A slot for an execution whose id was just made and that cannot exist. */
   freshSlot(id: string): Slot {
-    const slot = new Slot(id);
+    const slot = new Slot(id, ++this.#serial);
     slot.status = "clean";
     this.#node.slots.set(id, slot);
     return slot;
@@ -281,6 +282,7 @@ export class Residency {
     slot.chain = loaded.chain;
     slot.opened = { ...loaded.opened };
     slot.rowsSinceSnapshot = loaded.entries.length;
+    slot.order = loaded.head.order;
     slot.want = loaded.head.want;
     slot.storedWant = loaded.head.want;
     slot.headKey = `${loaded.head.status}/${loaded.head.phase}/${loaded.head.want}`;

@@ -78,8 +78,14 @@ export class Slot {
   /** The (project, workflow) pair it is counted under among the slots with work; null: it is not. */
   countedAs: string | null = null;
 
-  constructor(id: string) {
+  /** The execution's place in the store's order of age; 0: it was created here and has not been read back. */
+  order = 0;
+  /** Counts slots of this process, in the order they were made. */
+  readonly serial: number;
+
+  constructor(id: string, serial: number) {
     this.id = id;
+    this.serial = serial;
   }
 
   /** Forgets everything that came from steps whose commit failed; leases stay with their desks. */
@@ -93,6 +99,11 @@ export class Slot {
     this.retryRow = 0;
     this.rowsSinceSnapshot = 0;
     this.opened = {};
+  }
+
+  /** How old the execution is, as a number that grows with its time of creation. */
+  get age(): number {
+    return this.order > 0 ? this.order : Number.MAX_SAFE_INTEGER / 2 + this.serial;
   }
 
   get openLeases(): number {
@@ -160,7 +171,8 @@ export class Slot {
   computeWant(now: number): Want {
     const { execution } = this;
     if (execution === null || execution.ended) return "nothing";
-    if (execution.draining) return "work";
+    // What waits to be stepped may be the end of a lease that nothing else tells of.
+    if (execution.draining || this.queue.length > 0) return "work";
     if (execution.status === "paused") return this.openLeases > 0 ? "work" : "time";
     if (execution.due >= 0) return "time";
     return this.desks.every((desk) => desk.waitsForTimeOnly(now)) ? "time" : "work";

@@ -20,8 +20,6 @@ export class RosterEntry {
   readonly id: string;
   readonly local: boolean;
   serves: ReadonlyMap<string, Serves>;
-  /** The uses in the order in which they are tried; rotated for fairness. */
-  uses: string[];
   capacity: number;
   /** Leases whose receipts have not come. */
   held = 0;
@@ -34,7 +32,6 @@ export class RosterEntry {
     this.id = id;
     this.local = local;
     this.serves = new Map(serves.map((served) => [served.use, served]));
-    this.uses = serves.map((served) => served.use);
     this.capacity = capacity;
   }
 

@@ -22,6 +22,7 @@ import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow
 import { newExecutionId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
+import { StoreFault } from "../store/store.ts";
 import type { HostedWorkflow } from "../worker/handler-code.ts";
 import { Worker } from "../worker/worker.ts";
 import { resultsOf } from "./journal-reader.ts";
@@ -84,7 +85,10 @@ export class LocalRondo implements RondoClient {
       const plan = planOf(workflow);
       this.#served.set(workflow.name, { workflow, plan });
       for (const code of workflow.handlers) this.#worker.host(workflow.name, code);
-      this.#store(plan).catch(this.#options.onBug);
+      // If the disk is full just now, a start tries again.
+      this.#store(plan).catch((fault: unknown) => {
+        if (!(fault instanceof StoreFault)) this.#options.onBug(fault);
+      });
     }
     const serves = [...this.#served.values()].flatMap(({ workflow }) =>
       workflow.handlers.map(({ use, version, enumerate }) => ({
@@ -266,9 +270,13 @@ export class LocalRondo implements RondoClient {
     let stored = this.#stored.get(plan.hash);
     if (stored === undefined) {
       const body = JSON.stringify(plan.definition);
-      stored = this.#options.store.putDefinition(plan.definition.name, plan.hash, body).then(() => {
-        this.#isStored.add(plan.hash);
-      });
+      stored = this.#options.store.putDefinition(plan.definition.name, plan.hash, body).then(
+        () => void this.#isStored.add(plan.hash),
+        (fault: unknown) => {
+          this.#stored.delete(plan.hash);
+          throw fault;
+        },
+      );
       this.#stored.set(plan.hash, stored);
     }
     return stored;

@@ -7,9 +7,10 @@
  * 3. At the end of a turn everything that ended is reported together; what runs on is reported as started.
  */
 import type { Outcome } from "../kernel/message.ts";
-import type { Beat, Grant, GrantItem, Report, ReportedReceipt, ReportPlace } from "../protocol/work.ts";
+import type { Beat, Grant, GrantItem, Report, ReportedReceipt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { isThenable } from "../std/thenable.ts";
+import { keyOf, reportPlace, samePlace } from "./attempt-place.ts";
 import { AnswerContext, type Shared, TaskContext } from "./context.ts";
 import { enumerate } from "./enumerate.ts";
 import type { HandlerCode } from "./handler-code.ts";
@@ -42,6 +43,8 @@ interface Running {
 /** Items run in one turn before reports go out and input is taken. */
 const TURN_ITEMS = 1_000;
 const TURN_MS = 20;
+/** Characters of results that may wait for their commit: beyond, nothing new begins. */
+const UNCOMMITTED_CHARS_MAX = 33_554_432;
 
 export class Worker {
   readonly #options: WorkerOptions;
@@ -54,6 +57,11 @@ export class Worker {
   #isScheduled = false;
   #isStopping = false;
   readonly #sending = new Set<Promise<unknown>>();
+  /** Characters of results that are not committed yet, and of those gathered for the next report. */
+  #uncommittedChars = 0;
+  #gatheredChars = 0;
+  /** What a result usually comes to. */
+  #usualChars = 65_536;
   #onIdle: (() => void)[] = [];
 
   constructor(options: WorkerOptions) {
@@ -188,7 +196,7 @@ export class Worker {
     const { clock, concurrency } = this.#options;
     const from = clock.now();
     let items = 0;
-    while (this.#queue.length > 0 && this.#running.size < concurrency && items < TURN_ITEMS) {
+    while (this.#queue.length > 0 && this.#hasRoom(concurrency) && items < TURN_ITEMS) {
       const entry = this.#queue[0] as { grant: Grant; shared: Shared; next: number };
       const item = entry.grant.items[entry.next++];
       if (item === undefined) {
@@ -201,9 +209,17 @@ export class Worker {
       if (clock.now() - from > TURN_MS) break;
     }
     this.#report();
-    if (this.#queue.length > 0 && this.#running.size < concurrency) this.#schedule();
+    if (this.#queue.length > 0 && this.#hasRoom(concurrency)) this.#schedule();
     if (this.#running.size === 0 && this.#queue.length === 0)
       for (const idle of this.#onIdle.splice(0)) idle();
+  }
+
+  /** Whether another item may begin: not too many run, and what they may come to fits with what is not committed yet. */
+  #hasRoom(concurrency: number): boolean {
+    return (
+      this.#running.size < concurrency &&
+      this.#uncommittedChars + this.#running.size * this.#usualChars < UNCOMMITTED_CHARS_MAX
+    );
   }
 
   readonly #givenUp = new WeakSet<GrantItem>();
@@ -320,6 +336,9 @@ export class Worker {
 
   #receipt(grant: Grant, item: GrantItem, ms: number, outcome: Outcome): void {
     const receipt = { task: item.number, attempt: item.attempt, claim: item.claim, ms, outcome };
+    this.#uncommittedChars += outcome.payload.length;
+    this.#gatheredChars += outcome.payload.length;
+    this.#usualChars += (outcome.payload.length - this.#usualChars) / 16;
     const batch = this.#receipts.get(grant);
     if (batch === undefined) this.#receipts.set(grant, [receipt]);
     else batch.push(receipt);
@@ -350,32 +369,18 @@ export class Worker {
   }
 
   #deliver(reports: readonly Report[]): void {
+    const chars = this.#gatheredChars;
+    this.#gatheredChars = 0;
     const sending: Promise<unknown> = this.#options
       .send(reports)
       .catch(this.#options.onBug)
-      .finally(() => this.#sending.delete(sending));
+      .finally(() => {
+        this.#sending.delete(sending);
+        this.#uncommittedChars -= chars;
+        if (this.#queue.length > 0) this.#schedule();
+      });
     this.#sending.add(sending);
   }
-}
-
-function reportPlace({ execution, phase, visit, handler, round, epoch }: Grant): ReportPlace {
-  return { execution, phase, visit, handler, round, epoch };
-}
-
-function keyOf(place: ReportPlace, task: number, attempt: number, claim: number): string {
-  const { execution, phase, visit, handler, round } = place;
-  return `${execution}/${phase}/${visit}/${handler}/${round}/${task}/${attempt}/${claim}`;
-}
-
-function samePlace(a: ReportPlace, b: ReportPlace): boolean {
-  return (
-    a.execution === b.execution &&
-    a.phase === b.phase &&
-    a.visit === b.visit &&
-    a.handler === b.handler &&
-    a.round === b.round &&
-    a.epoch === b.epoch
-  );
 }
 
 async function oneOfBatch(code: HandlerCode, context: TaskContext): Promise<unknown> {

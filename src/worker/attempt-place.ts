@@ -1,0 +1,25 @@
+/** Where an attempt is: told apart by execution, phase visit, handler, round and epoch. */
+import type { ReportPlace } from "../protocol/work.ts";
+
+/** Just the place of a grant. */
+export function reportPlace({ execution, phase, visit, handler, round, epoch }: ReportPlace): ReportPlace {
+  return { execution, phase, visit, handler, round, epoch };
+}
+
+/** A key for one attempt. */
+export function keyOf(place: ReportPlace, task: number, attempt: number, claim: number): string {
+  const { execution, phase, visit, handler, round } = place;
+  return `${execution}/${phase}/${visit}/${handler}/${round}/${task}/${attempt}/${claim}`;
+}
+
+/** Whether two are attempts of the same handler, visit, round and epoch. */
+export function samePlace(a: ReportPlace, b: ReportPlace): boolean {
+  return (
+    a.execution === b.execution &&
+    a.phase === b.phase &&
+    a.visit === b.visit &&
+    a.handler === b.handler &&
+    a.round === b.round &&
+    a.epoch === b.epoch
+  );
+}
