@@ -68,6 +68,7 @@ function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
   const { slot, desk, use } = ready;
   const { execution } = slot;
   if (slot.status !== "clean" || execution === null || !execution.open || !slot.desks.includes(desk)) return;
+  desk.servedAt = ++node.turns;
   const { plan } = desk.state;
   const servesEnumeration =
     plan.work === "process" &&

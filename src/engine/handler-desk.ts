@@ -40,6 +40,8 @@ export class HandlerDesk {
   fetching = -1;
   /** Tasks that were taken out and wait for an empty worker. */
   heldAlone = 0;
+  /** The turn in which it gave something out last. */
+  servedAt = 0;
   /** Leases whose receipt has not come. */
   openLeases = 0;
   /** In the dispatcher's rings, by use. */

@@ -27,6 +27,8 @@ export class NodeState {
   now = 0;
   /** When this owner began. */
   openedAt = 0;
+  /** Counts the turns that handlers had. */
+  turns = 0;
   /** No grants any more. */
   closing = false;
 
@@ -75,7 +77,10 @@ export class NodeState {
   /** Offers everything the slot has ready to the workers. */
   offerAll(slot: Slot): void {
     if (slot.status !== "clean" || slot.execution === null || !slot.execution.open || this.closing) return;
-    for (const desk of slot.desks) this.offer(slot, desk);
+    // Who was served longest ago is first, since a commit may have taken it out of its ring meanwhile.
+    const desks =
+      slot.desks.length > 1 ? [...slot.desks].sort((a, b) => a.servedAt - b.servedAt) : slot.desks;
+    for (const desk of desks) this.offer(slot, desk);
   }
 
   offer(slot: Slot, desk: HandlerDesk): void {

@@ -42,11 +42,9 @@ export class RosterEntry {
 
   /** How many more items it can take now. */
   get room(): number {
-    if (this.alone?.kind === "taken") return 0;
+    if (this.alone !== null) return 0;
     const free = this.capacity - this.held;
-    const room = this.local ? free : Math.min(free, this.wanted);
-    if (this.alone?.kind === "waiting") return this.held === 0 ? Math.min(room, 1) : 0;
-    return room;
+    return this.local ? free : Math.min(free, this.wanted);
   }
 }
 
