@@ -45,14 +45,14 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/control.js",
     find: "const before = execution.applied.get(message.id);",
     replace: "const before = undefined;",
-    seed: 5,
+    seed: 6,
   },
   {
     name: "snapshot forgets kept signals",
     file: "kernel/snapshot.js",
     find: "signals: [...execution.signals],",
     replace: "signals: [],",
-    seed: 7,
+    seed: 16,
   },
   {
     name: "snapshot of an older state",
@@ -73,7 +73,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/node-state.js",
     find: "this.limits.give(permit);",
     replace: "void permit;",
-    seed: 4,
+    seed: 2,
   },
   {
     name: "limit off by one",
@@ -101,14 +101,14 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/apply.js",
     find: "queue?.shift()",
     replace: "queue?.pop()",
-    seed: 1316,
+    seed: 181,
   },
   {
     name: "retry clears what is done",
     file: "kernel/task-table.js",
     find: "if (this.failed.has(n))",
     replace: "if (true)",
-    seed: 5,
+    seed: 6,
   },
   {
     name: "unknown outcome taken for success",
@@ -136,7 +136,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/task-table.js",
     find: "if (until <= want.now && want.due.length < want.max)",
     replace: "if (want.due.length < want.max)",
-    seed: 7,
+    seed: 60,
   },
   {
     name: "page opened without a mark",
@@ -150,6 +150,6 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/execution.js",
     find: 'this.status === "running" &&',
     replace: '(this.status === "running" || this.status === "paused") &&',
-    seed: 2,
+    seed: 4,
   },
 ];

@@ -65,8 +65,11 @@ export class SimClient {
       "signal",
       "signal",
     ] as const);
-    if (kind === "signal") this.signal(execution, this.#random.pick(["go", "stop"]));
-    else this.control(execution, kind);
+    if (kind === "signal") {
+      // Often several, so that some are kept while another is taken.
+      const name = this.#random.pick(["go", "stop"]);
+      for (let i = this.#random.between(1, 3); i > 0; i--) this.signal(execution, name);
+    } else this.control(execution, kind);
   }
 
   control(execution: string, kind: ControlMessage["kind"]): void {
