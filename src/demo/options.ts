@@ -19,7 +19,7 @@ export const DEMO_HELP = `npm run demo -- [--tasks N] [--store file:<directory>]
 Fans N tasks (100,000) out on the embedded store, in ./.rondo-demo. Kill it with -9 at any moment and start it
 again: it goes on where it was, and at the end shows that no task was lost and none counted twice.
 
-  --exit   end by itself, as it also does without a terminal
+  --exit   end by itself; so far it always does
 `;
 
 /** Reads the arguments; throws what is wrong with them. */

@@ -97,7 +97,7 @@ function tellBeginning(
     "bold",
   ]);
   screen.say(
-    `Then start it again. If it is too quick for that: --tasks ${showCount(tasks * 10).replaceAll(",", "_")}`,
+    `Then start it again. If it is too quick for that: npm run demo -- --tasks ${showCount(tasks * 10).replaceAll(",", "_")}`,
   );
   screen.say("");
 }
