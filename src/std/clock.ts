@@ -15,8 +15,14 @@ export function systemClock(options: { hold?: boolean } = {}): Clock {
   return {
     now: () => Date.now(),
     after(ms, run) {
-      const timer = setTimeout(run, Math.min(Math.max(0, ms), LONGEST_TIMER_MS));
-      if (!options.hold) timer.unref();
+      let timer: NodeJS.Timeout;
+      // Longer than a timer can be: in several pieces.
+      const arm = (left: number): void => {
+        const piece = Math.min(left, LONGEST_TIMER_MS);
+        timer = setTimeout(() => (left > piece ? arm(left - piece) : run()), piece);
+        if (!options.hold) timer.unref();
+      };
+      arm(Math.max(0, ms));
       return () => clearTimeout(timer);
     },
     soon(run) {
