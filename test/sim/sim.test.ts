@@ -23,6 +23,11 @@ describe("the simulator", () => {
     }
   });
 
+  it("holds with many more executions than fit in memory", () => {
+    for (let seed = 500_080; seed < 500_100; seed++)
+      expect(runSeed({ seed, executions: 12 }).violation, `seed ${seed}`).toBeNull();
+  });
+
   it("gives different traces for different seeds", () => {
     const hashes = new Set(Array.from({ length: 20 }, (_, i) => runSeed({ seed: 500 + i }).hash));
     expect(hashes.size).toBe(20);
