@@ -31,7 +31,7 @@ export interface PageMessage extends Place {
 
 /** How an attempt ended, as a value: code of every kind is normalised to this in one place. */
 export interface Outcome {
-  readonly status: "done" | "failed" | "crashed" | "killed" | "cancelled" | "exception";
+  readonly status: "done" | "failed" | "crashed" | "killed" | "cancelled" | "exception" | "suspended";
   /** JSON text of the result (done) or of the error (otherwise). */
   readonly payload: string;
   /** Never retried. */
@@ -39,6 +39,17 @@ export interface Outcome {
   readonly retryAfterMs?: number;
   /** Enumeration only: how many tasks there are. */
   readonly total?: number;
+  /** Suspended only: what the task waits for. */
+  readonly wait?: TaskWait;
+}
+
+/** What a suspended task waits for: a time, or a signal (for so long at most). */
+export interface TaskWait {
+  readonly name: string;
+  /** Milliseconds since 1970. */
+  readonly untilMs?: number;
+  readonly signal?: string;
+  readonly timeoutMs?: number;
 }
 
 export interface Receipt {

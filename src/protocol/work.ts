@@ -4,11 +4,12 @@ import type { Outcome } from "../kernel/message.ts";
 
 /** Work for one worker out of one handler: what its items share, and the items. */
 export interface Grant extends Place {
-  readonly do: "enumerate" | "process" | "next" | "returns";
+  readonly do: "enumerate" | "process" | "next" | "returns" | "script";
   readonly execution: string;
   readonly workflow: string;
   readonly project: string;
   readonly use: string;
+  /** The version of the code that was chosen among those served; null: code without a version. */
   readonly version: string | null;
   readonly round: number;
   readonly epoch: number;
@@ -21,7 +22,37 @@ export interface Grant extends Place {
   readonly resume: { readonly count: number; readonly last: string; readonly checksum: number } | null;
   /** Counts of the phases so far, for code that reads earlier results. */
   readonly phases: PhaseCounts;
+  /** Tasks that `processBatch` takes at a time; 1: no batches. */
+  readonly batch: number;
+  /** The runs of a script task, and the state before the first if it does not come from the task. */
+  readonly script: ScriptWork | null;
+  /** W3C trace context of the start. */
+  readonly trace: string | null;
 }
+
+export interface ScriptWork {
+  readonly runs: readonly {
+    readonly name: string;
+    readonly expression: string;
+    readonly timeoutMs: number | null;
+  }[];
+  /** JSON text; null: the task is the state. */
+  readonly state: string | null;
+  /** False: every attempt begins with the first run. */
+  readonly resume: boolean;
+}
+
+/** The name under which workers serve script tasks. */
+export const SCRIPT_USE = "~script";
+
+/** Something an earlier attempt of the task journaled; its payload is in the journal at `seq`. */
+export type Checkpoint =
+  /** A step that is done, or a wait that was answered (or timed out). */
+  | { readonly kind: "step"; readonly name: string; readonly seq: number }
+  /** A sleep: over once `due` has passed. */
+  | { readonly kind: "sleep"; readonly name: string; readonly due: number }
+  /** A run that is finished; they are in order. */
+  | { readonly kind: "run"; readonly name: string; readonly seq: number };
 
 export interface GrantItem {
   readonly number: number;
@@ -30,6 +61,8 @@ export interface GrantItem {
   readonly claim: number;
   /** The task as JSON text; for an enumeration, a decision or `returns`: null. */
   readonly task: string | null;
+  /** What earlier attempts journaled; null: nothing. */
+  readonly checkpoints: readonly Checkpoint[] | null;
 }
 
 /** Every visit of every phase so far (visit 0: none yet), the newest last; per handler its counts, and where its rows are. */
@@ -84,7 +117,38 @@ export type Report =
       readonly claim: number;
       readonly ms: number;
       readonly outcome: Outcome;
-    });
+    })
+  /** A step of a task is done: its result is journaled before the code goes on. */
+  | (ReportedAttempt & { readonly kind: "step"; readonly name: string; readonly result: string })
+  /** A run of a script task is finished. */
+  | (ReportedAttempt & {
+      readonly kind: "run";
+      readonly name: string;
+      /** Its place among the runs, from 0. */
+      readonly index: number;
+      readonly state: string;
+      /** The state is over the limit: it is kept whole all the same. */
+      readonly oversized: boolean;
+      readonly stats: { readonly durationMs: number; readonly memoryBytes: number };
+    })
+  /** Lines that an attempt logged (`task` -1: the enumeration). */
+  | (ReportedAttempt & { readonly kind: "logs"; readonly lines: readonly ReportedLine[] });
+
+/** One attempt that a report speaks of. */
+export interface ReportedAttempt extends ReportPlace {
+  readonly task: number;
+  readonly attempt: number;
+  readonly claim: number;
+}
+
+export interface ReportedLine {
+  /** The number of the event that brought it, within its attempt, from 1. */
+  readonly n: number;
+  readonly at: number;
+  readonly level: string;
+  readonly text: string;
+  readonly run?: string;
+}
 
 /** A beat for attempts of one grant; `task` -1 is the enumeration. */
 export interface Beat extends ReportPlace {

@@ -66,6 +66,66 @@ export interface Snapshot {
   readonly body: string;
 }
 
+/** A message from one execution to another: stored by the sender's commit, gone with the receiver's. */
+export interface Letter {
+  /** Unique, made by the sender. */
+  readonly id: string;
+  readonly to: string;
+  /** The message, as JSON text. */
+  readonly body: string;
+}
+
+/** A letter as read: `order` is the order in which letters were stored. */
+export interface StoredLetter extends Letter {
+  readonly order: number;
+}
+
+export interface LogLine {
+  /** The number of the event that brought it, within its attempt, from 1. */
+  readonly n: number;
+  readonly at: number;
+  /** debug, info, warn, error; progress; run (the life of a script's runs). */
+  readonly level: string;
+  readonly text: string;
+  /** The script's run that wrote it. */
+  readonly run?: string;
+}
+
+/** Lines of one attempt, stored as one row. `task` -1 is the enumeration. */
+export interface LogRow {
+  /** The attempt's id. */
+  readonly attempt: string;
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+  readonly task: number;
+  /** The number of the attempt. */
+  readonly number: number;
+  readonly worker: string;
+  readonly lines: readonly LogLine[];
+  /** True: some of these lines may be stored already (their attempt was taken over); those are left out, by `n`. */
+  readonly mayRepeat: boolean;
+}
+
+/** A log row as read; `order` grows in the order of storing. */
+export interface StoredLogRow extends Omit<LogRow, "mayRepeat"> {
+  readonly order: number;
+}
+
+/** Tasks that failed for good in one `tasks.settled` event. */
+export interface DeadLetter {
+  readonly seq: number;
+  readonly tasks: readonly number[];
+}
+
+/** A dead letter as read; `order` grows in the order of storing. */
+export interface StoredDeadLetter extends DeadLetter {
+  readonly order: number;
+  readonly execution: string;
+  readonly workflow: string;
+  readonly project: string;
+}
+
 /** Everything one execution's step writes. */
 export interface ExecutionWrite {
   readonly execution: string;
@@ -82,11 +142,18 @@ export interface ExecutionWrite {
   /** How far pages were opened for leases: `<phase>.<visit>.<handler>` -> tasks. Marks not named here stay. */
   readonly opened: Readonly<Record<string, number>> | null;
   readonly snapshot: Snapshot | null;
+  readonly letters?: readonly Letter[];
+  readonly logs?: readonly LogRow[];
+  readonly deadLetters?: readonly DeadLetter[];
+  /** True: its dead letters from before this write are gone, since it is tried again. */
+  readonly deadLettersCleared?: boolean;
 }
 
 export interface Commit {
   readonly fence: Fence;
   readonly writes: readonly ExecutionWrite[];
+  /** Letters that these writes have applied, or that have nobody to apply them: gone with this commit. */
+  readonly lettersTaken?: readonly string[];
 }
 
 /** `exists`: a create found its id taken; only that write was left out. */
@@ -161,9 +228,37 @@ export interface Store {
     filter: HeadFilter,
     options: { before: number | null; max: number },
   ): Promise<readonly StoredHead[]>;
+  /** Letters not taken yet, in the order of storing, with order > after. */
+  scanLetters(options: { after: number; max: number }): Promise<readonly StoredLetter[]>;
+  /** Log rows of an execution in the order of storing, with order > after. */
+  readLogs(options: { execution: string; after: number; rowsMax: number }): Promise<readonly StoredLogRow[]>;
+  /** Dead letters, newest first, order < before. */
+  listDeadLetters(
+    filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
+    options: { before: number | null; max: number },
+  ): Promise<readonly StoredDeadLetter[]>;
+  /** Takes tasks out of a dead letter (null: all of them); an empty one is gone. */
+  dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void>;
+  /** Ids of executions that ended before a time, oldest first. */
+  listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]>;
+  /** Forgets executions that have ended, with everything about them; others are left alone. */
+  purge(ids: readonly string[]): Promise<void>;
+  /** Small things by kind and id (schedules, tokens, the audit log, settings): written without a fence, null deletes. */
+  putDocument(kind: string, id: string, body: string | null): Promise<void>;
+  getDocument(kind: string, id: string): Promise<string | null>;
+  /** Documents of a kind in the order of their ids (bytewise), after an id, or newest first before one. */
+  listDocuments(
+    kind: string,
+    options: { after?: string; before?: string; descending?: boolean; max: number },
+  ): Promise<readonly { readonly id: string; readonly body: string }[]>;
   /** Definitions by hash: content-addressed, so written without a fence. The newest of a name is the last one put. */
   putDefinition(name: string, hash: string, body: string): Promise<void>;
   getDefinition(by: { hash: string } | { newestOf: string }): Promise<{ hash: string; body: string } | null>;
+  /** Names of workflows with the hash of their newest definition, in the order of names. */
+  listDefinitions(options: {
+    after: string;
+    max: number;
+  }): Promise<readonly { readonly name: string; readonly hash: string }[]>;
   /** Releases ownership. `clean`: no lease is open, so nothing is suspect after it. */
   close(options: { clean: boolean }): Promise<void>;
 }
