@@ -11,7 +11,7 @@ import { assert } from "../std/assert.ts";
 import type { Clock } from "../std/clock.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import { type Commit, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
-import type { Ending, Input, Inspection, Output } from "./io.ts";
+import type { Dropped, Ending, Input, Inspection, Output, Overview } from "./io.ts";
 import { EngineNode } from "./node.ts";
 import type { Settings } from "./settings.ts";
 
@@ -53,6 +53,7 @@ export class Engine {
   readonly #inspections = new Map<number, (inspection: Inspection | Rejection) => void>();
   readonly #verdicts = new Map<string, (verdicts: readonly (readonly string[])[]) => void>();
   readonly #watchers = new Map<string, Set<Progress>>();
+  readonly #logWatchers = new Map<string, Set<() => void>>();
   #requests = 0;
   #isScheduled = false;
   #isRunning = false;
@@ -120,6 +121,54 @@ export class Engine {
       this.#verdicts.set(`${worker}/${report}`, resolve);
       this.#inputNow({ kind: "worker-reports", worker, report, reports });
     });
+  }
+
+  /** A remote worker asks for up to so many items; the newest word counts, 0 takes it back. */
+  claim(worker: string, max: number): void {
+    this.#input({ kind: "worker-claims", worker, max });
+  }
+
+  /** A remote worker's attempts are alive; its link is told of those whose leases are gone. */
+  beat(worker: string, beats: readonly Beat[]): void {
+    this.#inputNow({ kind: "worker-beats", worker, beats });
+  }
+
+  /** A worker is gone; its open leases end by their own rules. */
+  leave(worker: string): void {
+    this.#links.delete(worker);
+    this.#input({ kind: "worker-left", worker });
+  }
+
+  /** Forgets executions that have ended and are not in use. */
+  purge(ids: readonly string[]): void {
+    this.#input({ kind: "purge", ids });
+  }
+
+  /** A definition was stored: executions that wait for a workflow of this name go on. */
+  definitionStored(workflow: string): void {
+    this.#input({ kind: "definition-stored", workflow });
+  }
+
+  /** What the node holds now: workers, limits, how much is open. */
+  overview(): Overview {
+    return this.#node.overview();
+  }
+
+  /** Messages that were dropped as duplicates or stale, newest last: a bounded list, while the execution is in memory. */
+  dropped(execution: string): readonly Dropped[] {
+    return this.#node.dropped(execution);
+  }
+
+  /** Calls `logged` after every commit with log lines of the execution; the returned function stops that. */
+  watchLogs(execution: string, logged: () => void): () => void {
+    const watchers = this.#logWatchers.get(execution) ?? new Set();
+    watchers.add(logged);
+    this.#logWatchers.set(execution, watchers);
+    return () => {
+      watchers.delete(logged);
+      if (watchers.size === 0 && this.#logWatchers.get(execution) === watchers)
+        this.#logWatchers.delete(execution);
+    };
   }
 
   /** Calls `progress` after every commit of the execution; the returned function stops that. */

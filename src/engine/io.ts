@@ -9,7 +9,7 @@ import type { Plan } from "../kernel/plan.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { Beat, Grant, Report, Serves } from "../protocol/work.ts";
 import type { Rejection } from "../std/rejection.ts";
-import type { Commit, CommitVerdict, LoadedExecution, StoredHead, StoredTimer } from "../store/store.ts";
+import type { Commit, CommitVerdict, LoadedExecution, StoredHead, StoredLetter, StoredTimer } from "../store/store.ts";
 
 export type Input =
   | {
@@ -59,6 +59,15 @@ export type Input =
     }
   | { readonly kind: "worker-beats"; readonly worker: string; readonly beats: readonly Beat[] }
   | { readonly kind: "worker-left"; readonly worker: string }
+  | { readonly kind: "purge"; readonly ids: readonly string[] }
+  | { readonly kind: "definition-stored"; readonly workflow: string }
+  | {
+      readonly kind: "letters-scanned";
+      readonly letters: readonly StoredLetter[];
+      readonly max: number;
+    }
+  /** The newest definition of a name, for a child; null: there is none. */
+  | { readonly kind: "workflow-found"; readonly workflow: string; readonly plan: Plan | null }
   /** Stop granting: the node is about to close. */
   | { readonly kind: "closing" }
   | { readonly kind: "tick" };
@@ -75,7 +84,48 @@ export interface Inspection {
   readonly why: string;
 }
 
+/** What a node holds, for those who look at it. */
+export interface Overview {
+  readonly workers: readonly {
+    readonly id: string;
+    readonly local: boolean;
+    readonly capacity: number;
+    readonly held: number;
+    readonly serves: readonly Serves[];
+  }[];
+  readonly limits: readonly {
+    readonly name: string;
+    readonly max: number;
+    readonly held: number;
+    readonly waiting: number;
+  }[];
+  /** Executions in memory, those with work among them, and open leases. */
+  readonly resident: number;
+  readonly working: number;
+  readonly leases: number;
+  /** Tasks that could be given out now, by the name of the code: an estimate for scaling. */
+  readonly ready: readonly { readonly use: string; readonly tasks: number }[];
+}
+
+/** A message that changed nothing. */
+export interface Dropped {
+  readonly at: number;
+  readonly what: string;
+  readonly verdict: string;
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+  readonly task: number;
+  readonly attempt: number;
+  readonly worker: string;
+}
+
 export type Output =
+  | { readonly kind: "scan-letters"; readonly after: number; readonly max: number }
+  | { readonly kind: "find-workflow"; readonly workflow: string }
+  | { readonly kind: "purge"; readonly ids: readonly string[] }
+  /** Log lines of the execution are stored. */
+  | { readonly kind: "logged"; readonly execution: string }
   | { readonly kind: "commit"; readonly commit: number; readonly content: Commit }
   | { readonly kind: "load"; readonly ids: readonly string[] }
   | { readonly kind: "get-definition"; readonly hash: string }
