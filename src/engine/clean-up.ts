@@ -8,10 +8,13 @@ import { viewExecution } from "../kernel/view.ts";
 import type { GrantItem } from "../protocol/work.ts";
 import { reject } from "../std/rejection.ts";
 import { workKey } from "../store/store.ts";
+import { startChildren } from "./child-desk.ts";
 import { enumerationMark } from "./granting.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION } from "./lease.ts";
+import type { LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
+import { noteDropped } from "./note-dropped.ts";
 import { beat, endReported, tellToStop } from "./reporting.ts";
 import type { Residency } from "./residency.ts";
 import type { HeldGrant, Slot } from "./slot.ts";
@@ -23,9 +26,12 @@ export class CleanUp {
   readonly #node: NodeState;
   readonly #residency: Residency;
   readonly #timers: TimerDesk;
+  readonly #letters: LetterDesk;
 
-  constructor(node: NodeState, residency: Residency, timers: TimerDesk) {
+  constructor(node: NodeState, parts: { residency: Residency; timers: TimerDesk; letters: LetterDesk }) {
+    const { residency, timers, letters } = parts;
     this.#node = node;
+    this.#letters = letters;
     this.#residency = residency;
     this.#timers = timers;
   }
@@ -40,10 +46,12 @@ export class CleanUp {
       if (queued.kind !== "report" && queued.held !== undefined) this.#release(slot, queued.held, isApplied);
       if (queued.kind === "report") {
         endReported(node, slot, queued.report);
-        queued.answer.verdicts[queued.index] =
+        const verdicts =
           answer.kind === "rejection"
-            ? ["stale"]
-            : (answer.verdicts ?? [isApplied ? "accepted" : "duplicate"]);
+            ? (["stale"] as const)
+            : (answer.verdicts ?? ([isApplied ? "accepted" : "duplicate"] as const));
+        queued.answer.verdicts[queued.index] = verdicts;
+        noteDropped(slot, queued, { verdicts, now: node.now });
         queued.answer.open--;
         if (queued.answer.open === 0) this.#sendVerdicts(queued.answer);
       } else if (queued.kind === "message") {
@@ -54,6 +62,8 @@ export class CleanUp {
     if (write !== null) {
       for (const timer of write.timersCleared) this.#timers.clear(slot.id, timer);
       for (const { timer, due } of write.timersSet) this.#timers.set(slot.id, timer, due);
+      for (const letter of write.letters ?? []) this.#letters.deliver(letter);
+      if (write.logs !== undefined) node.emit({ kind: "logged", execution: slot.id });
       if (stepped.events.length > 0 && slot.execution !== null) {
         const { seq, ended, status, output } = slot.execution;
         node.emit({
@@ -109,6 +119,7 @@ export class CleanUp {
       if (execution.draining) this.#drain(slot);
       for (const desk of slot.desks) this.#expireSuspects(slot, desk);
       this.#openPages(slot);
+      for (const desk of slot.desks) if (desk.state.plan.mode === "workflow") startChildren(node, slot, desk);
       node.offerAll(slot);
       this.#scheduleWake(slot);
       slot.want = slot.computeWant(node.now);
@@ -226,8 +237,8 @@ export class CleanUp {
     const isAsked = slot.queue.some(
       (queued) => queued.kind === "message" && queued.message.kind === "drained",
     );
-    if (slot.leaseCount > 0 || isAsked) return;
     const { current, round } = execution;
+    if (slot.leaseCount > 0 || isAsked || (current?.openChildren ?? 0) > 0) return;
     this.#node.enqueue(slot, {
       kind: "message",
       message: { kind: "drained", phase: current?.plan.name ?? "", visit: current?.visit ?? 0, round },

@@ -2,21 +2,27 @@
  * Who is next: fair across projects, then (within a project, higher priority first) across handlers and the
  * executions that wait in them, in rings. Holds only who is ready; what to give is decided at the desk.
  */
+import type { Wanted } from "../kernel/plan.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { Slot } from "./slot.ts";
-import type { RosterEntry } from "./worker-roster.ts";
+import type { RosterEntry, WorkerRoster } from "./worker-roster.ts";
 
-/** A handler of an execution with something to give out under `use`. */
+/** A handler of an execution with something to give out to those who serve what is wanted. */
 export interface Ready {
   readonly slot: Slot;
   readonly desk: HandlerDesk;
-  readonly use: string;
+  readonly wanted: Wanted;
 }
 
 /** A queue with cheap removal at the front. */
 class Ring {
+  readonly wanted: Wanted;
   #items: Ready[] = [];
   #head = 0;
+
+  constructor(wanted: Wanted) {
+    this.wanted = wanted;
+  }
 
   get size(): number {
     return this.#items.length - this.#head;
@@ -51,18 +57,19 @@ export class Dispatcher {
 
   /** Puts a handler at the end of its ring, once. */
   offer(ready: Ready): void {
-    const { slot, desk, use } = ready;
-    if (desk.queued.includes(use) || slot.execution === null) return;
-    desk.queued.push(use);
-    this.#ring(slot.execution.project, desk.state.plan.priority, use).push(ready);
+    const { slot, desk, wanted } = ready;
+    const { key } = wanted;
+    if (desk.queued.includes(key) || slot.execution === null) return;
+    desk.queued.push(key);
+    this.#ring(slot.execution.project, desk.state.plan.priority, wanted).push(ready);
     this.size++;
   }
 
   /** The next handler this worker can serve, taken out of its ring: from the project whose turn it is. */
-  next(worker: RosterEntry): Ready | undefined {
+  next(worker: RosterEntry, roster: WorkerRoster): Ready | undefined {
     for (const [project, levels] of this.#projects) {
       for (const level of levels) {
-        const ready = this.#fromLevel(level, worker);
+        const ready = this.#fromLevel(level, worker, roster);
         if (ready === undefined) continue;
         this.#projects.delete(project);
         const left = level.rings.size > 0 ? levels : levels.filter((other) => other !== level);
@@ -73,21 +80,21 @@ export class Dispatcher {
     return undefined;
   }
 
-  #fromLevel({ rings }: Level, worker: RosterEntry): Ready | undefined {
-    for (const [use, ring] of rings) {
-      if (!worker.serves.has(use)) continue;
+  #fromLevel({ rings }: Level, worker: RosterEntry, roster: WorkerRoster): Ready | undefined {
+    for (const [key, ring] of rings) {
+      if (roster.servedBy(worker, ring.wanted) === undefined) continue;
       const ready = ring.shift();
-      rings.delete(use);
-      if (ring.size > 0) rings.set(use, ring);
+      rings.delete(key);
+      if (ring.size > 0) rings.set(key, ring);
       if (ready === undefined) continue;
-      ready.desk.queued.splice(ready.desk.queued.indexOf(use), 1);
+      ready.desk.queued.splice(ready.desk.queued.indexOf(key), 1);
       this.size--;
       return ready;
     }
     return undefined;
   }
 
-  #ring(project: string, priority: number, use: string): Ring {
+  #ring(project: string, priority: number, wanted: Wanted): Ring {
     let levels = this.#projects.get(project);
     if (levels === undefined) {
       levels = [];
@@ -99,10 +106,11 @@ export class Dispatcher {
       levels.push(level);
       levels.sort((a, b) => b.priority - a.priority);
     }
-    let ring = level.rings.get(use);
+    const { key } = wanted;
+    let ring = level.rings.get(key);
     if (ring === undefined) {
-      ring = new Ring();
-      level.rings.set(use, ring);
+      ring = new Ring(wanted);
+      level.rings.set(key, ring);
     }
     return ring;
   }

@@ -19,6 +19,8 @@ import type { Settings } from "./settings.ts";
 export interface WorkerLink {
   take(grant: Grant): void;
   cancel(beats: readonly Beat[], why: "cancel" | "lost"): void;
+  /** Asks the worker's own status API which of these silent attempts still run. */
+  ask?(beats: readonly Beat[]): Promise<readonly Beat[]>;
 }
 
 export interface EngineOptions {
@@ -110,7 +112,7 @@ export class Engine {
     options: { serves: readonly Serves[]; capacity: number; local: boolean },
   ): void {
     this.#links.set(worker, link);
-    this.#input({ kind: "worker-joined", worker, ...options });
+    this.#input({ kind: "worker-joined", worker, ...options, asks: link.ask !== undefined });
   }
 
   /** Delivers a worker's reports; resolves with verdicts once they are committed. */
@@ -298,6 +300,29 @@ export class Engine {
             max: output.max,
           })),
         );
+      case "scan-letters":
+        return this.#track(
+          this.#read(async () => ({
+            kind: "letters-scanned",
+            letters: await this.#store.scanLetters({ after: output.after, max: output.max }),
+            max: output.max,
+          })),
+        );
+      case "find-workflow":
+        return this.#track(
+          this.#read(async () => ({
+            kind: "workflow-found",
+            workflow: output.workflow,
+            plan: await this.#newestPlan(output.workflow),
+          })),
+        );
+      case "purge":
+        return this.#track(this.#purge(output.ids));
+      case "ask-worker":
+        return this.#track(this.#ask(output.worker, output.attempts));
+      case "logged":
+        for (const logged of [...(this.#logWatchers.get(output.execution) ?? [])]) logged();
+        return;
       case "reply": {
         const resolve = this.#replies.get(output.request);
         this.#replies.delete(output.request);
@@ -363,6 +388,21 @@ export class Engine {
     }
   }
 
+  /** What cannot be forgotten now is forgotten another time. */
+  async #purge(ids: readonly string[]): Promise<void> {
+    try {
+      await this.#store.purge(ids);
+    } catch (thrown) {
+      if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
+      this.#options.onFault?.(thrown);
+    }
+  }
+
+  async #ask(worker: string, attempts: readonly Beat[]): Promise<void> {
+    const beats = (await this.#links.get(worker)?.ask?.(attempts)) ?? [];
+    if (beats.length > 0) this.#input({ kind: "worker-vouches", worker, beats });
+  }
+
   /** Resolves when the store fails. */
   #faulty(): Promise<void> {
     return new Promise((resolve) => this.#onFaulty.push(resolve));
@@ -378,12 +418,14 @@ export class Engine {
 
   async #plan(hash: string): Promise<Plan | null> {
     const found = await this.#store.getDefinition({ hash });
-    if (found === null) return null;
-    const definition = parseDefinition(JSON.parse(found.body));
-    if (isRejection(definition)) return null;
-    const plan = compilePlan(definition);
-    assert(plan.hash === hash, "a stored definition has the hash it is stored under");
+    const plan = found === null ? null : toPlan(found.body);
+    assert(plan === null || plan.hash === hash, "a stored definition has the hash it is stored under");
     return plan;
+  }
+
+  async #newestPlan(workflow: string): Promise<Plan | null> {
+    const found = await this.#store.getDefinition({ newestOf: workflow });
+    return found === null ? null : toPlan(found.body);
   }
 
   #fail(thrown: unknown): void {
@@ -407,6 +449,11 @@ export class Engine {
     for (const watchers of [...this.#watchers.values()])
       for (const progress of [...watchers]) progress(-1, "stopped");
   }
+}
+
+function toPlan(body: string): Plan | null {
+  const definition = parseDefinition(JSON.parse(body));
+  return isRejection(definition) ? null : compilePlan(definition);
 }
 
 function stoppedAnswer(reason: Error): Rejection {

@@ -6,7 +6,7 @@ import { phase } from "../../test/scenarios/kernel-run.ts";
 describe("a grant", () => {
   test("says where its tasks belong, what they are, and what is needed to do them", () => {
     const bench = new NodeBench();
-    bench.join("w1", ["w.a"]);
+    bench.join("w1", [{ use: "w.a", version: "1.2.7" }]);
     const plan = bench.plan([
       phase("a", { tasks: ["x", "y"], timeout: "5s", heartbeat: "1m", version: "~1.2" }),
     ]);
@@ -24,7 +24,7 @@ describe("a grant", () => {
           visit: 1,
           handler: "a",
           use: "w.a",
-          version: "~1.2",
+          version: "1.2.7",
           round: 1,
           epoch: 1,
           input: '{"n":1}',

@@ -4,7 +4,8 @@
  * twice gets a worker for itself.
  */
 import type { Execution } from "../kernel/execution.ts";
-import type { Grant, GrantItem } from "../protocol/work.ts";
+import type { HandlerPlan } from "../kernel/plan.ts";
+import type { Grant, GrantItem, ScriptWork } from "../protocol/work.ts";
 import type { Ready } from "./dispatcher.ts";
 import { ALONE_AFTER_CRASHES, type HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
@@ -21,7 +22,7 @@ export function grantAll(node: NodeState): void {
   for (const worker of [...node.roster.workers.values()]) {
     if (worker.alone !== null) tendAlone(node, worker);
     while (worker.room > 0) {
-      const ready = node.dispatcher.next(worker);
+      const ready = node.dispatcher.next(worker, node.roster);
       if (ready === undefined) break;
       give(node, ready, worker);
     }
@@ -65,7 +66,7 @@ export function endHold(node: NodeState, worker: RosterEntry): void {
 }
 
 function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
-  const { slot, desk, use } = ready;
+  const { slot, desk, wanted } = ready;
   const { execution } = slot;
   if (slot.status !== "clean" || execution === null || !execution.open || !slot.desks.includes(desk)) return;
   desk.servedAt = ++node.turns;
@@ -73,15 +74,15 @@ function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
   const servesEnumeration =
     plan.work === "process" &&
     desk.state.impliesTask &&
-    worker.serves.get(use)?.enumerates === true &&
+    node.roster.servedBy(worker, wanted)?.enumerates === true &&
     desk.leases.size === 0 &&
     desk.state.tasks.ended(0) === 0;
   if (
-    (desk.wantsEnumeration(node.now) && (plan.enumerateUse ?? plan.use) === use) ||
+    (desk.wantsEnumeration(node.now) && (plan.enumerator ?? plan.wanted) === wanted) ||
     (servesEnumeration && desk.suspectUntil <= node.now)
   ) {
     giveEnumeration(node, slot, desk, worker);
-  } else if (plan.use === use && giveTasks(node, slot, desk, worker) === "full") return; // It waits at the limit.
+  } else if (plan.wanted === wanted && giveTasks(node, slot, desk, worker) === "full") return; // It waits at the limit.
   node.offer(slot, desk);
 }
 
@@ -97,7 +98,7 @@ function giveEnumeration(node: NodeState, slot: Slot, desk: HandlerDesk, worker:
   const lease = newLease(node, desk, worker, { task: ENUMERATION, attempt, permits: [] });
   const resume =
     known === 0 ? null : { count: known, last: last ?? "null", checksum: state.enumeration.checksum };
-  const item = { number: ENUMERATION, attempt, claim: lease.claim, task: null };
+  const item = { number: ENUMERATION, attempt, claim: lease.claim, task: null, checkpoints: null };
   const grant = newGrant(node, slot, desk, { do: "enumerate", items: [item], resume });
   if (!slot.suspect) node.emit({ kind: "grant", worker: worker.id, grant });
   else
@@ -117,7 +118,7 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
   const { state } = desk;
   const plain: GrantItem[] = [];
   const careful: GrantItem[] = [];
-  let left = Math.min(node.settings.quantum, worker.room);
+  let left = Math.min(Math.max(node.settings.quantum, batchOf(state.plan)), worker.room);
   let isFull = false;
   while (left > 0) {
     const task = desk.peek(node.now);
@@ -145,13 +146,14 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
     desk.take(task);
     left--;
     const lease = newLease(node, desk, worker, { task, attempt: state.tasks.nextAttempt(task), permits });
-    const item = { number: task, attempt: lease.attempt, claim: lease.claim, task: text };
+    const checkpoints = state.progress.tasks.get(task)?.checkpoints ?? null;
+    const item = { number: task, attempt: lease.attempt, claim: lease.claim, task: text, checkpoints };
     if (task < desk.carefulBelow || desk.claimOf(task) >= CAREFUL_AFTER_CLAIMS) {
       beginNow(node, desk, lease);
       careful.push(item);
     } else plain.push(item);
   }
-  const work = state.plan.work;
+  const work = workOf(state.plan);
   if (plain.length > 0)
     node.emit({
       kind: "grant",
@@ -188,12 +190,13 @@ function giveAlone(
   const lease = newLease(node, desk, worker, { task, attempt: desk.state.tasks.nextAttempt(task), permits });
   beginNow(node, desk, lease);
   worker.holdFor("taken", { slot, desk, task }, node.now);
-  const items = [{ number: task, attempt: lease.attempt, claim: lease.claim, task: text }];
+  const checkpoints = desk.state.progress.tasks.get(task)?.checkpoints ?? null;
+  const items = [{ number: task, attempt: lease.attempt, claim: lease.claim, task: text, checkpoints }];
   recordThenGive(
     node,
     slot,
     worker,
-    newGrant(node, slot, desk, { do: desk.state.plan.work, items, resume: null }),
+    newGrant(node, slot, desk, { do: workOf(desk.state.plan), items, resume: null }),
   );
   return "given";
 }
@@ -238,6 +241,7 @@ function newLease(
     recorded: false,
     reported: false,
     cancelled: false,
+    asked: false,
     position: 0,
     permits: at.permits,
   };
@@ -257,6 +261,7 @@ function newGrant(
   const execution = slot.execution as Execution;
   const { plan } = desk.state;
   const { visit } = desk;
+  const wanted = what.do === "enumerate" ? (plan.enumerator ?? plan.wanted) : plan.wanted;
   return {
     do: what.do,
     items: what.items,
@@ -267,13 +272,41 @@ function newGrant(
     execution: slot.id,
     workflow: execution.plan.definition.name,
     project: execution.project,
-    use: what.do === "enumerate" ? (plan.enumerateUse ?? plan.use) : plan.use,
-    version: plan.definition.version ?? null,
+    use: wanted.use,
+    version: node.roster.choose(wanted) || null,
     round: visit.round,
     epoch: node.fence.epoch,
     input: execution.input,
     timeoutMs: plan.timeoutMs,
     heartbeatMs: plan.heartbeatMs,
     phases: countsOf(desk, execution, what.do),
+    batch: batchOf(plan),
+    script: what.do === "script" ? scriptOf(plan) : null,
+    trace: execution.trace,
   };
+}
+
+function workOf(plan: HandlerPlan): Grant["do"] {
+  return plan.mode === "script" ? "script" : plan.work;
+}
+
+function batchOf(plan: HandlerPlan): number {
+  return plan.definition.batch ?? 1;
+}
+
+const scripts = new WeakMap<HandlerPlan, ScriptWork>();
+
+/** The runs of a script handler, as every grant of it carries them. */
+function scriptOf(plan: HandlerPlan): ScriptWork {
+  let script = scripts.get(plan);
+  if (script === undefined) {
+    const { script: runs = [], state, resume } = plan.definition;
+    script = {
+      runs: runs.map(({ name, expression, timeout }) => ({ name, expression, timeoutMs: timeout ?? null })),
+      state: state === undefined ? null : JSON.stringify(state),
+      resume: resume !== false,
+    };
+    scripts.set(plan, script);
+  }
+  return script;
 }

@@ -100,7 +100,7 @@ export class HandlerDesk {
   /** Whether an enumeration attempt is wanted at `now`. */
   wantsEnumeration(now: number): boolean {
     const { state } = this;
-    if (state.sealed || state.plan.mode !== "use" || state.plan.definition.tasks !== undefined) return false;
+    if (state.sealed || state.plan.waits || state.plan.definition.tasks !== undefined) return false;
     if ((state.impliesTask && !state.paged) || this.fetching >= 0) return false;
     const { failed, until } = state.enumeration;
     return !failed && until <= now && !this.leases.has(ENUMERATION) && this.suspectUntil <= now;
@@ -108,7 +108,7 @@ export class HandlerDesk {
 
   /** Whether tasks can be taken at `now`. */
   hasTasks(now: number): boolean {
-    if (this.state.plan.mode !== "use" || this.suspectUntil > now || this.fetching >= 0) return false;
+    if (this.state.plan.waits || this.suspectUntil > now || this.fetching >= 0) return false;
     if (this.state.impliesTask && this.leases.has(ENUMERATION)) return false;
     this.refill(now);
     this.#dropSettled();
@@ -213,12 +213,14 @@ export class HandlerDesk {
   /** True if all that is left waits for a later retry time: then nothing needs to stay in memory. */
   waitsForTimeOnly(now: number): boolean {
     const { state } = this;
-    if (state.finished || state.plan.mode !== "use") return true;
+    if (state.finished || state.plan.waits) return true;
     if (this.openLeases > 0 || this.heldAlone > 0 || this.suspectUntil > now || this.fetching >= 0)
       return false;
     if (!state.sealed && !(state.impliesTask && state.tasks.ended(0) > 0)) {
       if (state.impliesTask || state.enumeration.until <= now) return false;
     }
+    // At the limit of its children only their ends bring it on.
+    if (state.openChildren >= (state.plan.definition.concurrency ?? Number.POSITIVE_INFINITY)) return true;
     if (this.#back.size > 0 || this.#parkedCount > 0 || this.hasAside || state.tasks.nextDue() <= now)
       return false;
     return this.#advanceCursor() < 0 && this.opened >= state.total;
@@ -227,7 +229,7 @@ export class HandlerDesk {
   /** When something becomes ready by time alone, after `now`; Infinity: never. */
   nextDue(now: number): number {
     const { state } = this;
-    if (state.finished || state.plan.mode !== "use") return Number.POSITIVE_INFINITY;
+    if (state.finished || state.plan.waits) return Number.POSITIVE_INFINITY;
     let next = Number.POSITIVE_INFINITY;
     for (const { until } of this.#aside?.values() ?? []) if (until > now && until < next) next = until;
     for (const at of [state.tasks.nextDue(), state.sealed ? 0 : state.enumeration.until, this.suspectUntil]) {

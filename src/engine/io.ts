@@ -9,7 +9,14 @@ import type { Plan } from "../kernel/plan.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { Beat, Grant, Report, Serves } from "../protocol/work.ts";
 import type { Rejection } from "../std/rejection.ts";
-import type { Commit, CommitVerdict, LoadedExecution, StoredHead, StoredLetter, StoredTimer } from "../store/store.ts";
+import type {
+  Commit,
+  CommitVerdict,
+  LoadedExecution,
+  StoredHead,
+  StoredLetter,
+  StoredTimer,
+} from "../store/store.ts";
 
 export type Input =
   | {
@@ -48,7 +55,11 @@ export type Input =
       readonly serves: readonly Serves[];
       readonly capacity: number;
       readonly local: boolean;
+      /** It can be asked about a silent attempt. */
+      readonly asks?: boolean;
     }
+  /** The worker was asked, and says that these attempts still run. */
+  | { readonly kind: "worker-vouches"; readonly worker: string; readonly beats: readonly Beat[] }
   /** A remote worker asks for up to `max` items; a local one is served up to its capacity without asking. */
   | { readonly kind: "worker-claims"; readonly worker: string; readonly max: number }
   | {
@@ -124,6 +135,8 @@ export type Output =
   | { readonly kind: "scan-letters"; readonly after: number; readonly max: number }
   | { readonly kind: "find-workflow"; readonly workflow: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
+  /** Attempts went silent: their worker's own status API is asked before the verdict. */
+  | { readonly kind: "ask-worker"; readonly worker: string; readonly attempts: readonly Beat[] }
   /** Log lines of the execution are stored. */
   | { readonly kind: "logged"; readonly execution: string }
   | { readonly kind: "commit"; readonly commit: number; readonly content: Commit }

@@ -17,6 +17,8 @@ export interface Lease {
   reported: boolean;
   /** The worker was told to stop. */
   cancelled: boolean;
+  /** Its worker was asked whether it still runs, since the last beat. */
+  asked: boolean;
   /** Enumeration only: how many items of its stream have come. */
   position: number;
   /** Limits it counts against, given back when it ends. */

@@ -2,6 +2,8 @@
  * Concurrency limits: by handler (project and use) and by key within it. Exact: a permit is taken with a lease and
  * given back when the lease ends. Whoever finds a limit full waits at it, and is told in order when there is room.
  */
+import { Rates } from "./rates.ts";
+
 export interface LimitState {
   max: number;
   held: number;
@@ -11,6 +13,7 @@ export interface LimitState {
 }
 
 export class Limits {
+  readonly rates = new Rates();
   readonly #limits = new Map<string, LimitState>();
   /** Nothing is granted under these names before the time: permits of a former owner may still be held. */
   readonly #blocked = new Map<string, number>();
@@ -59,8 +62,9 @@ export class Limits {
     this.#blocked.set(name, Math.max(this.#blocked.get(name) ?? 0, until));
   }
 
-  /** Wakes those who waited for a block to pass. */
+  /** Wakes those who waited for a block to pass, or for a rate. */
   unblock(now: number): void {
+    this.rates.wake(now);
     for (const [name, until] of this.#blocked) {
       if (until > now) continue;
       this.#blocked.delete(name);
@@ -73,11 +77,17 @@ export class Limits {
   nextUnblockAt(): number {
     let next = Number.POSITIVE_INFINITY;
     for (const until of this.#blocked.values()) if (until < next) next = until;
-    return next;
+    return Math.min(next, this.rates.nextAt());
   }
 
   look(name: string): { max: number; held: number } | null {
     return this.#limits.get(name) ?? null;
+  }
+
+  /** Every limit that is declared, with who waits. */
+  *all(): Generator<{ name: string; max: number; held: number; waiting: number }> {
+    for (const [name, { max, held, waiting }] of this.#limits)
+      if (max !== Number.POSITIVE_INFINITY) yield { name, max, held, waiting: waiting.size };
   }
 
   /** The oldest first: so they get what there is in the order of their age. */

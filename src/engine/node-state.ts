@@ -1,6 +1,7 @@
 /** What the parts of an engine node share. */
 import type { Plan } from "../kernel/plan.ts";
 import type { Fence } from "../store/store.ts";
+import { NewestPlans } from "./child-desk.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { Output } from "./io.ts";
@@ -10,6 +11,11 @@ import { PageCache } from "./page-cache.ts";
 import type { Settings } from "./settings.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { WorkerRoster } from "./worker-roster.ts";
+
+/** The name of a project's limit. */
+export function projectScope(project: string): string {
+  return `project ${project}`;
+}
 
 export class NodeState {
   readonly settings: Settings;
@@ -21,6 +27,7 @@ export class NodeState {
   readonly dispatcher = new Dispatcher();
   readonly pages: PageCache;
   readonly plans = new Map<string, Plan>();
+  readonly newest = new NewestPlans();
   /** Slots with messages to step, in the order they got them. */
   readonly runnable: Slot[] = [];
   outputs: Output[] = [];
@@ -41,11 +48,18 @@ export class NodeState {
 
   /** The limits of a plan's handlers count in a project. Attempts that a former owner gave out are waited for. */
   declareLimits(plan: Plan, project: string): void {
+    if (!this.#declared.has(project)) this.#declareProject(project);
     const mayBeHeld =
       this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.fence.epoch - 1;
     for (const phase of plan.phases) {
-      for (const { use, definition, heartbeatMs } of phase.handlers) {
-        const scope = `${project}/${use}`;
+      for (const { scope: name, definition, heartbeatMs } of phase.handlers) {
+        const scope = `${project}/${name}`;
+        if (definition.rate !== undefined)
+          this.limits.rates.declare(
+            scope,
+            definition.rate,
+            this.uncleanEpoch === this.fence.epoch - 1 ? this.openedAt : null,
+          );
         if (definition.concurrency !== undefined) this.limits.declare(scope, definition.concurrency);
         else if (definition.concurrencyPerKey === undefined) continue;
         if (mayBeHeld)
@@ -53,6 +67,18 @@ export class NodeState {
       }
     }
   }
+
+  /** The limit of a project, by the settings. */
+  #declareProject(project: string): void {
+    this.#declared.add(project);
+    const concurrency = this.settings.projects[project]?.concurrency;
+    if (concurrency === undefined) return;
+    this.limits.declare(projectScope(project), concurrency);
+    if (this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.fence.epoch - 1)
+      this.limits.block(projectScope(project), this.openedAt + 2 * this.settings.suspectMs);
+  }
+
+  readonly #declared = new Set<string>();
 
   emit(output: Output): void {
     this.outputs.push(output);
@@ -85,12 +111,11 @@ export class NodeState {
 
   offer(slot: Slot, desk: HandlerDesk): void {
     const { plan } = desk.state;
-    if (slot.status !== "clean" || plan.mode !== "use" || desk.state.finished) return;
-    if (plan.enumerateUse !== null && desk.wantsEnumeration(this.now))
-      this.dispatcher.offer({ slot, desk, use: plan.enumerateUse });
-    else if (plan.enumerateUse === null && desk.wantsEnumeration(this.now))
-      this.dispatcher.offer({ slot, desk, use: plan.use });
-    if (desk.hasTasks(this.now)) this.dispatcher.offer({ slot, desk, use: plan.use });
+    if (slot.status !== "clean" || plan.waits || desk.state.finished) return;
+    if (desk.wantsEnumeration(this.now))
+      this.dispatcher.offer({ slot, desk, wanted: plan.enumerator ?? plan.wanted });
+    if (plan.mode !== "workflow" && desk.hasTasks(this.now))
+      this.dispatcher.offer({ slot, desk, wanted: plan.wanted });
   }
 
   /** Ends a lease: its permits and its place at the worker are free again. */

@@ -13,31 +13,27 @@ import type { Serves } from "../protocol/work.ts";
 import { assert, unreachable } from "../std/assert.ts";
 import type { StoreInfo } from "../store/store.ts";
 import { CleanUp } from "./clean-up.ts";
+import { CommitDesk } from "./commit-desk.ts";
 import { endHold, grantAll } from "./granting.ts";
-import type { Input, Output } from "./io.ts";
+import type { Dropped, Input, Output, Overview } from "./io.ts";
+import { LetterDesk } from "./letter-desk.ts";
 import { NodeState } from "./node-state.ts";
-import { beat, noteArrival } from "./reporting.ts";
+import { overviewOf } from "./overview.ts";
+import { beat, noteArrival, vouch } from "./reporting.ts";
 import { Residency } from "./residency.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
 import type { ReportAnswer, Slot } from "./slot.ts";
-import { type Stepped, stepSlot } from "./stepping.ts";
 import { sweepLeases } from "./sweep.ts";
 import { TimerDesk, WAKE } from "./timer-desk.ts";
 import { RosterEntry } from "./worker-roster.ts";
-
-/** Messages of one execution that are stepped before others have their turn. */
-const SLICE_MESSAGES = 256;
-/** Fewer executions than this are not split over two commits. */
-const SHARE_MIN = 16;
 
 export class EngineNode {
   readonly #node: NodeState;
   readonly #residency: Residency;
   readonly #timers: TimerDesk;
   readonly #cleanUp: CleanUp;
-  /** Commits without a verdict yet, by number: what was stepped for each. */
-  readonly #underWay = new Map<number, readonly Stepped[]>();
-  #commits = 0;
+  readonly #letters: LetterDesk;
+  readonly #commits: CommitDesk;
   #nextSweepAt = 0;
 
   constructor(info: StoreInfo, now: number, settings: Partial<Settings> = {}) {
@@ -47,7 +43,13 @@ export class EngineNode {
     this.#timers = new TimerDesk(this.#node.settings);
     this.#node.wakeAt = (slot, at) => this.#timers.set(slot.id, WAKE, at);
     this.#residency = new Residency(this.#node, (slot) => this.#cleanUp.becameClean(slot));
-    this.#cleanUp = new CleanUp(this.#node, this.#residency, this.#timers);
+    this.#letters = new LetterDesk(this.#node, this.#residency);
+    this.#cleanUp = new CleanUp(this.#node, {
+      residency: this.#residency,
+      timers: this.#timers,
+      letters: this.#letters,
+    });
+    this.#commits = new CommitDesk(this.#node, this.#cleanUp, this.#letters);
   }
 
   /** Makes a plan known, and its limits count. */
@@ -70,14 +72,32 @@ export class EngineNode {
         return;
       }
       case "committed":
-        return this.#committed(input);
+        return this.#commits.committed(input.commit, input.verdict);
       case "commit-failed":
-        return this.#commitFailed(input.commit);
+        return this.#commits.failed(input.commit);
       case "loaded":
         for (const { id, loaded } of input.loads) this.#residency.loaded(id, loaded);
         return;
       case "definition":
-        return this.#residency.definition(input.hash, input.plan);
+        this.#residency.definition(input.hash, input.plan);
+        return this.#letters.definition(input.hash, input.plan);
+      case "letters-scanned":
+        return this.#letters.scanned(input.letters, input.max);
+      case "workflow-found":
+        node.newest.found(input.workflow, input.plan);
+        return this.#offerChildren(input.workflow);
+      case "definition-stored":
+        node.newest.forget(input.workflow);
+        this.#residency.rescan();
+        return this.#offerChildren(input.workflow);
+      case "purge":
+        return this.#purge(input.ids);
+      case "worker-vouches":
+        for (const one of input.beats) {
+          const slot = node.slots.get(one.execution);
+          if (slot !== undefined) vouch(node, slot, one);
+        }
+        return;
       case "page-read":
         return this.#pageRead(input.execution, input.seq, input.entry);
       case "work-scanned":
@@ -112,11 +132,12 @@ export class EngineNode {
     const node = this.#node;
     node.now = Math.max(node.now, now);
     this.#clockDuty();
-    this.#flush();
+    this.#commits.flush();
     grantAll(node);
     // Careful starts and marks queued by granting are written without waiting for the next input.
-    this.#flush();
+    this.#commits.flush();
     this.#residency.ask();
+    this.#letters.ask();
     const { outputs } = node;
     node.outputs = [];
     return outputs;
@@ -137,11 +158,41 @@ export class EngineNode {
 
   /** True while a commit is under way or messages wait for one. */
   get isBusy(): boolean {
-    return this.#underWay.size > 0 || this.#node.runnable.length > 0;
+    return this.#commits.underWay > 0 || this.#node.runnable.length > 0;
   }
 
   get residentCount(): number {
     return this.#node.slots.size;
+  }
+
+  /** What the node holds now. */
+  overview(): Overview {
+    return overviewOf(this.#node, this.#residency.working);
+  }
+
+  /** Words that changed nothing, newest last. */
+  dropped(execution: string): readonly Dropped[] {
+    return this.#node.slots.get(execution)?.dropped ?? [];
+  }
+
+  /** Executions whose children wait for this workflow's definition. */
+  #offerChildren(workflow: string): void {
+    for (const slot of [...this.#node.slots.values()]) {
+      const isWaiting = slot.desks.some(({ state }) => state.plan.definition.workflow === workflow);
+      if (slot.status === "clean" && isWaiting) this.#cleanUp.becameClean(slot);
+    }
+  }
+
+  /** What is over and not in use is forgotten; a load that is asked for later finds nothing. */
+  #purge(ids: readonly string[]): void {
+    const free = ids.filter((id) => {
+      const slot = this.#node.slots.get(id);
+      if (slot === undefined) return true;
+      const isIdle = slot.status === "clean" && slot.queue.length === 0 && slot.execution?.ended === true;
+      if (isIdle) this.#residency.evict(slot);
+      return isIdle;
+    });
+    if (free.length > 0) this.#node.emit({ kind: "purge", ids: free });
   }
 
   #request(input: Extract<Input, { kind: "request" }>): void {
@@ -180,9 +231,10 @@ export class EngineNode {
     serves: readonly Serves[];
     capacity: number;
     local: boolean;
+    asks?: boolean;
   }): void {
     const node = this.#node;
-    const entry = new RosterEntry(input.worker, input.local, input.serves, input.capacity);
+    const entry = new RosterEntry(input.worker, input);
     for (const slot of node.slots.values()) {
       for (const desk of slot.desks)
         for (const lease of desk.leases.values())
@@ -239,75 +291,5 @@ export class EngineNode {
       this.#nextSweepAt = isWatching ? node.now + node.settings.sweepMs : Number.POSITIVE_INFINITY;
     }
     node.limits.unblock(node.now);
-  }
-
-  /** Steps what waits and asks for commits of it, as many as may be under way. */
-  #flush(): void {
-    const { runnable, settings } = this.#node;
-    while (this.#underWay.size < settings.commitsMax && runnable.length > 0) this.#flushOne();
-  }
-
-  /** Steps a share of what waits: the rest goes into the next commit, which is stepped while this one is written. */
-  #flushOne(): void {
-    const node = this.#node;
-    const { commitsMax, commitMessagesMax, commitCharsMax } = node.settings;
-    const share = Math.ceil(node.runnable.length / (commitsMax - this.#underWay.size));
-    const writesMax = Math.min(node.settings.commitWritesMax, Math.max(share, SHARE_MIN));
-    const stepped: Stepped[] = [];
-    const idle: Stepped[] = [];
-    let messages = 0;
-    let chars = 0;
-    let taken = 0;
-    for (; taken < node.runnable.length; taken++) {
-      if (stepped.length >= writesMax || messages >= commitMessagesMax || chars >= commitCharsMax) break;
-      const slot = node.runnable[taken] as Slot;
-      slot.isRunnable = false;
-      if (slot.status !== "clean" || slot.queue.length === 0) continue;
-      const result = stepSlot(node, slot, Math.min(SLICE_MESSAGES, commitMessagesMax - messages));
-      messages += result.messages;
-      chars += result.chars;
-      if (result.write === null) idle.push(result);
-      else {
-        slot.status = "dirty";
-        stepped.push(result);
-      }
-    }
-    node.runnable.splice(0, taken);
-    if (stepped.length > 0) {
-      this.#underWay.set(++this.#commits, stepped);
-      const writes = stepped.map(({ write }) => {
-        assert(write !== null, "a stepped slot has a write");
-        return write;
-      });
-      node.emit({ kind: "commit", commit: this.#commits, content: { fence: node.fence, writes } });
-    }
-    for (const result of idle) this.#cleanUp.finish(result);
-  }
-
-  #committed(input: Extract<Input, { kind: "committed" }>): void {
-    const underWay = this.#underWay.get(input.commit);
-    if (underWay === undefined) return;
-    if (input.verdict.kind === "fenced") {
-      this.#node.closing = true;
-      this.#node.emit({ kind: "fenced", why: input.verdict.why });
-      return;
-    }
-    this.#underWay.delete(input.commit);
-    const exists = new Set(input.verdict.exists);
-    for (const stepped of underWay) {
-      if (exists.has(stepped.slot.id)) this.#cleanUp.again(stepped);
-      else {
-        stepped.slot.status = "clean";
-        this.#cleanUp.finish(stepped);
-      }
-    }
-  }
-
-  /** Nothing written, or nobody knows: drop what was in memory, reload, step the same messages again. */
-  #commitFailed(commit: number): void {
-    const underWay = this.#underWay.get(commit);
-    if (underWay === undefined) return;
-    this.#underWay.delete(commit);
-    for (const stepped of underWay) this.#cleanUp.again(stepped);
   }
 }

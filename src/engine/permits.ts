@@ -1,7 +1,7 @@
 /** Permits of limits: taken with a lease, by handler and by key; whoever finds a limit full waits at it. */
 import type { Execution } from "../kernel/execution.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
-import type { NodeState } from "./node-state.ts";
+import { type NodeState, projectScope } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
 import { taskKey } from "./task-pages.ts";
 
@@ -13,27 +13,41 @@ export function takePermits(
   task: number,
 ): readonly string[] | "full" | "parked" {
   const { plan } = desk.state;
-  const { concurrency, concurrencyPerKey } = plan.definition;
-  if (concurrency === undefined && concurrencyPerKey === undefined) return NO_PERMITS;
-  const scope = `${(slot.execution as Execution).project}/${plan.use}`;
+  const { concurrency, concurrencyPerKey, rate } = plan.definition;
+  const { project } = slot.execution as Execution;
+  const ofProject = node.settings.projects[project]?.concurrency === undefined ? null : projectScope(project);
+  if (
+    concurrency === undefined &&
+    concurrencyPerKey === undefined &&
+    rate === undefined &&
+    ofProject === null
+  )
+    return NO_PERMITS;
+  const scope = `${project}/${plan.scope}`;
   const who = { id: `${slot.id}/${desk.key}`, age: slot.age };
+  const again = () => offerAgain(node, slot.id, desk.key);
   if (node.limits.isBlocked(scope, node.now)) {
-    node.limits.wait(scope, who, () => offerAgain(node, slot.id, desk.key));
+    node.limits.wait(scope, who, again);
+    return "full";
+  }
+  if (rate !== undefined && node.limits.rates.allowedAt(scope) > node.now) {
+    node.limits.rates.wait(scope, who, again);
     return "full";
   }
   const adopted = adoptedScope(scope);
   if (concurrencyPerKey !== undefined && (node.limits.look(adopted)?.held ?? 0) > 0) {
     // Keys of attempts taken over from a former owner are not known: until they have ended, none is given out.
-    node.limits.wait(adopted, who, () => offerAgain(node, slot.id, desk.key));
+    node.limits.wait(adopted, who, again);
     return "full";
   }
   const permits: string[] = [];
-  if (concurrency !== undefined) {
-    if (!node.limits.hasRoom(scope, node.now)) {
-      node.limits.wait(scope, who, () => offerAgain(node, slot.id, desk.key));
+  for (const name of [ofProject, concurrency === undefined ? null : scope]) {
+    if (name === null) continue;
+    if (!node.limits.hasRoom(name, node.now)) {
+      node.limits.wait(name, who, again);
       return "full";
     }
-    permits.push(scope);
+    permits.push(name);
   }
   const key = concurrencyPerKey === undefined ? undefined : taskKey(node, slot, desk, task);
   if (key !== undefined && concurrencyPerKey !== undefined) {
@@ -48,6 +62,7 @@ export function takePermits(
     permits.push(name);
   }
   for (const permit of permits) node.limits.take(permit);
+  if (rate !== undefined) node.limits.rates.take(scope, node.now);
   return permits;
 }
 
@@ -61,8 +76,10 @@ function adoptedScope(scope: string): string {
 /** Permits for an attempt that is taken over as it is, whether or not there is room. */
 export function adoptedPermits(node: NodeState, slot: Slot, desk: HandlerDesk): readonly string[] {
   const { concurrency, concurrencyPerKey } = desk.state.plan.definition;
-  const scope = `${slot.execution?.project}/${desk.state.plan.use}`;
+  const scope = `${slot.execution?.project}/${desk.state.plan.scope}`;
+  const project = slot.execution?.project ?? "";
   const permits = [
+    ...(node.settings.projects[project]?.concurrency === undefined ? [] : [projectScope(project)]),
     ...(concurrency === undefined ? [] : [scope]),
     ...(concurrencyPerKey === undefined ? [] : [adoptedScope(scope)]),
   ];

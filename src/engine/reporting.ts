@@ -3,7 +3,9 @@
  * decide whether an attempt is live. After the commit the leases they ended are dropped.
  */
 import type { Message, Receipt } from "../kernel/message.ts";
+import { encodeAttempt } from "../protocol/attempt-id.ts";
 import type { Beat, Report, ReportPlace } from "../protocol/work.ts";
+import type { LogRow } from "../store/store.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
@@ -31,7 +33,7 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
         start(node, desk, lease);
     }
   } else {
-    const lease = desk.leases.get(ENUMERATION);
+    const lease = desk.leases.get("task" in report ? report.task : ENUMERATION);
     if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
       start(node, desk, lease);
   }
@@ -64,6 +66,25 @@ export function toMessage(
       });
       return { kind: "receipts", ...place, receipts };
     }
+    case "step":
+    case "run": {
+      const { task, attempt } = report;
+      const live = isLive(node, slot, report, worker);
+      const done =
+        report.kind === "step"
+          ? { kind: report.kind, name: report.name, result: report.result }
+          : {
+              kind: report.kind,
+              name: report.name,
+              index: report.index,
+              state: report.state,
+              oversized: report.oversized,
+              stats: report.stats,
+            };
+      return { kind: "checkpoint", ...place, round, task, attempt, live, done };
+    }
+    case "logs":
+      return null;
     case "page":
     case "enumeration": {
       const lease = desk?.leases.get(ENUMERATION);
@@ -89,6 +110,43 @@ export function toMessage(
       return { kind: "page", ...place, attempt: report.attempt, round, from, tasks, keys, identities };
     }
   }
+}
+
+/** The row for lines that an attempt logged; null: it has no right to log any more. */
+export function toLogRow(
+  node: NodeState,
+  slot: Slot,
+  report: Extract<Report, { kind: "logs" }>,
+  worker: string,
+): LogRow | null {
+  if (!isLive(node, slot, report, worker)) return null;
+  const { phase, visit, handler, task, attempt } = report;
+  return {
+    attempt: encodeAttempt(report),
+    phase,
+    visit,
+    handler,
+    task,
+    number: attempt,
+    worker,
+    lines: report.lines,
+    mayRepeat: report.epoch !== node.fence.epoch,
+  };
+}
+
+/** Whether an attempt holds its lease, be it by adoption now. */
+function isLive(
+  node: NodeState,
+  slot: Slot,
+  report: Extract<Report, { kind: "step" | "run" | "logs" }>,
+  worker: string,
+): boolean {
+  const { task, attempt, claim, epoch } = report;
+  const desk = slot.desk(report);
+  const lease = desk?.visit.round === report.round ? desk.leases.get(task) : undefined;
+  return lease !== undefined
+    ? isSameAttempt(lease, attempt, claim, epoch)
+    : adopt(node, slot, report, { task, attempt, claim, worker });
 }
 
 /** Starts that no commit has recorded yet: they ride along with the next one. */
@@ -179,7 +237,19 @@ export function tellToStop(
   });
 }
 
+/** The worker's own status API says that these attempts still run: that extends them, once. */
+export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
+  const desk = slot.desk(beat);
+  for (const { task, attempt, claim } of beat.attempts) {
+    const lease = desk?.leases.get(task);
+    if (desk === undefined || lease === undefined || !isSameAttempt(lease, attempt, claim, beat.epoch))
+      continue;
+    if (lease.until !== Number.POSITIVE_INFINITY) lease.until = node.now + desk.state.plan.heartbeatMs;
+  }
+}
+
 function start(node: NodeState, desk: HandlerDesk, lease: Lease): void {
+  lease.asked = false;
   if (lease.startedAt === 0) lease.startedAt = node.now;
   lease.until = node.now + desk.state.plan.heartbeatMs;
 }
@@ -217,6 +287,7 @@ function adopt(
     local: false,
     startedAt: node.now,
     until: node.now + desk.state.plan.heartbeatMs,
+    asked: false,
     recorded: tasks.startOf(at.task) !== undefined,
     reported: false,
     cancelled: false,

@@ -5,7 +5,7 @@
  */
 import type { Execution } from "../kernel/execution.ts";
 import { UnknownVersion } from "../kernel/journal-entry.ts";
-import type { Plan } from "../kernel/plan.ts";
+import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import { restore } from "../kernel/replay.ts";
 import { FOLD_VERSION } from "../kernel/snapshot.ts";
 import { type LoadedExecution, type StoredHead, workKey } from "../store/store.ts";
@@ -85,6 +85,11 @@ export class Residency {
     this.#load(slot.id);
   }
 
+  /** Executions with work in memory. */
+  get working(): number {
+    return this.#working;
+  }
+
   /** Executions that are being loaded. */
   get loading(): number {
     return this.#loading.size;
@@ -145,11 +150,7 @@ export class Residency {
     const phase = this.#node.plans.get(head.hash)?.byName.get(head.phase ?? "");
     if (phase === undefined || head.status === "cancelling") return true;
     const handlers = phase.decision === null ? phase.handlers : [...phase.handlers, phase.decision];
-    return handlers.some(
-      ({ use, enumerateUse }) =>
-        this.#node.roster.isServed(use) ||
-        (enumerateUse !== null && this.#node.roster.isServed(enumerateUse)),
-    );
+    return handlers.some((plan) => this.#isHandlerServed(plan));
   }
 
   loaded(id: string, loaded: LoadedExecution | null): void {
@@ -223,12 +224,13 @@ export class Residency {
   /** Whether somebody serves what the execution has to give out; what drains needs nobody. */
   #isServed(slot: Slot): boolean {
     if (slot.execution?.draining === true) return true;
-    return slot.desks.some(
-      ({ state: { plan, finished } }) =>
-        !finished &&
-        (this.#node.roster.isServed(plan.use) ||
-          (plan.enumerateUse !== null && this.#node.roster.isServed(plan.enumerateUse))),
-    );
+    return slot.desks.some(({ state }) => !state.finished && this.#isHandlerServed(state.plan));
+  }
+
+  #isHandlerServed({ mode, wanted, enumerator, definition }: HandlerPlan): boolean {
+    const { roster, newest } = this.#node;
+    if (enumerator !== null && roster.isServed(enumerator)) return true;
+    return mode === "workflow" ? !newest.isMissing(definition.workflow ?? "") : roster.isServed(wanted);
   }
 
   /** Recounts a slot whose want may have changed. */
@@ -300,7 +302,8 @@ export class Residency {
     const { now, settings } = this.#node;
     slot.suspect = true;
     for (const desk of slot.desks) {
-      if (desk.state.finished || desk.state.plan.mode !== "use") continue;
+      if (desk.state.finished || desk.state.plan.waits) continue;
+      if (desk.state.plan.mode === "workflow" && desk.state.plan.enumerateUse === null) continue;
       desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);
       slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;
       if (settings.suspectMs > 0)

@@ -28,6 +28,10 @@ export interface Settings {
   /** How far ahead timers are kept in memory, and how many. */
   readonly timerHorizonMs: number;
   readonly timersMax: number;
+  /** Attempts at a time, by project. */
+  readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
+  /** How long a worker that is asked about a silent attempt may take to vouch for it. */
+  readonly askMs: number;
 }
 
 export const DEFAULT_SETTINGS: Settings = {
@@ -46,4 +50,6 @@ export const DEFAULT_SETTINGS: Settings = {
   snapshotRows: 256,
   timerHorizonMs: 60_000,
   timersMax: 10_000,
+  projects: {},
+  askMs: 3_000,
 };

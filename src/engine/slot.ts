@@ -8,6 +8,7 @@ import type { Plan } from "../kernel/plan.ts";
 import type { Beat, Grant, Report } from "../protocol/work.ts";
 import type { Want } from "../store/store.ts";
 import { HandlerDesk } from "./handler-desk.ts";
+import type { Dropped } from "./io.ts";
 
 export interface HeldGrant {
   readonly worker: string;
@@ -23,6 +24,8 @@ export type Queued =
       readonly plan?: Plan;
       /** A grant that is given out once this message (its start) is committed. */
       readonly held?: HeldGrant;
+      /** The letter that brought it: gone with the commit that applies it. */
+      readonly letter?: string;
     }
   /** Writes marks: pages opened, or the start of an enumeration after an unclean stop. */
   | {
@@ -54,6 +57,8 @@ export class Slot {
   inspections: number[] = [];
   /** Beats that came while it was loading. */
   readonly beats: { beat: Beat; worker: string }[] = [];
+  /** Words that changed nothing, newest last: kept for those who look, while it is in memory. */
+  dropped: Dropped[] = [];
   desks: HandlerDesk[] = [];
   /** Desks of visits that are over once the commit under way is. */
   closedDesks: HandlerDesk[] = [];
@@ -172,7 +177,10 @@ export class Slot {
     const { execution } = this;
     if (execution === null || execution.ended) return "nothing";
     // What waits to be stepped may be the end of a lease that nothing else tells of.
-    if (execution.draining || this.queue.length > 0) return "work";
+    if (this.queue.length > 0) return "work";
+    // What drains waits for its attempts; once only children are open, their ends bring it back.
+    if (execution.draining)
+      return this.openLeases === 0 && (execution.current?.openChildren ?? 0) > 0 ? "time" : "work";
     if (execution.status === "paused") return this.openLeases > 0 ? "work" : "time";
     if (execution.due >= 0) return "time";
     return this.desks.every((desk) => desk.waitsForTimeOnly(now)) ? "time" : "work";

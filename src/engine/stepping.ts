@@ -3,20 +3,20 @@
  * leaves the node here: answers, grants and notices wait in the commit under way until its verdict.
  */
 
-import type { Recorded } from "../kernel/event.ts";
+import type { Recorded, TasksSettled } from "../kernel/event.ts";
 import type { Execution } from "../kernel/execution.ts";
 import { encodeEntries } from "../kernel/journal-entry.ts";
-import type { Answer, Message, StartMessage } from "../kernel/message.ts";
+import type { Answer, Message, Sent, StartMessage } from "../kernel/message.ts";
 import { FOLD_VERSION, writeSnapshot } from "../kernel/snapshot.ts";
 import { create, step } from "../kernel/step.ts";
 import { assert } from "../std/assert.ts";
 import { canonicalJson } from "../std/canonical-json.ts";
 import type { Json } from "../std/json.ts";
 import { reject } from "../std/rejection.ts";
-import type { ExecutionWrite, Snapshot } from "../store/store.ts";
+import type { DeadLetter, ExecutionWrite, Letter, LogRow, Snapshot } from "../store/store.ts";
 import { extendChain } from "./chain.ts";
 import type { NodeState } from "./node-state.ts";
-import { toMessage, unrecordedStarts } from "./reporting.ts";
+import { toLogRow, toMessage, unrecordedStarts } from "./reporting.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { headOf } from "./slot-head.ts";
 
@@ -30,6 +30,8 @@ export interface Stepped {
   readonly events: readonly Recorded[];
   readonly messages: number;
   readonly chars: number;
+  /** Letters that were applied. */
+  readonly letters: readonly string[];
 }
 
 /** Steps what waits at one slot. */
@@ -39,6 +41,8 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
   const events: Recorded[] = [];
   const taken: { queued: Queued; answer: Answer; existed: boolean }[] = [];
   const stale: string[] = [];
+  const effects: Effects = { sent: [], logs: [] };
+  const letters: string[] = [];
   const marks: Record<string, number> = {};
   const queue = slot.queue;
   const count = Math.min(queue.length, messagesMax);
@@ -50,8 +54,9 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
       taken.push({ queued, answer: { kind: "applied", seq: before }, existed: false });
       continue;
     }
-    const { answer, existed } = stepOne(node, slot, queued, events);
+    const { answer, existed } = stepOne(node, slot, queued, { events, effects });
     taken.push({ queued, answer, existed });
+    if (queued.kind === "message" && queued.letter !== undefined) letters.push(queued.letter);
     if (queued.kind === "message" && queued.message.kind === "timer" && answer.kind === "ignored")
       stale.push(queued.message.timer);
   }
@@ -64,21 +69,34 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
   for (const entry of entries) chars += entry.body.length;
   return {
     slot,
-    write: buildWrite(node, slot, { before, events, entries, snapshot, stale, marks }),
+    write: buildWrite(node, slot, { before, events, entries, snapshot, stale, marks, effects }),
     taken,
     events,
     messages: count,
     chars,
+    letters,
   };
+}
+
+/** What a step owes besides its events. */
+interface Effects {
+  readonly sent: Sent[];
+  readonly logs: LogRow[];
+}
+
+interface Collected {
+  readonly events: Recorded[];
+  readonly effects: Effects;
 }
 
 function stepOne(
   node: NodeState,
   slot: Slot,
   queued: Exclude<Queued, { kind: "mark" }>,
-  events: Recorded[],
+  into: Collected,
 ): { answer: Answer; existed: boolean } {
   if (queued.kind === "report") {
+    if (queued.report.kind === "logs") return { answer: keepLines(node, slot, queued, into), existed: false };
     const message = slot.execution === null ? null : toMessage(node, slot, queued.report, queued.worker);
     if (message === null)
       return {
@@ -89,7 +107,7 @@ function stepOne(
         },
         existed: false,
       };
-    return { answer: run(node, slot, message, events), existed: false };
+    return { answer: run(node, slot, message, into), existed: false };
   }
   const { message } = queued;
   if (message.kind !== "start") {
@@ -100,25 +118,35 @@ function stepOne(
         }),
         existed: false,
       };
-    return { answer: run(node, slot, message, events), existed: false };
+    return { answer: run(node, slot, message, into), existed: false };
   }
   if (slot.execution !== null) return { answer: repeatedStart(slot.execution, message), existed: true };
   assert(queued.plan !== undefined, "a start comes with its plan");
   const created = create(message, queued.plan, node.now);
   slot.execution = created.execution;
   slot.refreshDesks();
-  push(events, created.events);
+  push(into.events, created.events);
+  into.effects.sent.push(...created.sent);
   return { answer: created.answer, existed: false };
 }
 
-function run(
+/** Lines of a live attempt are stored with this commit. */
+function keepLines(
   node: NodeState,
   slot: Slot,
-  message: Exclude<Message, StartMessage>,
-  events: Recorded[],
+  { report, worker }: Extract<Queued, { kind: "report" }>,
+  { effects }: Collected,
 ): Answer {
+  const row = report.kind === "logs" && slot.execution !== null ? toLogRow(node, slot, report, worker) : null;
+  if (row === null) return { kind: "ignored", why: "the attempt is over", verdicts: ["stale"] };
+  effects.logs.push(row);
+  return { kind: "applied", seq: slot.execution?.seq ?? 0, verdicts: ["accepted"] };
+}
+
+function run(node: NodeState, slot: Slot, message: Exclude<Message, StartMessage>, into: Collected): Answer {
   const stepped = step(slot.execution as Execution, message, node.now);
-  push(events, stepped.events);
+  push(into.events, stepped.events);
+  if (stepped.sent.length > 0) into.effects.sent.push(...stepped.sent);
   slot.refreshDesks();
   return stepped.answer;
 }
@@ -152,6 +180,7 @@ interface Parts {
   /** Rows of timers that are not armed any more. */
   readonly stale: readonly string[];
   readonly marks: Readonly<Record<string, number>>;
+  readonly effects: Effects;
 }
 
 function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite | null {
@@ -159,8 +188,16 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   if (execution === null) return null;
   const timersSet: { timer: string; due: number }[] = [];
   const timersCleared: string[] = [...parts.stale];
-  for (const { event } of parts.events) {
-    if (event.kind === "timer.set") timersSet.push({ timer: event.timer, due: event.due });
+  const deadLetters: DeadLetter[] = [];
+  let isRetried = false;
+  for (const { seq, event } of parts.events) {
+    if (event.kind === "tasks.settled") {
+      const tasks = failedIn(event);
+      if (tasks.length > 0) deadLetters.push({ seq, tasks });
+    } else if (event.kind === "retried") {
+      isRetried = true;
+      deadLetters.length = 0;
+    } else if (event.kind === "timer.set") timersSet.push({ timer: event.timer, due: event.due });
     else if (event.kind === "timer.fired" || event.kind === "timer.cleared") timersCleared.push(event.timer);
   }
   const opened = markOpened(node, slot, parts.marks);
@@ -176,6 +213,8 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   const isNothing =
     parts.events.length === 0 &&
     opened === null &&
+    parts.effects.logs.length === 0 &&
+    parts.effects.sent.length === 0 &&
     headKey === slot.headKey &&
     timersSet.length === 0 &&
     timersCleared.length === 0;
@@ -191,7 +230,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   slot.chain = extendChain(slot.chain, parts.entries);
   slot.rowsSinceSnapshot =
     parts.snapshot === null ? slot.rowsSinceSnapshot + parts.entries.length : parts.entries.length;
-  return {
+  const write: Writable = {
     execution: slot.id,
     create: parts.before === 0,
     after: parts.before,
@@ -206,6 +245,24 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
     opened: marks,
     snapshot: parts.snapshot,
   };
+  const { sent, logs } = parts.effects;
+  if (sent.length > 0) write.letters = sent.map(toLetter);
+  if (logs.length > 0) write.logs = logs;
+  if (deadLetters.length > 0) write.deadLetters = deadLetters;
+  if (isRetried) write.deadLettersCleared = true;
+  return write;
+}
+
+type Writable = { -readonly [Field in keyof ExecutionWrite]: ExecutionWrite[Field] };
+
+function toLetter({ id, to, message }: Sent): Letter {
+  return { id, to, body: JSON.stringify(message) };
+}
+
+function failedIn({ tasks, statuses }: TasksSettled): number[] {
+  const failed: number[] = [];
+  for (let i = 0; i < tasks.length; i++) if (statuses[i] === "failed") failed.push(tasks[i] as number);
+  return failed;
 }
 
 /** Opens pages ahead of need in this commit, so that leases on them never wait for one of their own. */

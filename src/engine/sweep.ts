@@ -12,16 +12,36 @@ export function sweepLeases(node: NodeState): Slot[] | null {
   for (const slot of node.slots.values()) {
     for (const desk of slot.desks) {
       const silent: Lease[] = [];
+      const asked: Lease[] = [];
       for (const lease of desk.leases.values()) {
         if (lease.local || lease.reported) continue;
         isWatching = true;
-        if (lease.until <= node.now) silent.push(lease);
+        if (lease.until > node.now) continue;
+        const canAsk =
+          lease.startedAt > 0 && !lease.asked && node.roster.workers.get(lease.worker)?.canBeAsked === true;
+        (canAsk ? asked : silent).push(lease);
       }
+      if (asked.length > 0) ask(node, slot, desk, asked);
       if (silent.length > 0) lose(node, slot, desk, silent);
       if (silent.some((lease) => lease.startedAt === 0)) lapsed.push(slot);
     }
   }
   return isWatching ? lapsed : null;
+}
+
+/** Before the verdict the workers are asked; that gives the attempts a little time, once. */
+function ask(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly Lease[]): void {
+  const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id, round: desk.visit.round };
+  for (const lease of silent) {
+    lease.asked = true;
+    lease.until = node.now + node.settings.askMs;
+    const { task, attempt, claim, epoch, worker } = lease;
+    node.emit({
+      kind: "ask-worker",
+      worker,
+      attempts: [{ ...place, epoch, attempts: [{ task, attempt, claim }] }],
+    });
+  }
 }
 
 function lose(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly Lease[]): void {

@@ -1,9 +1,10 @@
 /** Why an execution waits, in one sentence with the holder named. Computed on request, nothing is stored. */
 import type { Execution } from "../kernel/execution.ts";
+import { SCRIPT_USE, type Wanted } from "../kernel/plan.ts";
 import { showDuration } from "../std/duration.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION } from "./lease.ts";
-import type { NodeState } from "./node-state.ts";
+import { type NodeState, projectScope } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
 
 /** The sentence. */
@@ -32,23 +33,37 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   const { plan } = state;
   if (state.finished) return null;
   const at = `"${desk.visit.plan.name}"${plan.name === desk.visit.plan.name ? "" : `/"${plan.name}"`}`;
-  if (plan.mode === "sleep" || plan.mode === "waitFor") return whyTimer(node, execution, desk, at);
+  if (plan.waits) return whyTimer(node, execution, desk, at);
+  if (plan.mode === "workflow") {
+    const children = whyChildren(node, desk, at);
+    if (children !== null) return children;
+  }
   if (desk.suspectUntil > node.now)
     return `${at} waits ${showDuration(desk.suspectUntil - node.now)} for attempts that may still run since before the restart.`;
-  const use = desk.wantsEnumeration(node.now) ? (plan.enumerateUse ?? plan.use) : plan.use;
+  const wanted = desk.wantsEnumeration(node.now) ? (plan.enumerator ?? plan.wanted) : plan.wanted;
   const running = desk.openLeases - (desk.leases.has(ENUMERATION) ? 1 : 0);
-  const scope = `${execution.project}/${plan.use}`;
+  const scope = `${execution.project}/${plan.scope}`;
   const limit = node.limits.look(scope);
   const left = state.total - state.tasks.settled.size;
-  if (running === 0 && !desk.leases.has(ENUMERATION) && !node.roster.isServed(use))
-    return `${at} waits for a worker: none serves "${use}" now.`;
+  const waiting = whyWaits(node, desk, at);
+  if (running === 0 && waiting !== null) return waiting;
+  if (running === 0 && !desk.leases.has(ENUMERATION) && !node.roster.isServed(wanted))
+    return `${at} waits for a worker: none serves ${whoServes(node, wanted)} now.`;
+  const atRate = node.limits.rates.allowedAt(scope);
+  if (plan.definition.rate !== undefined && atRate > node.now && left > running) {
+    const { limit: most, per } = plan.definition.rate;
+    return `${at} runs ${running}; ${left - running} more wait ${showDuration(atRate - node.now)} because of the rate of ${most} in ${showDuration(per)}.`;
+  }
+  const ofProject = node.limits.look(projectScope(execution.project));
+  if (ofProject !== null && ofProject.held >= ofProject.max && left > running)
+    return `${at} runs ${running}; ${left - running} more wait because the project "${execution.project}" holds ${ofProject.held} of ${ofProject.max}.`;
   if (
     plan.definition.concurrency !== undefined &&
     limit !== null &&
     limit.held >= limit.max &&
     left > running
   ) {
-    return `${at} runs ${running}; ${left - running} more wait because "${plan.use}" holds ${limit.held} of ${limit.max}.`;
+    return `${at} runs ${running}; ${left - running} more wait because "${plan.scope}" holds ${limit.held} of ${limit.max}.`;
   }
   if (desk.parked > 0)
     return `${at} runs ${running}; ${desk.parked} wait because the key "${desk.fullestKey}" holds ${plan.definition.concurrencyPerKey} of ${plan.definition.concurrencyPerKey}.`;
@@ -62,6 +77,42 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   if (desk.leases.has(ENUMERATION))
     return `${at}: its enumeration runs and is not sealed; ${state.total} tasks so far.`;
   return `${at} is about to give out ${left} ${left === 1 ? "task" : "tasks"}.`;
+}
+
+/** Tasks that wait for a time or a signal of their own, if nothing else is open. */
+function whyWaits(node: NodeState, desk: HandlerDesk, at: string): string | null {
+  const { progress, tasks, total } = desk.state;
+  const suspended = progress.tasks.size === 0 ? 0 : progress.countWaiting(node.now);
+  if (suspended === 0 || suspended < total - tasks.settled.size) return null;
+  const [signal] = progress.signals;
+  if (signal !== undefined)
+    return `${at} waits: ${suspended} ${suspended === 1 ? "task waits" : "tasks wait"} for a signal, such as "${signal}".`;
+  const next = tasks.nextDue();
+  const left = next > node.now ? ` for another ${showDuration(next - node.now)}` : "";
+  return `${at} waits: ${suspended} ${suspended === 1 ? "task sleeps" : "tasks sleep"}${left}.`;
+}
+
+function whyChildren(node: NodeState, desk: HandlerDesk, at: string): string | null {
+  const { openChildren, children, plan } = desk.state;
+  if (openChildren > 0) {
+    const [first] = [...children.values()].filter(({ isOpen }) => isOpen);
+    return `${at} waits for ${openChildren} ${openChildren === 1 ? "child" : "children"}, such as ${first?.child}.`;
+  }
+  const workflow = plan.definition.workflow ?? "";
+  if (node.newest.isMissing(workflow) && !desk.wantsEnumeration(node.now))
+    return `${at} waits for a workflow: there is none with the name "${workflow}".`;
+  return null;
+}
+
+function whoServes(node: NodeState, { use, range }: Wanted): string {
+  const name = use === SCRIPT_USE ? "scripts" : `"${use}"`;
+  const versions = range === null ? [] : node.roster.versions(use);
+  if (range === null) return name;
+  const there =
+    versions.length === 0
+      ? ""
+      : ` (there are ${versions.map((v) => v || "one without a version").join(", ")})`;
+  return `${name} in a version that fits "${range}"${there}`;
 }
 
 function whyTimer(node: NodeState, execution: Execution, desk: HandlerDesk, at: string): string {

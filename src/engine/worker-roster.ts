@@ -1,4 +1,9 @@
-/** The workers this node serves: what each can do, how much it holds, and whether one task has it for itself. */
+/**
+ * The workers this node serves: what each can do, how much it holds, and whether one task has it for itself. Where code is
+ * served in several versions, the highest one that fits gets the work.
+ */
+import { maxSatisfying, rsort, valid } from "semver";
+import type { Wanted } from "../kernel/plan.ts";
 import type { Serves } from "../protocol/work.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { Slot } from "./slot.ts";
@@ -19,7 +24,9 @@ export interface Alone {
 export class RosterEntry {
   readonly id: string;
   readonly local: boolean;
-  serves: ReadonlyMap<string, Serves>;
+  /** It has an address of its own where it can be asked about an attempt. */
+  readonly canBeAsked: boolean;
+  readonly serves: readonly Serves[];
   capacity: number;
   /** Leases whose receipts have not come. */
   held = 0;
@@ -27,12 +34,35 @@ export class RosterEntry {
   wanted = 0;
   /** A task that must run alone waits for this worker to be empty, or has it; null: none does. */
   alone: Alone | null = null;
+  readonly #byUse = new Map<string, Map<string, Serves>>();
 
-  constructor(id: string, local: boolean, serves: readonly Serves[], capacity: number) {
+  constructor(
+    id: string,
+    options: { local: boolean; serves: readonly Serves[]; capacity: number; asks?: boolean },
+  ) {
     this.id = id;
-    this.local = local;
-    this.serves = new Map(serves.map((served) => [served.use, served]));
-    this.capacity = capacity;
+    this.local = options.local;
+    this.serves = options.serves;
+    this.capacity = options.capacity;
+    this.canBeAsked = options.asks === true;
+    for (const served of options.serves) {
+      const versions = this.#byUse.get(served.use) ?? new Map<string, Serves>();
+      versions.set(served.version ?? "", served);
+      this.#byUse.set(served.use, versions);
+    }
+  }
+
+  /** What it serves under this name in this version. */
+  served(use: string, version: string): Serves | undefined {
+    return this.#byUse.get(use)?.get(version);
+  }
+
+  get uses(): Iterable<string> {
+    return this.#byUse.keys();
+  }
+
+  versionsOf(use: string): Iterable<string> {
+    return this.#byUse.get(use)?.keys() ?? [];
   }
 
   /** Holds others back for a task, for a while. */
@@ -50,19 +80,16 @@ export class RosterEntry {
 
 export class WorkerRoster {
   readonly workers = new Map<string, RosterEntry>();
-  readonly #served = new Map<string, number>();
+  /** The version that gets the work, by what is wanted; forgotten when workers come or go. */
+  readonly #chosen = new Map<string, string | null>();
 
   join(entry: RosterEntry): void {
-    this.leave(entry.id);
     this.workers.set(entry.id, entry);
-    for (const use of entry.serves.keys()) this.#served.set(use, (this.#served.get(use) ?? 0) + 1);
+    this.#chosen.clear();
   }
 
   leave(id: string): void {
-    const entry = this.workers.get(id);
-    if (entry === undefined) return;
-    this.workers.delete(id);
-    for (const use of entry.serves.keys()) this.#served.set(use, (this.#served.get(use) ?? 1) - 1);
+    if (this.workers.delete(id)) this.#chosen.clear();
   }
 
   get hasRemote(): boolean {
@@ -84,8 +111,40 @@ export class WorkerRoster {
     return next;
   }
 
-  /** Whether any worker serves the handler. */
-  isServed(use: string): boolean {
-    return (this.#served.get(use) ?? 0) > 0;
+  /** What the worker serves of this, if its version is the one that gets the work. */
+  servedBy(worker: RosterEntry, wanted: Wanted): Serves | undefined {
+    const version = this.choose(wanted);
+    return version === null ? undefined : worker.served(wanted.use, version);
   }
+
+  /** Whether any worker serves it in a version that fits. */
+  isServed(wanted: Wanted): boolean {
+    return this.choose(wanted) !== null;
+  }
+
+  /** The highest version served that fits, "" for code without a version; null: none does. */
+  choose(wanted: Wanted): string | null {
+    const { key } = wanted;
+    const known = this.#chosen.get(key);
+    if (known !== undefined) return known;
+    const chosen = highest(this.versions(wanted.use), wanted.range);
+    this.#chosen.set(key, chosen);
+    return chosen;
+  }
+
+  /** All versions of the code that are served. */
+  versions(use: string): readonly string[] {
+    const all = new Set<string>();
+    for (const worker of this.workers.values())
+      for (const version of worker.versionsOf(use)) all.add(version);
+    return [...all];
+  }
+}
+
+function highest(versions: readonly string[], range: string | null): string | null {
+  if (versions.length === 0) return null;
+  const proper = versions.filter((version) => valid(version) !== null);
+  if (range !== null) return maxSatisfying(proper, range, { includePrerelease: false });
+  // Without a range any will do: the highest proper version, else whatever there is.
+  return rsort([...proper])[0] ?? [...versions].sort().at(-1) ?? null;
 }

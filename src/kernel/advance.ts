@@ -1,6 +1,7 @@
 /** What follows by itself: handlers that are complete finish, phases end, the next one starts, the execution ends. */
 import { assert } from "../std/assert.ts";
 import { checksum } from "../std/hash.ts";
+import { tellParent } from "./children.ts";
 import type { ExecutionError } from "./event.ts";
 import type { Execution, HandlerState, Visit } from "./execution.ts";
 import { NEXT, type PhasePlan } from "./plan.ts";
@@ -60,6 +61,7 @@ export function finish(
     error: end.error ?? null,
     round: step.execution.round,
   });
+  tellParent(step);
 }
 
 function startPhase(step: Step, plan: PhasePlan): void {
@@ -78,7 +80,7 @@ function startPhase(step: Step, plan: PhasePlan): void {
 
 function startHandler(step: Step, handler: HandlerState): void {
   const visit = step.execution.currentVisit();
-  if (handler.plan.mode !== "use") {
+  if (handler.plan.waits) {
     arm(step, handler);
     return;
   }

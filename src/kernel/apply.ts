@@ -3,9 +3,11 @@
  * construction. Never decides, never refuses: whatever is in the journal happened.
  */
 import { assert, unreachable } from "../std/assert.ts";
-import type { Event, Recorded, TasksSettled } from "./event.ts";
+import { applyChild } from "./children.ts";
+import type { Event, Recorded, TaskStep, TasksSettled, TasksWaiting } from "./event.ts";
 import { applyCreated, type Execution, HandlerState, Visit } from "./execution.ts";
 import { NEXT } from "./plan.ts";
+import { NEVER } from "./task-table.ts";
 
 /** Applies the next event of the journal. */
 export function apply(execution: Execution, recorded: Recorded): void {
@@ -82,6 +84,18 @@ function fold(execution: Execution, event: Event): void {
       event.tasks.forEach((task, i) => handler?.tasks.forgetLost(task, event.attempts[i] as number));
       return;
     }
+    case "tasks.waiting":
+      return tasksWaiting(execution, event);
+    case "task.step":
+      return taskStep(execution, event);
+    case "task.run": {
+      const { task, attempt, index, name } = event;
+      at(execution, event).progress.noteRun(task, attempt, { index, name, seq: execution.seq });
+      return;
+    }
+    case "child.started":
+    case "child.finished":
+      return applyChild(at(execution, event), event);
     case "timer.set":
       execution.timers.set(event.timer, { purpose: event.purpose, due: event.due });
       return;
@@ -169,8 +183,8 @@ function handlerStarted(execution: Execution, name: string): void {
     name === NEXT ? visit.plan.decision : visit.plan.handlers.find((handler) => handler.name === name);
   assert(plan, `handler ${name} is in the plan`);
   const handler = new HandlerState(plan);
-  handler.total = handler.impliesTask || plan.mode !== "use" ? 1 : 0;
-  if (plan.mode !== "use") handler.sealed = true;
+  handler.total = handler.impliesTask || plan.waits ? 1 : 0;
+  if (plan.waits) handler.sealed = true;
   visit.handlers.push(handler);
 }
 
@@ -245,6 +259,8 @@ function tasksSettled(execution: Execution, event: TasksSettled): void {
     const attempt = event.attempts[i] as number;
     const status = event.statuses[i] as TasksSettled["statuses"][number];
     tasks.settle(task, attempt, status);
+    if (status === "done") handler.progress.forget(task);
+    else handler.progress.stopWaiting(task);
     if (handler.plan.mode === "waitFor" && status === "done") handler.value = event.payloads[i] as string;
     if (handler.plan.work !== "process") execution.currentVisit().answer = event.payloads[i] as string;
     if (event.reasons[i] === "signalled") takeSignal(execution, handler.plan.definition.waitFor as string);
@@ -307,12 +323,39 @@ function retried(execution: Execution, event: { phase: string; visit: number; ro
   visit.round = event.round;
   visit.status = "running";
   visit.failing = null;
+  visit.childrenTold = false;
   for (const handler of visit.handlers) {
     handler.tasks.reopen(handler.total);
+    handler.progress.reopen();
     handler.cancelled = 0;
     handler.finished = false;
     Object.assign(handler.enumeration, { fails: 0, crashes: 0, until: 0, failed: false });
   }
+}
+
+function tasksWaiting(execution: Execution, event: TasksWaiting): void {
+  const handler = at(execution, event);
+  for (let i = 0; i < event.tasks.length; i++) {
+    const task = event.tasks[i] as number;
+    const attempt = event.attempts[i] as number;
+    const name = event.names[i] as string;
+    const signal = event.signals[i] ?? null;
+    const due = signal === null ? (event.dues[i] as number) : null;
+    if (due !== null) handler.progress.note(task, attempt, { kind: "sleep", name, due });
+    handler.progress.wait(task, attempt, { name, due, signal });
+    handler.tasks.endAttempt(task, attempt, { burns: "nothing", until: due ?? NEVER });
+  }
+}
+
+function taskStep(execution: Execution, event: TaskStep): void {
+  const handler = at(execution, event);
+  const { task, attempt, name } = event;
+  const signal = handler.progress.tasks.get(task)?.waiting?.signal ?? null;
+  handler.progress.note(task, attempt, { kind: "step", name, seq: execution.seq });
+  if (event.reason === "done") return;
+  handler.progress.stopWaiting(task);
+  handler.tasks.release(task, execution.now);
+  if (event.reason === "signalled" && signal !== null) takeSignal(execution, signal);
 }
 
 /** The parts of a stored error that the kernel uses. */

@@ -23,6 +23,15 @@ interface Retry {
   readonly error: string;
 }
 
+interface Suspension {
+  readonly task: number;
+  readonly attempt: number;
+  readonly name: string;
+  /** When a sleep is over; 0: it waits for a signal. */
+  readonly due: number;
+  readonly signal: string | null;
+}
+
 interface Late {
   readonly task: number;
   readonly attempt: number;
@@ -37,6 +46,7 @@ export class BulkRecorder {
   #settled: Settlement[] = [];
   #retries: Retry[] = [];
   #late: Late[] = [];
+  #waits: Suspension[] = [];
   #chars = 0;
 
   constructor(step: Step, handler: HandlerState) {
@@ -65,6 +75,11 @@ export class BulkRecorder {
     this.#retries.push(retry);
   }
 
+  wait(wait: Suspension): void {
+    this.#hold(wait.task, wait.name.length);
+    this.#waits.push(wait);
+  }
+
   late(late: Late): void {
     this.#held.add(late.task);
     this.#late.push(late);
@@ -77,27 +92,47 @@ export class BulkRecorder {
     const retries = this.#retries;
     const settled = this.#settled;
     const late = this.#late;
+    const waits = this.#waits;
+    this.#waits = [];
     this.#retries = [];
     this.#settled = [];
     this.#late = [];
     this.#held.clear();
     this.#chars = 0;
-    if (retries.length + settled.length > 0 && this.#handler.impliesTask && !this.#handler.sealed) {
+    if (
+      retries.length + settled.length + waits.length > 0 &&
+      this.#handler.impliesTask &&
+      !this.#handler.sealed
+    ) {
       step.emit({ kind: "handler.enumerated", ...at, total: 1 });
     }
     if (late.length > 0) {
-      step.emit({ kind: "tasks.late", ...at, ...columns(late) });
+      step.emit({
+        kind: "tasks.late",
+        ...at,
+        ...columns(late),
+        statuses: late.map((l) => l.status),
+        accepted: late.map((l) => l.accepted),
+      });
     }
     if (retries.length > 0) {
-      const { tasks, attempts } = columns(retries);
       step.emit({
         kind: "tasks.retrying",
         ...at,
-        tasks,
-        attempts,
+        ...columns(retries),
         reasons: retries.map((r) => r.reason),
         untils: retries.map((r) => r.until),
         errors: retries.map((r) => r.error),
+      });
+    }
+    if (waits.length > 0) {
+      step.emit({
+        kind: "tasks.waiting",
+        ...at,
+        ...columns(waits),
+        names: waits.map((w) => w.name),
+        dues: waits.map((w) => w.due),
+        signals: waits.map((w) => w.signal),
       });
     }
     if (settled.length > 0) this.#emitSettled(at, settled);
@@ -137,7 +172,7 @@ export class BulkRecorder {
 
   #hold(task: number, chars: number): void {
     if (
-      this.#settled.length + this.#retries.length >= LIMITS.rowItems ||
+      this.#settled.length + this.#retries.length + this.#waits.length >= LIMITS.rowItems ||
       this.#chars + chars > LIMITS.rowBytes
     )
       this.flush();
@@ -146,21 +181,9 @@ export class BulkRecorder {
   }
 }
 
-function columns(late: readonly Late[]): {
-  tasks: number[];
-  attempts: number[];
-  statuses: AttemptStatus[];
-  accepted: boolean[];
-};
 function columns(items: readonly { task: number; attempt: number }[]): {
   tasks: number[];
   attempts: number[];
-};
-function columns(items: readonly (Partial<Late> & { task: number; attempt: number })[]): object {
-  return {
-    tasks: items.map((item) => item.task),
-    attempts: items.map((item) => item.attempt),
-    statuses: items.map((item) => item.status),
-    accepted: items.map((item) => item.accepted),
-  };
+} {
+  return { tasks: items.map((item) => item.task), attempts: items.map((item) => item.attempt) };
 }

@@ -1,10 +1,12 @@
 /** Pause, resume, cancel, retry and signals: applied once by their id; a repeat gets the first answer. */
 import { reject } from "../std/rejection.ts";
 import { advance } from "./advance.ts";
+import { tellChildren } from "./children.ts";
 import { LIMITS } from "./definition.ts";
-import type { Execution, Visit } from "./execution.ts";
+import type { Execution, HandlerState, Visit } from "./execution.ts";
 import type { Answer, ControlMessage, SignalMessage } from "./message.ts";
 import type { Step } from "./step.ts";
+import { giveSignal } from "./task-waits.ts";
 import { arm, clearTimers, takeKept } from "./timers.ts";
 
 export function control(step: Step, message: ControlMessage): Answer {
@@ -40,9 +42,11 @@ export function signal(step: Step, message: SignalMessage): Answer {
         (handler) => handler.plan.definition.waitFor === message.signal && handler.tasks.settled.size === 0,
       )
     : undefined;
+  const waiter = isOpen && waiting === undefined ? taskWaiter(visit, message.signal) : undefined;
   // What a wait takes at once is not kept, so it needs no room.
   if (
     waiting === undefined &&
+    waiter === undefined &&
     (execution.signalCount >= LIMITS.signalsKept ||
       execution.signalBytes + message.data.length > LIMITS.signalBytesKept)
   ) {
@@ -57,8 +61,18 @@ export function signal(step: Step, message: SignalMessage): Answer {
   step.emit({ kind: "signalled", signal: message.signal, id: message.id, data: message.data });
   const { seq } = execution;
   if (waiting !== undefined) takeKept(step, waiting, message.signal);
+  else if (waiter !== undefined) giveSignal(step, waiter.handler, waiter.task, message.signal);
   if (isOpen) advance(step);
   return { kind: "applied", seq };
+}
+
+/** The task that has waited longest for a signal inside `process`. */
+function taskWaiter(visit: Visit, signal: string): { handler: HandlerState; task: number } | undefined {
+  for (const handler of visit.handlers) {
+    const task = handler.progress.firstWaitingFor(signal);
+    if (task !== undefined) return { handler, task };
+  }
+  return undefined;
 }
 
 /** Begins the cancel of an execution that has not ended; the owner drains its attempts. */
@@ -72,6 +86,7 @@ function pause(step: Step, { by, reason, id }: ControlMessage): Answer {
   if (execution.ended || execution.status === "cancelling") return wrongStatus(execution, "paused");
   if (execution.status === "paused") return { kind: "ignored", why: "already paused" };
   step.emit({ kind: "paused", by, reason, id });
+  tellChildren(step, "pause", { id, reason });
   return { kind: "applied", seq: execution.seq };
 }
 
@@ -81,6 +96,7 @@ function resume(step: Step, { by, reason, id }: ControlMessage): Answer {
     return wrongStatus(execution, "resumed", "only a paused execution can be resumed");
   step.emit({ kind: "resumed", by, reason, id });
   const { seq } = execution;
+  tellChildren(step, "resume", { id, reason });
   advance(step);
   return { kind: "applied", seq };
 }
@@ -94,8 +110,14 @@ function cancel(step: Step, { by, reason, id }: ControlMessage): Answer {
   return { kind: "applied", seq: execution.applied.get(id) ?? execution.seq };
 }
 
-function retry(step: Step, { by, id }: ControlMessage): Answer {
+function retry(step: Step, { by, id, fromParent }: ControlMessage): Answer {
   const { execution } = step;
+  if (execution.parent !== null && fromParent !== true)
+    return wrongStatus(
+      execution,
+      "retried by itself",
+      `it is a child: retry its parent ${execution.parent.execution}`,
+    );
   if (execution.status !== "failed" && execution.status !== "cancelled") {
     return wrongStatus(execution, "retried", "only a failed or cancelled execution can be retried");
   }
@@ -107,7 +129,7 @@ function retry(step: Step, { by, id }: ControlMessage): Answer {
     step.emit({ kind: "timer.set", timer: "start", purpose: "start", due: execution.startAt });
   if (execution.current?.status === "running") {
     for (const handler of execution.current.handlers) {
-      if (handler.plan.mode !== "use" && handler.tasks.settled.size < handler.total) arm(step, handler);
+      if (handler.plan.waits && handler.tasks.settled.size < handler.total) arm(step, handler);
     }
   }
   advance(step);

@@ -32,6 +32,13 @@ export interface RetryDefinition {
   readonly max?: number;
 }
 
+/** One run of a script: JavaScript that evaluates to a function `(state, ctx) => nextState`. */
+export interface ScriptRunDefinition {
+  readonly name: string;
+  readonly expression: string;
+  readonly timeout?: number;
+}
+
 export interface HandlerDefinition {
   readonly use?: string;
   readonly sleep?: number;
@@ -41,7 +48,7 @@ export interface HandlerDefinition {
   readonly command?: Json;
   readonly topic?: string;
   readonly receiptTopic?: string;
-  readonly script?: Json;
+  readonly script?: readonly ScriptRunDefinition[];
   readonly state?: Json;
   readonly resume?: boolean;
   readonly workflow?: string;

@@ -16,6 +16,8 @@ export function drained(step: Step, message: DrainedMessage): Answer {
   ) {
     return { kind: "ignored", why: "another visit drains" };
   }
+  if (visit !== null && visit.status === "running" && visit.openChildren > 0)
+    return { kind: "ignored", why: "children are open" };
   const cancelled = execution.status === "cancelling";
   if (visit !== null && visit.status === "running") {
     clearTimers(step, (purpose) => purpose !== "deadline");

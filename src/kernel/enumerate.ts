@@ -156,7 +156,11 @@ function endAttempt(step: Step, handler: HandlerState, message: EnumerationMessa
   const { plan, enumeration } = handler;
   const visit = step.execution.currentVisit();
   const reason: RetryReason =
-    outcome.status === "cancelled" ? "released" : outcome.status === "done" ? "failed" : outcome.status;
+    outcome.status === "cancelled"
+      ? "released"
+      : outcome.status === "done" || outcome.status === "suspended"
+        ? "failed"
+        : outcome.status;
   const failures = enumeration.fails + (reason === "crashed" || reason === "released" ? 0 : 1);
   const crashes = enumeration.crashes + (reason === "crashed" ? 1 : 0);
   const isOver = outcome.fatal === true || failures >= plan.attempts || crashes >= plan.crashes;

@@ -2,7 +2,21 @@
  * Events: the immutable facts of an execution's journal. State is their fold (apply.ts). Bulk events hold their
  * tasks as columns (parallel arrays); payloads are JSON texts, never parsed by the kernel.
  */
-export const EVENT_VERSION = 1;
+export const EVENT_VERSION = 2;
+
+/** Kinds that came after version 1: a row that holds one says so, and older versions leave it alone. */
+const SINCE_2: readonly string[] = [
+  "tasks.waiting",
+  "task.step",
+  "task.run",
+  "child.started",
+  "child.finished",
+];
+
+/** The first version that knows the kind. */
+export function versionOf(kind: string): number {
+  return SINCE_2.includes(kind) ? 2 : 1;
+}
 
 /** Which handler of which phase visit. */
 export interface Place {
@@ -52,6 +66,8 @@ export interface Created {
   readonly parent?: Parent;
   readonly startAt?: number;
   readonly deadline?: number;
+  /** W3C trace context of the start. */
+  readonly trace?: string;
 }
 
 export interface TasksEnumerated extends Place {
@@ -111,7 +127,50 @@ export interface TasksLate extends Place {
   readonly accepted: readonly boolean[];
 }
 
-export type TimerPurpose = "sleep" | "wait" | "start" | "deadline";
+/** Attempts that ended as suspended: each task waits for a time or for a signal. */
+export interface TasksWaiting extends Place {
+  readonly kind: "tasks.waiting";
+  readonly tasks: readonly number[];
+  readonly attempts: readonly number[];
+  readonly names: readonly string[];
+  /** When a sleep is over; 0: it waits for a signal. */
+  readonly dues: readonly number[];
+  readonly signals: readonly (string | null)[];
+}
+
+/** A step of a task is done, or what it waited for has come (or has not come in time: then there is an error). */
+export interface TaskStep extends Place {
+  readonly kind: "task.step";
+  readonly task: number;
+  readonly attempt: number;
+  readonly name: string;
+  readonly result: string | null;
+  readonly error: string | null;
+  readonly reason: "done" | "signalled" | "timer";
+}
+
+/** A run of a script task is finished. */
+export interface TaskRun extends Place {
+  readonly kind: "task.run";
+  readonly task: number;
+  readonly attempt: number;
+  readonly name: string;
+  readonly index: number;
+  readonly state: string;
+  readonly oversized: boolean;
+  readonly stats: { readonly durationMs: number; readonly memoryBytes: number };
+}
+
+/** A child execution was asked for, or has ended. */
+export interface ChildEvent extends Place {
+  readonly kind: "child.started" | "child.finished";
+  readonly task: number;
+  readonly attempt: number;
+  readonly child: string;
+  readonly status?: FinalStatus;
+}
+
+export type TimerPurpose = "sleep" | "wait" | "start" | "deadline" | "task";
 
 export interface TimerEvent {
   readonly kind: "timer.set" | "timer.fired" | "timer.cleared";
@@ -160,6 +219,10 @@ export type Event =
   | TasksSettled
   | TasksLost
   | TasksLate
+  | TasksWaiting
+  | TaskStep
+  | TaskRun
+  | ChildEvent
   | TimerEvent
   | { readonly kind: "signalled"; readonly signal: string; readonly id: string; readonly data: string }
   | {
@@ -181,16 +244,7 @@ export type Event =
 export type EventKind = Event["kind"];
 
 /** Kinds whose names are fixed now and whose events come with later parts of the engine. */
-export const RESERVED_KINDS = [
-  "command.receipted",
-  "tasks.waiting",
-  "task.step",
-  "task.run",
-  "child.started",
-  "child.finished",
-  "postop.done",
-  "postop.failed",
-] as const;
+export const RESERVED_KINDS = ["command.receipted", "postop.done", "postop.failed"] as const;
 
 /** An event in its place in the journal. */
 export interface Recorded {

@@ -3,6 +3,7 @@
  * tasks and results are not here.
  */
 import { assert } from "../std/assert.ts";
+import { ProgressTable } from "./checkpoint.ts";
 import type { Created, ExecutionError, FinalStatus, Parent, Place, TimerPurpose } from "./event.ts";
 import { IdentitySet } from "./identity-set.ts";
 import type { HandlerPlan, PhasePlan, Plan } from "./plan.ts";
@@ -23,6 +24,12 @@ export interface Enumeration {
   checksum: number;
 }
 
+export interface ChildState {
+  readonly child: string;
+  readonly attempt: number;
+  readonly isOpen: boolean;
+}
+
 export class HandlerState {
   readonly plan: HandlerPlan;
   started = true;
@@ -39,6 +46,11 @@ export class HandlerState {
   /** Journal rows that hold the pages: first task number and sequence number of each. */
   readonly pageFrom: number[] = [];
   readonly pageSeq: number[] = [];
+  /** Checkpoints and waits of tasks that have some. */
+  progress = new ProgressTable();
+  /** Children by task: those that are open, and those that ended without being done. */
+  readonly children = new Map<number, ChildState>();
+  openChildren = 0;
 
   constructor(plan: HandlerPlan) {
     this.plan = plan;
@@ -58,7 +70,7 @@ export class HandlerState {
   /** Code without listed or separately enumerated tasks: one task, unless the code enumerates. */
   get impliesTask(): boolean {
     return (
-      this.plan.mode === "use" &&
+      !this.plan.waits &&
       this.plan.enumerateUse === null &&
       this.plan.definition.tasks === undefined &&
       this.enumeration.ended === 0 &&
@@ -101,6 +113,8 @@ export class Visit {
   readonly repair: boolean;
   readonly firstSeq: number;
   lastSeq = 0;
+  /** Open children were told to stop. Not part of the state: after a restart they are told again. */
+  childrenTold = false;
 
   constructor(plan: PhasePlan, options: { visit: number; round: number; repair: boolean; firstSeq: number }) {
     this.plan = plan;
@@ -108,6 +122,12 @@ export class Visit {
     this.round = options.round;
     this.repair = options.repair;
     this.firstSeq = options.firstSeq;
+  }
+
+  get openChildren(): number {
+    let n = 0;
+    for (const handler of this.handlers) n += handler.openChildren;
+    return n;
   }
 
   /** Where a handler of this visit is. */
@@ -159,6 +179,7 @@ export class Execution {
   input = "null";
   tags: Readonly<Record<string, string>> = {};
   parent: Parent | null = null;
+  trace: string | null = null;
   createdAt = 0;
   startAt: number | null = null;
   finishedAt: number | null = null;
@@ -229,6 +250,7 @@ export function applyCreated(execution: Execution, event: Created): void {
   execution.input = event.input;
   execution.tags = event.tags;
   execution.parent = event.parent ?? null;
+  execution.trace = event.trace ?? null;
   execution.startAt = event.startAt !== undefined && event.startAt > execution.now ? event.startAt : null;
   execution.createdAt = execution.now;
   execution.due = 0;

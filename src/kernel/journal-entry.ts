@@ -5,7 +5,7 @@
  */
 import { assert } from "../std/assert.ts";
 import { LIMITS } from "./definition.ts";
-import { EVENT_VERSION, type Event, type Recorded } from "./event.ts";
+import { EVENT_VERSION, type Event, type Recorded, versionOf } from "./event.ts";
 
 /** A row of the journal, as stores keep it. */
 export interface Entry {
@@ -64,7 +64,7 @@ export function decodeEntry(entry: Entry): Recorded[] {
     v: number;
     events: Record<string, unknown>[];
   };
-  if (header.v !== EVENT_VERSION) throw new UnknownVersion(header.v);
+  if (!(header.v >= 1 && header.v <= EVENT_VERSION)) throw new UnknownVersion(header.v);
   let at = end + 1;
   return header.events.map((packed, i) => {
     const event: Record<string, unknown> = {};
@@ -84,7 +84,7 @@ export function decodeEntry(entry: Entry): Recorded[] {
 export class UnknownVersion extends Error {
   override name = "UnknownVersion";
   constructor(version: number) {
-    super(`the journal holds rows of version ${version}; this Rondo reads version ${EVENT_VERSION}`);
+    super(`the journal holds rows of version ${version}; this Rondo reads versions up to ${EVENT_VERSION}`);
   }
 }
 
@@ -92,9 +92,12 @@ function encodeRow(events: readonly Recorded[]): Entry {
   const first = events[0] as Recorded;
   const parts: string[] = [];
   const packed: unknown[] = [];
-  for (const { event } of events)
+  let v = 1;
+  for (const { event } of events) {
     packed.push(event.kind.startsWith("tasks.") ? packColumns(event, parts) : event);
-  const header = JSON.stringify({ v: EVENT_VERSION, events: packed });
+    v = Math.max(v, versionOf(event.kind));
+  }
+  const header = JSON.stringify({ v, events: packed });
   return {
     seq: first.seq,
     count: events.length,
@@ -123,6 +126,8 @@ function payloadChars(event: Event): number {
   if (event.kind === "tasks.enumerated") for (const text of event.tasks) chars += text.length;
   else if (event.kind === "tasks.settled") for (const text of event.payloads) chars += text.length;
   else if (event.kind === "tasks.retrying") for (const text of event.errors) chars += text.length;
+  else if (event.kind === "task.step") chars += (event.result ?? event.error ?? "").length;
+  else if (event.kind === "task.run") chars += event.state.length;
   return chars;
 }
 

@@ -16,6 +16,8 @@ export interface StartMessage {
   readonly parent?: Parent;
   readonly startAt?: number;
   readonly deadline?: number;
+  /** W3C trace context. */
+  readonly trace?: string;
 }
 
 /** A page of tasks from the live enumeration attempt; `from` is the number already journaled. */
@@ -110,6 +112,8 @@ export interface ControlMessage {
   readonly id: string;
   readonly by: string;
   readonly reason: string | null;
+  /** It comes from the execution's parent. */
+  readonly fromParent?: boolean;
 }
 
 export interface SignalMessage {
@@ -117,6 +121,44 @@ export interface SignalMessage {
   readonly id: string;
   readonly signal: string;
   readonly data: string;
+}
+
+/** A step or a run of a live attempt is done. */
+export interface CheckpointMessage extends Place {
+  readonly kind: "checkpoint";
+  readonly round: number;
+  readonly task: number;
+  readonly attempt: number;
+  readonly live: boolean;
+  readonly done:
+    | { readonly kind: "step"; readonly name: string; readonly result: string }
+    | {
+        readonly kind: "run";
+        readonly name: string;
+        readonly index: number;
+        readonly state: string;
+        readonly oversized: boolean;
+        readonly stats: { readonly durationMs: number; readonly memoryBytes: number };
+      };
+}
+
+/** The owner asks for children: these tasks of a handler are executions of another workflow. */
+export interface ChildrenMessage extends Place {
+  readonly kind: "children";
+  readonly round: number;
+  readonly workflow: string;
+  readonly hash: string;
+  readonly tasks: readonly { readonly task: number; readonly input: string }[];
+}
+
+/** A child's word that it has ended. */
+export interface ChildMessage extends Place {
+  readonly kind: "child";
+  readonly task: number;
+  readonly child: string;
+  readonly status: "done" | "failed" | "cancelled";
+  /** JSON text of the output, or of the error. */
+  readonly payload: string;
 }
 
 /** A timer's time has come. Ignored unless that timer is armed. */
@@ -143,8 +185,18 @@ export type Message =
   | EnumerationLostMessage
   | ControlMessage
   | SignalMessage
+  | CheckpointMessage
+  | ChildrenMessage
+  | ChildMessage
   | TimerDueMessage
   | DrainedMessage;
+
+/** A message that an execution owes to another one. */
+export interface Sent {
+  readonly id: string;
+  readonly to: string;
+  readonly message: StartMessage | ControlMessage | ChildMessage;
+}
 
 /** What became of a receipt. */
 export type Verdict = "accepted" | "duplicate" | "stale" | "late" | "gone";

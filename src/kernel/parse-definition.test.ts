@@ -19,6 +19,8 @@ const one = (phase: object, ...more: object[]) => ({ name: "w", phases: [{ name:
 const handler = (options: object) => one({ handlers: { h: { use: "u", ...options } } });
 const canonical = (options: object) => parsed(handler(options)).phases[0]?.handlers["h"];
 
+const run = (name: string) => ({ name, expression: "s => s" });
+
 describe("a definition is refused", () => {
   const at = 'phase "a" handler "h"';
   const cases: [what: string, data: unknown, message: string][] = [
@@ -254,14 +256,14 @@ describe("a definition is refused", () => {
     ["with tolerate in words", handler({ tolerate: "few" }), `${at}.tolerate: "few" is not a percentage`],
     ["with negative tolerate", handler({ tolerate: -1 }), `${at}.tolerate: -1 is not a whole number from 0`],
     [
-      "with a rate, which is not there yet",
-      handler({ rate: { limit: 1, per: "1s" } }),
-      `${at}.rate: is not available in this version`,
+      "with a rate of nothing",
+      handler({ rate: { limit: 0, per: "1s" } }),
+      `${at}.rate.limit: 0 is not a whole`,
     ],
     [
-      "with a batch, which is not there yet",
-      handler({ batch: 2 }),
-      `${at}.batch: is not available in this version`,
+      "with a rate in no time",
+      handler({ rate: { limit: 1, per: 0 } }),
+      `${at}.rate.per: 0 is shorter than 1 ms`,
     ],
     [
       "with a batch of 1,001",
@@ -303,8 +305,29 @@ describe("a definition is refused", () => {
     ["with an enumerator without code", handler({ enumerate: {} }), `${at}.enumerate.use: undefined is not`],
     [
       "with what comes later",
-      one({ handlers: { h: { workflow: "child" } } }),
-      `${at}: "workflow" handlers are not available in this version`,
+      one({ handlers: { h: { command: {}, topic: "T" } } }),
+      `${at}: "command" handlers are not available in this version`,
+    ],
+    ["with a version that is no range", handler({ version: "$" }), `${at}.version: "$" is not a range`],
+    [
+      "with a script of no runs",
+      one({ handlers: { h: { script: [] } } }),
+      `${at}.script: must be a list of runs`,
+    ],
+    [
+      "with two runs of one name",
+      one({ handlers: { h: { script: [run("a"), run("a")] } } }),
+      `${at}.script[1].name: "a" is the name of two runs`,
+    ],
+    [
+      "with a run without an expression",
+      one({ handlers: { h: { script: [{ name: "a" }] } } }),
+      `${at}.script[0].expression: must be JavaScript`,
+    ],
+    [
+      "with a state for several scripts",
+      one({ handlers: { h: { script: [run("a")], state: {}, tasks: [1] } } }),
+      `${at}: has a state and several tasks`,
     ],
   ];
 

@@ -41,19 +41,11 @@ function definition(data: unknown): Definition {
 /** Refuses what definitions may say but no engine does yet, rather than to ignore it. */
 function checkAvailable({ name, handlers }: PhaseDefinition): void {
   for (const [key, handler] of Object.entries(handlers)) {
-    const later = (["command", "script", "workflow"] as const).find((mode) => handler[mode] !== undefined);
-    if (later !== undefined)
+    if (handler.command !== undefined)
       throw new Invalid(
         `phase "${name}" handler "${key}"`,
-        `"${later}" handlers are not available in this version`,
+        '"command" handlers are not available in this version',
       );
-    for (const option of ["rate", "batch"] as const)
-      if (handler[option] !== undefined)
-        throw new Invalid(
-          `phase "${name}" handler "${key}".${option}`,
-          "is not available in this version",
-          "leave it out",
-        );
   }
 }
 

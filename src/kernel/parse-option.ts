@@ -15,6 +15,8 @@ import {
   text,
 } from "./parse-primitive.ts";
 
+const RUNS_MAX = 1_000;
+
 type OptionParser = (value: unknown, path: string) => unknown;
 
 const json: OptionParser = (value) => value;
@@ -93,6 +95,44 @@ const tasks: OptionParser = (value, path) => {
   return value;
 };
 
+/** The ordered runs of a script. */
+const script: OptionParser = (value, path) => {
+  if (!Array.isArray(value) || value.length === 0)
+    throw new Invalid(path, "must be a list of runs", 'write [{ "name": "one", "expression": "s => s" }]');
+  if (value.length > RUNS_MAX)
+    throw new Invalid(path, `${value.length} runs; at most ${RUNS_MAX} are allowed`);
+  const names = new Set<string>();
+  return value.map((entry: unknown, i) => {
+    const at = `${path}[${i}]`;
+    const fields = object(entry, at, ["name", "expression", "timeout"]);
+    const name = parseName(fields["name"], `${at}.name`);
+    if (names.has(name)) throw new Invalid(`${at}.name`, `"${name}" is the name of two runs`);
+    names.add(name);
+    const { expression } = fields;
+    if (typeof expression !== "string" || expression.trim() === "" || expression.length > LIMITS.rowBytes)
+      throw new Invalid(
+        `${at}.expression`,
+        `must be JavaScript of 1 to ${LIMITS.rowBytes} characters`,
+        "it evaluates to a function: (state, ctx) => nextState",
+      );
+    if (!expression.isWellFormed()) throw new Invalid(`${at}.expression`, "holds half of a surrogate pair");
+    const timeout = fields["timeout"];
+    return {
+      name,
+      expression,
+      ...(timeout === undefined ? {} : { timeout: duration(timeout, `${at}.timeout`, 1) }),
+    };
+  });
+};
+
+/** A range of versions, as semver writes it. */
+const version: OptionParser = (value, path) => {
+  const range = text(value, path);
+  if (!/^[0-9A-Za-z.*^~<>=|+ -]+$/.test(range))
+    throw new Invalid(path, `${show(value)} is not a range of versions`, 'write "~1.2" or ">=1 <3"');
+  return range;
+};
+
 /** Every field a handler can have. */
 export const OPTION_PARSERS: Readonly<Record<string, OptionParser>> = {
   use: parseUse,
@@ -103,13 +143,13 @@ export const OPTION_PARSERS: Readonly<Record<string, OptionParser>> = {
   command: json,
   topic: text,
   receiptTopic: text,
-  script: json,
+  script,
   state: json,
   resume: (value, path) => (boolean(value, path) === true ? undefined : false),
   workflow: parseName,
   tasks,
   enumerate: reference,
-  version: text,
+  version,
   timeout: (value, path) => duration(value, path, 1),
   heartbeat: (value, path) => count(DEFAULTS.heartbeatMs, 100, 86_400_000)(duration(value, path, 100), path),
   retry,

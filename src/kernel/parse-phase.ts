@@ -77,6 +77,16 @@ export function parseHandler(data: unknown, at: string): HandlerDefinition {
     throw new Invalid(at, "has both tasks and enumerate", "give one of them");
   if (parsed["concurrencyPerKey"] !== undefined && parsed["key"] === undefined)
     throw new Invalid(at, "has concurrencyPerKey but no key", "say what the key of a task is");
+  if (
+    parsed["script"] !== undefined &&
+    parsed["state"] !== undefined &&
+    (parsed["tasks"] !== undefined || parsed["enumerate"] !== undefined)
+  )
+    throw new Invalid(
+      at,
+      "has a state and several tasks",
+      "each task is the state of its own script: remove state",
+    );
   const waits = parsed["sleep"] !== undefined || parsed["waitFor"] !== undefined;
   if (waits && (parsed["tasks"] !== undefined || parsed["enumerate"] !== undefined))
     throw new Invalid(at, "a sleep or a wait has exactly one task", "remove tasks and enumerate");

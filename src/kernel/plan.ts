@@ -8,11 +8,30 @@ export const RETURNS = "returns";
 /** The name of the handler that decides where a phase goes on. */
 export const NEXT = "next";
 
+/** The name under which workers serve script tasks. */
+export const SCRIPT_USE = "~script";
+
+/** Code that is asked for by its name, in versions that fit. */
+export interface Wanted {
+  readonly use: string;
+  /** Null: any version. */
+  readonly range: string | null;
+  /** Name and range as one text. */
+  readonly key: string;
+}
+
 export interface HandlerPlan {
   readonly name: string;
-  readonly mode: "use" | "sleep" | "waitFor";
-  /** Wire name of the code that processes; empty for built-ins. */
+  readonly mode: "use" | "sleep" | "waitFor" | "script" | "workflow";
+  /** A sleep or a wait: its one task is settled by time or a signal, and no worker takes it. */
+  readonly waits: boolean;
+  /** Wire name of the code that processes; empty where no worker does. */
   readonly use: string;
+  /** What its limits are counted under, within a project. */
+  readonly scope: string;
+  readonly wanted: Wanted;
+  /** Who enumerates; null: the tasks are known at once. */
+  readonly enumerator: Wanted | null;
   /** Wire name of the code that enumerates; null: the tasks are known at once. */
   readonly enumerateUse: string | null;
   readonly definition: HandlerDefinition;
@@ -66,7 +85,7 @@ export function compilePlan(definition: Definition): Plan {
       index: i,
       name: phase.name,
       handlers: Object.entries(phase.handlers).map(([name, handler]) =>
-        planHandler(name, handler, "process"),
+        planHandler(name, handler, { work: "process", scope: `${definition.name}.${phase.name}.${name}` }),
       ),
       decision: planDecision(phase),
       among: typeof phase.next === "object" ? phase.next.among : [],
@@ -88,7 +107,7 @@ export function compilePlan(definition: Definition): Plan {
     phases.push({
       index: returns,
       name: RETURNS,
-      handlers: [planHandler(RETURNS, { use: definition.returns.use }, "returns")],
+      handlers: [planHandler(RETURNS, { use: definition.returns.use }, { work: "returns", scope: RETURNS })],
       decision: null,
       among: [],
       next: -1,
@@ -107,26 +126,38 @@ export function compilePlan(definition: Definition): Plan {
 }
 
 function planDecision(phase: PhaseDefinition): HandlerPlan | null {
-  return typeof phase.next === "object" ? planHandler(NEXT, { use: phase.next.use }, "next") : null;
+  return typeof phase.next === "object"
+    ? planHandler(NEXT, { use: phase.next.use }, { work: "next", scope: NEXT })
+    : null;
 }
 
-function planHandler(name: string, definition: HandlerDefinition, work: HandlerPlan["work"]): HandlerPlan {
-  const mode =
-    definition.sleep !== undefined ? "sleep" : definition.waitFor !== undefined ? "waitFor" : "use";
+function planHandler(
+  name: string,
+  definition: HandlerDefinition,
+  { work, scope }: { work: HandlerPlan["work"]; scope: string },
+): HandlerPlan {
+  const mode = modeOf(definition);
+  const use = mode === "script" ? SCRIPT_USE : (definition.use ?? "");
+  const wanted = want(use, definition.version ?? null);
+  const enumerateUse = definition.enumerate?.use ?? null;
   const retry = definition.retry ?? {};
   const { tolerate } = definition;
   return {
     name,
     mode,
-    use: definition.use ?? "",
-    enumerateUse: definition.enumerate?.use ?? null,
+    waits: mode === "sleep" || mode === "waitFor",
+    use,
+    scope: mode === "use" ? use : scope,
+    wanted,
+    enumerateUse,
+    enumerator: enumerateUse === null ? null : enumerateUse === use ? wanted : want(enumerateUse, null),
     definition,
     attempts: retry.attempts ?? DEFAULTS.attempts,
     crashes: retry.crashes ?? DEFAULTS.crashes,
     backoff: retry.backoff ?? "exponential",
     retryMinMs: retry.min ?? DEFAULTS.retryMinMs,
     retryMaxMs: retry.max ?? DEFAULTS.retryMaxMs,
-    timeoutMs: mode === "use" ? (definition.timeout ?? null) : null,
+    timeoutMs: mode === "use" || mode === "script" ? (definition.timeout ?? null) : null,
     heartbeatMs: definition.heartbeat ?? DEFAULTS.heartbeatMs,
     priority: definition.priority ?? 0,
     tolerateCount:
@@ -134,4 +165,15 @@ function planHandler(name: string, definition: HandlerDefinition, work: HandlerP
     tolerateShare: typeof tolerate === "string" ? Number.parseFloat(tolerate) / 100 : null,
     work,
   };
+}
+
+function want(use: string, range: string | null): Wanted {
+  return { use, range, key: range === null ? use : `${use} ${range}` };
+}
+
+function modeOf(definition: HandlerDefinition): HandlerPlan["mode"] {
+  if (definition.sleep !== undefined) return "sleep";
+  if (definition.waitFor !== undefined) return "waitFor";
+  if (definition.script !== undefined) return "script";
+  return definition.workflow === undefined ? "use" : "workflow";
 }

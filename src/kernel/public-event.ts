@@ -3,7 +3,7 @@
  * ranges; in full, they are rows.
  */
 import type { Json } from "../std/json.ts";
-import { EVENT_VERSION, type Event, type Recorded } from "./event.ts";
+import { type Event, type Recorded, versionOf } from "./event.ts";
 
 export type Detail = "summary" | "full";
 
@@ -19,7 +19,14 @@ export interface PublicEvent {
 
 /** An event for others to see. */
 export function publicEvent(execution: string, { seq, at, event }: Recorded, detail: Detail): PublicEvent {
-  return { seq, at, kind: `workflow.${event.kind}`, v: EVENT_VERSION, execution, ...fields(event, detail) };
+  return {
+    seq,
+    at,
+    kind: `workflow.${event.kind}`,
+    v: versionOf(event.kind),
+    execution,
+    ...fields(event, detail),
+  };
 }
 
 function fields(event: Event, detail: Detail): Record<string, unknown> {
@@ -86,6 +93,35 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
           accepted: event.accepted[i],
         })),
       };
+    case "tasks.waiting":
+      return {
+        ...place(event),
+        ...list(event.tasks, detail, (i) => ({
+          attempt: event.attempts[i],
+          name: event.names[i],
+          ...(event.signals[i] === null ? { due: event.dues[i] } : { signal: event.signals[i] }),
+        })),
+      };
+    case "task.step":
+      return {
+        ...place(event),
+        n: event.task,
+        attempt: event.attempt,
+        name: event.name,
+        reason: event.reason,
+        ...(event.error === null ? { result: parse(event.result) } : { error: parse(event.error) }),
+      };
+    case "task.run": {
+      const { task, attempt, name, index, oversized, stats } = event;
+      // A state over the limit is marked, not shown, unless all is asked for.
+      const state = oversized && detail === "summary" ? {} : { state: parse(event.state) };
+      return { ...place(event), n: task, attempt, name, index, oversized, stats, ...state };
+    }
+    case "child.started":
+    case "child.finished": {
+      const { task, ...child } = rest;
+      return { ...child, n: task };
+    }
     default:
       return rest;
   }

@@ -5,6 +5,7 @@
  * An attempt is live (holds its lease), or late (lost it). Late `done` settles a task that is still open; any other
  * late word is recorded only.
  */
+import { DURATION_MAX_MS } from "../std/duration.ts";
 import { advance } from "./advance.ts";
 import { BulkRecorder } from "./bulk-recorder.ts";
 import type { HandlerState } from "./execution.ts";
@@ -19,6 +20,7 @@ import type {
 } from "./message.ts";
 import { delayMs } from "./retry.ts";
 import type { Step } from "./step.ts";
+import { armTask } from "./task-waits.ts";
 
 /** A batch of receipts for one handler. */
 export function receipts(step: Step, message: ReceiptsMessage): Answer {
@@ -31,6 +33,9 @@ export function receipts(step: Step, message: ReceiptsMessage): Answer {
   const verdicts: Verdict[] = [];
   for (const receipt of message.receipts) verdicts.push(take(step, handler, recorder, receipt));
   recorder.flush();
+  if (handler.progress.tasks.size > 0)
+    for (const { task, outcome } of message.receipts)
+      if (outcome.status === "suspended") armTask(step, handler, task, outcome.wait?.timeoutMs);
   advance(step);
   return { kind: "applied", seq: execution.seq, verdicts };
 }
@@ -119,16 +124,19 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
   const { task, attempt } = receipt;
   if (recorder.holds(task)) recorder.flush();
   const isTask = Number.isInteger(task) && task >= 0 && task < handler.offered;
-  if (handler.plan.mode !== "use" || !isTask) return "stale";
+  if (handler.plan.waits || handler.plan.mode === "workflow" || !isTask) return "stale";
   const wasLost = handler.tasks.isLost(task, attempt);
   if (!handler.tasks.settled.has(task)) {
     const isCurrent = receipt.round === step.execution.currentVisit().round;
     if (receipt.live && isCurrent && attempt > handler.tasks.ended(task))
       return takeLive(step, handler, recorder, receipt);
     const isNews = wasLost || attempt > handler.tasks.ended(task) || !isCurrent;
+    // A later attempt that left a checkpoint has taken over: the earlier one would undo it.
+    const isPassed = (handler.progress.tasks.get(task)?.attempt ?? 0) > attempt;
     if (
       receipt.outcome.status === "done" &&
       isNews &&
+      !isPassed &&
       judged(handler, step, receipt.outcome).status === "done"
     ) {
       recorder.settleReceipt(receipt, "done", null, receipt.outcome.payload);
@@ -148,6 +156,10 @@ function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
   const { task, attempt } = receipt;
   if (outcome.status === "done") {
     recorder.settleReceipt(receipt, "done", null, outcome.payload);
+    return "accepted";
+  }
+  if (outcome.status === "suspended") {
+    if (!step.execution.draining) recorder.wait({ task, attempt, ...suspension(step, outcome) });
     return "accepted";
   }
   if (outcome.status === "cancelled") {
@@ -178,6 +190,14 @@ function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
   });
   recorder.retry({ task, attempt, reason: outcome.status, until: step.now + delay, error: outcome.payload });
   return "accepted";
+}
+
+/** What a suspended attempt waits for; one that does not say waits for nothing and goes on at once. */
+function suspension(step: Step, { wait }: Outcome): { name: string; due: number; signal: string | null } {
+  const name = wait?.name ?? "";
+  if (wait?.signal !== undefined) return { name, due: 0, signal: wait.signal };
+  const until = wait?.untilMs ?? step.now;
+  return { name, due: Math.max(1, Math.min(until, step.now + DURATION_MAX_MS)), signal: null };
 }
 
 /** A decision must name one of its phases; everything else is taken as it came. */

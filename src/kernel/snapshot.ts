@@ -2,12 +2,21 @@
  * An execution as text and back: a cache of the fold, never the truth. `FOLD_VERSION` changes with every change of
  * what the fold computes; a snapshot of another version is ignored.
  */
-import { Execution, HandlerState, type Signal, type Timer, Visit, type VisitSummary } from "./execution.ts";
+import { type ProgressSnapshot, ProgressTable } from "./checkpoint.ts";
+import {
+  type ChildState,
+  Execution,
+  HandlerState,
+  type Signal,
+  type Timer,
+  Visit,
+  type VisitSummary,
+} from "./execution.ts";
 import { IdentitySet } from "./identity-set.ts";
 import type { HandlerPlan, PhasePlan, Plan } from "./plan.ts";
 import { TaskTable, type TaskTableSnapshot } from "./task-table.ts";
 
-export const FOLD_VERSION = 1;
+export const FOLD_VERSION = 2;
 
 /** Fields that are plain data, copied as they are. */
 const PLAIN = [
@@ -17,6 +26,7 @@ const PLAIN = [
   "input",
   "tags",
   "parent",
+  "trace",
   "createdAt",
   "startAt",
   "finishedAt",
@@ -45,6 +55,8 @@ interface HandlerSnapshot {
   readonly identities: string | null;
   readonly pageFrom: readonly number[];
   readonly pageSeq: readonly number[];
+  readonly progress: ProgressSnapshot;
+  readonly children: readonly (readonly [number, ChildState])[];
 }
 
 interface VisitSnapshot {
@@ -122,6 +134,8 @@ function writeVisit(visit: Visit): VisitSnapshot {
       identities: handler.identities?.toText() ?? null,
       pageFrom: handler.pageFrom,
       pageSeq: handler.pageSeq,
+      progress: handler.progress.toSnapshot(),
+      children: [...handler.children],
     })),
   };
 }
@@ -148,6 +162,11 @@ function readVisit(plan: Plan, data: VisitSnapshot): Visit {
     if (saved.identities !== null) handler.identities = IdentitySet.fromText(saved.identities);
     handler.pageFrom.push(...saved.pageFrom);
     handler.pageSeq.push(...saved.pageSeq);
+    handler.progress = ProgressTable.fromSnapshot(saved.progress);
+    for (const [task, child] of saved.children) {
+      handler.children.set(task, child);
+      if (child.isOpen) handler.openChildren++;
+    }
     return handler;
   });
   return visit;

@@ -5,14 +5,16 @@
 import { assert, unreachable } from "../std/assert.ts";
 import { advance } from "./advance.ts";
 import { apply } from "./apply.ts";
+import { cancelChildren, childEnded, startChildren } from "./children.ts";
 import { control, signal } from "./control.ts";
 import { drained } from "./drain.ts";
 import { enumerationEnded, enumerationLost, page } from "./enumerate.ts";
 import type { Event, Recorded } from "./event.ts";
 import { Execution } from "./execution.ts";
-import type { Answer, Message, StartMessage } from "./message.ts";
+import type { Answer, Message, Sent, StartMessage } from "./message.ts";
 import type { Plan } from "./plan.ts";
 import { attemptsLost, attemptsStarted, receipts } from "./receipts.ts";
+import { checkpoint } from "./task-waits.ts";
 import { timerDue } from "./timer-due.ts";
 
 /** One step under way: collects events and applies each at once. */
@@ -20,6 +22,8 @@ export class Step {
   readonly execution: Execution;
   readonly now: number;
   readonly events: Recorded[] = [];
+  /** Messages owed to other executions. */
+  readonly sent: Sent[] = [];
 
   constructor(execution: Execution, now: number) {
     this.execution = execution;
@@ -31,11 +35,18 @@ export class Step {
     apply(this.execution, recorded);
     this.events.push(recorded);
   }
+
+  /** Owes a message to another execution; its id is made of where it comes from. */
+  send(to: string, message: Sent["message"]): void {
+    const { id, seq } = this.execution;
+    this.sent.push({ id: `${id}/${seq}/${this.sent.length}`, to, message });
+  }
 }
 
 export interface Stepped {
   readonly events: readonly Recorded[];
   readonly answer: Answer;
+  readonly sent: readonly Sent[];
 }
 
 /** A new execution from its start message. */
@@ -47,7 +58,7 @@ export function create(
   assert(plan.hash === message.hash, "an execution is created with the plan its start names");
   const execution = new Execution(message.execution, plan);
   const step = new Step(execution, now);
-  const { workflow, hash, project, input, tags, parent, startAt, deadline } = message;
+  const { workflow, hash, project, input, tags, parent, startAt, deadline, trace } = message;
   step.emit({
     kind: "created",
     workflow,
@@ -58,20 +69,22 @@ export function create(
     ...(parent === undefined ? {} : { parent }),
     ...(startAt === undefined ? {} : { startAt }),
     ...(deadline === undefined ? {} : { deadline }),
+    ...(trace === undefined ? {} : { trace }),
   });
   if (execution.startAt !== null)
     step.emit({ kind: "timer.set", timer: "start", purpose: "start", due: execution.startAt });
   if (deadline !== undefined)
     step.emit({ kind: "timer.set", timer: "deadline", purpose: "deadline", due: deadline });
   advance(step);
-  return { execution, events: step.events, answer: { kind: "applied", seq: execution.seq } };
+  return { execution, events: step.events, answer: { kind: "applied", seq: execution.seq }, sent: step.sent };
 }
 
 /** Applies a message to an execution. */
 export function step(execution: Execution, message: Exclude<Message, StartMessage>, now: number): Stepped {
   const step = new Step(execution, now);
   const answer = handle(step, message);
-  return { events: step.events, answer };
+  if (execution.draining) cancelChildren(step);
+  return { events: step.events, answer, sent: step.sent };
 }
 
 function handle(step: Step, message: Exclude<Message, StartMessage>): Answer {
@@ -95,6 +108,12 @@ function handle(step: Step, message: Exclude<Message, StartMessage>): Answer {
       return control(step, message);
     case "signal":
       return signal(step, message);
+    case "checkpoint":
+      return checkpoint(step, message);
+    case "children":
+      return startChildren(step, message);
+    case "child":
+      return childEnded(step, message);
     case "timer":
       return timerDue(step, message);
     case "drained":

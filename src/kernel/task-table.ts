@@ -6,6 +6,8 @@
 import { Bitset } from "../std/bitset.ts";
 
 const CHUNK = 1_024;
+/** A retry time that never comes: the task waits for something else. */
+export const NEVER = Number.MAX_SAFE_INTEGER;
 
 interface Trouble {
   /** Attempts that have ended so far, over all rounds. */
@@ -123,7 +125,15 @@ export class TaskTable {
     if (end.burns === "crash") trouble.crashes[i] = Math.min(255, (trouble.crashes[i] as number) + 1);
     trouble.until[i] = end.until;
     trouble.taken[i] = 0;
-    if (end.until > 0) this.#expect(trouble, end.until);
+    if (end.until > 0 && end.until < NEVER) this.#expect(trouble, end.until);
+  }
+
+  /** What the task waited for has come: it may run again. */
+  release(task: number, now: number): void {
+    const trouble = this.#grow(task);
+    trouble.until[task % CHUNK] = now;
+    trouble.taken[task % CHUNK] = 0;
+    this.#expect(trouble, now);
   }
 
   /** Not later than the earliest retry time over all open tasks; Infinity: none. */
@@ -150,12 +160,15 @@ export class TaskTable {
     return this.ended(task) > 0;
   }
 
-  /** How many open tasks wait for a retry time after `now`. */
+  /** How many open tasks wait for a time after `now`, be it a retry's or a sleep's. */
   countRetrying(now: number): number {
     let n = 0;
     for (const trouble of this.#trouble) {
       if (trouble === undefined || trouble.nextDue === Number.POSITIVE_INFINITY) continue;
-      for (let i = 0; i < CHUNK; i++) if ((trouble.until[i] as number) > now) n++;
+      for (let i = 0; i < CHUNK; i++) {
+        const until = trouble.until[i] as number;
+        if (until > now && until < NEVER) n++;
+      }
     }
     return n;
   }
@@ -219,7 +232,7 @@ export class TaskTable {
       chunk.fails[i] = fails;
       chunk.crashes[i] = crashes;
       chunk.until[i] = until;
-      if (until > 0) table.#expect(chunk, until);
+      if (until > 0 && until < NEVER) table.#expect(chunk, until);
     }
     for (const [task, attempt, worker] of data.started) table.recordStart(task, { attempt, worker });
     if (data.lostOpen.length > 0) table.#lost = new Set(data.lostOpen);
@@ -274,7 +287,7 @@ function takeFrom(trouble: Trouble, first: number, want: { now: number; max: num
     if (until <= want.now && want.due.length < want.max) {
       want.due.push(first + i);
       trouble.taken[i] = 1;
-    } else if (until < next) next = until;
+    } else if (until < next && until < NEVER) next = until;
   }
   trouble.nextDue = next;
 }

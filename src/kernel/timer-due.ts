@@ -5,6 +5,7 @@ import { cancelExecution } from "./control.ts";
 import type { HandlerState } from "./execution.ts";
 import type { Answer, TimerDueMessage } from "./message.ts";
 import type { Step } from "./step.ts";
+import { taskTimerDue } from "./task-waits.ts";
 import { ENGINE, settleBuiltIn, timerId } from "./timers.ts";
 
 /** A timer's time has come: ignored unless it is armed and due. */
@@ -16,6 +17,9 @@ export function timerDue(step: Step, message: TimerDueMessage): Answer {
   step.emit({ kind: "timer.fired", timer: message.timer, purpose: timer.purpose, due: timer.due });
   switch (timer.purpose) {
     case "start":
+      break;
+    case "task":
+      taskTimerDue(step, message.timer);
       break;
     case "deadline":
       cancelExecution(step, { by: ENGINE, reason: "deadline", id: `deadline~${timer.due}` });

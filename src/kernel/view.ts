@@ -1,6 +1,6 @@
 /** An execution as others see it (the shape of the HTTP API), from its state and the owner's open attempts. */
 import type { Json } from "../std/json.ts";
-import type { ExecutionError, FinalStatus } from "./event.ts";
+import type { ExecutionError, FinalStatus, Parent } from "./event.ts";
 import type { Execution, ExecutionStatus, HandlerState } from "./execution.ts";
 
 export interface HandlerView {
@@ -35,6 +35,8 @@ export interface ExecutionView {
   readonly error: ExecutionError | null;
   readonly phases: readonly PhaseView[];
   readonly tags: Readonly<Record<string, string>>;
+  /** Where it belongs, if it is a child. */
+  readonly parent: Parent | null;
   readonly createdAt: number;
   readonly finishedAt: number | null;
   readonly revision: number;
@@ -61,6 +63,7 @@ export function viewExecution(
     error: execution.ended ? execution.error : null,
     phases: viewPhases(execution, now, running),
     tags: execution.tags,
+    parent: execution.parent,
     createdAt: execution.createdAt,
     finishedAt: execution.finishedAt,
     revision: execution.seq,
@@ -106,23 +109,24 @@ function viewPhases(execution: Execution, now: number, running: RunningCounts): 
   return views;
 }
 
-function viewHandler(handler: HandlerState, now: number, open: number): HandlerView {
-  const { tasks, total } = handler;
-  const failed = tasks.failed.size;
+function viewHandler(handler: HandlerState, now: number, leased: number): HandlerView {
+  const { tasks, total, plan } = handler;
   const left = total - tasks.settled.size;
-  const isWaiting = handler.plan.mode !== "use";
-  const running = isWaiting ? 0 : Math.min(left, open);
-  const retrying = isWaiting ? 0 : Math.min(left - running, tasks.countRetrying(now));
+  const running = plan.waits ? 0 : Math.min(left, leased + handler.openChildren);
+  const suspended = handler.progress.tasks.size === 0 ? 0 : handler.progress.countWaiting(now);
+  const waiting = plan.waits ? left : Math.min(left - running, suspended);
+  const sleeping = suspended === 0 ? 0 : handler.progress.countSleeping(now);
+  const retrying = plan.waits ? 0 : Math.min(left - running - waiting, tasks.countRetrying(now) - sleeping);
   return {
-    name: handler.plan.name,
+    name: plan.name,
     total,
     sealed: handler.sealed || handler.impliesTask,
-    pending: isWaiting ? 0 : left - running - retrying,
+    pending: left - running - waiting - retrying,
     running,
     retrying,
-    waiting: isWaiting ? left : 0,
+    waiting,
     done: tasks.done,
-    failed,
+    failed: tasks.failed.size,
     cancelled: handler.cancelled,
   };
 }

@@ -1,6 +1,9 @@
 /** What passes between an engine node and its workers: grants one way, reports and beats the other. */
+import type { Checkpoint } from "../kernel/checkpoint.ts";
 import type { Place } from "../kernel/event.ts";
 import type { Outcome } from "../kernel/message.ts";
+
+export type { Checkpoint } from "../kernel/checkpoint.ts";
 
 /** Work for one worker out of one handler: what its items share, and the items. */
 export interface Grant extends Place {
@@ -42,17 +45,7 @@ export interface ScriptWork {
   readonly resume: boolean;
 }
 
-/** The name under which workers serve script tasks. */
-export const SCRIPT_USE = "~script";
-
-/** Something an earlier attempt of the task journaled; its payload is in the journal at `seq`. */
-export type Checkpoint =
-  /** A step that is done, or a wait that was answered (or timed out). */
-  | { readonly kind: "step"; readonly name: string; readonly seq: number }
-  /** A sleep: over once `due` has passed. */
-  | { readonly kind: "sleep"; readonly name: string; readonly due: number }
-  /** A run that is finished; they are in order. */
-  | { readonly kind: "run"; readonly name: string; readonly seq: number };
+export { SCRIPT_USE } from "../kernel/plan.ts";
 
 export interface GrantItem {
   readonly number: number;

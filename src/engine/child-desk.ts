@@ -1,0 +1,76 @@
+/**
+ * Starts children: tasks of a handler that names a workflow. No worker takes them: the owner asks its own execution to
+ * start them, as far as the handler's limit goes, and the messages to the children go out with that commit.
+ */
+import type { Plan } from "../kernel/plan.ts";
+import type { HandlerDesk } from "./handler-desk.ts";
+import type { NodeState } from "./node-state.ts";
+import type { Slot } from "./slot.ts";
+import { fetchPage, taskText } from "./task-pages.ts";
+
+/** Children asked for in one message. */
+const STARTS_MAX = 256;
+
+/** The newest definitions of workflows that are named by handlers. */
+export class NewestPlans {
+  readonly #plans = new Map<string, Plan | null>();
+  readonly #asking = new Set<string>();
+
+  /** The plan; null: there is no such workflow; undefined: it is asked for. */
+  get(node: NodeState, workflow: string): Plan | null | undefined {
+    const known = this.#plans.get(workflow);
+    if (known !== undefined || this.#asking.has(workflow)) return known;
+    this.#asking.add(workflow);
+    node.emit({ kind: "find-workflow", workflow });
+    return undefined;
+  }
+
+  found(workflow: string, plan: Plan | null): void {
+    this.#asking.delete(workflow);
+    this.#plans.set(workflow, plan);
+  }
+
+  /** A newer definition may be there. */
+  forget(workflow: string): void {
+    this.#plans.delete(workflow);
+  }
+
+  /** Whether it is known that there is no such workflow. */
+  isMissing(workflow: string): boolean {
+    return this.#plans.get(workflow) === null;
+  }
+}
+
+/** Asks for the children that can start now. */
+export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): void {
+  const { state } = desk;
+  const { workflow, concurrency = Number.POSITIVE_INFINITY } = state.plan.definition;
+  if (workflow === undefined || slot.execution?.open !== true || node.closing) return;
+  const isAsked = slot.queue.some(
+    (queued) => queued.kind === "message" && queued.message.kind === "children",
+  );
+  const room = Math.min(STARTS_MAX, concurrency - state.openChildren);
+  if (isAsked || room <= 0 || !desk.hasTasks(node.now)) return;
+  const plan = node.newest.get(node, workflow);
+  if (plan === undefined || plan === null) return;
+  const tasks: { task: number; input: string }[] = [];
+  while (tasks.length < room) {
+    const task = desk.peek(node.now);
+    if (task < 0) break;
+    const input = taskText(node, slot, desk, task);
+    if (input === undefined) {
+      fetchPage(node, slot, desk, task);
+      break;
+    }
+    desk.take(task);
+    tasks.push({ task, input });
+  }
+  if (tasks.length === 0) return;
+  node.plans.set(plan.hash, plan);
+  const at = desk.visit.place(state.plan.name);
+  node.enqueue(slot, {
+    kind: "message",
+    message: { kind: "children", ...at, round: desk.visit.round, workflow, hash: plan.hash, tasks },
+    request: null,
+  });
+}

@@ -1,0 +1,116 @@
+/**
+ * Letters: messages from one execution to another. They are in the store from the sender's commit to the receiver's; this
+ * desk brings them to the receiver's queue: at once after the sender's commit, and by a scan after a start or a commit of
+ * unknown outcome. A letter that comes twice changes nothing, since its message does not.
+ */
+import type { Sent, StartMessage } from "../kernel/message.ts";
+import type { Plan } from "../kernel/plan.ts";
+import type { Letter, StoredLetter } from "../store/store.ts";
+import type { NodeState } from "./node-state.ts";
+import type { Residency } from "./residency.ts";
+
+const SCAN_MAX = 1_000;
+
+export class LetterDesk {
+  readonly #node: NodeState;
+  readonly #residency: Residency;
+  /** Letters in queues, by id. */
+  readonly #open = new Set<string>();
+  /** Letters that were applied, or have nobody to apply them: gone with the next commit. */
+  #done: string[] = [];
+  /** Starts whose definition is being read, by its hash. */
+  readonly #waiting = new Map<string, Letter[]>();
+  #after = 0;
+  #wantsScan = true;
+  #scanning = false;
+
+  constructor(node: NodeState, residency: Residency) {
+    this.#node = node;
+    this.#residency = residency;
+  }
+
+  /** Asks for letters in the store, if there may be some that are not in memory. */
+  ask(): void {
+    if (!this.#wantsScan || this.#scanning || this.#open.size >= SCAN_MAX || this.#node.closing) return;
+    this.#scanning = true;
+    this.#node.emit({ kind: "scan-letters", after: this.#after, max: SCAN_MAX });
+  }
+
+  /** A commit's outcome is not known: its letters may be in the store. */
+  rescan(): void {
+    this.#after = 0;
+    this.#wantsScan = true;
+  }
+
+  scanned(letters: readonly StoredLetter[], max: number): void {
+    this.#scanning = false;
+    if (letters.length < max) this.#wantsScan = false;
+    for (const letter of letters) {
+      this.#after = letter.order;
+      this.deliver(letter);
+    }
+  }
+
+  /** Puts a committed letter into its receiver's queue. */
+  deliver(letter: Letter): void {
+    if (this.#open.has(letter.id)) return;
+    const message = JSON.parse(letter.body) as Sent["message"];
+    const plan = message.kind === "start" ? this.#node.plans.get(message.hash) : undefined;
+    this.#open.add(letter.id);
+    if (message.kind === "start" && plan === undefined) this.#waitForPlan(message, letter);
+    else this.#enqueue(letter, message, plan);
+  }
+
+  /** The definition of a start has come; without it the letter stays where it is. */
+  definition(hash: string, plan: Plan | null): void {
+    const waiting = this.#waiting.get(hash) ?? [];
+    this.#waiting.delete(hash);
+    for (const letter of waiting) {
+      if (plan === null) this.#open.delete(letter.id);
+      else this.#enqueue(letter, JSON.parse(letter.body) as Sent["message"], plan);
+    }
+  }
+
+  /** These letters changed nothing, so no write takes them: they go with the next commit. */
+  applied(ids: readonly string[]): void {
+    this.close(ids);
+    if (ids.length > 0) this.#done.push(...ids);
+  }
+
+  /** These letters went with a commit. */
+  close(ids: readonly string[]): void {
+    for (const id of ids) this.#open.delete(id);
+  }
+
+  /** Those that go with the commit that is being made. */
+  takeDone(): string[] {
+    const done = this.#done;
+    this.#done = [];
+    return done;
+  }
+
+  get hasDone(): boolean {
+    return this.#done.length > 0;
+  }
+
+  #enqueue(letter: Letter, message: Sent["message"], plan: Plan | undefined): void {
+    if (plan !== undefined && message.kind === "start") this.#node.declareLimits(plan, message.project);
+    const slot = this.#residency.slot(letter.to);
+    this.#node.enqueue(slot, {
+      kind: "message",
+      message,
+      request: null,
+      letter: letter.id,
+      ...(plan === undefined ? {} : { plan }),
+    });
+  }
+
+  #waitForPlan({ hash }: StartMessage, letter: Letter): void {
+    const waiting = this.#waiting.get(hash);
+    if (waiting !== undefined) waiting.push(letter);
+    else {
+      this.#waiting.set(hash, [letter]);
+      this.#node.emit({ kind: "get-definition", hash });
+    }
+  }
+}

@@ -1,0 +1,207 @@
+/**
+ * The worker protocol over HTTP, as JSON: what a worker sends and gets back. Attempts are named by their ids
+ * (attempt-id.ts); whatever is said about one carries its token. Events are numbered per attempt from 1.
+ */
+import type { Verdict } from "../kernel/message.ts";
+import type { PhaseCounts } from "./work.ts";
+
+/** `POST /v1/workers`; again with the same `worker` after a reconnect. */
+export interface Registration {
+  readonly name: string;
+  readonly worker?: string;
+  readonly handlers: readonly {
+    readonly use: string;
+    readonly version?: string;
+    readonly enumerates?: boolean;
+  }[];
+  readonly topics?: readonly string[];
+  /** Attempts it takes at a time, claims under way included. */
+  readonly capacity: number;
+  /** The worker's own status API: loopback, or the address it connects from. */
+  readonly url?: string;
+  /** Of the worker's program, to be shown. */
+  readonly version?: string;
+}
+
+export interface Registered {
+  readonly worker: string;
+  /** Silence after which a started attempt is lost, unless its work says otherwise; a beat goes out every third of it. */
+  readonly heartbeatMs: number;
+  /** How long a claim lives that does not start. */
+  readonly leaseMs: number;
+}
+
+/** `POST /v1/workers/:id/claim`. */
+export interface ClaimRequest {
+  /** 0: only waits to be told what to cancel. */
+  readonly max: number;
+  readonly waitMs: number;
+}
+
+export interface Claimed {
+  readonly work: readonly WorkItem[];
+  /** The inputs of the executions that the work is of, once each. */
+  readonly inputs: Readonly<Record<string, unknown>>;
+  /** What their phases came to so far. */
+  readonly phases: Readonly<Record<string, PhaseCounts>>;
+  /** Attempts to be cancelled: each still ends by its receipt. */
+  readonly cancel: readonly string[];
+  /** Attempts whose leases are lost. */
+  readonly lost: readonly string[];
+  /** True: take no more work, end what is under way, leave. */
+  readonly drain?: boolean;
+}
+
+/** One attempt to do. */
+export interface WorkItem {
+  readonly attempt: string;
+  readonly token: string;
+  /** Unless it has started by then, the claim is over. */
+  readonly leaseUntil: number;
+  readonly do: "enumerate" | "process" | "next" | "returns" | "command" | "script";
+  readonly execution: string;
+  readonly workflow: string;
+  readonly project: string;
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+  readonly use: string;
+  readonly version: string | null;
+  /** The task's number; -1: the enumeration. */
+  readonly number: number;
+  readonly task: unknown;
+  readonly idempotencyKey: string;
+  /** The attempt's number, from 1. */
+  readonly n: number;
+  readonly timeoutMs: number | null;
+  readonly heartbeatMs: number;
+  readonly batch: number;
+  /** Enumeration: what is journaled already. */
+  readonly resume?: { readonly count: number; readonly last: unknown; readonly checksum: number };
+  /** What earlier attempts of the task got done. */
+  readonly steps?: readonly StepDone[];
+  /** Script: the runs to do, how many before them are finished, and the state before the first of them. */
+  readonly runs?: readonly {
+    readonly name: string;
+    readonly expression: string;
+    readonly timeoutMs: number | null;
+  }[];
+  readonly finished?: number;
+  readonly state?: unknown;
+  /** What the phases came to so far, for `next` and `returns`. */
+  readonly phases?: PhaseCounts;
+  /** W3C trace context of the start. */
+  readonly traceparent?: string;
+}
+
+/** A step or a wait with its result or error; a sleep: over, or `until` then. */
+export type StepDone =
+  | { readonly name: string; readonly result: unknown }
+  | { readonly name: string; readonly error: unknown }
+  | { readonly name: string; readonly until: number }
+  | { readonly name: string };
+
+/** `POST /v1/workers/:id/events`. */
+export interface EventsRequest {
+  readonly tokens: Readonly<Record<string, string>>;
+  readonly events: readonly WireEvent[];
+}
+
+export type WireEvent = { readonly attempt: string; readonly n: number } & WireEventBody;
+
+export type WireEventBody =
+  | { readonly kind: "accepted" | "started" }
+  | { readonly kind: "progress"; readonly done: number; readonly total?: number }
+  | {
+      readonly kind: "log";
+      readonly text: string;
+      readonly level?: string;
+      readonly at?: number;
+      readonly run?: string;
+    }
+  | {
+      readonly kind: "page";
+      readonly from: number;
+      readonly tasks: readonly unknown[];
+      readonly keys?: readonly string[];
+      readonly identities?: readonly string[];
+    }
+  | { readonly kind: "step"; readonly name: string; readonly result?: unknown }
+  | { readonly kind: "run_started"; readonly run: string }
+  | {
+      readonly kind: "run_finished";
+      readonly run: string;
+      readonly state: unknown;
+      /** Its place among all runs of the script, from 0; left out: the next one. */
+      readonly index?: number;
+      readonly oversized?: boolean;
+      readonly stats?: RunStats;
+    }
+  | { readonly kind: "run_crashed"; readonly run: string; readonly message: string }
+  | WireReceipt;
+
+export interface RunStats {
+  readonly durationMs: number;
+  readonly memoryBytes?: number;
+}
+
+/** A worker's final word on an attempt: its last event. */
+export interface WireReceipt {
+  readonly kind: "receipt";
+  readonly status: (typeof RECEIPT_STATUSES)[number];
+  readonly result?: unknown;
+  /** Enumeration: how many tasks there are. */
+  readonly total?: number;
+  /** Suspended: what for. Its outcome comes back in `steps`. */
+  readonly wait?: {
+    readonly name: string;
+    readonly untilMs?: number;
+    readonly signal?: string;
+    readonly timeoutMs?: number;
+  };
+  readonly error?: WireError;
+  readonly stats?: RunStats;
+}
+
+export const RECEIPT_STATUSES = [
+  "done",
+  "failed",
+  "crashed",
+  "killed",
+  "cancelled",
+  "suspended",
+  "exception",
+] as const;
+
+export interface WireError {
+  readonly name: string;
+  readonly message: string;
+  readonly code?: string;
+  readonly stack?: string;
+  readonly hint?: string;
+  readonly path?: string;
+  /** Of a script: the run, and the line in it. */
+  readonly run?: string;
+  readonly line?: number;
+  readonly fatal?: boolean;
+  readonly retryAfterMs?: number;
+}
+
+export interface EventsAnswer {
+  /** The last event of each attempt that is stored; a repeat is acknowledged, what comes after a gap is not. */
+  readonly stored: Readonly<Record<string, number>>;
+  /** What became of the receipt; before it, whether the attempt is still wanted. */
+  readonly verdicts: Readonly<Record<string, Verdict>>;
+}
+
+/** `POST /v1/workers/:id/heartbeat`. */
+export interface HeartbeatRequest {
+  readonly tokens: Readonly<Record<string, string>>;
+}
+
+export type HeartbeatAnswer = Readonly<Record<string, "continue" | "cancel" | "lost">>;
+
+/** Bodies of events stay under this. */
+export const EVENTS_BYTES_MAX = 4 * 1_048_576;
+/** Longest wait of a claim. */
+export const WAIT_MS_MAX = 60_000;
