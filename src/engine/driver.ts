@@ -3,17 +3,15 @@
  * outputs, wakes the node when its time comes, and backs off when the store fails.
  */
 import type { Answer, ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
-import { parseDefinition } from "../kernel/parse-definition.ts";
-import { compilePlan, type Plan } from "../kernel/plan.ts";
-import { FOLD_VERSION } from "../kernel/snapshot.ts";
+import type { Plan } from "../kernel/plan.ts";
 import type { Beat, Grant, Report, Serves } from "../protocol/work.ts";
-import { assert } from "../std/assert.ts";
 import type { Clock } from "../std/clock.ts";
-import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import { type Rejection, reject } from "../std/rejection.ts";
 import { type Commit, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
 import type { Dropped, Ending, Input, Inspection, Output, Overview } from "./io.ts";
 import { EngineNode } from "./node.ts";
 import type { Settings } from "./settings.ts";
+import { type ReadOutput, readFor } from "./store-reads.ts";
 
 /** A worker as the driver sees it. */
 export interface WorkerLink {
@@ -257,65 +255,13 @@ export class Engine {
       case "commit":
         return this.#track(this.#commit(output.commit, output.content));
       case "load":
-        return this.#track(
-          this.#read(async () => {
-            const loaded = await this.#store.load(output.ids, { foldVersion: FOLD_VERSION });
-            return { kind: "loaded", loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })) };
-          }),
-        );
       case "get-definition":
-        return this.#track(
-          this.#read(async () => ({
-            kind: "definition",
-            hash: output.hash,
-            plan: await this.#plan(output.hash),
-          })),
-        );
-      case "read-page":
-        return this.#track(
-          this.#read(async () => {
-            const [entry] = await this.#store.readJournal({
-              execution: output.execution,
-              from: output.seq,
-              to: output.seq,
-              rowsMax: 1,
-            });
-            return { kind: "page-read", execution: output.execution, seq: output.seq, entry: entry ?? null };
-          }),
-        );
-      case "scan-work":
-        return this.#track(
-          this.#read(async () => ({
-            kind: "work-scanned",
-            heads: await this.#store.scanWork({ after: output.after, each: output.each }),
-            each: output.each,
-          })),
-        );
-      case "scan-timers":
-        return this.#track(
-          this.#read(async () => ({
-            kind: "timers-scanned",
-            timers: await this.#store.scanTimers({ until: output.until, max: output.max }),
-            until: output.until,
-            max: output.max,
-          })),
-        );
-      case "scan-letters":
-        return this.#track(
-          this.#read(async () => ({
-            kind: "letters-scanned",
-            letters: await this.#store.scanLetters({ after: output.after, max: output.max }),
-            max: output.max,
-          })),
-        );
       case "find-workflow":
-        return this.#track(
-          this.#read(async () => ({
-            kind: "workflow-found",
-            workflow: output.workflow,
-            plan: await this.#newestPlan(output.workflow),
-          })),
-        );
+      case "read-page":
+      case "scan-work":
+      case "scan-timers":
+      case "scan-letters":
+        return this.#track(this.#read(output));
       case "purge":
         return this.#track(this.#purge(output.ids));
       case "ask-worker":
@@ -375,10 +321,10 @@ export class Engine {
     }
   }
 
-  async #read(read: () => Promise<Input>): Promise<void> {
+  async #read(output: ReadOutput): Promise<void> {
     for (;;) {
       try {
-        this.#input(await read());
+        this.#input(await readFor(this.#store, output));
         return;
       } catch (thrown) {
         if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
@@ -416,18 +362,6 @@ export class Engine {
     await new Promise<void>((resolve) => this.#clock.after(ms, resolve));
   }
 
-  async #plan(hash: string): Promise<Plan | null> {
-    const found = await this.#store.getDefinition({ hash });
-    const plan = found === null ? null : toPlan(found.body);
-    assert(plan === null || plan.hash === hash, "a stored definition has the hash it is stored under");
-    return plan;
-  }
-
-  async #newestPlan(workflow: string): Promise<Plan | null> {
-    const found = await this.#store.getDefinition({ newestOf: workflow });
-    return found === null ? null : toPlan(found.body);
-  }
-
   #fail(thrown: unknown): void {
     if (this.#stopped !== null) return;
     const reason = thrown instanceof Error ? thrown : new Error(String(thrown));
@@ -449,11 +383,6 @@ export class Engine {
     for (const watchers of [...this.#watchers.values()])
       for (const progress of [...watchers]) progress(-1, "stopped");
   }
-}
-
-function toPlan(body: string): Plan | null {
-  const definition = parseDefinition(JSON.parse(body));
-  return isRejection(definition) ? null : compilePlan(definition);
 }
 
 function stoppedAnswer(reason: Error): Rejection {
