@@ -16,6 +16,9 @@ export function assertWritable(write: ExecutionWrite): void {
   }
   for (const { due } of write.timersSet)
     assert(Number.isSafeInteger(due), "timers are due at whole milliseconds");
+  if (write.logs !== undefined) assertLines(write.logs);
+  if (write.deadLetters !== undefined)
+    for (const { tasks } of write.deadLetters) assert(tasks.length > 0, "a dead letter names its tasks");
   if (create) assert(head !== null && after === 0, "a created execution has a head and starts at 0");
   if (head === null) return;
   assert(head.id === execution, "a head is written with its own execution");
@@ -23,6 +26,21 @@ export function assertWritable(write: ExecutionWrite): void {
     head.project !== "" && head.workflow !== "" && head.status !== "",
     "project, workflow and status have names",
   );
+}
+
+function assertLines(logs: NonNullable<ExecutionWrite["logs"]>): void {
+  for (const { lines } of logs)
+    for (const { n, at } of lines)
+      assert(n >= 1 && Number.isSafeInteger(n) && Number.isSafeInteger(at), "lines have a number and a time");
+}
+
+/** Asserts that a document has a kind and an id that every database can keep and sort. */
+export function assertDocumentKey(kind: string, id: string): void {
+  for (const text of [kind, id])
+    assert(
+      text !== "" && !text.includes("\0") && text.isWellFormed(),
+      "a document has a kind and an id, in plain text",
+    );
 }
 
 /** Why a commit under this fence is refused; null: it holds. */

@@ -3,9 +3,12 @@
  * stays, which makes one store after the other over the same data.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import { Bug } from "../../src/std/assert.ts";
 import { StoreFault } from "../../src/store/store.ts";
 import { describeCommits } from "./conformance-commits.ts";
 import { describeJournals } from "./conformance-journals.ts";
+import { describePurge } from "./conformance-purge.ts";
+import { describeRecords } from "./conformance-records.ts";
 import { describeScans } from "./conformance-scans.ts";
 import { Lives, type MakePlace } from "./lives.ts";
 
@@ -19,6 +22,9 @@ export function describeStore(name: string, makePlace: MakePlace): void {
     describeCommits(() => lives);
     describeJournals(() => lives);
     describeScans(() => lives);
+    describeRecords(() => lives);
+    describePurge(() => lives);
+    describeDocuments(() => lives);
     describeDefinitions(() => lives);
     describeClosing(() => lives);
   });
@@ -52,6 +58,55 @@ function describeOpening(get: () => Lives): void {
   });
 }
 
+function describeDocuments(get: () => Lives): void {
+  const ids = (documents: readonly { id: string }[]) => documents.map(({ id }) => id);
+
+  test("a document is put, read, replaced and deleted, each kind for itself", async () => {
+    const lives = get();
+    await lives.store.putDocument("schedule", "a", "one");
+    await lives.store.putDocument("schedule", "b", "two \0 \u{1F600}");
+    await lives.store.putDocument("token", "a", "");
+    await lives.store.putDocument("schedule", "a", "three");
+    await lives.store.putDocument("schedule", "never", null);
+    await lives.restart({ clean: false });
+    const { store } = lives;
+    expect(await store.getDocument("schedule", "a")).toBe("three");
+    expect(await store.getDocument("schedule", "b")).toBe("two \0 \u{1F600}");
+    expect(await store.getDocument("token", "a")).toBe("");
+    expect(await store.getDocument("token", "b")).toBeNull();
+    await store.putDocument("schedule", "a", null);
+    expect(await store.getDocument("schedule", "a")).toBeNull();
+    expect(await store.listDocuments("schedule", { max: 9 })).toEqual([
+      { id: "b", body: "two \0 \u{1F600}" },
+    ]);
+    expect(await store.listDocuments("nothing", { max: 9 })).toEqual([]);
+  });
+
+  test("documents are listed in the bytewise order of their ids, up and down, page by page", async () => {
+    const { store } = get();
+    const sorted = ["B", "a", "a ", "aa", "b", "\uFFFD", "\u{1F600}"];
+    for (const id of sorted.toReversed()) await store.putDocument("audit", id, id);
+    await store.putDocument("audio", "x", "x");
+    await store.putDocument("audit2", "x", "x");
+    const list = async (options: Partial<Parameters<typeof store.listDocuments>[1]>) =>
+      ids(await store.listDocuments("audit", { max: 99, ...options }));
+    expect(await list({})).toEqual(sorted);
+    expect(await list({ after: "a" })).toEqual(sorted.slice(2));
+    expect(await list({ after: "a", max: 2 })).toEqual(["a ", "aa"]);
+    expect(await list({ after: "a", before: "b" })).toEqual(["a ", "aa"]);
+    expect(await list({ descending: true })).toEqual(sorted.toReversed());
+    expect(await list({ descending: true, before: "b", max: 2 })).toEqual(["aa", "a "]);
+    expect(await list({ descending: true, before: "b", after: "a" })).toEqual(["aa", "a "]);
+    expect(await list({ max: 0 })).toEqual([]);
+  });
+
+  test("a document without a name that can be kept is a bug", async () => {
+    const { store } = get();
+    await expect(store.putDocument("token", "", "x")).rejects.toThrow(Bug);
+    await expect(store.putDocument("token", "a\0b", "x")).rejects.toThrow(Bug);
+  });
+}
+
 function describeDefinitions(get: () => Lives): void {
   test("a definition is found by hash and by name; the newest of a name is the last one put", async () => {
     const lives = get();
@@ -70,6 +125,26 @@ function describeDefinitions(get: () => Lives): void {
     expect(await lives.store.getDefinition({ hash: "h3" })).toEqual({ hash: "h3", body: "three" });
   });
 
+  test("definitions are listed by name with their newest hash, page by page", async () => {
+    const { store } = get();
+    expect(await store.listDefinitions({ after: "", max: 9 })).toEqual([]);
+    for (const [name, hash] of [
+      ["b", "h1"],
+      ["a", "h2"],
+      ["B", "h3"],
+      ["b", "h4"],
+    ] as const)
+      await store.putDefinition(name, hash, "body");
+    const all = [
+      { name: "B", hash: "h3" },
+      { name: "a", hash: "h2" },
+      { name: "b", hash: "h4" },
+    ];
+    expect(await store.listDefinitions({ after: "", max: 9 })).toEqual(all);
+    expect(await store.listDefinitions({ after: "B", max: 1 })).toEqual([all[1]]);
+    expect(await store.listDefinitions({ after: "b", max: 9 })).toEqual([]);
+  });
+
   test("a definition is null for what was never put", async () => {
     const { store } = get();
     expect(await store.getDefinition({ hash: "h" })).toBeNull();
@@ -84,5 +159,7 @@ function describeClosing(get: () => Lives): void {
     await store.close({ clean: true });
     await expect(store.commit({ fence: info.fence, writes: [] })).rejects.toThrow(StoreFault);
     await expect(store.load(["a"])).rejects.toThrow("not open");
+    await expect(store.scanLetters({ after: 0, max: 1 })).rejects.toThrow("not open");
+    await expect(store.purge(["a"])).rejects.toThrow("not open");
   });
 }

@@ -9,6 +9,7 @@ import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Commit, ExecutionWrite, Store, StoreInfo } from "../../src/store/store.ts";
 import { IDS, type Operation, operations, resolveWrite } from "./random-operations.ts";
+import { performRecordOperation } from "./random-records.ts";
 
 const RUNS = 25;
 
@@ -28,9 +29,13 @@ class Side {
     return { epoch: this.info.fence.epoch, uncleanEpoch: this.info.uncleanEpoch };
   }
 
-  async commit(writes: readonly ExecutionWrite[], isStale: boolean): Promise<unknown> {
+  async commit(
+    { stale, lettersTaken }: Operation & { kind: "commit" },
+    writes: readonly ExecutionWrite[],
+  ): Promise<unknown> {
     const fence = this.info?.fence as Commit["fence"];
-    return this.store.commit({ fence: { ...fence, epoch: fence.epoch - (isStale ? 1 : 0) }, writes });
+    const epoch = fence.epoch - (stale ? 1 : 0);
+    return this.store.commit({ fence: { ...fence, epoch }, writes, lettersTaken });
   }
 
   async restart(clean: boolean): Promise<unknown> {
@@ -43,7 +48,7 @@ class Side {
     const { store } = this;
     switch (operation.kind) {
       case "commit":
-        return this.commit(writes, operation.stale);
+        return this.commit(operation, writes);
       case "load": {
         const { ids, foldVersion } = operation;
         return store.load(ids, foldVersion === undefined ? {} : { foldVersion });
@@ -62,6 +67,8 @@ class Side {
         return store.getDefinition(operation.by);
       case "restart":
         return this.restart(operation.clean);
+      default:
+        return performRecordOperation(store, operation);
     }
   }
 
@@ -72,6 +79,12 @@ class Side {
       work: await this.store.scanWork({ after: {}, each: 99 }),
       timers: await this.store.scanTimers({ until: Infinity, max: 99 }),
       heads: await this.store.listHeads({}, { before: null, max: 99 }),
+      ended: await this.store.listEnded({ finishedBefore: Infinity, max: 99 }),
+      letters: await this.store.scanLetters({ after: 0, max: 999 }),
+      logs: await Promise.all(
+        IDS.map((execution) => this.store.readLogs({ execution, after: 0, rowsMax: 999 })),
+      ),
+      deadLetters: await this.store.listDeadLetters({}, { before: null, max: 999 }),
     };
   }
 }

@@ -1,6 +1,6 @@
 /** Writes for store tests: small, valid, with every part to be overridden. */
 import type { Entry } from "../../src/kernel/journal-entry.ts";
-import type { ExecutionWrite, Head, Store, StoreInfo } from "../../src/store/store.ts";
+import type { ExecutionWrite, Head, LogRow, Store, StoreInfo } from "../../src/store/store.ts";
 
 export function headOf(id: string, parts: Partial<Head> = {}): Head {
   return {
@@ -47,9 +47,36 @@ export function start(execution: string, parts: Partial<ExecutionWrite> = {}): E
   return step(execution, 0, { create: true, head: headOf(execution), ...parts });
 }
 
+/** A head of an execution that has ended. */
+export function endedHead(id: string, finishedAt: number, parts: Partial<Head> = {}): Head {
+  return headOf(id, { status: "done", phase: null, want: "nothing", finishedAt, ...parts });
+}
+
+/** A log row with a line for each number. */
+export function logRow(numbers: readonly number[], parts: Partial<LogRow> = {}): LogRow {
+  return {
+    attempt: "attempt-1",
+    phase: "first",
+    visit: 1,
+    handler: "work",
+    task: 0,
+    number: 1,
+    worker: "worker-1",
+    lines: numbers.map((n) => ({ n, at: 1_700_000_000_000 + n, level: "info", text: `line ${n}` })),
+    mayRepeat: false,
+    ...parts,
+  };
+}
+
 /** Commits, and expects it to be accepted. */
-export async function commit(store: Store, info: StoreInfo, writes: readonly ExecutionWrite[]) {
-  const verdict = await store.commit({ fence: info.fence, writes });
+export async function commit(
+  store: Store,
+  info: StoreInfo,
+  writes: readonly ExecutionWrite[],
+  lettersTaken?: readonly string[],
+) {
+  const taken = lettersTaken === undefined ? {} : { lettersTaken };
+  const verdict = await store.commit({ fence: info.fence, writes, ...taken });
   if (verdict.kind !== "ok") throw new Error(`fenced: ${verdict.why}`);
   return verdict.exists;
 }

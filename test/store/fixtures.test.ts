@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { decodeEntry } from "../../src/kernel/journal-entry.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { commit, start } from "./example-writes.ts";
+import { commit, logRow, start } from "./example-writes.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";
 
 const FIXTURES = fileURLToPath(new URL("../fixtures/stores/", import.meta.url));
@@ -35,7 +35,18 @@ test.each(readdirSync(FIXTURES))(
     const work = await store.scanWork({ after: {}, each: 1_000 });
     expect(work.map(({ id }) => id).toSorted()).toEqual(wanting.toSorted());
     await store.scanTimers({ until: Infinity, max: 1_000 });
-    expect(await commit(store, info, [start("one-more")])).toEqual([]);
+    const ended = heads.filter(({ finishedAt }) => finishedAt !== null).map(({ id }) => id);
+    const found = await store.listEnded({ finishedBefore: Infinity, max: 1_000 });
+    expect(found.toSorted()).toEqual(ended.toSorted());
+    const names = (await store.listDefinitions({ after: "", max: 1_000 })).map(({ name }) => name);
+    expect(names).toEqual([...new Set(heads.map(({ workflow }) => workflow))].toSorted());
+    const letters = [{ id: "letter", to: "nobody", body: "{}" }];
+    expect(await commit(store, info, [start("one-more", { letters, logs: [logRow([1])] })])).toEqual([]);
+    await store.purge(ended);
+    expect(await store.listHeads({}, { before: null, max: 1_000 })).toHaveLength(
+      heads.length - ended.length + 1,
+    );
+    expect(await store.readLogs({ execution: "one-more", after: 0, rowsMax: 9 })).toHaveLength(1);
     await store.close({ clean: true });
   },
 );

@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { SeededRandom } from "../../src/std/random.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
 import { StoreChild } from "./child-process.ts";
 import { expectWholePairs } from "./pairs.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";
@@ -21,7 +22,19 @@ test("a process killed at any moment has lost nothing that it acknowledged", asy
     const { fence, uncleanEpoch } = await store.open();
     expect(fence.epoch).toBe(2 * round);
     expect(uncleanEpoch).toBe(2 * round - 1);
-    await expectWholePairs(store, acknowledged);
+    await expectWholeRecords(store, await expectWholePairs(store, acknowledged));
     await store.close({ clean: true });
   }
 });
+
+/** Each commit's letter, log and dead letter are there exactly if it is, and it took the letter before its own. */
+async function expectWholeRecords(store: Store, commits: number): Promise<void> {
+  const letters = await store.scanLetters({ after: 0, max: 100_000 });
+  expect(letters.map(({ id, order }) => [id, order])).toEqual([[`letter-${commits}`, commits]]);
+  const dead = await store.listDeadLetters({}, { before: null, max: 100_000 });
+  expect(dead.map(({ tasks }) => tasks[0])).toEqual(Array.from({ length: commits }, (_, i) => commits - i));
+  for (let n = 1; n <= commits; n++) {
+    const rows = await store.readLogs({ execution: `right-${n}`, after: 0, rowsMax: 9 });
+    expect(rows.map(({ order, lines }) => [order, lines.map((line) => line.n)])).toEqual([[n, [n]]]);
+  }
+}

@@ -1,12 +1,12 @@
 // Stores grow up: each missing migration in a transaction of its own, with the version in the file's header.
-import { readFileSync } from "node:fs";
+import { copyFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { loadDriver } from "../../src/store/sqlite/driver.ts";
 import { MIGRATIONS } from "../../src/store/sqlite/migrations.ts";
 import { openDatabase } from "../../src/store/sqlite/open-database.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { commit, start } from "./example-writes.ts";
+import { commit, logRow, start } from "./example-writes.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";
 import { watchedDriver } from "./watched-driver.ts";
 
@@ -35,6 +35,31 @@ test("a store of today gets the migrations of tomorrow and keeps its rows; today
   expect(connection.prepare("SELECT * FROM one").all([])).toEqual([]);
   expect(versionOf(file)).toBe(KNOWN + 2);
   await expect(new SqliteStore({ directory }).open()).rejects.toThrow(/newer Rondo/);
+});
+
+test("a store of the first version gets the tables of today, keeps its rows, and is found ended", async () => {
+  const directory = temporaryDirectory();
+  const file = join(directory, "rondo.db");
+  const driver = await loadDriver();
+  openDatabase(`${file}.old`, { driver, migrations: MIGRATIONS.slice(0, 1) }).exec(
+    `INSERT INTO executions VALUES (7, 'a', 0, 'orders', 'h', 'default', 'done', NULL, 'nothing', 0, 1, 2, '{}', NULL, 0);
+     INSERT INTO journal VALUES (1, 7, 1, 1, 5, 'chain', 'body'); PRAGMA wal_checkpoint(TRUNCATE)`,
+  );
+  copyFileSync(`${file}.old`, file);
+  expect(versionOf(file)).toBe(1);
+  const store = new SqliteStore({ directory });
+  const info = await store.open();
+  expect(versionOf(file)).toBe(KNOWN);
+  expect(await store.listEnded({ finishedBefore: 3, max: 9 })).toEqual(["a"]);
+  expect((await store.load(["a"]))[0]).toMatchObject({ chain: "chain", entries: [{ seq: 1, body: "body" }] });
+  await commit(store, info, [
+    start("b", { letters: [{ id: "l", to: "a", body: "{}" }], logs: [logRow([1])] }),
+  ]);
+  await store.purge(["a"]);
+  await commit(store, info, [start("a")]);
+  expect((await store.load(["b", "a"])).map((execution) => execution?.head.order)).toEqual([8, 9]);
+  expect(await store.scanLetters({ after: 0, max: 9 })).toHaveLength(1);
+  await store.close({ clean: true });
 });
 
 test("at no moment is the version in the header older than the tables", async () => {

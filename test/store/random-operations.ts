@@ -6,13 +6,21 @@
 import fc from "fast-check";
 import type { ExecutionWrite, HeadFilter, Want } from "../../src/store/store.ts";
 import { headOf } from "./example-writes.ts";
+import {
+  type AbstractRecords,
+  letterId,
+  type RecordOperation,
+  recordOperations,
+  records,
+  resolveRecords,
+} from "./random-records.ts";
 
 export const IDS = ["e0", "e1", "e2", "e3", "e4", "\u{1F600}", "ß"];
 const PROJECTS = ["p", "q", "\u{10FFFF}", "\uFFFD"];
 const WORKFLOWS = ["v", "w"];
 
 export type Operation =
-  | { kind: "commit"; stale: boolean; writes: AbstractWrite[] }
+  | { kind: "commit"; stale: boolean; writes: AbstractWrite[]; lettersTaken: string[] }
   | { kind: "load"; ids: string[]; foldVersion: number | undefined }
   | { kind: "readJournal"; id: string; from: number; to: number; rowsMax: number; charsMax: number }
   | { kind: "scanWork"; after: Record<string, number>; each: number }
@@ -20,6 +28,7 @@ export type Operation =
   | { kind: "listHeads"; filter: HeadFilter; before: number | null; max: number }
   | { kind: "putDefinition"; name: string; hash: string }
   | { kind: "getDefinition"; by: { hash: string } | { newestOf: string } }
+  | RecordOperation
   | { kind: "restart"; clean: boolean };
 
 interface AbstractWrite {
@@ -32,6 +41,7 @@ interface AbstractWrite {
     status: string;
     want: Want;
     phase: string | null;
+    finishedAt: number | null;
     tags: Record<string, string>;
     error: string | null;
   };
@@ -41,6 +51,7 @@ interface AbstractWrite {
   opened: Record<string, number> | null;
   /** How far before the end, and whether its chain is the right one. */
   snapshot: { back: number; isRight: boolean; foldVersion: number } | null;
+  records: AbstractRecords;
 }
 
 /** The write as concrete as the port wants it, for an execution that ends at `end` (null: there is none). */
@@ -81,6 +92,7 @@ export function resolveWrite(write: AbstractWrite, end: number | null): Executio
             chain: snapshot.isRight ? `${write.id}:${at}` : "wrong",
             body: `state ${at}`,
           },
+    ...resolveRecords(write.records, seq),
   };
 }
 
@@ -99,6 +111,7 @@ const write: fc.Arbitrary<AbstractWrite> = fc.record({
     status,
     want: fc.constantFrom<Want>("work", "time", "nothing"),
     phase: fc.constantFrom("one", "two", null),
+    finishedAt: fc.option(small),
     tags: fc.dictionary(fc.constantFrom("a", "b"), text, { maxKeys: 2 }),
     error: fc.option(text),
   }),
@@ -113,6 +126,7 @@ const write: fc.Arbitrary<AbstractWrite> = fc.record({
       foldVersion: fc.constantFrom(1, 2),
     }),
   ),
+  records,
 });
 
 const workAfter = fc.dictionary(
@@ -133,6 +147,7 @@ export const operations: fc.Arbitrary<Operation[]> = fc.array(
         kind: fc.constant("commit" as const),
         stale: fc.constantFrom(...Array.from({ length: 20 }, (_, i) => i === 19)),
         writes: fc.array(write, { maxLength: 5 }),
+        lettersTaken: fc.array(letterId, { maxLength: 2 }),
       }),
     },
     {
@@ -186,6 +201,7 @@ export const operations: fc.Arbitrary<Operation[]> = fc.array(
         by: fc.constantFrom({ hash: "h1" }, { hash: "h2" }, { newestOf: "v" }, { newestOf: "w" }),
       }),
     },
+    { weight: 12, arbitrary: recordOperations(id) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant("restart" as const), clean: fc.boolean() }) },
   ),
   { minLength: 5, maxLength: 60, size: "max" },

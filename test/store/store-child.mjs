@@ -2,6 +2,7 @@
  * A process that owns a store, for tests that kill it. Modes:
  *   hold DIRECTORY    opens, announces an address, says "open", closes cleanly when its input ends;
  *   commit DIRECTORY  says "open N" (N = commits already there), then commits one pair after the other and says each number once acknowledged.
+ *                     Each commit also sends a letter, takes the one of the commit before, and stores logs and a dead letter.
  */
 import { writeSync } from "node:fs";
 import { SqliteStore } from "../../dist/store/sqlite/sqlite-store.js";
@@ -24,11 +25,21 @@ if (mode === "hold") {
     n++;
     const verdict = await store.commit({
       fence,
-      writes: [created(`left-${n}`, n), created(`right-${n}`, n)],
+      writes: [
+        { ...created(`left-${n}`, n), letters: [{ id: `letter-${n}`, to: `right-${n}`, body: "{}" }] },
+        { ...created(`right-${n}`, n), logs: [logRow(n)], deadLetters: [{ seq: 1, tasks: [n] }] },
+      ],
+      lettersTaken: [`letter-${n - 1}`],
     });
     if (verdict.kind !== "ok" || verdict.exists.length > 0) throw new Error(JSON.stringify(verdict));
     say(n);
   }
+}
+
+function logRow(n) {
+  const attempt = { attempt: `attempt-${n}`, phase: "p", visit: 1, handler: "h", task: 0, number: 1 };
+  const line = { n, at: n, level: "info", text: "x".repeat((n * 313) % 3000) };
+  return { ...attempt, worker: "w", mayRepeat: n % 2 === 0, lines: [line] };
 }
 
 function created(id, n) {

@@ -86,7 +86,7 @@ test("a file whose end is missing is refused", async () => {
 });
 
 test.each([
-  ["its first page", 120, 500],
+  ["its first page", 100, 500],
   ["a page in the middle", 6 * PAGE, PAGE],
 ])("a closed file with %s overwritten is refused", async (_where, at, length) => {
   const directory = await storeFiles("closed");

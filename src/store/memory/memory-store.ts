@@ -10,7 +10,10 @@ import {
   type JournalRange,
   type LoadedExecution,
   type Store,
+  type StoredDeadLetter,
   type StoredHead,
+  type StoredLetter,
+  type StoredLogRow,
   type StoredTimer,
   StoreFault,
   type StoreInfo,
@@ -66,6 +69,52 @@ export class MemoryStore implements Store {
     return this.#opened().listHeads(filter, options);
   }
 
+  async scanLetters(options: { after: number; max: number }): Promise<readonly StoredLetter[]> {
+    return this.#opened().scanLetters(options);
+  }
+
+  async readLogs(options: {
+    execution: string;
+    after: number;
+    rowsMax: number;
+  }): Promise<readonly StoredLogRow[]> {
+    return this.#opened().readLogs(options);
+  }
+
+  async listDeadLetters(
+    filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
+    options: { before: number | null; max: number },
+  ): Promise<readonly StoredDeadLetter[]> {
+    return this.#opened().listDeadLetters(filter, options);
+  }
+
+  async dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void> {
+    this.#opened().dropDeadLetter(order, tasks);
+  }
+
+  async listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]> {
+    return this.#opened().listEnded(options);
+  }
+
+  async purge(ids: readonly string[]): Promise<void> {
+    this.#opened().purge(ids);
+  }
+
+  async putDocument(kind: string, id: string, body: string | null): Promise<void> {
+    this.#opened().putDocument(kind, id, body);
+  }
+
+  async getDocument(kind: string, id: string): Promise<string | null> {
+    return this.#opened().getDocument(kind, id);
+  }
+
+  async listDocuments(
+    kind: string,
+    options: { after?: string; before?: string; descending?: boolean; max: number },
+  ): Promise<readonly { id: string; body: string }[]> {
+    return this.#opened().listDocuments(kind, options);
+  }
+
   async putDefinition(name: string, hash: string, body: string): Promise<void> {
     this.#opened().putDefinition(name, hash, body);
   }
@@ -74,6 +123,13 @@ export class MemoryStore implements Store {
     by: { hash: string } | { newestOf: string },
   ): Promise<{ hash: string; body: string } | null> {
     return this.#opened().getDefinition(by);
+  }
+
+  async listDefinitions(options: {
+    after: string;
+    max: number;
+  }): Promise<readonly { name: string; hash: string }[]> {
+    return this.#opened().listDefinitions(options);
   }
 
   async close(options: { clean: boolean }): Promise<void> {

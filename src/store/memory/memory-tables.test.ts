@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { commit as commitTo, start, step } from "../../../test/store/example-writes.ts";
+import { commit as commitTo, endedHead, logRow, start, step } from "../../../test/store/example-writes.ts";
 import { SeededRandom } from "../../std/random.ts";
 import type { ExecutionWrite } from "../store.ts";
 import { MemoryStore } from "./memory-store.ts";
@@ -13,6 +13,9 @@ function opened() {
     executions: tables.load(["a", "b", "c"]),
     timers: tables.scanTimers({ until: 99, max: 99 }),
     heads: tables.listHeads({}, { before: null, max: 99 }),
+    letters: tables.scanLetters({ after: 0, max: 99 }),
+    logs: ["a", "b"].map((execution) => tables.readLogs({ execution, after: 0, rowsMax: 99 })),
+    deadLetters: tables.listDeadLetters({}, { before: null, max: 99 }),
   });
   return { tables, fence, commit, everything };
 }
@@ -37,6 +40,44 @@ test("a crash loses any suffix of the commits that were not settled, and leaves 
     for (const writes of commits.slice(commits.length - lost)) commit(...writes);
     expect(everything()).toEqual(states[commits.length]);
   }
+});
+
+test("letters, logs and dead letters are lost with their commits, and letters taken come back", () => {
+  const letter = (id: string) => ({ id, to: "b", body: "{}" });
+  const dead = (seq: number) => [{ seq, tasks: [seq] }];
+  const commits: [writes: ExecutionWrite[], lettersTaken: string[]][] = [
+    [[start("a", { letters: [letter("x"), letter("y")], logs: [logRow([1])], deadLetters: dead(1) })], []],
+    [[start("b", { deadLetters: dead(1), logs: [logRow([1])] })], ["x"]],
+    [[step("a", 1, { deadLettersCleared: true, deadLetters: dead(2), letters: [letter("z")] })], ["y"]],
+    [[step("a", 2, { logs: [logRow([1, 2], { mayRepeat: true })], letters: [letter("x")] })], []],
+    [[start("a", { letters: [letter("w")] })], []],
+    [[], ["z", "x", "never"]],
+  ];
+  for (let lost = 0; lost <= commits.length; lost++) {
+    const { tables, fence, everything } = opened();
+    const states = [everything()];
+    const run = ([writes, lettersTaken]: (typeof commits)[number]) =>
+      expect(tables.commit({ fence, writes, lettersTaken }).kind).toBe("ok");
+    for (const each of commits) {
+      run(each);
+      states.push(everything());
+    }
+    tables.lose(lost);
+    expect(everything()).toEqual(states[commits.length - lost]);
+    for (const each of commits.slice(commits.length - lost)) run(each);
+    expect(everything()).toEqual(states[commits.length]);
+  }
+});
+
+test("what forgets makes the commits before it final", () => {
+  const { tables, commit } = opened();
+  commit(start("a", { head: endedHead("a", 1), deadLetters: [{ seq: 1, tasks: [1] }] }));
+  tables.dropDeadLetter(1, null);
+  expect(tables.unsettled).toBe(0);
+  commit(step("a", 1));
+  tables.purge(["a"]);
+  expect(tables.unsettled).toBe(0);
+  expect(tables.load(["a"])).toEqual([null]);
 });
 
 test("what is settled cannot be lost, by acknowledgement or by opening again", () => {

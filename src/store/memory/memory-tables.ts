@@ -4,7 +4,8 @@
  *
  * A crash loses a suffix of the commits that were not acknowledged: each commit can be taken back until it is
  * settled. `settle(n)` makes the oldest n unsettled commits final (acknowledged), `lose(n)` takes the newest n
- * back; then `open()` is the restart, and makes what is left final.
+ * back; then `open()` is the restart, and makes what is left final. So does whatever forgets: it is durable, and
+ * then so is what was written before it.
  */
 import type { Entry } from "../../kernel/journal-entry.ts";
 import { assert } from "../../std/assert.ts";
@@ -19,11 +20,16 @@ import {
   type JournalRange,
   type LoadedExecution,
   type Snapshot,
+  type StoredDeadLetter,
   type StoredHead,
+  type StoredLetter,
+  type StoredLogRow,
   type StoredTimer,
   type StoreInfo,
   workKey,
 } from "../store.ts";
+import { compareText, MemoryDocuments } from "./memory-documents.ts";
+import { MemoryRecords, type Undo } from "./memory-records.ts";
 
 interface JournalRow {
   readonly entry: Entry;
@@ -47,6 +53,8 @@ interface ExecutionRow {
 interface TakeBack {
   readonly rows: ReadonlyMap<string, ExecutionRow | undefined>;
   readonly lastOrder: number;
+  /** Letters, logs and dead letters. */
+  readonly records: Undo;
 }
 
 /** Fields of a head that no later write changes; databases rely on it and do not write them again. */
@@ -63,8 +71,8 @@ export class MemoryTables {
   #unsettled: TakeBack[] = [];
   /** By id, in the order of creation. */
   readonly #executions = new Map<string, ExecutionRow>();
-  readonly #definitions = new Map<string, string>();
-  readonly #newestOf = new Map<string, string>();
+  readonly #records = new MemoryRecords();
+  readonly #documents = new MemoryDocuments();
 
   constructor(options: { random?: Random } = {}) {
     const random = options.random ?? systemRandom;
@@ -100,7 +108,8 @@ export class MemoryTables {
   lose(count: number): void {
     assert(count <= this.#unsettled.length, "only unsettled commits can be lost");
     for (let i = 0; i < count; i++) {
-      const { rows, lastOrder } = this.#unsettled.pop() as TakeBack;
+      const { rows, lastOrder, records } = this.#unsettled.pop() as TakeBack;
+      for (const takeBack of records.reverse()) takeBack();
       for (const [id, row] of rows) {
         if (row === undefined) this.#executions.delete(id);
         else this.#executions.set(id, row);
@@ -115,24 +124,32 @@ export class MemoryTables {
     if (stale !== null) return { kind: "fenced", why: stale };
     const staged = new Map<string, ExecutionRow>();
     const exists: string[] = [];
+    const written: ExecutionWrite[] = [];
     let order = this.#lastOrder;
     for (const write of commit.writes) {
       assertWritable(write);
       const row = staged.get(write.execution) ?? this.#executions.get(write.execution);
       if (write.create) {
-        if (row === undefined) staged.set(write.execution, newRow(write, ++order, this.#epoch));
-        else exists.push(write.execution);
+        if (row === undefined) {
+          staged.set(write.execution, newRow(write, ++order, this.#epoch));
+          written.push(write);
+        } else exists.push(write.execution);
         continue;
       }
       const why = whyNotAtEnd(write, row?.end ?? null);
       if (row === undefined || why !== null) return { kind: "fenced", why: why ?? "" };
       staged.set(write.execution, nextRow(row, write, this.#epoch));
+      written.push(write);
     }
     const rows = new Map<string, ExecutionRow | undefined>();
     for (const id of staged.keys()) rows.set(id, this.#executions.get(id));
-    this.#unsettled.push({ rows, lastOrder: this.#lastOrder });
+    const records: Undo = [];
+    this.#unsettled.push({ rows, lastOrder: this.#lastOrder, records });
     for (const [id, row] of staged) this.#executions.set(id, row);
     this.#lastOrder = order;
+    for (const write of written)
+      this.#records.store((staged.get(write.execution) as ExecutionRow).head, write, records);
+    for (const id of commit.lettersTaken ?? []) this.#records.take(id, records);
     return { kind: "ok", exists };
   }
 
@@ -176,8 +193,8 @@ export class MemoryTables {
     return pairs
       .sort(
         ([a], [b]) =>
-          compare(a as StoredHead, b as StoredHead, "project") ||
-          compare(a as StoredHead, b as StoredHead, "workflow"),
+          compareText((a as StoredHead).project, (b as StoredHead).project) ||
+          compareText((a as StoredHead).workflow, (b as StoredHead).workflow),
       )
       .flat();
   }
@@ -188,7 +205,7 @@ export class MemoryTables {
       for (const [timer, due] of row.timers)
         if (due <= options.until) found.push({ execution, timer, due, order: row.head.order });
     return found
-      .sort((a, b) => a.due - b.due || a.order - b.order || compare(a, b, "timer"))
+      .sort((a, b) => a.due - b.due || a.order - b.order || compareText(a.timer, b.timer))
       .slice(0, options.max)
       .map(({ execution, timer, due }) => ({ execution, timer, due }));
   }
@@ -203,15 +220,70 @@ export class MemoryTables {
       .slice(0, options.max);
   }
 
+  scanLetters(options: { after: number; max: number }): StoredLetter[] {
+    return this.#records.scanLetters(options);
+  }
+
+  readLogs(options: { execution: string; after: number; rowsMax: number }): StoredLogRow[] {
+    return this.#records.readLogs(options);
+  }
+
+  listDeadLetters(
+    filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
+    options: { before: number | null; max: number },
+  ): StoredDeadLetter[] {
+    return this.#records.listDeadLetters(filter, options);
+  }
+
+  dropDeadLetter(order: number, tasks: readonly number[] | null): void {
+    this.settle();
+    this.#records.dropDeadLetter(order, tasks);
+  }
+
+  listEnded(options: { finishedBefore: number; max: number }): string[] {
+    return [...this.#executions.values()]
+      .flatMap(({ head: { id, order, finishedAt: at } }) => (at === null ? [] : { id, order, at }))
+      .filter(({ at }) => at < options.finishedBefore)
+      .sort((a, b) => a.at - b.at || a.order - b.order)
+      .slice(0, options.max)
+      .map(({ id }) => id);
+  }
+
+  purge(ids: readonly string[]): void {
+    this.settle();
+    for (const id of ids) {
+      const finishedAt = this.#executions.get(id)?.head.finishedAt ?? null;
+      if (finishedAt === null) continue;
+      this.#executions.delete(id);
+      this.#records.purge(id);
+    }
+  }
+
+  putDocument(kind: string, id: string, body: string | null): void {
+    this.#documents.put(kind, id, body);
+  }
+
+  getDocument(kind: string, id: string): string | null {
+    return this.#documents.get(kind, id);
+  }
+
+  listDocuments(
+    kind: string,
+    options: { after?: string; before?: string; descending?: boolean; max: number },
+  ): { id: string; body: string }[] {
+    return this.#documents.list(kind, options);
+  }
+
   putDefinition(name: string, hash: string, body: string): void {
-    if (!this.#definitions.has(hash)) this.#definitions.set(hash, body);
-    this.#newestOf.set(name, hash);
+    this.#documents.putDefinition(name, hash, body);
   }
 
   getDefinition(by: { hash: string } | { newestOf: string }): { hash: string; body: string } | null {
-    const hash = "hash" in by ? by.hash : this.#newestOf.get(by.newestOf);
-    const body = hash === undefined ? undefined : this.#definitions.get(hash);
-    return hash === undefined || body === undefined ? null : { hash, body };
+    return this.#documents.getDefinition(by);
+  }
+
+  listDefinitions(options: { after: string; max: number }): { name: string; hash: string }[] {
+    return this.#documents.listDefinitions(options);
   }
 
   #fence(): Fence {
@@ -255,11 +327,6 @@ function validSnapshot(
   if (snapshot === null || snapshot.foldVersion !== (foldVersion ?? snapshot.foldVersion)) return null;
   const row = journal.find(({ entry }) => entry.seq + entry.count - 1 === snapshot.seq);
   return row?.chain === snapshot.chain ? snapshot : null;
-}
-
-/** By code points, as databases do in their binary order. */
-function compare<F extends string>(a: Record<F, string>, b: Record<F, string>, field: F): number {
-  return a[field] === b[field] ? 0 : Buffer.compare(Buffer.from(a[field]), Buffer.from(b[field]));
 }
 
 function hex(random: Random, words: number): string {

@@ -90,6 +90,10 @@ export function claimInProcess(directory: string): void {
   held.add(directory);
 }
 
+export function isClaimedInProcess(directory: string): boolean {
+  return held.has(directory);
+}
+
 export function releaseInProcess(directory: string): void {
   held.delete(directory);
 }

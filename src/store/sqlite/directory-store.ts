@@ -1,7 +1,7 @@
 /**
  * The synchronous store of one directory, as it runs in the store's thread:
  * 1. owns the directory (directory-lock.ts) and its database (open-database.ts);
- * 2. writes by one fenced transaction per commit, reads through the same connection;
+ * 2. writes by one fenced transaction per commit, reads through the same connection, copies itself as a whole;
  * 3. copies the WAL when it is long, after the commit's answer has gone out;
  * 4. turns errors of SQLite into faults, and after one that puts the file in doubt refuses every further write.
  */
@@ -14,17 +14,24 @@ import {
   type HeadFilter,
   type JournalRange,
   type LoadedExecution,
+  type StoredDeadLetter,
   type StoredHead,
+  type StoredLetter,
   type StoredTimer,
   StoreFault,
   type StoreInfo,
 } from "../store.ts";
 import { Checkpoints } from "./checkpoints.ts";
+import { copyDatabase } from "./copy-database.ts";
 import { DirectoryLock } from "./directory-lock.ts";
-import { type Connection, type Driver, textValue } from "./driver.ts";
+import type { Connection, Driver } from "./driver.ts";
 import { DiskFailed, faultOf, type Owner, StoreUnreadable } from "./faults.ts";
 import { databaseFile, openDatabase } from "./open-database.ts";
 import type { RowWrite } from "./packed-commit.ts";
+import type { PackedLogRow } from "./packed-log.ts";
+import { Purger } from "./purger.ts";
+import { RecordReader } from "./record-reader.ts";
+import { SideWriter } from "./side-writer.ts";
 import { SqliteReader } from "./sqlite-reader.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
 
@@ -33,6 +40,9 @@ interface Opened {
   readonly connection: Connection;
   readonly writer: SqliteWriter;
   readonly reader: SqliteReader;
+  readonly records: RecordReader;
+  readonly side: SideWriter;
+  readonly purger: Purger;
   readonly checkpoints: Checkpoints;
 }
 
@@ -74,10 +84,10 @@ export class DirectoryStore {
     this.#guard({ writing: false }, () => this.#use().lock.announce(listening));
   }
 
-  commit(fence: Fence, writes: readonly RowWrite[]): CommitVerdict {
+  commit(fence: Fence, writes: readonly RowWrite[], lettersTaken: readonly string[] = []): CommitVerdict {
     return this.#guard({ writing: true }, () => {
       const { writer, checkpoints } = this.#use();
-      const verdict = writer.commit(fence, writes);
+      const verdict = writer.commit(fence, writes, lettersTaken);
       checkpoints.note(writer.written.rows, writer.written.chars);
       return verdict;
     });
@@ -103,19 +113,79 @@ export class DirectoryStore {
     return this.#read((reader) => reader.listHeads(filter, options));
   }
 
-  putDefinition(name: string, hash: string, body: string): void {
+  scanLetters(options: { after: number; max: number }): StoredLetter[] {
+    return this.#readRecords((records) => records.scanLetters(options));
+  }
+
+  readLogs(options: { execution: string; after: number; rowsMax: number }): PackedLogRow[] {
+    return this.#readRecords((records) => records.readLogs(options));
+  }
+
+  listDeadLetters(
+    filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
+    options: { before: number | null; max: number },
+  ): StoredDeadLetter[] {
+    return this.#readRecords((records) => records.listDeadLetters(filter, options));
+  }
+
+  dropDeadLetter(order: number, tasks: readonly number[] | null): void {
+    this.#writeSide(1, (side) => side.dropDeadLetter(order, tasks));
+  }
+
+  listEnded(options: { finishedBefore: number; max: number }): string[] {
+    return this.#readRecords((records) => records.listEnded(options));
+  }
+
+  /** The first part of a purge: the executions are gone for everybody. */
+  forget(ids: readonly string[]): void {
     this.#guard({ writing: true }, () => {
-      const { connection } = this.#use();
-      inTransaction(connection, () => {
-        const put = "INSERT INTO definitions VALUES (?, ?) ON CONFLICT DO NOTHING";
-        connection.prepare(put).run([hash, textValue(body)]);
-        connection.prepare("INSERT OR REPLACE INTO newest_definitions VALUES (?, ?)").run([name, hash]);
-      });
+      const { purger, writer, checkpoints } = this.#use();
+      purger.forget(ids, writer.lastE);
+      writer.forget(ids);
+      checkpoints.note(4 * ids.length, 0);
     });
+  }
+
+  /** The rest of it, some rows at a time: true if there is more. */
+  sweep(): boolean {
+    return this.#guard({ writing: true }, () => {
+      const { purger, checkpoints } = this.#use();
+      const { rows, more } = purger.sweep();
+      checkpoints.note(2 * rows, 0);
+      return more;
+    });
+  }
+
+  putDocument(kind: string, id: string, body: string | null): void {
+    this.#writeSide(body?.length ?? 0, (side) => side.putDocument(kind, id, body));
+  }
+
+  getDocument(kind: string, id: string): string | null {
+    return this.#readRecords((records) => records.getDocument(kind, id));
+  }
+
+  listDocuments(
+    kind: string,
+    options: { after?: string; before?: string; descending?: boolean; max: number },
+  ): { id: string; body: string }[] {
+    return this.#readRecords((records) => records.listDocuments(kind, options));
+  }
+
+  putDefinition(name: string, hash: string, body: string): void {
+    this.#writeSide(body.length, (side) => side.putDefinition(name, hash, body));
   }
 
   getDefinition(by: { hash: string } | { newestOf: string }): { hash: string; body: string } | null {
     return this.#read((reader) => reader.getDefinition(by));
+  }
+
+  listDefinitions(options: { after: string; max: number }): { name: string; hash: string }[] {
+    return this.#readRecords((records) => records.listDefinitions(options));
+  }
+
+  /** Puts a consistent, durable copy of the database in the place of an empty file. */
+  backup(file: string): void {
+    this.#guard({ writing: false }, () => copyDatabase(this.#use().connection, file));
   }
 
   /** Between calls: copies the WAL if it is long. For want of room it stays; commits will say so. */
@@ -150,6 +220,9 @@ export class DirectoryStore {
       connection,
       writer: new SqliteWriter(connection, fence),
       reader: new SqliteReader(connection),
+      records: new RecordReader(connection),
+      side: new SideWriter(connection),
+      purger: new Purger(connection),
       checkpoints: new Checkpoints(connection),
     };
     return { fence, uncleanEpoch: meta.unclean_epoch, key: meta.key, partitions: meta.partitions };
@@ -162,6 +235,18 @@ export class DirectoryStore {
 
   #read<T>(read: (reader: SqliteReader) => T): T {
     return this.#guard({ writing: false }, () => read(this.#use().reader));
+  }
+
+  #readRecords<T>(read: (records: RecordReader) => T): T {
+    return this.#guard({ writing: false }, () => read(this.#use().records));
+  }
+
+  #writeSide(chars: number, write: (side: SideWriter) => void): void {
+    this.#guard({ writing: true }, () => {
+      const { side, checkpoints } = this.#use();
+      write(side);
+      checkpoints.note(1, chars);
+    });
   }
 
   #unlessFull(write: () => void): void {
@@ -181,16 +266,5 @@ export class DirectoryStore {
       if (fault instanceof DiskFailed || fault instanceof StoreUnreadable) this.#stopped = fault;
       throw fault;
     }
-  }
-}
-
-function inTransaction(connection: Connection, write: () => void): void {
-  connection.exec("BEGIN IMMEDIATE");
-  try {
-    write();
-    connection.exec("COMMIT");
-  } catch (error) {
-    connection.rollback();
-    throw error;
   }
 }

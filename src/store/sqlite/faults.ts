@@ -49,8 +49,12 @@ export class StoreUnreadable extends StoreFault {
   readonly file: string;
   readonly reason: UnreadableReason;
   readonly what: string;
-  constructor(file: string, options: { reason: UnreadableReason; what: string; cause?: unknown }) {
-    super(`${file} ${options.what}; nothing was changed. To go on: ${ADVICE[options.reason]}`, {
+  constructor(
+    file: string,
+    options: { reason: UnreadableReason; what: string; advice?: string; cause?: unknown },
+  ) {
+    const advice = options.advice ?? ADVICE[options.reason];
+    super(`${file} ${options.what}; nothing was changed. To go on: ${advice}`, {
       retryable: false,
       nothingWritten: true,
       cause: options.cause,

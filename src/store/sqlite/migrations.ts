@@ -81,4 +81,50 @@ export const MIGRATIONS: readonly string[] = [
     hash TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- The greatest e of the executions that were purged, at least: no e is given twice.
+  ALTER TABLE meta ADD COLUMN last_e INTEGER NOT NULL DEFAULT 0;
+
+  CREATE INDEX executions_ended ON executions (finished_at) WHERE finished_at IS NOT NULL;
+
+  -- Executions that are gone and whose journal, logs and dead letters are not gone yet.
+  CREATE TABLE purged (
+    e INTEGER PRIMARY KEY
+  ) STRICT;
+
+  CREATE TABLE letters (
+    row       INTEGER PRIMARY KEY AUTOINCREMENT,
+    id        TEXT NOT NULL UNIQUE,
+    recipient TEXT NOT NULL,
+    body      ANY NOT NULL
+  ) STRICT;
+
+  CREATE TABLE logs (
+    row     INTEGER PRIMARY KEY AUTOINCREMENT,
+    e       INTEGER NOT NULL,
+    attempt TEXT NOT NULL,
+    last_n  INTEGER NOT NULL,
+    body    TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX logs_order ON logs (e);
+  CREATE INDEX logs_attempt ON logs (e, attempt, last_n);
+
+  CREATE TABLE dead_letters (
+    row      INTEGER PRIMARY KEY AUTOINCREMENT,
+    e        INTEGER NOT NULL,
+    seq      INTEGER NOT NULL,
+    project  TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    tasks    TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX dead_letters_order ON dead_letters (e);
+  CREATE INDEX dead_letters_list ON dead_letters (project, workflow);
+
+  CREATE TABLE documents (
+    kind TEXT NOT NULL,
+    id   TEXT NOT NULL,
+    body ANY NOT NULL,
+    PRIMARY KEY (kind, id)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];

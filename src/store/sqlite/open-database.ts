@@ -6,11 +6,12 @@
  * then the version in the file's header is never older than its tables, even after a crash, so that an older Rondo
  * can tell from the header alone that it must not touch the file.
  */
-import { closeSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
+import { closeSync, openSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { assert } from "../../std/assert.ts";
 import { systemRandom } from "../../std/random.ts";
 import type { Connection, Driver } from "./driver.ts";
+import { removeDatabase, syncDirectory } from "./durable-files.ts";
 import { MIGRATIONS } from "./migrations.ts";
 import { APPLICATION_ID, verifyFile } from "./verify-file.ts";
 
@@ -48,7 +49,7 @@ export function openDatabase(
 
 function create(file: string, driver: Driver, migrations: readonly string[]): void {
   const unfinished = `${file}.new`;
-  for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(unfinished + suffix, { force: true });
+  removeDatabase(unfinished);
   // It holds the key of the attempt tokens: for the owner's eyes only. The WAL takes over the mode.
   closeSync(openSync(unfinished, "wx", 0o600));
   const connection = driver.open(unfinished);
@@ -56,19 +57,14 @@ function create(file: string, driver: Driver, migrations: readonly string[]): vo
     connection.exec(`PRAGMA synchronous = FULL; PRAGMA application_id = ${APPLICATION_ID}`);
     apply(connection, { migrations, version: 0 });
     connection.exec(
-      `INSERT INTO meta VALUES (1, '${hex(4)}', '${hex(8)}', 1, 0, 0, 1, ${Date.now()}); PRAGMA journal_mode = WAL`,
+      `INSERT INTO meta (one, generation, key, partitions, epoch, unclean_epoch, clean, created_at)
+        VALUES (1, '${newGeneration()}', '${newKey()}', 1, 0, 0, 1, ${Date.now()}); PRAGMA journal_mode = WAL`,
     );
   } finally {
     connection.close();
   }
   renameSync(unfinished, file);
-  if (process.platform === "win32") return;
-  const directory = openSync(dirname(file), "r");
-  try {
-    fsyncSync(directory);
-  } finally {
-    closeSync(directory);
-  }
+  syncDirectory(dirname(file));
 }
 
 function migrate(file: string, driver: Driver, upgrade: Upgrade): void {
@@ -101,6 +97,16 @@ function apply(connection: Connection, { migrations, version }: Upgrade): void {
       throw error;
     }
   });
+}
+
+/** A name for a store's generation. */
+export function newGeneration(): string {
+  return hex(4);
+}
+
+/** A key for attempt tokens. */
+export function newKey(): string {
+  return hex(8);
 }
 
 function hex(words: number): string {

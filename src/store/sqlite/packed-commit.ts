@@ -1,10 +1,11 @@
 /**
  * A commit on its way to the store's thread: one flat array of texts and numbers, since cloning a thousand small
  * objects between threads costs three times as much. `packWrites` runs in the engine's thread, `unpackWrites` in
- * the store's; the order of fields is known to this file only.
+ * the store's; the order of fields is known to this file only. Parts that are absent take no room.
  */
 import type { Entry } from "../../kernel/journal-entry.ts";
-import type { ExecutionWrite, Head, Snapshot } from "../store.ts";
+import type { DeadLetter, ExecutionWrite, Head, Letter, Snapshot } from "../store.ts";
+import { packLog } from "./packed-log.ts";
 
 export type Packed = (string | number | null)[];
 
@@ -25,7 +26,29 @@ export interface RowWrite {
   readonly timersCleared: readonly string[];
   readonly opened: readonly { readonly mark: string; readonly tasks: number }[];
   readonly snapshot: Snapshot | null;
+  readonly records: RowRecords | null;
 }
+
+/** Letters, logs and dead letters of a write. */
+export interface RowRecords {
+  readonly letters: readonly Letter[];
+  readonly logs: readonly RowLog[];
+  readonly deadLettersCleared: boolean;
+  readonly deadLetters: readonly (Omit<DeadLetter, "tasks"> & { readonly tasks: string })[];
+}
+
+/** Lines of one attempt, with the least that the database must know of them. */
+export interface RowLog {
+  readonly attempt: string;
+  /** The greatest number of its lines. */
+  readonly lastN: number;
+  readonly mayRepeat: boolean;
+  /** See packed-log.ts. */
+  readonly body: string;
+}
+
+const WITH_SNAPSHOT = 1;
+const WITH_RECORDS = 2;
 
 export function packWrites(writes: readonly ExecutionWrite[]): Packed {
   const packed: Packed = [];
@@ -38,11 +61,13 @@ export function packWrites(writes: readonly ExecutionWrite[]): Packed {
     for (const { timer, due } of write.timersSet) packed.push(timer, due);
     for (const timer of write.timersCleared) packed.push(timer);
     for (const [mark, tasks] of opened) packed.push(mark, tasks);
-    packed.push(write.snapshot === null ? 0 : 1);
+    const withRecords = hasRecords(write);
+    packed.push((write.snapshot === null ? 0 : WITH_SNAPSHOT) + (withRecords ? WITH_RECORDS : 0));
     if (write.snapshot !== null) {
       const { seq, foldVersion, chain, body } = write.snapshot;
       packed.push(seq, foldVersion, chain, body);
     }
+    if (withRecords) packRecords(packed, write);
   }
   return packed;
 }
@@ -68,7 +93,9 @@ export function unpackWrites(packed: Packed): RowWrite[] {
     const timersSet = reader.list(setCount, () => ({ timer: reader.text(), due: reader.number() }));
     const timersCleared = reader.list(clearedCount, () => reader.text());
     const opened = reader.list(openedCount, () => ({ mark: reader.text(), tasks: reader.number() }));
-    const snapshot = reader.number() === 0 ? null : unpackSnapshot(reader);
+    const parts = reader.number();
+    const snapshot = (parts & WITH_SNAPSHOT) === 0 ? null : unpackSnapshot(reader);
+    const records = (parts & WITH_RECORDS) === 0 ? null : unpackRecords(reader);
     writes.push({
       execution,
       create,
@@ -80,6 +107,7 @@ export function unpackWrites(packed: Packed): RowWrite[] {
       timersCleared,
       opened,
       snapshot,
+      records,
     });
   }
   return writes;
@@ -128,6 +156,48 @@ function unpackSnapshot(reader: Reader): Snapshot {
     foldVersion: reader.number(),
     chain: reader.text(),
     body: reader.text(),
+  };
+}
+
+function hasRecords({ letters, logs, deadLetters, deadLettersCleared }: ExecutionWrite): boolean {
+  return (
+    (letters !== undefined && letters.length > 0) ||
+    (logs !== undefined && logs.length > 0) ||
+    (deadLetters !== undefined && deadLetters.length > 0) ||
+    deadLettersCleared === true
+  );
+}
+
+function packRecords(packed: Packed, write: ExecutionWrite): void {
+  const { letters = [], logs = [], deadLetters = [], deadLettersCleared = false } = write;
+  packed.push(letters.length, logs.length, deadLettersCleared ? 1 : 0, deadLetters.length);
+  for (const { id, to, body } of letters) packed.push(id, to, body);
+  for (const row of logs) {
+    const lastN = row.lines.reduce((last, { n }) => Math.max(last, n), 0);
+    packed.push(row.attempt, lastN, row.mayRepeat ? 1 : 0, packLog(row));
+  }
+  for (const { seq, tasks } of deadLetters) packed.push(seq, JSON.stringify(tasks));
+}
+
+function unpackRecords(reader: Reader): RowRecords {
+  const letterCount = reader.number();
+  const logCount = reader.number();
+  const deadLettersCleared = reader.number() === 1;
+  const deadLetterCount = reader.number();
+  return {
+    deadLettersCleared,
+    letters: reader.list(letterCount, () => ({
+      id: reader.text(),
+      to: reader.text(),
+      body: reader.text(),
+    })),
+    logs: reader.list(logCount, () => ({
+      attempt: reader.text(),
+      lastN: reader.number(),
+      mayRepeat: reader.number() === 1,
+      body: reader.text(),
+    })),
+    deadLetters: reader.list(deadLetterCount, () => ({ seq: reader.number(), tasks: reader.text() })),
   };
 }
 

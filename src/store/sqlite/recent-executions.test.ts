@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { RecentExecutions } from "./recent-executions.ts";
 
-const known = (e: number) => ({ e, end: 0, status: "running", want: "work", epoch: 1 });
+const known = (e: number) => ({ e, end: 0, status: "running", want: "work", finishedAt: null, epoch: 1 });
 
 test("what was used lately is kept, the rest goes, and the number is bounded", () => {
   const recent = new RecentExecutions(10);

@@ -5,6 +5,7 @@ export interface Known {
   end: number;
   status: string;
   want: string;
+  finishedAt: number | null;
   epoch: number;
 }
 
@@ -35,6 +36,11 @@ export class RecentExecutions {
       this.#young = new Map();
     }
     this.#young.set(id, known);
+  }
+
+  delete(id: string): void {
+    this.#young.delete(id);
+    this.#old.delete(id);
   }
 
   /** After a rollback nothing here can be trusted. */

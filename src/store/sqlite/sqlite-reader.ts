@@ -1,5 +1,5 @@
 /**
- * All reads of the SQLite store. No statement walks over more rows than it answers with: groups of executions are
+ * All reads of executions in the SQLite store. No statement walks over more rows than it answers with: groups of executions are
  * found by skipping through an index, one seek per group. `READS` holds every statement, so that a test can ask
  * SQLite for its plans.
  */
@@ -13,7 +13,8 @@ import {
   type StoredTimer,
   workKey,
 } from "../store.ts";
-import { type Connection, type Statement, textOf, type Value } from "./driver.ts";
+import { type Connection, type Statement, textOf } from "./driver.ts";
+import { distinct, LAST, limit, oneOrAll } from "./skip-scan.ts";
 
 const HEAD = `e, id, partition, workflow, hash, project, status, phase, want, priority, created_at, finished_at,
   tags, error, epoch`;
@@ -49,7 +50,6 @@ export const READS = {
 
 /** Rows of a journal read in one go while counting characters: bounds what is held beyond the limit. */
 const ROWS_AT_ONCE = 32;
-const LAST = Number.MAX_SAFE_INTEGER;
 
 interface HeadRow {
   readonly e: number;
@@ -180,25 +180,6 @@ export class SqliteReader {
     if (at === undefined || at.seq + at.count - 1 !== row.seq || at.chain !== row.chain) return null;
     return { seq: row.seq, foldVersion: row.fold_version, chain: row.chain, body: textOf(row.body) };
   }
-}
-
-/** The distinct values of a column after the given prefix, one index seek each. */
-function* distinct(next: Statement, prefix: readonly Value[]): Generator<string> {
-  let last = "";
-  for (;;) {
-    const found = next.get<{ next: string }>([...prefix, last]);
-    if (found === undefined) return;
-    last = found.next;
-    yield last;
-  }
-}
-
-function oneOrAll(one: string | undefined, all: () => Iterable<string>): Iterable<string> {
-  return one === undefined ? all() : [one];
-}
-
-function limit(max: number): number {
-  return Math.max(0, Math.min(max, LAST));
 }
 
 function headOf(row: HeadRow): StoredHead {

@@ -1,14 +1,13 @@
 /**
  * The store port over a directory with a SQLite database. The database lives in a thread of its own, so that the
- * engine goes on while a commit waits for the disk; this file is the engine's side: it checks and packs commits,
- * sends calls, matches answers, and ends the process when the disk can no longer be trusted.
+ * engine goes on while a commit waits for the disk (store-thread.ts); this file is the engine's side: it checks and
+ * packs commits, and ends the process when the disk can no longer be trusted.
  */
 import { mkdirSync, realpathSync } from "node:fs";
 import { resolve } from "node:path";
-import { Worker } from "node:worker_threads";
 import type { Entry } from "../../kernel/journal-entry.ts";
-import { assert, Bug } from "../../std/assert.ts";
-import { assertWritable } from "../check-write.ts";
+import { assert } from "../../std/assert.ts";
+import { assertDocumentKey, assertWritable } from "../check-write.ts";
 import {
   type Commit,
   type CommitVerdict,
@@ -16,26 +15,30 @@ import {
   type JournalRange,
   type LoadedExecution,
   type Store,
+  type StoredDeadLetter,
   type StoredHead,
+  type StoredLetter,
+  type StoredLogRow,
   type StoredTimer,
   StoreFault,
   type StoreInfo,
 } from "../store.ts";
+import { reserveFile } from "./copy-database.ts";
 import { claimInProcess, releaseInProcess } from "./directory-lock.ts";
-import { DiskFailed, faultOf, fromReport } from "./faults.ts";
+import { faultOf } from "./faults.ts";
 import { packWrites } from "./packed-commit.ts";
-import type { Call, Reply, ThreadData } from "./thread-messages.ts";
+import { type PackedLogRow, unpackLog } from "./packed-log.ts";
+import { StoreThread } from "./store-thread.ts";
+import type { Call } from "./thread-messages.ts";
+
+/** Executions that one transaction of a purge forgets. */
+const FORGOTTEN_AT_ONCE = 100;
 
 export interface SqliteStoreOptions {
   /** Made, for its owner only, if it does not exist. */
   readonly directory: string;
   /** Called when the disk failed while writing. The process must end; by default it does, with code 70. */
   readonly onFatal?: (error: StoreFault) => void;
-}
-
-interface Waiting {
-  readonly resolve: (value: unknown) => void;
-  readonly reject: (error: Error) => void;
 }
 
 /** The store of a directory; its `open` takes ownership. */
@@ -74,9 +77,11 @@ export class SqliteStore implements Store {
     await this.#call({ kind: "announce", listening });
   }
 
-  async commit({ fence, writes }: Commit): Promise<CommitVerdict> {
+  async commit({ fence, writes, lettersTaken }: Commit): Promise<CommitVerdict> {
     for (const write of writes) assertWritable(write);
-    return this.#call({ kind: "commit", fence, writes: packWrites(writes) });
+    const call: Call = { kind: "commit", fence, writes: packWrites(writes) };
+    if (lettersTaken === undefined || lettersTaken.length === 0) return this.#call(call);
+    return this.#call({ ...call, lettersTaken });
   }
 
   async load(
@@ -108,6 +113,56 @@ export class SqliteStore implements Store {
     return this.#call({ kind: "listHeads", filter, options });
   }
 
+  async scanLetters(options: { after: number; max: number }): Promise<readonly StoredLetter[]> {
+    return this.#call({ ...options, kind: "scanLetters" });
+  }
+
+  async readLogs(options: {
+    execution: string;
+    after: number;
+    rowsMax: number;
+  }): Promise<readonly StoredLogRow[]> {
+    return (await this.#call<PackedLogRow[]>({ ...options, kind: "readLogs" })).map(unpackLog);
+  }
+
+  async listDeadLetters(
+    filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
+    options: { before: number | null; max: number },
+  ): Promise<readonly StoredDeadLetter[]> {
+    return this.#call({ kind: "listDeadLetters", filter, options });
+  }
+
+  async dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void> {
+    await this.#call({ kind: "dropDeadLetter", order, tasks });
+  }
+
+  async listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]> {
+    return this.#call({ ...options, kind: "listEnded" });
+  }
+
+  /** In many small transactions, so that commits come in between. */
+  async purge(ids: readonly string[]): Promise<void> {
+    for (let from = 0; from < ids.length; from += FORGOTTEN_AT_ONCE)
+      await this.#call({ kind: "forget", ids: ids.slice(from, from + FORGOTTEN_AT_ONCE) });
+    while (await this.#call<boolean>({ kind: "sweep" }));
+  }
+
+  async putDocument(kind: string, id: string, body: string | null): Promise<void> {
+    assertDocumentKey(kind, id);
+    await this.#call({ kind: "putDocument", of: kind, id, body });
+  }
+
+  async getDocument(kind: string, id: string): Promise<string | null> {
+    return this.#call({ kind: "getDocument", of: kind, id });
+  }
+
+  async listDocuments(
+    kind: string,
+    options: { after?: string; before?: string; descending?: boolean; max: number },
+  ): Promise<readonly { id: string; body: string }[]> {
+    return this.#call({ kind: "listDocuments", of: kind, options });
+  }
+
   async putDefinition(name: string, hash: string, body: string): Promise<void> {
     await this.#call({ kind: "putDefinition", name, hash, body });
   }
@@ -116,6 +171,28 @@ export class SqliteStore implements Store {
     by: { hash: string } | { newestOf: string },
   ): Promise<{ hash: string; body: string } | null> {
     return this.#call({ kind: "getDefinition", by });
+  }
+
+  async listDefinitions(options: {
+    after: string;
+    max: number;
+  }): Promise<readonly { name: string; hash: string }[]> {
+    return this.#call({ ...options, kind: "listDefinitions" });
+  }
+
+  /**
+   * Writes a consistent copy of the whole store to a new file, durable when this resolves; commits wait meanwhile.
+   * `restoreBackup` turns it into a store again.
+   */
+  async backup(file: string): Promise<void> {
+    const path = resolve(file);
+    const release = reserveFile(path);
+    try {
+      await this.#call({ kind: "backup", file: path });
+    } catch (error) {
+      release();
+      throw error;
+    }
   }
 
   async close(options: { clean: boolean }): Promise<void> {
@@ -140,74 +217,6 @@ export class SqliteStore implements Store {
   }
 }
 
-/** The thread and the calls it has not answered. It keeps the process alive only while there are some. */
-class StoreThread {
-  readonly directory: string;
-  isOpen = false;
-  isDead = false;
-  readonly #worker: Worker;
-  readonly #ended: Promise<void>;
-  readonly #onFatal: (error: StoreFault) => void;
-  readonly #waiting: Waiting[] = [];
-
-  constructor(directory: string, onFatal: (error: StoreFault) => void) {
-    this.directory = directory;
-    this.#onFatal = onFatal;
-    const workerData: ThreadData = { directory };
-    this.#worker = new Worker(threadFile(), { workerData, execArgv: [] });
-    this.#worker.on("message", (reply: Reply) => this.#take(reply));
-    this.#worker.on("error", (cause) => this.#die(cause));
-    this.#ended = new Promise((resolve) => {
-      this.#worker.on("exit", () => {
-        if (this.#waiting.length > 0) this.#die("it ended");
-        resolve();
-      });
-    });
-    this.#worker.unref();
-  }
-
-  call<T>(call: Call): Promise<T> {
-    if (this.isDead) return Promise.reject(new DiskFailed("the store's thread is dead"));
-    if (this.#waiting.length === 0) this.#worker.ref();
-    this.#worker.postMessage(call);
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ resolve: resolve as Waiting["resolve"], reject });
-    });
-  }
-
-  /** Resolves when the thread is gone, and with it every handle on the files. */
-  end(): Promise<void> {
-    this.#worker.ref();
-    return this.#ended;
-  }
-
-  #take(reply: Reply): void {
-    if (reply.kind === "broken") {
-      const error = fromReport(reply.report);
-      if (error instanceof DiskFailed) this.#onFatal(error);
-      else if (error instanceof Bug) this.#die(error);
-      return;
-    }
-    const waiting = this.#waiting.shift();
-    assert(waiting !== undefined, "every answer has its call");
-    if (this.#waiting.length === 0) this.#worker.unref();
-    if (reply.kind === "done") {
-      waiting.resolve(reply.value);
-      return;
-    }
-    const error = fromReport(reply.report);
-    if (error instanceof DiskFailed) this.#onFatal(error);
-    waiting.reject(error);
-  }
-
-  #die(cause: unknown): void {
-    this.isDead = true;
-    const error = new DiskFailed(`the store's thread died (${String(cause)})`, cause);
-    for (const { reject } of this.#waiting.splice(0)) reject(error);
-    if (this.isOpen) this.#onFatal(error);
-  }
-}
-
 function makeDirectory(path: string): string {
   const directory = resolve(path);
   try {
@@ -216,13 +225,6 @@ function makeDirectory(path: string): string {
   } catch (error) {
     throw faultOf(error, { file: directory, writing: true });
   }
-}
-
-/** Node cannot run a .ts file in a thread everywhere, so from source the built thread is used. */
-function threadFile(): URL {
-  const beside = new URL("./thread.js", import.meta.url);
-  if (!import.meta.url.endsWith(".ts")) return beside;
-  return new URL(beside.href.replace(/\/src\/store\/sqlite\/thread\.js$/, "/dist/store/sqlite/thread.js"));
 }
 
 function endProcess(error: StoreFault): void {

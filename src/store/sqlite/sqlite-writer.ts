@@ -8,6 +8,7 @@ import { type Connection, type Statement, textValue } from "./driver.ts";
 import { DiskFailed } from "./faults.ts";
 import type { RowHead, RowWrite } from "./packed-commit.ts";
 import { type Known, RecentExecutions } from "./recent-executions.ts";
+import { RecordWriter } from "./record-writer.ts";
 
 const RECENT_MAX = 100_000;
 
@@ -16,6 +17,7 @@ export class SqliteWriter {
   readonly #fence: Fence;
   readonly #recent = new RecentExecutions(RECENT_MAX);
   readonly #statements: Statements;
+  readonly #records: RecordWriter;
   #lastE: number;
   /** Rows and characters that the commit under way has written, for the estimate of the WAL's length. */
   #rows = 0;
@@ -25,10 +27,11 @@ export class SqliteWriter {
     this.#connection = connection;
     this.#fence = fence;
     this.#statements = prepareStatements(connection);
+    this.#records = new RecordWriter(connection);
     this.#lastE = this.#readLastE();
   }
 
-  commit(fence: Fence, writes: readonly RowWrite[]): CommitVerdict {
+  commit(fence: Fence, writes: readonly RowWrite[], lettersTaken: readonly string[]): CommitVerdict {
     const stale = whyStale(fence, this.#fence);
     if (stale !== null) return { kind: "fenced", why: stale };
     const exists: string[] = [];
@@ -49,6 +52,7 @@ export class SqliteWriter {
         }
         this.#write(known, write);
       }
+      if (lettersTaken.length > 0) this.#count(this.#records.takeLetters(lettersTaken));
       this.#connection.exec("COMMIT");
     } catch (error) {
       this.#takeBack();
@@ -60,6 +64,16 @@ export class SqliteWriter {
   /** What the last commit wrote. */
   get written(): { rows: number; chars: number } {
     return { rows: this.#rows, chars: this.#chars };
+  }
+
+  /** The greatest number given to an execution so far. */
+  get lastE(): number {
+    return this.#lastE;
+  }
+
+  /** After a purge: what is known of these executions is no longer true. */
+  forget(ids: readonly string[]): void {
+    for (const id of ids) this.#recent.delete(id);
   }
 
   /** Inserts the execution's row; null if the id is taken. */
@@ -86,7 +100,8 @@ export class SqliteWriter {
     if (created === 0) return null;
     this.#lastE = e;
     this.#rows++;
-    const known = { e, end: 0, status: head.status, want: head.want, epoch: this.#fence.epoch };
+    const { status, want, finishedAt } = head;
+    const known = { e, end: 0, status, want, finishedAt, epoch: this.#fence.epoch };
     this.#recent.set(write.execution, known);
     return known;
   }
@@ -113,21 +128,28 @@ export class SqliteWriter {
       this.#statements.snapshot.run([e, seq, foldVersion, chain, textValue(body)]);
       this.#chars += body.length;
     }
+    if (write.records !== null) this.#count(this.#records.write(e, write.records));
     this.#rows += 1 + write.timersCleared.length + write.timersSet.length + write.opened.length;
   }
 
   /** Columns that are indexed are written only if they change: each costs a change of its indexes. */
   #writeHead(known: Known, head: RowHead): void {
-    const { phase, priority, finishedAt, tags } = head;
+    const { status, want, finishedAt, phase, priority, tags } = head;
     const error = head.error === null ? null : textValue(head.error);
-    const rest = [phase, priority, finishedAt, tags, error, this.#fence.epoch];
-    if (known.status === head.status && known.want === head.want) {
+    const rest = [phase, priority, tags, error, this.#fence.epoch];
+    if (known.status === status && known.want === want && known.finishedAt === finishedAt) {
       this.#statements.changeRest.run([...rest, known.e]);
       return;
     }
-    this.#statements.changeAll.run([...rest, head.status, head.want, known.e]);
-    known.status = head.status;
-    known.want = head.want;
+    this.#statements.changeAll.run([...rest, status, want, finishedAt, known.e]);
+    known.status = status;
+    known.want = want;
+    known.finishedAt = finishedAt;
+  }
+
+  #count(written: { rows: number; chars: number }): void {
+    this.#rows += written.rows;
+    this.#chars += written.chars;
   }
 
   #find(id: string): Known | null {
@@ -135,9 +157,9 @@ export class SqliteWriter {
     if (recent !== undefined) return recent;
     const found = this.#statements.find.get<Omit<Known, "end">>([id]);
     if (found === undefined) return null;
-    const { e, status, want, epoch } = found;
+    const { e, status, want, finishedAt, epoch } = found;
     const end = this.#statements.end.get<{ end: number }>([e])?.end ?? 0;
-    const known = { e, end, status, want, epoch };
+    const known = { e, end, status, want, finishedAt, epoch };
     this.#recent.set(id, known);
     return known;
   }
@@ -153,7 +175,7 @@ export class SqliteWriter {
   }
 
   #readLastE(): number {
-    return this.#statements.lastE.get<{ e: number | null }>([])?.e ?? 0;
+    return this.#statements.lastE.get<{ e: number }>([])?.e ?? 0;
   }
 }
 
@@ -162,19 +184,19 @@ type Statements = ReturnType<typeof prepareStatements>;
 function prepareStatements(connection: Connection) {
   const prepare = (sql: string): Statement => connection.prepare(sql);
   return {
-    lastE: prepare("SELECT max(e) AS e FROM executions"),
-    find: prepare("SELECT e, status, want, epoch FROM executions WHERE id = ?"),
+    lastE: prepare("SELECT max(last_e, coalesce((SELECT max(e) FROM executions), 0)) AS e FROM meta"),
+    find: prepare("SELECT e, status, want, finished_at AS finishedAt, epoch FROM executions WHERE id = ?"),
     end: prepare('SELECT seq + count - 1 AS "end" FROM journal WHERE e = ? ORDER BY seq DESC LIMIT 1'),
     create: prepare(
       "INSERT INTO executions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
     ),
     append: prepare("INSERT INTO journal (e, seq, count, at, chain, body) VALUES (?, ?, ?, ?, ?, ?)"),
     changeRest: prepare(
-      "UPDATE executions SET phase = ?, priority = ?, finished_at = ?, tags = ?, error = ?, epoch = ? WHERE e = ?",
+      "UPDATE executions SET phase = ?, priority = ?, tags = ?, error = ?, epoch = ? WHERE e = ?",
     ),
     changeAll: prepare(
-      `UPDATE executions SET phase = ?, priority = ?, finished_at = ?, tags = ?, error = ?, epoch = ?,
-        status = ?, want = ? WHERE e = ?`,
+      `UPDATE executions SET phase = ?, priority = ?, tags = ?, error = ?, epoch = ?,
+        status = ?, want = ?, finished_at = ? WHERE e = ?`,
     ),
     touch: prepare("UPDATE executions SET epoch = ? WHERE e = ?"),
     setTimer: prepare("INSERT OR REPLACE INTO timers VALUES (?, ?, ?)"),

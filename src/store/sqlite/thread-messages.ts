@@ -6,7 +6,12 @@ import type { Packed } from "./packed-commit.ts";
 export type Call =
   | { readonly kind: "open"; readonly startedAt: number }
   | { readonly kind: "announce"; readonly listening: string }
-  | { readonly kind: "commit"; readonly fence: Fence; readonly writes: Packed }
+  | {
+      readonly kind: "commit";
+      readonly fence: Fence;
+      readonly writes: Packed;
+      readonly lettersTaken?: readonly string[];
+    }
   | {
       readonly kind: "load";
       readonly ids: readonly string[];
@@ -20,8 +25,38 @@ export type Call =
       readonly filter: HeadFilter;
       readonly options: { readonly before: number | null; readonly max: number };
     }
+  | { readonly kind: "scanLetters"; readonly after: number; readonly max: number }
+  | {
+      readonly kind: "readLogs";
+      readonly execution: string;
+      readonly after: number;
+      readonly rowsMax: number;
+    }
+  | {
+      readonly kind: "listDeadLetters";
+      readonly filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string };
+      readonly options: { readonly before: number | null; readonly max: number };
+    }
+  | { readonly kind: "dropDeadLetter"; readonly order: number; readonly tasks: readonly number[] | null }
+  | { readonly kind: "listEnded"; readonly finishedBefore: number; readonly max: number }
+  | { readonly kind: "forget"; readonly ids: readonly string[] }
+  | { readonly kind: "sweep" }
+  | {
+      readonly kind: "putDocument";
+      readonly of: string;
+      readonly id: string;
+      readonly body: string | null;
+    }
+  | { readonly kind: "getDocument"; readonly of: string; readonly id: string }
+  | {
+      readonly kind: "listDocuments";
+      readonly of: string;
+      readonly options: { after?: string; before?: string; descending?: boolean; max: number };
+    }
   | { readonly kind: "putDefinition"; readonly name: string; readonly hash: string; readonly body: string }
   | { readonly kind: "getDefinition"; readonly by: { hash: string } | { newestOf: string } }
+  | { readonly kind: "listDefinitions"; readonly after: string; readonly max: number }
+  | { readonly kind: "backup"; readonly file: string }
   | { readonly kind: "close"; readonly clean: boolean };
 
 /** Calls are answered in their order, so an answer needs no name. */

@@ -39,7 +39,7 @@ function answer(call: Call): unknown {
     case "announce":
       return store.announce(call.listening);
     case "commit":
-      return store.commit(call.fence, unpackWrites(call.writes));
+      return store.commit(call.fence, unpackWrites(call.writes), call.lettersTaken);
     case "load":
       return store.load(call.ids, call.options);
     case "readJournal":
@@ -50,10 +50,34 @@ function answer(call: Call): unknown {
       return store.scanTimers(call);
     case "listHeads":
       return store.listHeads(call.filter, call.options);
+    case "scanLetters":
+      return store.scanLetters(call);
+    case "readLogs":
+      return store.readLogs(call);
+    case "listDeadLetters":
+      return store.listDeadLetters(call.filter, call.options);
+    case "dropDeadLetter":
+      return store.dropDeadLetter(call.order, call.tasks);
+    case "listEnded":
+      return store.listEnded(call);
+    case "forget":
+      return store.forget(call.ids);
+    case "sweep":
+      return store.sweep();
+    case "putDocument":
+      return store.putDocument(call.of, call.id, call.body);
+    case "getDocument":
+      return store.getDocument(call.of, call.id);
+    case "listDocuments":
+      return store.listDocuments(call.of, call.options);
     case "putDefinition":
       return store.putDefinition(call.name, call.hash, call.body);
     case "getDefinition":
       return store.getDefinition(call.by);
+    case "listDefinitions":
+      return store.listDefinitions(call);
+    case "backup":
+      return store.backup(call.file);
     case "close":
       return store.close(call);
   }

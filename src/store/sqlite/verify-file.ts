@@ -17,8 +17,14 @@ const MAGIC = "SQLite format 3\0";
 /** Files up to this size are checked whole at every open; larger ones page by page as they are read. */
 const CHECKED_WHOLE_BYTES = 64 * 1024 * 1024;
 
-/** The version of the store in `file`, or null if there is none yet. Throws `StoreUnreadable`. */
-export function verifyFile(file: string, options: { driver: Driver; newestVersion: number }): number | null {
+/**
+ * The version of the store in `file`, or null if there is none yet. `every`: checks every page and index, however
+ * large the file is. Throws `StoreUnreadable`.
+ */
+export function verifyFile(
+  file: string,
+  options: { driver: Driver; newestVersion: number; every?: boolean },
+): number | null {
   const size = statSync(file, { throwIfNoEntry: false })?.size ?? null;
   const walSize = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   if (size === null) {
@@ -28,7 +34,12 @@ export function verifyFile(file: string, options: { driver: Driver; newestVersio
   const version = verifyHeader(file, { size, hasWal: walSize > 0, newestVersion: options.newestVersion });
   // A migration that was cut off: its rollback comes first, and only an open for writing can do that.
   const cutOff = existsSync(`${file}-journal`);
-  if (!cutOff) verifyContent(file, { driver: options.driver, whole: size + walSize <= CHECKED_WHOLE_BYTES });
+  const quick = size + walSize <= CHECKED_WHOLE_BYTES ? "quick_check" : null;
+  if (!cutOff)
+    verifyContent(file, {
+      driver: options.driver,
+      check: options.every === true ? "integrity_check" : quick,
+    });
   return version;
 }
 
@@ -64,15 +75,16 @@ function verifyHeader(
  * Only `exec`, so that the connection is closed for good at the end; a result is turned into an error by `json`.
  * Even a read-only connection makes the files beside the database, empty; they go again.
  */
-function verifyContent(file: string, options: { driver: Driver; whole: boolean }): void {
+function verifyContent(
+  file: string,
+  { driver, check }: { driver: Driver; check: "quick_check" | "integrity_check" | null },
+): void {
   const companions = [`${file}-wal`, `${file}-shm`].filter((companion) => !existsSync(companion));
-  const connection = options.driver.open(file, { readOnly: true });
+  const connection = driver.open(file, { readOnly: true });
   try {
     connection.exec("SELECT * FROM sqlite_schema; SELECT * FROM meta");
-    if (options.whole)
-      connection.exec(
-        "SELECT json(CASE quick_check WHEN 'ok' THEN '0' ELSE 'x' END) FROM pragma_quick_check",
-      );
+    if (check !== null)
+      connection.exec(`SELECT json(CASE ${check} WHEN 'ok' THEN '0' ELSE 'x' END) FROM pragma_${check}`);
   } catch (error) {
     const fault = faultOf(error, { file, writing: false });
     if (fault !== error) throw fault;

@@ -1,0 +1,62 @@
+/**
+ * What is written beside commits, in plain maps: documents and definitions. They are durable at once, so a crash
+ * takes none of them back.
+ */
+import { assertDocumentKey } from "../check-write.ts";
+
+/** Documents and definitions of one store. */
+export class MemoryDocuments {
+  /** By kind, then by id. */
+  readonly #documents = new Map<string, Map<string, string>>();
+  readonly #definitions = new Map<string, string>();
+  readonly #newestOf = new Map<string, string>();
+
+  put(kind: string, id: string, body: string | null): void {
+    assertDocumentKey(kind, id);
+    const ofKind = this.#documents.get(kind) ?? new Map<string, string>();
+    this.#documents.set(kind, ofKind);
+    if (body === null) ofKind.delete(id);
+    else ofKind.set(id, body);
+  }
+
+  get(kind: string, id: string): string | null {
+    return this.#documents.get(kind)?.get(id) ?? null;
+  }
+
+  list(
+    kind: string,
+    options: { after?: string; before?: string; descending?: boolean; max: number },
+  ): { id: string; body: string }[] {
+    const { after, before } = options;
+    const found = [...(this.#documents.get(kind) ?? [])]
+      .filter(([id]) => after === undefined || compareText(id, after) > 0)
+      .filter(([id]) => before === undefined || compareText(id, before) < 0)
+      .sort(([a], [b]) => compareText(a, b));
+    if (options.descending === true) found.reverse();
+    return found.slice(0, options.max).map(([id, body]) => ({ id, body }));
+  }
+
+  putDefinition(name: string, hash: string, body: string): void {
+    if (!this.#definitions.has(hash)) this.#definitions.set(hash, body);
+    this.#newestOf.set(name, hash);
+  }
+
+  getDefinition(by: { hash: string } | { newestOf: string }): { hash: string; body: string } | null {
+    const hash = "hash" in by ? by.hash : this.#newestOf.get(by.newestOf);
+    const body = hash === undefined ? undefined : this.#definitions.get(hash);
+    return hash === undefined || body === undefined ? null : { hash, body };
+  }
+
+  listDefinitions(options: { after: string; max: number }): { name: string; hash: string }[] {
+    return [...this.#newestOf]
+      .filter(([name]) => compareText(name, options.after) > 0)
+      .sort(([a], [b]) => compareText(a, b))
+      .slice(0, options.max)
+      .map(([name, hash]) => ({ name, hash }));
+  }
+}
+
+/** By code points, as databases do in their binary order. */
+export function compareText(a: string, b: string): number {
+  return a === b ? 0 : Buffer.compare(Buffer.from(a), Buffer.from(b));
+}

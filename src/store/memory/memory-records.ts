@@ -1,0 +1,137 @@
+/**
+ * What rides along with commits, in plain maps: letters, logs and dead letters. Every change of a commit leaves
+ * behind how to take it back, newest last. Orders are numbers that grow with each record and go back with it.
+ */
+import type {
+  DeadLetter,
+  ExecutionWrite,
+  Letter,
+  LogLine,
+  LogRow,
+  StoredDeadLetter,
+  StoredLetter,
+  StoredLogRow,
+} from "../store.ts";
+
+/** How to take changes back; to be called from the last to the first. */
+export type Undo = (() => void)[];
+
+/** The execution that a dead letter is of. */
+export interface Origin {
+  readonly id: string;
+  readonly workflow: string;
+  readonly project: string;
+}
+
+/** Letters, logs and dead letters of one store. */
+export class MemoryRecords {
+  readonly #letters = new Map<string, StoredLetter>();
+  /** By execution, in the order of storing. */
+  readonly #logs = new Map<string, StoredLogRow[]>();
+  #deadLetters: StoredDeadLetter[] = [];
+  readonly #last = { letter: 0, log: 0, deadLetter: 0 };
+
+  /** Stores what a write of this execution brings along. */
+  store(origin: Origin, write: ExecutionWrite, undo: Undo): void {
+    const { letters, logs, deadLetters } = write;
+    if (letters !== undefined) for (const letter of letters) this.#storeLetter(letter, undo);
+    if (logs !== undefined) for (const row of logs) this.#storeLog(origin.id, row, undo);
+    if (write.deadLettersCleared === true) this.#clearDeadLetters(origin.id, undo);
+    if (deadLetters !== undefined) for (const dead of deadLetters) this.#storeDead(origin, dead, undo);
+  }
+
+  take(letterId: string, undo: Undo): void {
+    const letter = this.#letters.get(letterId);
+    if (letter === undefined) return;
+    this.#letters.delete(letterId);
+    undo.push(() => void this.#letters.set(letterId, letter));
+  }
+
+  scanLetters(options: { after: number; max: number }): StoredLetter[] {
+    return [...this.#letters.values()]
+      .filter(({ order }) => order > options.after)
+      .sort((a, b) => a.order - b.order)
+      .slice(0, options.max);
+  }
+
+  readLogs(options: { execution: string; after: number; rowsMax: number }): StoredLogRow[] {
+    const rows = this.#logs.get(options.execution) ?? [];
+    return rows.filter(({ order }) => order > options.after).slice(0, options.rowsMax);
+  }
+
+  listDeadLetters(
+    filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
+    options: { before: number | null; max: number },
+  ): StoredDeadLetter[] {
+    const { project, workflow, execution } = filter;
+    return this.#deadLetters
+      .filter(({ order }) => order < (options.before ?? Infinity))
+      .filter((dead) => project === undefined || dead.project === project)
+      .filter((dead) => workflow === undefined || dead.workflow === workflow)
+      .filter((dead) => execution === undefined || dead.execution === execution)
+      .reverse()
+      .slice(0, options.max);
+  }
+
+  dropDeadLetter(order: number, tasks: readonly number[] | null): void {
+    this.#deadLetters = this.#deadLetters.flatMap((dead) => {
+      if (dead.order !== order) return [dead];
+      const left = tasks === null ? [] : dead.tasks.filter((task) => !tasks.includes(task));
+      return left.length === 0 ? [] : [{ ...dead, tasks: left }];
+    });
+  }
+
+  /** Logs and dead letters of an execution; letters to it stay. */
+  purge(execution: string): void {
+    this.#logs.delete(execution);
+    this.#deadLetters = this.#deadLetters.filter((dead) => dead.execution !== execution);
+  }
+
+  #storeLetter({ id, to, body }: Letter, undo: Undo): void {
+    if (this.#letters.has(id)) return;
+    this.#letters.set(id, { id, to, body, order: ++this.#last.letter });
+    undo.push(() => {
+      this.#letters.delete(id);
+      this.#last.letter--;
+    });
+  }
+
+  #storeLog(execution: string, { mayRepeat, ...row }: LogRow, undo: Undo): void {
+    const rows = this.#logs.get(execution) ?? [];
+    const lines = mayRepeat ? linesAfter(row.lines, lastStored(rows, row.attempt)) : row.lines;
+    if (lines.length === 0) return;
+    rows.push({ ...row, lines, order: ++this.#last.log });
+    this.#logs.set(execution, rows);
+    undo.push(() => {
+      rows.pop();
+      this.#last.log--;
+    });
+  }
+
+  #storeDead(origin: Origin, { seq, tasks }: DeadLetter, undo: Undo): void {
+    const { id: execution, workflow, project } = origin;
+    const order = ++this.#last.deadLetter;
+    this.#deadLetters.push({ seq, tasks, order, execution, workflow, project });
+    undo.push(() => {
+      this.#deadLetters.pop();
+      this.#last.deadLetter--;
+    });
+  }
+
+  #clearDeadLetters(execution: string, undo: Undo): void {
+    const before = this.#deadLetters;
+    this.#deadLetters = before.filter((dead) => dead.execution !== execution);
+    undo.push(() => {
+      this.#deadLetters = before;
+    });
+  }
+}
+
+function lastStored(rows: readonly StoredLogRow[], attempt: string): number {
+  const lines = rows.filter((row) => row.attempt === attempt).flatMap((row) => row.lines);
+  return lines.reduce((last, { n }) => Math.max(last, n), 0);
+}
+
+function linesAfter(lines: readonly LogLine[], last: number): readonly LogLine[] {
+  return lines.filter(({ n }) => n > last);
+}

@@ -1,0 +1,63 @@
+/**
+ * A copy of the whole database in one file of its own, taken while the store runs. The name is reserved first, by an
+ * empty file that must not be there yet; the copy is made under another name beside it and renamed when it is complete
+ * and durable. So nothing is overwritten, and what bears the name is empty or whole.
+ */
+import { closeSync, openSync, renameSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
+import { RondoError, reject } from "../../std/rejection.ts";
+import { StoreFault } from "../store.ts";
+import { type Connection, SqliteError } from "./driver.ts";
+import { removeDatabase, syncDirectory, syncFile } from "./durable-files.ts";
+
+/** Takes the name for a copy; answers how to give it back if there will be none. */
+export function reserveFile(file: string): () => void {
+  try {
+    makeEmptyFile(file);
+  } catch (cause) {
+    const rejection =
+      (cause as { code?: unknown }).code === "EEXIST"
+        ? reject("conflict", `the file ${file} exists already`, {
+            hint: "a backup never overwrites: choose another name, or move that file away",
+          })
+        : reject("invalid_input", `the backup cannot be written to ${file} (${String(cause)})`, {
+            hint: "choose a directory that exists and that the server may write to",
+          });
+    throw new RondoError(rejection, { cause });
+  }
+  return () => rmSync(file, { force: true });
+}
+
+/** Copies the database into the place of an empty file. */
+export function copyDatabase(connection: Connection, file: string): void {
+  const unfinished = `${file}.new`;
+  let isOurs = false;
+  try {
+    removeDatabase(unfinished);
+    makeEmptyFile(unfinished);
+    isOurs = true;
+    connection.exec(`VACUUM INTO '${unfinished.replaceAll("'", "''")}'`);
+    syncFile(unfinished);
+    renameSync(unfinished, file);
+    syncDirectory(dirname(file));
+  } catch (error) {
+    if (isOurs) removeDatabase(unfinished);
+    if (error instanceof SqliteError && isOfTheStore(error)) throw error;
+    throw new StoreFault(
+      `the backup to ${file} failed (${(error as Error).message}); the store itself is not affected. ` +
+        "To go on: see that the disk of the backup works and has room, and try again",
+      { retryable: true, nothingWritten: true, cause: error },
+    );
+  }
+}
+
+/** For its owner's eyes only, as the database: it holds the key of the attempt tokens. */
+function makeEmptyFile(file: string): void {
+  closeSync(openSync(file, "wx", 0o600));
+}
+
+/** SQLite says that the database is damaged, which the empty file of the copy cannot be. */
+function isOfTheStore(error: SqliteError): boolean {
+  const CORRUPT = 11;
+  return (error.code & 0xff) === CORRUPT;
+}

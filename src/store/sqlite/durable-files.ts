@@ -1,0 +1,29 @@
+/** Files that must be there, or be gone, whatever happens next. */
+import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
+
+/** Makes the content of a file durable. */
+export function syncFile(file: string): void {
+  const handle = openSync(file, "r+");
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}
+
+/** Makes the names in a directory durable. */
+export function syncDirectory(directory: string): void {
+  // Windows cannot sync a directory, and keeps its names by itself.
+  if (process.platform === "win32") return;
+  const handle = openSync(directory, "r");
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}
+
+/** Removes a database that is in nobody's use, with the files beside it. */
+export function removeDatabase(file: string): void {
+  for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(file + suffix, { force: true });
+}

@@ -1,0 +1,19 @@
+import type { Connection } from "./driver.ts";
+import { DiskFailed } from "./faults.ts";
+
+/** Runs writes as one transaction: all of them, or none if one throws. */
+export function inTransaction<T>(connection: Connection, write: () => T): T {
+  connection.exec("BEGIN IMMEDIATE");
+  try {
+    const result = write();
+    connection.exec("COMMIT");
+    return result;
+  } catch (error) {
+    try {
+      connection.rollback();
+    } catch (failure) {
+      throw new DiskFailed("a write failed, and so did taking it back", failure);
+    }
+    throw error;
+  }
+}

@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import { logRow, start, step } from "../../../test/store/example-writes.ts";
+import { packWrites, unpackWrites } from "./packed-commit.ts";
+import { unpackLog } from "./packed-log.ts";
+
+test("what a write does not bring takes no room", () => {
+  const plain = packWrites([start("a"), step("a", 1)]);
+  const empty = { letters: [], logs: [], deadLetters: [], deadLettersCleared: false };
+  expect(packWrites([start("a", empty), step("a", 1, empty)])).toEqual(plain);
+  expect(unpackWrites(plain).map(({ records }) => records)).toEqual([null, null]);
+});
+
+test("writes with every part, and with none, come out as they went in", () => {
+  const letters = [{ id: "l", to: "b", body: "{}" }];
+  const row = logRow([1, 4], { mayRepeat: true });
+  const snapshot = { seq: 1, foldVersion: 1, chain: "c", body: "state" };
+  const full = {
+    snapshot,
+    letters,
+    logs: [row],
+    deadLetters: [{ seq: 3, tasks: [1, 2] }],
+    deadLettersCleared: true,
+    opened: { "p.1.h": 2 },
+    timersSet: [{ timer: "t", due: 9 }],
+    timersCleared: ["u"],
+  };
+  const [first, second, third] = unpackWrites(
+    packWrites([start("a", full), step("a", 1), step("a", 2, { deadLettersCleared: true })]),
+  );
+  expect(first).toMatchObject({
+    execution: "a",
+    snapshot,
+    opened: [{ mark: "p.1.h", tasks: 2 }],
+    timersSet: full.timersSet,
+    timersCleared: full.timersCleared,
+    records: {
+      letters,
+      logs: [{ attempt: "attempt-1", lastN: 4, mayRepeat: true }],
+      deadLetters: [{ seq: 3, tasks: "[1,2]" }],
+      deadLettersCleared: true,
+    },
+  });
+  const { mayRepeat: _, ...stored } = row;
+  const body = first?.records?.logs[0]?.body ?? "";
+  expect(unpackLog({ order: 7, attempt: row.attempt, body })).toEqual({ ...stored, order: 7 });
+  expect(second).toMatchObject({ after: 1, records: null, snapshot: null });
+  expect(third?.records).toEqual({ letters: [], logs: [], deadLetters: [], deadLettersCleared: true });
+});

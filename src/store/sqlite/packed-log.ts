@@ -1,0 +1,62 @@
+/**
+ * Log rows as the database keeps them: one JSON array per row, flat, with each line's time as the distance to the
+ * first one's. The engine's thread packs and unpacks; the store's thread looks inside only when lines may be there
+ * already. The order of fields is known to this file only.
+ */
+import type { LogLine, LogRow, StoredLogRow } from "../store.ts";
+
+type Field = string | number;
+
+/** phase, visit, handler, task, number, worker, time of the first line. */
+const HEAD_FIELDS = 7;
+/** n, distance in time, level, text, run (0: none). */
+const LINE_FIELDS = 5;
+
+/** A log row as the store's thread gives it out. */
+export interface PackedLogRow {
+  readonly order: number;
+  readonly attempt: string;
+  readonly body: string;
+}
+
+export function packLog(row: LogRow): string {
+  const from = row.lines[0]?.at ?? 0;
+  const packed: Field[] = [row.phase, row.visit, row.handler, row.task, row.number, row.worker, from];
+  for (const { n, at, level, text, run } of row.lines) packed.push(n, at - from, level, text, run ?? 0);
+  return JSON.stringify(packed);
+}
+
+export function unpackLog({ order, attempt, body }: PackedLogRow): StoredLogRow {
+  const packed = JSON.parse(body) as Field[];
+  const [phase, visit, handler, task, number, worker, from] = packed as [
+    string,
+    number,
+    string,
+    number,
+    number,
+    string,
+    number,
+  ];
+  const lines: LogLine[] = [];
+  for (let i = HEAD_FIELDS; i < packed.length; i += LINE_FIELDS) {
+    const [n, after, level, text, run] = packed.slice(i, i + LINE_FIELDS) as [
+      number,
+      number,
+      string,
+      string,
+      Field,
+    ];
+    const line = { n, at: from + after, level, text };
+    lines.push(typeof run === "string" ? { ...line, run } : line);
+  }
+  return { order, attempt, phase, visit, handler, task, number, worker, lines };
+}
+
+/** The body without the lines up to number n; null if no line is left. */
+export function linesAfter(body: string, last: number): string | null {
+  const packed = JSON.parse(body) as Field[];
+  const left = packed.slice(0, HEAD_FIELDS);
+  for (let i = HEAD_FIELDS; i < packed.length; i += LINE_FIELDS)
+    if ((packed[i] as number) > last) left.push(...packed.slice(i, i + LINE_FIELDS));
+  return left.length === HEAD_FIELDS ? null : JSON.stringify(left);
+}

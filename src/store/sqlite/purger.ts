@@ -1,0 +1,80 @@
+/**
+ * Forgets executions in two steps, so that no transaction is long and commits come in between:
+ * 1. `forget`: the execution's row and all that is found by it go, and its number is noted in `purged`. From here
+ *    on it does not exist, and its id is free.
+ * 2. `sweep`: journal, logs and dead letters of the noted numbers go, so many rows at a time. What a crash leaves
+ *    to be swept is swept by the next purge. Numbers are never given again, so nobody is mistaken for another.
+ */
+import type { Connection, Statement } from "./driver.ts";
+import { inTransaction } from "./in-transaction.ts";
+
+/** Rows that one sweep deletes at most. */
+const ROWS_AT_ONCE = 1_000;
+
+/** How many rows went, and whether there is more to sweep. */
+export interface Swept {
+  readonly rows: number;
+  readonly more: boolean;
+}
+
+export class Purger {
+  readonly #connection: Connection;
+  readonly #statements: ReturnType<typeof prepareStatements>;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+    this.#statements = prepareStatements(connection);
+  }
+
+  /** Those of the executions that have ended are gone; `lastE` is the greatest number given so far. */
+  forget(ids: readonly string[], lastE: number): void {
+    const { ended, note, keepLastE, head, snapshot, timers, opened } = this.#statements;
+    inTransaction(this.#connection, () => {
+      for (const id of ids) {
+        const e = ended.get<{ e: number }>([id])?.e;
+        if (e === undefined) continue;
+        keepLastE.run([lastE]);
+        note.run([e]);
+        for (const statement of [head, snapshot, timers, opened]) statement.run([e]);
+      }
+    });
+  }
+
+  /** Deletes some of what is left of forgotten executions. */
+  sweep(): Swept {
+    const { next, done, journal, logs, deadLetters } = this.#statements;
+    if (next.get([]) === undefined) return { rows: 0, more: false };
+    return inTransaction(this.#connection, () => {
+      let rows = 0;
+      for (;;) {
+        const e = next.get<{ e: number }>([])?.e;
+        if (e === undefined) return { rows, more: false };
+        for (const statement of [journal, logs, deadLetters]) {
+          rows += statement.run([e, ROWS_AT_ONCE - rows]);
+          if (rows >= ROWS_AT_ONCE) return { rows, more: true };
+        }
+        done.run([e]);
+      }
+    });
+  }
+}
+
+function prepareStatements(connection: Connection) {
+  const prepare = (sql: string): Statement => connection.prepare(sql);
+  return {
+    ended: prepare("SELECT e FROM executions WHERE id = ? AND finished_at IS NOT NULL"),
+    note: prepare("INSERT INTO purged VALUES (?)"),
+    keepLastE: prepare("UPDATE meta SET last_e = max(last_e, ?)"),
+    head: prepare("DELETE FROM executions WHERE e = ?"),
+    snapshot: prepare("DELETE FROM snapshots WHERE e = ?"),
+    timers: prepare("DELETE FROM timers WHERE e = ?"),
+    opened: prepare("DELETE FROM opened WHERE e = ?"),
+    next: prepare("SELECT e FROM purged ORDER BY e LIMIT 1"),
+    done: prepare("DELETE FROM purged WHERE e = ?"),
+    journal: prepare("DELETE FROM journal WHERE row IN (SELECT row FROM journal WHERE e = ? LIMIT ?)"),
+    logs: prepare("DELETE FROM logs WHERE row IN (SELECT row FROM logs WHERE e = ? LIMIT ?)"),
+    deadLetters: prepare(
+      "DELETE FROM dead_letters WHERE row IN (SELECT row FROM dead_letters WHERE e = ? LIMIT ?)",
+    ),
+  } satisfies Record<string, Statement>;
+}

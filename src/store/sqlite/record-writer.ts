@@ -1,0 +1,79 @@
+/**
+ * What rides along in a commit's transaction: letters, logs, dead letters. A letter whose id is there already is
+ * left out, and so are lines of a log that are stored already, if the row says that it may repeat some.
+ */
+import { type Connection, type Statement, textValue } from "./driver.ts";
+import type { RowLog, RowRecords } from "./packed-commit.ts";
+import { linesAfter } from "./packed-log.ts";
+
+/** How much was written, for the estimate of the WAL's length. */
+interface Written {
+  readonly rows: number;
+  readonly chars: number;
+}
+
+export class RecordWriter {
+  readonly #statements: ReturnType<typeof prepareStatements>;
+
+  constructor(connection: Connection) {
+    this.#statements = prepareStatements(connection);
+  }
+
+  write(e: number, records: RowRecords): Written {
+    const { letter, clearDeadLetters, deadLetter } = this.#statements;
+    let rows = 0;
+    let chars = 0;
+    for (const { id, to, body } of records.letters) {
+      rows += 2 * letter.run([id, to, textValue(body), id]);
+      chars += body.length;
+    }
+    for (const log of records.logs) {
+      rows += this.#log(e, log);
+      chars += log.body.length;
+    }
+    if (records.deadLettersCleared) rows += 3 * clearDeadLetters.run([e]);
+    for (const { seq, tasks } of records.deadLetters) {
+      rows += 3 * deadLetter.run([seq, tasks, e]);
+      chars += tasks.length;
+    }
+    return { rows, chars };
+  }
+
+  takeLetters(ids: readonly string[]): Written {
+    let rows = 0;
+    for (const id of ids) rows += 2 * this.#statements.takeLetter.run([id]);
+    return { rows, chars: 0 };
+  }
+
+  #log(e: number, { attempt, lastN, mayRepeat, body }: RowLog): number {
+    if (lastN === 0) return 0;
+    let left: string | null = body;
+    if (mayRepeat) {
+      const stored = this.#statements.lastLine.get<{ last: number }>([e, attempt])?.last ?? 0;
+      if (stored > 0) left = linesAfter(body, stored);
+    }
+    if (left === null) return 0;
+    return this.#statements.log.run([e, attempt, lastN, left]);
+  }
+}
+
+function prepareStatements(connection: Connection) {
+  const prepare = (sql: string): Statement => connection.prepare(sql);
+  return {
+    // Not by a conflict, which would use up an order number.
+    letter: prepare(
+      `INSERT INTO letters (id, recipient, body) SELECT ?, ?, ?
+        WHERE NOT EXISTS (SELECT 1 FROM letters WHERE id = ?)`,
+    ),
+    takeLetter: prepare("DELETE FROM letters WHERE id = ?"),
+    log: prepare("INSERT INTO logs (e, attempt, last_n, body) VALUES (?, ?, ?, ?)"),
+    lastLine: prepare(
+      "SELECT last_n AS last FROM logs WHERE e = ? AND attempt = ? ORDER BY last_n DESC LIMIT 1",
+    ),
+    clearDeadLetters: prepare("DELETE FROM dead_letters WHERE e = ?"),
+    deadLetter: prepare(
+      `INSERT INTO dead_letters (e, seq, project, workflow, tasks)
+        SELECT e, ?, project, workflow, ? FROM executions WHERE e = ?`,
+    ),
+  } satisfies Record<string, Statement>;
+}

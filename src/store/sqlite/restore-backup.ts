@@ -1,0 +1,127 @@
+/**
+ * Makes a store of a backup, in a directory that has none:
+ * 1. owns the directory meanwhile, as a store would;
+ * 2. copies the backup beside its place and verifies the copy: a database of Rondo, of a known version, every page;
+ * 3. gives it a new generation and a new key, so that no lease or token of before is good for anything, and marks it
+ *    as not closed cleanly, since leases may have been open when the backup was made;
+ * 4. makes it durable and renames it into place. Until then the directory has no store.
+ */
+import { chmodSync, copyFileSync, existsSync, mkdirSync, realpathSync, renameSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { RondoError, reject } from "../../std/rejection.ts";
+import { claimInProcess, DirectoryLock, isClaimedInProcess, releaseInProcess } from "./directory-lock.ts";
+import { type Driver, loadDriver } from "./driver.ts";
+import { removeDatabase, syncDirectory, syncFile } from "./durable-files.ts";
+import { DirectoryOwned, faultOf, StoreUnreadable, type UnreadableReason } from "./faults.ts";
+import { MIGRATIONS } from "./migrations.ts";
+import { databaseFile, newGeneration, newKey } from "./open-database.ts";
+import { verifyFile } from "./verify-file.ts";
+
+/** Puts the store of a backup into a directory. Throws `RondoError`, `DirectoryOwned` or `StoreUnreadable`. */
+export async function restoreBackup(options: { file: string; directory: string }): Promise<void> {
+  const driver = await loadDriver();
+  const backup = findBackup(options.file);
+  const directory = makeDirectory(options.directory);
+  claimInProcess(directory);
+  try {
+    guard(directory, () => {
+      const lock = DirectoryLock.take(directory, driver, { pid: process.pid, startedAt: Date.now() });
+      try {
+        restore(backup, directory, driver);
+      } finally {
+        lock.release();
+      }
+    });
+  } finally {
+    releaseInProcess(directory);
+  }
+}
+
+function restore(backup: string, directory: string, driver: Driver): void {
+  const file = databaseFile(directory);
+  if ([file, `${file}-wal`, `${file}-journal`].some((path) => existsSync(path)))
+    throw rejected("conflict", `the directory ${directory} has a store already`, {
+      hint: "choose an empty directory, or move that store away (all files that begin with rondo.db)",
+    });
+  const copy = `${file}.new`;
+  removeDatabase(copy);
+  try {
+    copyFileSync(backup, copy);
+    chmodSync(copy, 0o600);
+    verifyCopy(copy, backup, driver);
+    renew(copy, driver);
+    syncFile(copy);
+    renameSync(copy, file);
+    syncDirectory(directory);
+  } catch (error) {
+    removeDatabase(copy);
+    throw error;
+  }
+}
+
+/** The backup's real path, if it is a file that can be copied as it is. */
+function findBackup(file: string): string {
+  const path = resolve(file);
+  const hint = "give the file that `rondo backup` has written";
+  if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true)
+    throw rejected("not_found", `there is no file ${path}`, { hint });
+  const backup = realpathSync(path);
+  // Reading the file of a store that this process has open would let go of its lock.
+  if (isClaimedInProcess(dirname(backup)) && backup === databaseFile(dirname(backup)))
+    throw new DirectoryOwned(dirname(backup), null);
+  for (const suffix of ["-wal", "-journal"])
+    if ((statSync(backup + suffix, { throwIfNoEntry: false })?.size ?? 0) > 0)
+      throw rejected("conflict", `${path} is no backup: a part of it is in ${backup}${suffix}`, { hint });
+  return backup;
+}
+
+const ADVICE: Readonly<Record<UnreadableReason, string>> = {
+  damaged: "restore another backup, and keep this file for inspection",
+  foreign: "give the file that `rondo backup` has written",
+  newer: "restore it with the newer Rondo",
+};
+
+function verifyCopy(copy: string, backup: string, driver: Driver): void {
+  try {
+    verifyFile(copy, { driver, newestVersion: MIGRATIONS.length, every: true });
+  } catch (error) {
+    if (!(error instanceof StoreUnreadable)) throw error;
+    const { reason, what } = error;
+    throw new StoreUnreadable(backup, { reason, what, advice: ADVICE[reason], cause: error });
+  }
+}
+
+/** Only `exec`, so that the connection is closed for good. */
+function renew(copy: string, driver: Driver): void {
+  const connection = driver.open(copy);
+  try {
+    connection.exec("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL");
+    connection.exec(`UPDATE meta SET generation = '${newGeneration()}', key = '${newKey()}', clean = 0`);
+  } finally {
+    connection.close();
+  }
+}
+
+function makeDirectory(path: string): string {
+  const directory = resolve(path);
+  return guard(directory, () => {
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    return realpathSync(directory);
+  });
+}
+
+function guard<T>(directory: string, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    throw faultOf(error, { file: databaseFile(directory), writing: false });
+  }
+}
+
+function rejected(
+  code: "conflict" | "not_found",
+  message: string,
+  more: { readonly hint: string },
+): RondoError {
+  return new RondoError(reject(code, message, more));
+}

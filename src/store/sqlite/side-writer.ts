@@ -1,0 +1,50 @@
+/** What is written beside commits, without a fence: definitions, documents, and dead letters that are dropped. */
+import { type Connection, type Statement, textValue } from "./driver.ts";
+import { inTransaction } from "./in-transaction.ts";
+
+export class SideWriter {
+  readonly #connection: Connection;
+  readonly #statements: ReturnType<typeof prepareStatements>;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+    this.#statements = prepareStatements(connection);
+  }
+
+  putDefinition(name: string, hash: string, body: string): void {
+    inTransaction(this.#connection, () => {
+      this.#statements.definition.run([hash, textValue(body)]);
+      this.#statements.newestDefinition.run([name, hash]);
+    });
+  }
+
+  putDocument(kind: string, id: string, body: string | null): void {
+    if (body === null) this.#statements.deleteDocument.run([kind, id]);
+    else this.#statements.document.run([kind, id, textValue(body)]);
+  }
+
+  dropDeadLetter(order: number, dropped: readonly number[] | null): void {
+    inTransaction(this.#connection, () => {
+      const found = this.#statements.tasksOfDeadLetter.get<{ tasks: string }>([order]);
+      if (found === undefined) return;
+      const tasks = JSON.parse(found.tasks) as number[];
+      const gone = new Set(dropped ?? tasks);
+      const left = tasks.filter((task) => !gone.has(task));
+      if (left.length === 0) this.#statements.deleteDeadLetter.run([order]);
+      else this.#statements.changeDeadLetter.run([JSON.stringify(left), order]);
+    });
+  }
+}
+
+function prepareStatements(connection: Connection) {
+  const prepare = (sql: string): Statement => connection.prepare(sql);
+  return {
+    definition: prepare("INSERT INTO definitions VALUES (?, ?) ON CONFLICT DO NOTHING"),
+    newestDefinition: prepare("INSERT OR REPLACE INTO newest_definitions VALUES (?, ?)"),
+    document: prepare("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)"),
+    deleteDocument: prepare("DELETE FROM documents WHERE kind = ? AND id = ?"),
+    tasksOfDeadLetter: prepare("SELECT tasks FROM dead_letters WHERE row = ?"),
+    changeDeadLetter: prepare("UPDATE dead_letters SET tasks = ? WHERE row = ?"),
+    deleteDeadLetter: prepare("DELETE FROM dead_letters WHERE row = ?"),
+  } satisfies Record<string, Statement>;
+}
