@@ -12,6 +12,8 @@ export type {
   ExecutionHandle,
   ExecutionPage,
   ListOptions,
+  LogEntry,
+  LogsOptions,
   ResultOptions,
   RondoClient,
   StartOptions,

@@ -14,8 +14,20 @@ type Rule = (files: readonly TreeFile[]) => string[];
 
 const BASE = ["std", "kernel", "protocol"];
 const PORT = "store/store.ts";
-const PARTS = ["local", "testing", PORT, "ring", "engine", "worker", "sdk", "script", "command", "amqp"];
-const ALL_BUT_CLI = [...BASE, "store", ...PARTS, "api", "sim", "bench", "demo"].concat([
+const PARTS = [
+  "local",
+  "testing",
+  PORT,
+  "ring",
+  "engine",
+  "worker",
+  "sdk",
+  "script",
+  "command",
+  "amqp",
+].concat(["schedule", "retention"]);
+const ALL_BUT_CLI = [...BASE, "store", ...PARTS, "api", "sim", "bench", "demo", "client", "config"].concat([
+  "http",
   "compose.ts",
   "index.ts",
   "client.ts",
@@ -34,26 +46,35 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   store: BASE,
   ring: [...BASE, PORT],
   engine: [...BASE, PORT],
-  worker: BASE,
+  http: ["std"],
+  worker: [...BASE, "http"],
   script: BASE,
   command: BASE,
   amqp: BASE,
+  schedule: [...BASE, PORT],
+  retention: [...BASE, PORT],
   sdk: [...BASE, "type worker"],
   local: [...BASE, PORT, "engine", "worker", "sdk"],
   testing: [...BASE, "store", "engine", "worker", "sdk", "local"],
-  api: [...BASE, ...PARTS],
-  cli: [...BASE, ...PARTS, "api", "sim", "bench", "demo", "compose.ts", "index.ts"],
+  api: [...BASE, ...PARTS, "http"],
+  config: BASE,
+  client: [...BASE, "sdk"],
+  cli: [...BASE, ...PARTS, "api", "sim", "bench", "demo", "compose.ts", "index.ts"].concat([
+    "config",
+    "client",
+    "http",
+  ]),
   sim: ALL_BUT_CLI,
   bench: ANYTHING,
   demo: ANYTHING,
-  "client.ts": [...BASE, "sdk"],
+  "client.ts": [...BASE, "sdk", "client"],
   "compose.ts": ANYTHING,
   "index.ts": ANYTHING,
   "testing.ts": ANYTHING,
 };
 
 /** Folders that run anywhere, and the few files in them that may use `node:` modules. */
-const WITHOUT_NODE = ["std", "kernel", "sdk"];
+const WITHOUT_NODE = ["std", "kernel", "sdk", "client"];
 const NODE_ALLOWED = ["src/std/clock.ts", "src/std/hash.ts", "src/std/random.ts"];
 
 const LINES_MAX = 400;

@@ -2,6 +2,9 @@
 import type { Scenario } from "./scenario.ts";
 import { chain, latency } from "./scenarios/chain.ts";
 import { fanout, million, retries } from "./scenarios/fan-out.ts";
+import { httpLatency, httpWorkers } from "./scenarios/http-idle.ts";
+import { httpFollowers, httpTasks } from "./scenarios/http-tasks.ts";
+import { scriptKill } from "./scenarios/script-kill.ts";
 import { idle, starts, timers } from "./scenarios/waiting.ts";
 
 export const SCENARIOS: readonly Scenario[] = [
@@ -13,6 +16,11 @@ export const SCENARIOS: readonly Scenario[] = [
   starts,
   timers,
   idle,
+  httpTasks,
+  httpFollowers,
+  httpLatency,
+  httpWorkers,
+  scriptKill,
 ];
 
 export function scenarioNamed(name: string): Scenario | undefined {

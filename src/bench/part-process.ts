@@ -5,10 +5,10 @@
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { scenarioNamed } from "./catalog.ts";
-import { hotFunctions, type ThreadProfile } from "./hot-functions.ts";
+import { type CpuProfile, hotFunctions, type ThreadProfile } from "./hot-functions.ts";
 import { Profiler } from "./profiler.ts";
 import type { Figures } from "./scenario.ts";
 
@@ -70,13 +70,17 @@ async function measure(task: PartTask): Promise<PartResult> {
   const figures = await part({
     directory: task.directory,
     isShort: task.short,
+    isProfiled: task.profile,
     progress: (text) => process.stderr.write(`${task.scenario}: ${text}\n`),
     section: (run) => profiler?.section(run) ?? run(),
   });
   const peakRssMb = process.resourceUsage().maxRSS / 1_024;
   return {
     figures: { ...figures, peakRssMb },
-    profiles: profiler === null ? [] : profilesOf(profiler, task.directory),
+    profiles:
+      profiler === null
+        ? []
+        : [...profilesOf(profiler, task.directory), ...profilesOfProcesses(task.directory)],
   };
 }
 
@@ -92,4 +96,14 @@ function profilesOf(profiler: Profiler, directory: string): ThreadProfile[] {
     );
     return [hotFunctions(thread, profiles, HOTTEST)];
   });
+}
+
+/** What processes that the part has started left: a folder each, a file for each thread. */
+function profilesOfProcesses(directory: string): ThreadProfile[] {
+  return readdirSync(directory, { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith(".cpuprofile") && entry.parentPath !== directory)
+    .map(({ name, parentPath }) => {
+      const profile = JSON.parse(readFileSync(join(parentPath, name), "utf8")) as CpuProfile;
+      return hotFunctions(`${basename(parentPath)} ${name}`, [profile], HOTTEST);
+    });
 }

@@ -10,6 +10,8 @@ export interface Bench {
   readonly directory: string;
   /** Small sizes: to see that it works and is not far off. */
   readonly isShort: boolean;
+  /** Processes that a part starts write their profiles into a folder of the directory, named after them. */
+  readonly isProfiled: boolean;
   /** Says on stderr how far it is. */
   progress(text: string): void;
   /** Runs what counts: this, and not the warm-up, is profiled. */

@@ -5,11 +5,12 @@ import { EXIT } from "./exit-code.ts";
 import { jsonErrorAt, lineAndColumn } from "./json-position.ts";
 
 /** Parses a text; `from` says in the error where it came from, such as "-i" or a file. */
-export function readJson(text: string, from: string): unknown {
+export function readJson(text: string, from: string, flag = "-i"): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch (cause) {
-    if (text.trim() === "") throw new CliError(EXIT.usage, `${from} is empty, not JSON`, HOW, { cause });
+    if (text.trim() === "")
+      throw new CliError(EXIT.usage, `${from} is empty, not JSON`, how(flag), { cause });
     const end = text.trimEnd().length;
     const at = Math.min(jsonErrorAt(text), end);
     const { line, column } = lineAndColumn(text, at);
@@ -17,15 +18,17 @@ export function readJson(text: string, from: string): unknown {
     throw new CliError(
       EXIT.usage,
       `${from} is not JSON: ${what} at position ${at} (line ${line}, column ${column})`,
-      [...codeFrame(text, { line, column }), ...(hasBareWords(text) ? HOW : [])],
+      [...codeFrame(text, { line, column }), ...(hasBareWords(text) ? how(flag) : [])],
       { cause },
     );
   }
 }
 
-const HOW = [
-  `names and texts need double quotes, and the shell needs single ones around it: -i '{"name":"x"}'`,
-];
+function how(flag: string): string[] {
+  return [
+    `names and texts need double quotes, and the shell needs single ones around it: ${flag} '{"name":"x"}'`,
+  ];
+}
 
 /** The usual mistake: the shell took the quotes away, or they were never there. */
 function hasBareWords(text: string): boolean {

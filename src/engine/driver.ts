@@ -25,6 +25,8 @@ export interface EngineOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly settings?: Partial<Settings>;
+  /** Settings that depend on what is in the store: asked for once it is open, before anything runs. */
+  readonly settingsFor?: (info: StoreInfo) => Promise<Partial<Settings>>;
   /** A fault of the world: the engine backs off and goes on. */
   readonly onFault?: (fault: Error) => void;
   /** The engine cannot go on: a bug, or another owner. */
@@ -63,17 +65,18 @@ export class Engine {
   #stopped: Error | null = null;
   readonly #pending = new Set<Promise<void>>();
 
-  private constructor(options: EngineOptions, info: StoreInfo) {
+  private constructor(options: EngineOptions, info: StoreInfo, settings?: Partial<Settings>) {
     this.#options = options;
     this.#store = options.store;
     this.#clock = options.clock;
     this.info = info;
-    this.#node = new EngineNode(info, options.clock.now(), options.settings);
+    this.#node = new EngineNode(info, options.clock.now(), { ...options.settings, ...settings });
   }
 
   /** Opens the store and starts the node. */
   static async open(options: EngineOptions): Promise<Engine> {
-    const engine = new Engine(options, await options.store.open());
+    const info = await options.store.open();
+    const engine = new Engine(options, info, await options.settingsFor?.(info));
     engine.#schedule();
     return engine;
   }
@@ -107,10 +110,10 @@ export class Engine {
   join(
     worker: string,
     link: WorkerLink,
-    options: { serves: readonly Serves[]; capacity: number; local: boolean },
+    options: { serves: readonly Serves[]; capacity: number; local: boolean; asks?: boolean },
   ): void {
     this.#links.set(worker, link);
-    this.#input({ kind: "worker-joined", worker, ...options, asks: link.ask !== undefined });
+    this.#input({ kind: "worker-joined", worker, ...options });
   }
 
   /** Delivers a worker's reports; resolves with verdicts once they are committed. */
@@ -198,6 +201,11 @@ export class Engine {
     const isClean = this.#stopped === null && this.#node.openLeases === 0;
     this.#stop(new Error("the engine is closed"));
     await this.#store.close({ clean: isClean });
+  }
+
+  /** It does nothing any more: it was closed, or it could not go on. */
+  get hasStopped(): boolean {
+    return this.#stopped !== null;
   }
 
   get openLeases(): number {

@@ -90,7 +90,8 @@ function fold(execution: Execution, event: Event): void {
       return taskStep(execution, event);
     case "task.run": {
       const { task, attempt, index, name } = event;
-      at(execution, event).progress.noteRun(task, attempt, { index, name, seq: execution.seq });
+      const { round } = execution.currentVisit();
+      at(execution, event).progress.noteRun({ task, attempt, round }, { index, name, seq: execution.seq });
       return;
     }
     case "child.started":
@@ -335,14 +336,16 @@ function retried(execution: Execution, event: { phase: string; visit: number; ro
 
 function tasksWaiting(execution: Execution, event: TasksWaiting): void {
   const handler = at(execution, event);
+  const { round } = execution.currentVisit();
   for (let i = 0; i < event.tasks.length; i++) {
     const task = event.tasks[i] as number;
     const attempt = event.attempts[i] as number;
     const name = event.names[i] as string;
     const signal = event.signals[i] ?? null;
     const due = signal === null ? (event.dues[i] as number) : null;
-    if (due !== null) handler.progress.note(task, attempt, { kind: "sleep", name, due });
-    handler.progress.wait(task, attempt, { name, due, signal });
+    const by = { task, attempt, round };
+    if (due !== null) handler.progress.note(by, { kind: "sleep", name, due });
+    handler.progress.wait(by, { name, due, signal });
     handler.tasks.endAttempt(task, attempt, { burns: "nothing", until: due ?? NEVER });
   }
 }
@@ -350,8 +353,9 @@ function tasksWaiting(execution: Execution, event: TasksWaiting): void {
 function taskStep(execution: Execution, event: TaskStep): void {
   const handler = at(execution, event);
   const { task, attempt, name } = event;
+  const { round } = execution.currentVisit();
   const signal = handler.progress.tasks.get(task)?.waiting?.signal ?? null;
-  handler.progress.note(task, attempt, { kind: "step", name, seq: execution.seq });
+  handler.progress.note({ task, attempt, round }, { kind: "step", name, seq: execution.seq });
   if (event.reason === "done") return;
   handler.progress.stopWaiting(task);
   handler.tasks.release(task, execution.now);

@@ -23,9 +23,17 @@ export interface Waiting {
 /** Steps and sleeps a task may have, over all of its attempts. */
 export const CHECKPOINTS_MAX = 1_000;
 
+/** Whose word it is. */
+interface Author {
+  readonly task: number;
+  readonly attempt: number;
+  readonly round: number;
+}
+
 export interface TaskProgress {
-  /** The newest attempt that journaled a step, a run or a wait. */
+  /** The newest attempt that journaled a step, a run or a wait, and its round. */
   attempt: number;
+  round: number;
   checkpoints: Checkpoint[];
   waiting: Waiting | null;
 }
@@ -37,8 +45,8 @@ export class ProgressTable {
   readonly #waitingFor = new Map<string, Set<number>>();
 
   /** Notes a step, an answered wait or a sleep; a second one of the same name replaces the first. */
-  note(task: number, attempt: number, checkpoint: Checkpoint): void {
-    const progress = this.#at(task, attempt);
+  note(by: Author, checkpoint: Checkpoint): void {
+    const progress = this.#at(by);
     const known = progress.checkpoints.findIndex(
       ({ kind, name }) => name === checkpoint.name && (kind === "run") === (checkpoint.kind === "run"),
     );
@@ -47,19 +55,30 @@ export class ProgressTable {
   }
 
   /** Notes the run with this index; whatever came at or after it is void. */
-  noteRun(task: number, attempt: number, run: { index: number; name: string; seq: number }): void {
-    const progress = this.#at(task, attempt);
+  noteRun(by: Author, run: { index: number; name: string; seq: number }): void {
+    const progress = this.#at(by);
     const runs = progress.checkpoints.filter(({ kind }) => kind === "run").slice(0, run.index);
     progress.checkpoints = [...runs, { kind: "run", name: run.name, seq: run.seq }];
   }
 
-  wait(task: number, attempt: number, waiting: Waiting): void {
-    const progress = this.#at(task, attempt);
+  wait(by: Author, waiting: Waiting): void {
+    const { task } = by;
+    this.stopWaiting(task);
+    const progress = this.#at(by);
     progress.waiting = waiting;
+    // Last in the order of tasks too, so that a snapshot keeps the order of those who wait.
+    this.tasks.delete(task);
+    this.tasks.set(task, progress);
     if (waiting.signal === null) return;
     const waiters = this.#waitingFor.get(waiting.signal) ?? new Set();
     waiters.add(task);
     this.#waitingFor.set(waiting.signal, waiters);
+  }
+
+  /** Whether a later attempt than this one journaled something. */
+  isPassed({ task, attempt, round }: Author): boolean {
+    const progress = this.tasks.get(task);
+    return progress !== undefined && (progress.attempt > attempt || progress.round > round);
   }
 
   /** The task waits no longer. */
@@ -111,9 +130,10 @@ export class ProgressTable {
   }
 
   toSnapshot(): ProgressSnapshot {
-    return [...this.tasks].map(([task, { attempt, checkpoints, waiting }]) => [
+    return [...this.tasks].map(([task, { attempt, round, checkpoints, waiting }]) => [
       task,
       attempt,
+      round,
       checkpoints,
       waiting,
     ]);
@@ -121,20 +141,21 @@ export class ProgressTable {
 
   static fromSnapshot(data: ProgressSnapshot): ProgressTable {
     const table = new ProgressTable();
-    for (const [task, attempt, checkpoints, waiting] of data) {
-      table.tasks.set(task, { attempt, checkpoints: [...checkpoints], waiting: null });
-      if (waiting !== null) table.wait(task, attempt, waiting);
+    for (const [task, attempt, round, checkpoints, waiting] of data) {
+      table.tasks.set(task, { attempt, round, checkpoints: [...checkpoints], waiting: null });
+      if (waiting !== null) table.wait({ task, attempt, round }, waiting);
     }
     return table;
   }
 
-  #at(task: number, attempt: number): TaskProgress {
+  #at({ task, attempt, round }: Author): TaskProgress {
     let progress = this.tasks.get(task);
     if (progress === undefined) {
-      progress = { attempt, checkpoints: [], waiting: null };
+      progress = { attempt, round, checkpoints: [], waiting: null };
       this.tasks.set(task, progress);
     }
     if (attempt > progress.attempt) progress.attempt = attempt;
+    if (round > progress.round) progress.round = round;
     return progress;
   }
 }
@@ -142,6 +163,7 @@ export class ProgressTable {
 export type ProgressSnapshot = readonly (readonly [
   task: number,
   attempt: number,
+  round: number,
   checkpoints: readonly Checkpoint[],
   waiting: Waiting | null,
 ])[];

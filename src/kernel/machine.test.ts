@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { KernelRun } from "../../test/scenarios/kernel-run.ts";
 import { RandomRun } from "../../test/scenarios/random-run.ts";
 import type { Recorded } from "./event.ts";
-import { Execution } from "./execution.ts";
+import { Execution, type HandlerState } from "./execution.ts";
 import { encodeEntries } from "./journal-entry.ts";
 import { replay, restore } from "./replay.ts";
 import { readSnapshot, writeSnapshot } from "./snapshot.ts";
@@ -37,6 +37,10 @@ test("the runs are worth it: they end in every way, with repairs, retries, losse
     random.finish();
     for (const { event } of random.run.events)
       seen.add(event.kind === "finished" ? `finished ${event.status}` : event.kind);
+    for (const { reason } of random.run.of("task.step")) seen.add(`task.step ${reason}`);
+    for (const { statuses, accepted } of random.run.of("tasks.late"))
+      if (statuses.some((status, i) => status === "done" && accepted[i] === false))
+        seen.add("late done refused");
     if (random.run.execution.round > 1) seen.add("rounds");
     if (random.run.execution.visited.some(({ visit }) => visit > 1)) seen.add("visits");
   }
@@ -56,6 +60,14 @@ test("the runs are worth it: they end in every way, with repairs, retries, losse
     "timer.fired",
     "timer.cleared",
     "resumed",
+    "tasks.waiting",
+    "task.step",
+    "task.step signalled",
+    "task.step timer",
+    "task.run",
+    "child.started",
+    "child.finished",
+    "late done refused",
   ])
     expect([...seen]).toContain(wanted);
 });
@@ -76,6 +88,7 @@ function oneRun(seed: number): string {
   must(random.finish(), () => `${at} is stuck in ${run.phase} (${run.status})`);
   checkState(run, at);
   checkJournal(run.events, at);
+  checkSent(run, at);
   return run.status;
 }
 
@@ -104,6 +117,7 @@ function checkState({ execution, now }: KernelRun, at: string): void {
     must(tasks.settled.size === settled, where("settled is not the size of its set"));
     must(tasks.failed.size === failed, where("failed is not the size of its set"));
     must(!finished || tasks.starts().length === 0, where("finished with starts"));
+    checkProgress(execution, handler, where);
   }
   must(!execution.ended || execution.timers.size === 0, () => `${at}: ended with timers`);
   let kept = 0;
@@ -118,6 +132,52 @@ function checkState({ execution, now }: KernelRun, at: string): void {
         () => `${at}: ${phase.name} shows ${parts.join("+")} of ${total}`,
       );
     }
+}
+
+/** What holds for waits in tasks and for children. */
+function checkProgress(
+  execution: Execution,
+  { plan, tasks, progress, children, openChildren }: HandlerState,
+  where: (what: string) => () => string,
+): void {
+  const visit = execution.currentVisit();
+  const prefix = `${visit.plan.name}.${visit.visit}.${plan.name}.`;
+  for (const [timer, { purpose }] of execution.timers) {
+    if (purpose !== "task" || !timer.startsWith(prefix)) continue;
+    const task = Number(timer.slice(prefix.length));
+    const signal = progress.tasks.get(task)?.waiting?.signal ?? null;
+    must(signal !== null, where(`a timer for task ${task}, which does not wait`));
+  }
+  for (const [task, { waiting, checkpoints }] of progress.tasks) {
+    must(waiting === null || !tasks.settled.has(task), where(`task ${task} is settled and waits`));
+    must(!tasks.settled.has(task) || tasks.failed.has(task), where(`done task ${task} has checkpoints`));
+    const names = checkpoints.map(({ kind, name }) => `${kind === "run"} ${name}`);
+    must(new Set(names).size === names.length, where(`task ${task} has two checkpoints of one name`));
+  }
+  const isOpen = !execution.draining && !execution.ended && visit.status === "running";
+  for (const signal of execution.signals.keys())
+    must(
+      !isOpen || progress.firstWaitingFor(signal) === undefined,
+      where(`"${signal}" is kept and waited for`),
+    );
+  const open = [...children].filter(([, child]) => child.isOpen);
+  must(openChildren === open.length, where(`${openChildren} children are open, not ${open.length}`));
+  must(
+    open.every(([task]) => !tasks.settled.has(task)),
+    where("a child is open and its task is settled"),
+  );
+  must(visit.status === "running" || open.length === 0, where("the visit is over and a child is open"));
+}
+
+/** What it owes to others: every letter has an id of its own, every child one start. */
+function checkSent({ sent, events }: KernelRun, at: string): void {
+  const ids = sent.map(({ id }) => id);
+  must(new Set(ids).size === ids.length, () => `${at}: two letters with one id`);
+  const starts = sent.filter(({ message }) => message.kind === "start").map(({ to }) => to);
+  must(new Set(starts).size === starts.length, () => `${at}: a child is started twice`);
+  const started = new Set<string>();
+  for (const { event } of events) if (event.kind === "child.started") started.add(event.child);
+  must(started.size === starts.length, () => `${at}: ${started.size} children, ${starts.length} starts`);
 }
 
 /** What holds for every journal. */

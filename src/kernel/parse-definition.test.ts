@@ -1,10 +1,12 @@
 // Definitions from outside: the canonical form, its hash, and every refusal with its message (INTERFACES 2).
 import fc from "fast-check";
+import { validRange } from "semver";
 import { describe, expect, test } from "vitest";
 import { isRejection } from "../std/rejection.ts";
 import type { Definition } from "./definition.ts";
 import { definitionHash } from "./definition-hash.ts";
 import { parseDefinition } from "./parse-definition.ts";
+import { compilePlan } from "./plan.ts";
 
 // The same run every time; change the seed to look elsewhere.
 fc.configureGlobal({ seed: 1 });
@@ -329,6 +331,55 @@ describe("a definition is refused", () => {
       one({ handlers: { h: { script: [run("a")], state: {}, tasks: [1] } } }),
       `${at}: has a state and several tasks`,
     ],
+    ["with a rate that is a number", handler({ rate: 5 }), `${at}.rate`],
+    ["with a rate without a time", handler({ rate: { limit: 5 } }), `${at}.rate.per`],
+    ["with a rate of a part", handler({ rate: { limit: 1.5, per: "1s" } }), `${at}.rate.limit: 1.5 is not`],
+    ["with more to a rate", handler({ rate: { limit: 1, per: "1s", burst: 2 } }), `${at}.rate`],
+    ["with a batch of nothing", handler({ batch: 0 }), `${at}.batch: 0 is not a whole number from 1`],
+    ["with a version that is a number", handler({ version: 1 }), `${at}.version`],
+    ["with an empty version", handler({ version: "" }), `${at}.version`],
+    [
+      "with a script that is a text",
+      one({ handlers: { h: { script: "s => s" } } }),
+      `${at}.script: must be a list of runs`,
+    ],
+    [
+      "with a script of 1,001 runs",
+      one({ handlers: { h: { script: Array.from({ length: 1_001 }, (_, i) => run(`r${i}`)) } } }),
+      `${at}.script: 1001 runs; at most 1000`,
+    ],
+    [
+      "with a run without a name",
+      one({ handlers: { h: { script: [{ expression: "s => s" }] } } }),
+      `${at}.script[0].name`,
+    ],
+    [
+      "with a run of half a character",
+      one({ handlers: { h: { script: [{ name: "a", expression: "() => '\ud800'" }] } } }),
+      `${at}.script[0].expression: holds half`,
+    ],
+    [
+      "with a run of no time",
+      one({ handlers: { h: { script: [{ ...run("a"), timeout: 0 }] } } }),
+      `${at}.script[0].timeout: 0 is shorter`,
+    ],
+    [
+      "with a run of something else",
+      one({ handlers: { h: { script: [{ ...run("a"), memory: 1 }] } } }),
+      `${at}.script[0]`,
+    ],
+    [
+      "with resume in words",
+      one({ handlers: { h: { script: [run("a")], resume: "no" } } }),
+      `${at}.resume: must be true or false`,
+    ],
+    ["with a child without a name", one({ handlers: { h: { workflow: "" } } }), `${at}.workflow: "" is not`],
+    ["with a child that is an object", one({ handlers: { h: { workflow: {} } } }), `${at}.workflow`],
+    [
+      "with a child that is code as well",
+      one({ handlers: { h: { workflow: "kid", use: "u" } } }),
+      `${at}: has use and workflow of`,
+    ],
   ];
 
   test.each(cases)("%s", (_what, data, message) => {
@@ -403,6 +454,50 @@ describe("the canonical form", () => {
     };
     expect(canonical(options)).toEqual({ use: "u", ...options });
   });
+
+  test("has rates, batches, runs and children", () => {
+    expect(canonical({ rate: { limit: 100, per: "1m" }, batch: 50 })).toEqual({
+      use: "u",
+      rate: { limit: 100, per: 60_000 },
+      batch: 50,
+    });
+    const script = [{ ...run("one"), timeout: "5s" }, run("two")];
+    const handlers = {
+      map: { script, state: { n: [1, null] }, resume: true },
+      again: { script: [run("one")], tasks: [1, 2], resume: false },
+      invoices: { workflow: "invoice", enumerate: { use: "list-invoices" }, concurrency: 20 },
+    };
+    expect(parsed(one({ handlers })).phases[0]?.handlers).toEqual({
+      map: { script: [{ ...run("one"), timeout: 5_000 }, run("two")], state: { n: [1, null] } },
+      again: { script: [run("one")], tasks: [1, 2], resume: false },
+      invoices: handlers.invoices,
+    });
+  });
+
+  test("a range that is taken is one that semver knows, and what semver does not know is refused", () => {
+    const piece = fc.constantFrom(
+      ...["1", "1.2", "1.2.3", "0.0.1", "*", "x", "1.x", "v2", "01", "1.0.0-a.1", "1.0.0-01", "1.0.0+b"],
+      ...["~", "^", ">=", "<", "=", "<>", "-", " - ", " ", "||", " || ", "latest", ".", "1.2.3.4", "-1"],
+    );
+    let taken = 0;
+    fc.assert(
+      fc.property(fc.array(piece, { minLength: 1, maxLength: 5 }), (pieces) => {
+        const version = pieces.join("");
+        const isTaken = !isRejection(parseDefinition(handler({ version })));
+        if (isTaken) taken++;
+        if (isTaken) expect(validRange(version), version).not.toBeNull();
+      }),
+      { numRuns: 3_000, seed: 7 },
+    );
+    expect(taken).toBeGreaterThan(200);
+    for (const version of ["latest", "1..2", "1.2.3.4", "~", "1 -", "a || b", "1 2 -", " "])
+      expect(isRejection(parseDefinition(handler({ version }))), version).toBe(true);
+  });
+
+  test.each(["1", "1.2.3", "~1.2", "^1", ">=1 <3", "1 - 2", "1.x || >=2.5.0", "*", "1.0.0-beta.1"])(
+    "keeps a range of versions: %s",
+    (version) => expect(canonical({ version })).toEqual({ use: "u", version }),
+  );
 
   test("has max at least at min where only min is given", () => {
     expect(canonical({ retry: { min: "5m" } })).toEqual({ use: "u", retry: { min: 300_000, max: 300_000 } });
@@ -487,4 +582,73 @@ describe("an onError target", () => {
     const data = { name: "w", phases: [{ name: "a", onError: "fix" }, ...between, { name: "fix" }] };
     expect(isRejection(parseDefinition(data))).toBe(false);
   });
+});
+
+test("the example of the interface is a definition, less the commands", () => {
+  const use = (name: string) => ({ use: `thumbnails.${name}` });
+  const definition = parsed({
+    rondo: 1,
+    name: "thumbnails",
+    input: { type: "object", required: ["bucket"] },
+    phases: [
+      {
+        name: "resize",
+        onError: "cleanup",
+        handlers: {
+          resize: {
+            ...use("resize"),
+            version: "~1.2",
+            timeout: "30s",
+            heartbeat: "30s",
+            retry: { attempts: 5, crashes: 4, backoff: "exponential", min: "1s", max: "5m" },
+            concurrency: 200,
+            key: "/customer",
+            concurrencyPerKey: 5,
+            identity: "/key",
+            rate: { limit: 100, per: "1s" },
+            priority: 0,
+            tolerate: "1%",
+          },
+        },
+      },
+      { name: "publish", handlers: { notify: { use: "notifier", tasks: [{ to: "ops" }], batch: 50 } } },
+      { name: "cool-off", handlers: { "cool-off": { sleep: "10m" } } },
+      { name: "approved", handlers: { approved: { waitFor: "approved", timeout: "2d" } } },
+      {
+        name: "map",
+        handlers: { map: { script: [{ ...run("one"), timeout: "5s" }], state: {}, resume: true } },
+      },
+      {
+        name: "invoices",
+        handlers: {
+          invoices: { workflow: "invoice", enumerate: { use: "list-invoices" }, concurrency: 20 },
+        },
+      },
+      {
+        name: "again",
+        handlers: {},
+        next: { ...use("again.next"), among: ["resize", "end"] },
+        maxVisits: 50,
+      },
+      { name: "end", handlers: {}, final: true },
+      { name: "cleanup", final: "failed", handlers: { cleanup: use("cleanup") } },
+    ],
+    returns: use("returns"),
+  });
+  expect(parsed(structuredClone(definition))).toEqual(definition);
+  const plan = compilePlan(definition);
+  expect(plan.phases.flatMap(({ handlers }) => handlers.map(({ name, mode }) => `${name}: ${mode}`))).toEqual(
+    [
+      "resize: use",
+      "notify: use",
+      "cool-off: sleep",
+      "approved: waitFor",
+      "map: script",
+      "invoices: workflow",
+      "cleanup: use",
+      "returns: use",
+    ],
+  );
+  const wanted = plan.byName.get("resize")?.handlers[0]?.wanted;
+  expect(wanted).toEqual({ use: "thumbnails.resize", range: "~1.2", key: "thumbnails.resize ~1.2" });
 });

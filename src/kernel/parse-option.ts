@@ -17,6 +17,14 @@ import {
 
 const RUNS_MAX = 1_000;
 
+/** A part of what semver takes as a range: bounds by number, joined by spaces, " - " and "||". */
+const NUMBER = "(?:0|[1-9]\\d{0,14}|[xX*])";
+const IDENTIFIER = "(?:0|[1-9]\\d{0,14}|\\d*[A-Za-z-][0-9A-Za-z-]*)";
+const VERSION = `v?${NUMBER}(?:\\.${NUMBER}(?:\\.${NUMBER}(?:-${IDENTIFIER}(?:\\.${IDENTIFIER})*)?)?)?`;
+const BOUND = `(?:(?:[~^=]|[<>]=?) *)?${VERSION}`;
+const BOUNDS = `(?:${VERSION} +- +${VERSION}|${BOUND}(?: +${BOUND})*)`;
+const RANGE = new RegExp(`^${BOUNDS}(?: *\\|\\| *${BOUNDS})*$`);
+
 type OptionParser = (value: unknown, path: string) => unknown;
 
 const json: OptionParser = (value) => value;
@@ -128,7 +136,7 @@ const script: OptionParser = (value, path) => {
 /** A range of versions, as semver writes it. */
 const version: OptionParser = (value, path) => {
   const range = text(value, path);
-  if (!/^[0-9A-Za-z.*^~<>=|+ -]+$/.test(range))
+  if (!RANGE.test(range))
     throw new Invalid(path, `${show(value)} is not a range of versions`, 'write "~1.2" or ">=1 <3"');
   return range;
 };

@@ -116,3 +116,100 @@ describe("a public event", () => {
     expect(find(shown(run, "summary"), "tasks.settled")).toMatchObject({ count: 200, ranges: [[0, 398]] });
   });
 });
+
+describe("what happens inside of tasks", () => {
+  const SECOND = { tasks: [1, 2] };
+  const stepping = () => {
+    const run = new KernelRun([phase("a", SECOND)]);
+    run.stepDone("a", 0, { name: "fetch", result: { bytes: 3 } });
+    run.suspend("a", 0, { name: "nap", untilMs: 5_000 });
+    run.suspend("a", 1, { name: "go", signal: "go", timeoutMs: 500 });
+    return run;
+  };
+  const H = { phase: "a", visit: 1, handler: "a" };
+
+  test.each(["summary", "full"] as const)("a step shows its name and its result in %s", (detail) => {
+    const event = find(shown(stepping(), detail), "task.step");
+    expect(event).toEqual({
+      seq: event?.seq,
+      at: 1_000,
+      kind: "workflow.task.step",
+      v: 2,
+      execution: "e1",
+      ...H,
+      n: 0,
+      attempt: 1,
+      name: "fetch",
+      reason: "done",
+      result: { bytes: 3 },
+    });
+  });
+
+  test("what is waited for is a time or a signal, as a row or as a range", () => {
+    const [first, second] = shown(stepping(), "full").filter(({ kind }) => kind === "workflow.tasks.waiting");
+    expect(first).toMatchObject({ ...H, v: 2, tasks: [{ n: 0, attempt: 1, name: "nap", due: 5_000 }] });
+    expect(second).toMatchObject({ ...H, tasks: [{ n: 1, attempt: 1, name: "go", signal: "go" }] });
+    expect(second?.["tasks"]).not.toContainEqual(expect.objectContaining({ due: 0 }));
+    const [summary] = shown(stepping(), "summary").filter(({ kind }) => kind === "workflow.tasks.waiting");
+    expect(summary).toMatchObject({ ...H, count: 1, ranges: [[0, 0]] });
+    expect(summary).not.toHaveProperty("tasks");
+  });
+
+  test("an answered wait says what answered it: the signal's data, or an error", () => {
+    const signalled = stepping();
+    signalled.signal("go", [1]);
+    expect(shown(signalled, "summary").at(-1)).toMatchObject({
+      kind: "workflow.task.step",
+      n: 1,
+      name: "go",
+      reason: "signalled",
+      result: [1],
+    });
+    const late = stepping();
+    late.now = 1_500;
+    late.timer("a.1.a.1");
+    const answer = shown(late, "full").at(-1);
+    expect(answer).toMatchObject({ reason: "timer", error: { code: "wait_timeout" } });
+    expect(answer).not.toHaveProperty("result");
+    expect(find(shown(late, "full"), "timer.fired")).toMatchObject({ timer: "a.1.a.1", purpose: "task" });
+  });
+
+  test("a run shows its state and its stats; a state over the limit only in full", () => {
+    const script = [{ name: "r0", expression: "s => s" }];
+    const run = new KernelRun([{ name: "a", handlers: { a: { script } } }]);
+    run.runDone("a", 0, { index: 0, state: { n: 1 } });
+    run.runDone("a", 0, { index: 1, state: { n: 2 }, oversized: true });
+    const stats = { durationMs: 3, memoryBytes: 1_000 };
+    const runs = (detail: Detail) => shown(run, detail).filter(({ kind }) => kind === "workflow.task.run");
+    expect(runs("summary")[0]).toMatchObject({
+      ...H,
+      v: 2,
+      n: 0,
+      attempt: 1,
+      name: "r0",
+      index: 0,
+      state: { n: 1 },
+      oversized: false,
+      stats,
+    });
+    expect(runs("summary")[1]).toMatchObject({ name: "r1", oversized: true, stats });
+    expect(runs("summary")[1]).not.toHaveProperty("state");
+    expect(runs("full")[1]).toMatchObject({ state: { n: 2 } });
+  });
+
+  test("children show their task, their id and how they ended", () => {
+    const run = new KernelRun([{ name: "a", handlers: { a: { workflow: "kid", ...SECOND } } }], {
+      parent: { execution: "p", ...H, task: 4, depth: 1 },
+    });
+    run.children("a", [1]);
+    run.childEnded("a", 1);
+    const events = shown(run, "summary");
+    const child = run.childOf("a", 1);
+    expect(find(events, "created")).toMatchObject({ parent: { execution: "p", ...H, task: 4, depth: 1 } });
+    const started = find(events, "child.started");
+    expect(started).toMatchObject({ ...H, v: 2, n: 1, attempt: 1, child });
+    expect(started).not.toHaveProperty("status");
+    expect(started).not.toHaveProperty("task");
+    expect(find(events, "child.finished")).toMatchObject({ ...H, n: 1, attempt: 1, child, status: "done" });
+  });
+});

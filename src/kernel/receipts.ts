@@ -8,6 +8,7 @@
 import { DURATION_MAX_MS } from "../std/duration.ts";
 import { advance } from "./advance.ts";
 import { BulkRecorder } from "./bulk-recorder.ts";
+import { CHECKPOINTS_MAX } from "./checkpoint.ts";
 import type { HandlerState } from "./execution.ts";
 import type {
   Answer,
@@ -34,8 +35,10 @@ export function receipts(step: Step, message: ReceiptsMessage): Answer {
   for (const receipt of message.receipts) verdicts.push(take(step, handler, recorder, receipt));
   recorder.flush();
   if (handler.progress.tasks.size > 0)
-    for (const { task, outcome } of message.receipts)
-      if (outcome.status === "suspended") armTask(step, handler, task, outcome.wait?.timeoutMs);
+    message.receipts.forEach(({ task, outcome }, i) => {
+      if (outcome.status === "suspended" && verdicts[i] === "accepted")
+        armTask(step, handler, task, outcome.wait?.timeoutMs);
+    });
   advance(step);
   return { kind: "applied", seq: execution.seq, verdicts };
 }
@@ -132,7 +135,7 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
       return takeLive(step, handler, recorder, receipt);
     const isNews = wasLost || attempt > handler.tasks.ended(task) || !isCurrent;
     // A later attempt that left a checkpoint has taken over: the earlier one would undo it.
-    const isPassed = (handler.progress.tasks.get(task)?.attempt ?? 0) > attempt;
+    const isPassed = handler.progress.isPassed(receipt);
     if (
       receipt.outcome.status === "done" &&
       isNews &&
@@ -152,8 +155,8 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
 }
 
 function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): Verdict {
-  const outcome = judged(handler, step, receipt.outcome);
   const { task, attempt } = receipt;
+  const outcome = withinLimit(handler, task, judged(handler, step, receipt.outcome));
   if (outcome.status === "done") {
     recorder.settleReceipt(receipt, "done", null, outcome.payload);
     return "accepted";
@@ -198,6 +201,20 @@ function suspension(step: Step, { wait }: Outcome): { name: string; due: number;
   if (wait?.signal !== undefined) return { name, due: 0, signal: wait.signal };
   const until = wait?.untilMs ?? step.now;
   return { name, due: Math.max(1, Math.min(until, step.now + DURATION_MAX_MS)), signal: null };
+}
+
+/** A sleep or a wait is one more checkpoint: where there are too many, the task fails for good. */
+function withinLimit(handler: HandlerState, task: number, outcome: Outcome): Outcome {
+  if (outcome.status !== "suspended") return outcome;
+  const checkpoints = handler.progress.tasks.get(task)?.checkpoints ?? [];
+  const isKnown = checkpoints.some(({ kind, name }) => kind !== "run" && name === outcome.wait?.name);
+  if (isKnown || checkpoints.length < CHECKPOINTS_MAX) return outcome;
+  const error = {
+    name: "TooManySteps",
+    code: "too_large",
+    message: `a task has at most ${CHECKPOINTS_MAX} steps, sleeps and waits`,
+  };
+  return { status: "failed", fatal: true, payload: JSON.stringify(error) };
 }
 
 /** A decision must name one of its phases; everything else is taken as it came. */

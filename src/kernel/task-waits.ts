@@ -20,6 +20,9 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
   const isLive =
     message.live &&
     message.round === visit.round &&
+    !handler.plan.waits &&
+    handler.plan.mode !== "workflow" &&
+    Number.isInteger(task) &&
     task >= 0 &&
     task < handler.offered &&
     !handler.tasks.settled.has(task) &&
@@ -27,7 +30,8 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
   const isRepeat = isKnown === true && !(done.kind === "run" && isFromStart(handler, message));
   if (isRepeat) return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
   if (!isLive) return { kind: "ignored", why: "the attempt is over", verdicts: ["stale"] };
-  if ((progress?.checkpoints.length ?? 0) >= CHECKPOINTS_MAX)
+  const before = done.kind === "run" ? done.index : (progress?.checkpoints.length ?? 0);
+  if (before >= CHECKPOINTS_MAX)
     return { kind: "ignored", why: `a task has at most ${CHECKPOINTS_MAX} steps`, verdicts: ["stale"] };
   const at = { ...visit.place(message.handler), task, attempt };
   if (done.kind === "step")

@@ -35,9 +35,17 @@ export async function* readEvents(
   }
 }
 
-/** Settled tasks of one handler in one visit, in journal order; of several rounds, each task's last word. */
+/** Settled tasks of one handler in one visit, in journal order (of several rounds, each task's last word); checkpoints. */
 export function resultsOf(store: Store): ResultsSource {
   return {
+    async checkpoint(execution, seq) {
+      for await (const { event } of readEvents(store, execution, seq, seq)) {
+        if (event.kind === "task.run") return { result: event.state };
+        if (event.kind !== "task.step") continue;
+        return event.error === null ? { result: event.result ?? "null" } : { error: event.error };
+      }
+      throw new Error(`execution ${execution} has no step or run at ${seq} of its journal`);
+    },
     async *settled(place) {
       for await (const { event } of readEvents(store, place.execution, place.firstSeq, place.lastSeq)) {
         if (event.kind === "tasks.settled" && isAt(event, place)) {

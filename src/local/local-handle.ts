@@ -7,7 +7,14 @@ import { type PublicEvent, publicEvent } from "../kernel/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { checkControl, checkFrom, checkSignal } from "../protocol/check-request.ts";
 import { ExecutionCancelled, ExecutionFailed } from "../sdk/errors.ts";
-import type { ControlOptions, EventsOptions, ExecutionHandle, ResultOptions } from "../sdk/handle.ts";
+import type {
+  ControlOptions,
+  EventsOptions,
+  ExecutionHandle,
+  LogEntry,
+  LogsOptions,
+  ResultOptions,
+} from "../sdk/handle.ts";
 import type { Clock } from "../std/clock.ts";
 import { parseDuration } from "../std/duration.ts";
 import { newExecutionId } from "../std/id.ts";
@@ -15,7 +22,9 @@ import { toStoredText } from "../std/json.ts";
 import type { Random } from "../std/random.ts";
 import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { type Store, StoreFault } from "../store/store.ts";
+import { Bell } from "./bell.ts";
 import { readEvents } from "./journal-reader.ts";
+import { readLines } from "./log-reader.ts";
 
 /** What handles need of the process. */
 export interface LocalParts {
@@ -76,30 +85,14 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     let next = options.from ?? 1;
     const wrong = checkFrom(next);
     if (wrong !== null) throw new RondoError(wrong);
-    let wake: () => void = () => {};
-    let news = true;
-    let isStopped = false;
-    const unwatch = engine.watch(this.id, (_, end) => {
-      news = true;
-      if (end === "stopped") isStopped = true;
-      wake();
-    });
-    const stop = () => {
-      isStopped = true;
-      wake();
-    };
+    const bell = new Bell();
+    const unwatch = engine.watch(this.id, (_, end) => (end === "stopped" ? bell.stop() : bell.ring()));
+    const stop = () => bell.stop();
     this.#listening.add(stop);
     try {
       const { view } = await this.#inspect();
       if (view.finishedAt !== null && next > view.revision && options.follow !== true) return;
-      while (!isStopped) {
-        if (!news) {
-          await new Promise<void>((resolve) => {
-            wake = resolve;
-          });
-          continue;
-        }
-        news = false;
+      while (await bell.heard()) {
         try {
           for await (const recorded of readEvents(store, this.id, next)) {
             next = recorded.seq + 1;
@@ -108,11 +101,50 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
           }
         } catch (fault) {
           // Closed in the middle of a read: the events end here, as they do when it is closed between two.
-          if (!isStopped || !(fault instanceof StoreFault)) throw fault;
+          if (!bell.isStopped || !(fault instanceof StoreFault)) throw fault;
         }
       }
     } finally {
       unwatch();
+      this.#listening.delete(stop);
+    }
+  }
+
+  async *logs(options: LogsOptions = {}): AsyncGenerator<LogEntry> {
+    const { engine, store } = this.#parts;
+    let after = options.after ?? 0;
+    if (!Number.isSafeInteger(after) || after < 0)
+      throw new RondoError(
+        reject("invalid_input", "after: must be the order of a line, or 0", { path: "after" }),
+      );
+    const bell = new Bell();
+    let isOver = false;
+    const unwatchLogs = engine.watchLogs(this.id, () => bell.ring());
+    const unwatch = engine.watch(this.id, (_, end) => {
+      isOver ||= end !== null;
+      if (end === "stopped") bell.stop();
+      else if (end !== null) bell.ring();
+    });
+    const stop = () => bell.stop();
+    this.#listening.add(stop);
+    try {
+      isOver = (await this.#inspect()).view.finishedAt !== null || isOver;
+      while (await bell.heard()) {
+        // What ended before this reading has all of its lines stored by now.
+        const isLast = isOver || options.follow !== true;
+        try {
+          for await (const line of readLines(store, this.id, after)) {
+            after = line.order;
+            yield line;
+          }
+        } catch (fault) {
+          if (!bell.isStopped || !(fault instanceof StoreFault)) throw fault;
+        }
+        if (isLast) return;
+      }
+    } finally {
+      unwatch();
+      unwatchLogs();
       this.#listening.delete(stop);
     }
   }

@@ -9,10 +9,13 @@ import { compilePlan, type Plan } from "../kernel/plan.ts";
 import { replay } from "../kernel/replay.ts";
 import { type ExecutionView, viewExecution } from "../kernel/view.ts";
 import { checkList, checkStart } from "../protocol/check-request.ts";
+import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
 import type {
   ExecutionHandle,
   ExecutionPage,
   ListOptions,
+  LogEntry,
+  LogsOptions,
   ResultOptions,
   RondoClient,
   StartOptions,
@@ -23,7 +26,8 @@ import { newExecutionId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { StoreFault } from "../store/store.ts";
-import type { HostedWorkflow } from "../worker/handler-code.ts";
+import type { HandlerCode, HostedWorkflow } from "../worker/handler-code.ts";
+import type { ScriptOptions } from "../worker/script-runner.ts";
 import { Worker } from "../worker/worker.ts";
 import { resultsOf } from "./journal-reader.ts";
 import { LocalHandle, type LocalParts } from "./local-handle.ts";
@@ -31,11 +35,15 @@ import { LocalHandle, type LocalParts } from "./local-handle.ts";
 export interface LocalRondoOptions extends LocalParts {
   /** Items in flight at the worker: half of them running, half waiting to. */
   readonly capacity: number;
+  /** Runs scripts; without it, none are done here. */
+  readonly scripts?: ScriptOptions;
+  /** Values that are redacted in logs and errors. */
+  readonly secrets?: readonly string[];
   readonly onLog: (line: LogLine) => void;
   readonly onBug: (thrown: unknown) => void;
 }
 
-/** A line that a handler logged. */
+/** What a handler logged, as it is logged. */
 export interface LogLine {
   readonly execution: string;
   readonly phase: string;
@@ -56,6 +64,8 @@ export class LocalRondo implements RondoClient {
   readonly #worker: Worker;
   readonly #workerId: string;
   readonly #served = new Map<string, Served>();
+  /** By wire name and version, of all workflows ever served here: executions of older definitions go on. */
+  readonly #serves = new Map<string, Serves>();
   readonly #stored = new Map<string, Promise<void>>();
   readonly #isStored = new Set<string>();
   #isClosed = false;
@@ -75,6 +85,8 @@ export class LocalRondo implements RondoClient {
       log: ({ execution, phase, handler }, { number, attempt }, level, parts) =>
         options.onLog({ execution, phase, handler, task: number, attempt, level, parts }),
       onBug: options.onBug,
+      scripts: options.scripts,
+      secrets: options.secrets,
     });
   }
 
@@ -84,21 +96,16 @@ export class LocalRondo implements RondoClient {
       checkHosted(workflow);
       const plan = planOf(workflow);
       this.#served.set(workflow.name, { workflow, plan });
-      for (const code of workflow.handlers) this.#worker.host(workflow.name, code);
+      for (const code of workflow.handlers) this.#host(workflow.name, code);
+      if (this.#options.scripts !== undefined && hasScript(plan))
+        this.#serves.set(SCRIPT_USE, { use: SCRIPT_USE });
       // If the disk is full just now, a start tries again.
       this.#store(plan).catch((fault: unknown) => {
         if (!(fault instanceof StoreFault)) this.#options.onBug(fault);
       });
     }
-    const serves = [...this.#served.values()].flatMap(({ workflow }) =>
-      workflow.handlers.map(({ use, version, enumerate }) => ({
-        use,
-        ...(version === undefined ? {} : { version }),
-        enumerates: enumerate !== undefined,
-      })),
-    );
     this.#options.engine.join(this.#workerId, this.#worker, {
-      serves,
+      serves: [...this.#serves.values()],
       capacity: this.#options.capacity,
       local: true,
     });
@@ -133,6 +140,11 @@ export class LocalRondo implements RondoClient {
     const heads = await this.#options.store.listHeads(filter, { before, max });
     const data = await Promise.all(heads.map((head) => this.execution(head.id).status()));
     return { data, next: heads.length === max ? String(heads.at(-1)?.order) : null };
+  }
+
+  /** What the tasks of an execution logged. */
+  logs(id: string, options?: LogsOptions): AsyncIterable<LogEntry> {
+    return this.execution(id).logs(options);
   }
 
   /** The execution as it was after the event with this sequence number. */
@@ -246,6 +258,14 @@ export class LocalRondo implements RondoClient {
       : { plan: compilePlan(unwrap(parseDefinition(JSON.parse(found.body)))), text };
   }
 
+  #host(workflow: string, code: HandlerCode): void {
+    const { use, version, enumerate } = code;
+    const key = `${use} ${version ?? ""}`;
+    const enumerates = enumerate !== undefined || this.#serves.get(key)?.enumerates === true;
+    this.#serves.set(key, { use, ...(version === undefined ? {} : { version }), enumerates });
+    this.#worker.host(workflow, code);
+  }
+
   /** Checks a signal by the schema of the wait it is for, where this process knows the workflow. */
   async #checkSignal(execution: string, signal: string, data: string): Promise<Rejection | null> {
     const waits = [...this.#served.values()].flatMap(({ workflow }) =>
@@ -271,7 +291,10 @@ export class LocalRondo implements RondoClient {
     if (stored === undefined) {
       const body = JSON.stringify(plan.definition);
       stored = this.#options.store.putDefinition(plan.definition.name, plan.hash, body).then(
-        () => void this.#isStored.add(plan.hash),
+        () => {
+          this.#isStored.add(plan.hash);
+          this.#options.engine.definitionStored(plan.definition.name);
+        },
         (fault: unknown) => {
           this.#stored.delete(plan.hash);
           throw fault;
@@ -292,6 +315,12 @@ export function planOf(workflow: HostedWorkflow): Plan {
   const plan = compilePlan(unwrap(parseDefinition(workflow.definition)));
   plans.set(workflow, plan);
   return plan;
+}
+
+function hasScript({ definition }: Plan): boolean {
+  return definition.phases.some(({ handlers }) =>
+    Object.values(handlers).some(({ script }) => script !== undefined),
+  );
 }
 
 /** Refuses what is not a workflow. */

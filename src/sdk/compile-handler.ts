@@ -6,6 +6,7 @@ import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
 import type { HandlerCode, ProcessContext } from "../worker/handler-code.ts";
 import { checkFields, checkHandler, checkPointer, checkUse, invalid, storedCopy } from "./check.ts";
+import { Fatal } from "./errors.ts";
 import type { AnySpec, EnumerationSpec } from "./handler.ts";
 import type { Given, Mode } from "./mode.ts";
 import { isStandardSchema } from "./standard-schema.ts";
@@ -64,8 +65,17 @@ export function compileHandler(spec: AnySpec, around: Surroundings): CompiledHan
     throw invalid(at, "batch and processBatch go together", "give both, or process alone");
   const use = spec.name === undefined ? around.use : checkUse(spec.name, `${at}.name`);
   const { version, batch } = spec;
-  const { data, code } = compileEnumeration(spec, { use, version, batch }, { ...around, use });
+  const range = version === undefined ? undefined : compatibleWith(version, `${at}.version`);
+  const { data, code } = compileEnumeration(spec, { use, version: range, batch }, { ...around, use });
   return { data, code: { ...code, ...defined({ version }), ...work(spec, around) } };
+}
+
+const VERSION = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/;
+
+/** What executions ask for: this version of the code, or a later one that is compatible. */
+function compatibleWith(version: string, at: string): string {
+  if (typeof version === "string" && VERSION.test(version) && version.length <= 100) return `^${version}`;
+  throw invalid(at, "is not a version", 'write it as "1.2.0"');
 }
 
 /** Compiles a handler of another mode, where only `enumerate` can be user code. */
@@ -147,8 +157,10 @@ function work(spec: AnySpec, { parseInput }: Surroundings): Pick<HandlerCode, "p
 /** `waitFor` with its payload parsed by the schema that user code gives. */
 function parsedWait(context: ProcessContext): ProcessContext["waitFor"] {
   return async (name, { schema, ...options } = {}) => {
+    if (schema !== undefined && !isStandardSchema(schema))
+      throw new Fatal(`waitFor "${name}": schema is not a Standard Schema`);
     const payload = await context.waitFor(name, options);
-    return isStandardSchema(schema) ? parserOf(schema, `signal "${name}"`)(payload) : payload;
+    return schema !== undefined ? parserOf(schema, `signal "${name}"`)(payload) : payload;
   };
 }
 

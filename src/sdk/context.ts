@@ -33,18 +33,32 @@ export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases>
   readonly idempotencyKey: string;
   /** Tells how far the task is. */
   readonly progress: (done: number, total?: number) => void;
-  /** Runs `run` once: its result is journaled, and returned without running it in a later attempt. */
+  /**
+   * Runs `run` once per task: its result is journaled before the code goes on, and given back without running it in a
+   * later attempt. Names are unique within the task.
+   *
+   * What is outside of steps runs again in each attempt: after a failure, after a crash, and after each `sleep` and
+   * `waitFor`. Nothing there needs to be deterministic, except that the names of what is done already stay the same.
+   */
   readonly step: <T>(name: string, run: () => T | Promise<T>) => Promise<Stored<T>>;
-  /** Ends the attempt; the task goes on in a new one when the time has passed. */
+  /**
+   * Ends the attempt; no worker is held while the time passes. Then the task runs again from its beginning, past the
+   * steps that are done, and this gives back at once. The promise settles in that attempt only: do not race it. Of
+   * several side by side, the first ends the attempt.
+   */
   readonly sleep: (name: string, duration: Duration) => Promise<void>;
-  /** Ends the attempt; the task goes on in a new one with the signal's payload, parsed by the schema. */
+  /**
+   * The same until the execution gets a signal of this name, whose payload it gives, parsed by the schema. If none came
+   * within `timeout`, it throws an error named `WaitTimeout` with the code `wait_timeout`, which ends the task unless it
+   * is caught.
+   */
   readonly waitFor: <Schema extends StandardSchema = StandardSchema<Json>>(
     name: string,
     options?: { readonly schema?: Schema; readonly timeout?: Duration },
   ) => Promise<SchemaOutput<Schema>>;
 }
 
-/** What `processBatch` is given. */
+/** What `processBatch` is given; what it logs belongs to the first of the tasks. */
 export interface BatchContext<Task, Input, Phases> extends Context<Input, Phases> {
   readonly tasks: readonly Task[];
 }

@@ -33,6 +33,35 @@ export interface EventsOptions {
   readonly follow?: boolean;
 }
 
+/** Which lines of the logs to read. */
+export interface LogsOptions {
+  /** Only what was stored later: the `order` of a line that was read before. */
+  readonly after?: number;
+  /** Go on with new lines as they come, until the execution ends. */
+  readonly follow?: boolean;
+}
+
+/** A line that an attempt logged, as it is stored. */
+export interface LogEntry {
+  /** Grows in the order of storing; lines that were stored together have the same. */
+  readonly order: number;
+  /** When it was written, in milliseconds since 1970. */
+  readonly at: number;
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+  /** The number of the task; -1 is the enumeration. */
+  readonly task: number;
+  /** The number of the attempt. */
+  readonly attempt: number;
+  readonly worker: string;
+  /** debug, info, warn or error; progress; run (the life of a script's runs). */
+  readonly level: string;
+  readonly text: string;
+  /** The script's run that wrote it. */
+  readonly run?: string;
+}
+
 /** Who asks for a change of an execution, and why. */
 export interface ControlOptions {
   readonly reason?: string;
@@ -48,6 +77,8 @@ export interface ExecutionHandle<Output> extends AsyncDisposable {
   result(options?: ResultOptions): Promise<Output>;
   /** The journal, from the beginning and as it grows; ends when the execution does. */
   events(options?: EventsOptions): AsyncIterable<PublicEvent>;
+  /** What its tasks logged, in the order of storing: what is there, or with `follow` until it ends. */
+  logs(options?: LogsOptions): AsyncIterable<LogEntry>;
   /** The execution now. */
   status(): Promise<ExecutionView>;
   /** Sends a signal; with an `id`, a repetition changes nothing. */

@@ -58,7 +58,7 @@ export interface EnumerationSpec<Input, Phases, Item> extends HandlerOptions {
 export interface HandlerSpec<Input, Phases, Item, Result> extends EnumerationSpec<Input, Phases, Item> {
   /** Replaces the wire name `<workflow>.<phase>[.<handler>]`. */
   readonly name?: string;
-  /** The version of the code. */
+  /** The version of the code, such as "1.2.0"; executions are served by it and by later ones that are compatible. */
   readonly version?: string;
   process?(context: TaskContext<TaskOf<Item, Input>, Input, Phases>): Result | Promise<Result>;
   /** Tasks given to `processBatch` at a time. */

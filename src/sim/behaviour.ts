@@ -11,51 +11,46 @@ export interface Behaviour {
   readonly poison: boolean;
 }
 
-/** How an attempt ends; `dies`: it takes its process down. */
-export function outcomeOf(
+type At = Pick<Grant, "execution" | "phase" | "visit" | "handler">;
+
+/** How an attempt ends that does not end well; null: it does. `dies`: it takes its process down. */
+export function troubleOf(
   behaviour: Behaviour,
-  grant: Grant,
-  task: number,
-  attempt: number,
-): Outcome | "dies" {
-  const draw = (name: string) =>
-    hashText(
-      `${behaviour.seed}/${name}/${grant.execution}/${grant.phase}/${grant.visit}/${grant.handler}/${task}`,
-    ) / 4294967296;
+  grant: Pick<Grant, "do"> & At,
+  at: { task: number; attempt: number },
+): Outcome | "dies" | null {
+  const place = `${grant.execution}/${grant.phase}/${grant.visit}/${grant.handler}/${at.task}`;
+  const draw = (name: string) => hashText(`${behaviour.seed}/${name}`) / 4294967296;
+  const isTask = grant.do === "process" || grant.do === "script";
   // Poison is poison in every attempt, healed or not: it must end as a dead letter.
-  if (behaviour.poison && grant.do === "process" && draw("poison") < 0.01) return "dies";
-  if (behaviour.fails && !behaviour.healed) {
-    const dice =
-      hashText(
-        `${behaviour.seed}/fail/${grant.execution}/${grant.phase}/${grant.visit}/${grant.handler}/${task}/${attempt}`,
-      ) / 4294967296;
-    const error = JSON.stringify({ name: "Error", message: `attempt ${attempt} fails` });
-    if (dice < 0.08) return { status: "failed", payload: error };
-    if (dice < 0.1) return { status: "failed", payload: error, fatal: true };
-    if (dice < 0.12) return { status: "failed", payload: error, retryAfterMs: 150 };
-    if (dice < 0.14) return { status: "killed", payload: error };
-    if (dice < 0.16) return { status: "crashed", payload: error };
-    if (dice < 0.17) return { status: "exception", payload: error };
-    if (dice < 0.18) return { status: "cancelled", payload: error };
-  }
-  return { status: "done", payload: resultOf(grant, task, draw("next")) };
+  if (behaviour.poison && isTask && draw(`poison/${place}`) < 0.01) return "dies";
+  if (!behaviour.fails || behaviour.healed) return null;
+  const dice = draw(`fail/${place}/${at.attempt}`);
+  const payload = JSON.stringify({ name: "Error", message: `attempt ${at.attempt} fails` });
+  if (dice < 0.08) return { status: "failed", payload };
+  if (dice < 0.1) return { status: "failed", payload, fatal: true };
+  if (dice < 0.12) return { status: "failed", payload, retryAfterMs: 150 };
+  if (dice < 0.14) return { status: "killed", payload };
+  if (dice < 0.16) return { status: "crashed", payload };
+  if (dice < 0.17) return { status: "exception", payload };
+  if (dice < 0.18) return { status: "cancelled", payload };
+  return null;
 }
 
-function resultOf(grant: Grant, task: number, draw: number): string {
-  if (grant.do !== "next") return JSON.stringify({ r: `${grant.handler}#${task}` });
-  const { among } = JSON.parse(grant.input) as { among: Record<string, readonly string[]> };
-  const names = among[grant.phase] ?? [];
-  return JSON.stringify(names[Math.floor(draw * names.length)] ?? "nowhere");
+/** What a decision answers. */
+export function decisionOf(seed: number, at: At, among: readonly string[]): string {
+  const draw = hashText(`${seed}/next/${at.execution}/${at.phase}/${at.visit}`);
+  return JSON.stringify(among[draw % Math.max(1, among.length)] ?? "nowhere");
 }
 
 /** The tasks a handler enumerates: the same each time it is asked. */
 export function tasksOf(
-  behaviour: Behaviour,
-  grant: Pick<Grant, "execution" | "phase" | "visit" | "handler">,
+  seed: number,
+  at: At,
+  isChildren: boolean,
 ): { texts: string[]; keys: string[]; identities: string[] } {
-  const count =
-    hashText(`${behaviour.seed}/count/${grant.execution}/${grant.phase}/${grant.visit}/${grant.handler}`) %
-    12;
+  const draw = hashText(`${seed}/count/${at.execution}/${at.phase}/${at.visit}/${at.handler}`);
+  const count = draw % (isChildren ? 4 : 12);
   const texts: string[] = [];
   const keys: string[] = [];
   const identities: string[] = [];

@@ -1,19 +1,56 @@
-/** Random workflows: small definitions that between them reach every rule of the kernel. */
+/**
+ * Random workflows: small definitions that between them reach every rule of the kernel. Roots may name child workflows,
+ * which may name later ones, three levels deep at most.
+ */
 import { parseDefinition } from "../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/plan.ts";
 import { assert } from "../std/assert.ts";
 import type { SeededRandom } from "../std/random.ts";
 import { isRejection } from "../std/rejection.ts";
+import { randomHandler } from "./random-handler.ts";
+
+export interface Grammar {
+  readonly roots: readonly Plan[];
+  /** Workflows that only parents start. */
+  readonly children: readonly Plan[];
+  /** Another definition under the name of a child, to be stored later. */
+  readonly newer: Plan | null;
+}
+
+/** All workflows of a run. */
+export function randomGrammar(random: SeededRandom): Grammar {
+  const depth = random.chance(0.6) ? random.between(1, 3) : 0;
+  const names = Array.from({ length: depth }, (_, i) => `k${i}`);
+  const children = names.map((name, i) =>
+    randomPlan(random, { name, prefix: name, children: names.slice(i + 1, i + 2) }),
+  );
+  const roots = Array.from({ length: random.between(1, 3) }, (_, i) =>
+    randomPlan(random, { name: `w${i}`, prefix: `w${i}`, children: names }),
+  );
+  const newer =
+    depth > 0 && random.chance(0.3) ? randomPlan(random, { name: "k0", prefix: "k0b", children: [] }) : null;
+  return { roots, children, newer };
+}
+
+interface Asked {
+  readonly name: string;
+  /** What the names of code and phases begin with. */
+  readonly prefix: string;
+  /** Workflows that handlers may name. */
+  readonly children: readonly string[];
+}
 
 /** A random workflow that is valid by construction. */
-export function randomPlan(random: SeededRandom, name: string): Plan {
-  const count = random.between(1, 4);
-  const names = Array.from({ length: count }, (_, i) => `p${i}`);
-  const hasRepair = random.chance(0.4);
+function randomPlan(random: SeededRandom, asked: Asked): Plan {
+  const { name, prefix } = asked;
+  const isChild = !name.startsWith("w");
+  const count = random.between(1, isChild ? 2 : 4);
+  const names = Array.from({ length: count }, (_, i) => `${prefix.endsWith("b") ? "q" : "p"}${i}`);
+  const hasRepair = random.chance(isChild ? 0.2 : 0.4);
   const phases: Record<string, unknown>[] = names.map((phase, i) => ({
     name: phase,
-    handlers: randomHandlers(random, name, phase),
-    ...randomNext(random, { name, names, i }),
+    handlers: randomHandlers(random, asked, phase),
+    ...randomNext(random, { prefix, names, i }),
     ...(hasRepair && random.chance(0.7) ? { onError: "repair" } : {}),
   }));
   const last = phases.at(-1) as Record<string, unknown>;
@@ -21,7 +58,7 @@ export function randomPlan(random: SeededRandom, name: string): Plan {
     if (last["next"] === undefined) last["final"] = true;
     phases.push({
       name: "repair",
-      handlers: randomHandlers(random, name, "repair"),
+      handlers: randomHandlers(random, asked, "repair"),
       ...(random.chance(0.5) ? { final: "failed" } : {}),
     });
   }
@@ -29,7 +66,7 @@ export function randomPlan(random: SeededRandom, name: string): Plan {
     rondo: 1,
     name,
     phases,
-    ...(random.chance(0.5) ? { returns: { use: `${name}.returns` } } : {}),
+    ...(random.chance(0.5) ? { returns: { use: `${prefix}.returns` } } : {}),
   };
   const parsed = parseDefinition(data);
   assert(!isRejection(parsed), `the grammar makes valid definitions: ${JSON.stringify(parsed)}`);
@@ -38,61 +75,23 @@ export function randomPlan(random: SeededRandom, name: string): Plan {
 
 function randomNext(
   random: SeededRandom,
-  at: { name: string; names: readonly string[]; i: number },
+  at: { prefix: string; names: readonly string[]; i: number },
 ): Record<string, unknown> {
   const phase = at.names[at.i] as string;
   if (random.chance(0.2)) {
     const among = [...new Set([random.pick(at.names), at.names.at(-1) as string])];
-    return { next: { use: `${at.name}.${phase}.next`, among }, maxVisits: random.between(1, 3) };
+    return { next: { use: `${at.prefix}.${phase}.next`, among }, maxVisits: random.between(1, 3) };
   }
   if (random.chance(0.1) && at.i + 2 < at.names.length) return { next: at.names[at.i + 2] };
   return {};
 }
 
-function randomHandlers(random: SeededRandom, workflow: string, phase: string): Record<string, unknown> {
-  const count = random.pick([0, 1, 1, 1, 2, 3]);
+function randomHandlers(random: SeededRandom, asked: Asked, phase: string): Record<string, unknown> {
+  const count = random.pick(asked.name.startsWith("w") ? [0, 1, 1, 1, 2, 3] : [0, 1, 1, 1, 2]);
   const handlers: Record<string, unknown> = {};
-  for (let i = 0; i < count; i++) handlers[`h${i}`] = randomHandler(random, `${workflow}.${phase}.h${i}`);
+  for (let i = 0; i < count; i++) {
+    const use = `${asked.prefix}.${phase}.h${i}`;
+    handlers[`h${i}`] = randomHandler(random, use, asked.children);
+  }
   return handlers;
-}
-
-function randomHandler(random: SeededRandom, use: string): Record<string, unknown> {
-  const dice = random.below(10);
-  if (dice === 0) return { sleep: random.pick([0, 50, 500, 5_000]) };
-  if (dice === 1)
-    return {
-      waitFor: random.pick(["go", "stop"]),
-      ...(random.chance(0.5) ? { timeout: random.pick([100, 2_000]), optional: random.chance(0.5) } : {}),
-    };
-  const options = randomOptions(random);
-  if (dice <= 3) return { use, ...options };
-  if (dice === 4)
-    return { use, tasks: Array.from({ length: random.below(5) }, (_, i) => ({ listed: i })), ...options };
-  return {
-    use,
-    enumerate: { use: random.chance(0.8) ? use : `${use}-list` },
-    ...(random.chance(0.3) ? { identity: "/id" } : {}),
-    ...randomLimits(random),
-    ...options,
-  };
-}
-
-function randomLimits(random: SeededRandom): Record<string, unknown> {
-  return random.chance(0.3) ? { key: "/key", concurrencyPerKey: random.between(1, 2) } : {};
-}
-
-function randomOptions(random: SeededRandom): Record<string, unknown> {
-  return {
-    retry: {
-      attempts: random.between(1, 4),
-      crashes: random.between(2, 4),
-      min: random.pick([0, 10, 200]),
-      max: random.pick([200, 1_000]),
-      backoff: random.pick(["exponential", "constant"]),
-    },
-    heartbeat: random.pick([300, 1_000]),
-    ...(random.chance(0.3) ? { tolerate: random.pick([1, 2, "50%"]) } : {}),
-    ...(random.chance(0.3) ? { concurrency: random.between(1, 3) } : {}),
-    ...(random.chance(0.2) ? { priority: random.between(-1, 2) } : {}),
-  };
 }

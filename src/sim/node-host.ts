@@ -5,19 +5,19 @@
 import type { Input, Output } from "../engine/io.ts";
 import { EngineNode } from "../engine/node.ts";
 import type { Settings } from "../engine/settings.ts";
-import type { Event } from "../kernel/event.ts";
-import { decodeEntry } from "../kernel/journal-entry.ts";
 import type { Plan } from "../kernel/plan.ts";
 import { FOLD_VERSION } from "../kernel/snapshot.ts";
+import type { Report } from "../protocol/work.ts";
 import type { SeededRandom } from "../std/random.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
-import type { Commit } from "../store/store.ts";
-import { Violation } from "./trace.ts";
+import { showWrite } from "./show-event.ts";
+import { must, Violation } from "./trace.ts";
 import type { World } from "./world.ts";
 
 const SETTINGS: Partial<Settings> = {
   claimLeaseMs: 500,
   sweepMs: 100,
+  askMs: 150,
   windowMax: 4,
   idleMax: 1,
   commitWritesMax: 3,
@@ -30,6 +30,11 @@ const SETTINGS: Partial<Settings> = {
   pageCacheChars: 200,
 };
 
+/** Turns of the node after which its limits are looked at. */
+const LIMITS_EVERY = 8;
+
+type CommitOutput = Extract<Output, { kind: "commit" }>;
+
 export class NodeHost {
   readonly #world: World;
   readonly #random: SeededRandom;
@@ -41,7 +46,10 @@ export class NodeHost {
   #nodeNow = 0;
   #wakeAt = Number.POSITIVE_INFINITY;
   #isClosing = false;
-  #commits: Extract<Output, { kind: "commit" }>[] = [];
+  #turns = 0;
+  #commits: CommitOutput[] = [];
+  /** Reports that came, for when they are judged. */
+  readonly #reports = new Map<string, readonly Report[]>();
   /** How far the machine's clock is off. */
   skew = 0;
 
@@ -64,13 +72,15 @@ export class NodeHost {
     this.#isClosing = false;
     this.#nodeNow = 0;
     this.#commits = [];
-    const suspectMs = this.#world.hasRemoteWorkers || this.#incarnation === 1 ? 300 : 0;
-    this.#node = new EngineNode(info, this.#clock(), { ...SETTINGS, suspectMs });
+    this.#reports.clear();
+    const suspectMs = this.#world.staff.hasRemote || this.#incarnation === 1 ? 300 : 0;
+    const { projects } = this.#world;
+    this.#node = new EngineNode(info, this.clock(), { ...SETTINGS, suspectMs, projects });
     this.#world.trace.note(
       this.#world.timeline.now,
       `open epoch ${info.fence.epoch} unclean ${info.uncleanEpoch}`,
     );
-    this.#world.nodeOpened();
+    this.#world.staff.nodeOpened();
     this.#wakeAt = Number.POSITIVE_INFINITY;
     this.#scheduleAdvance();
   }
@@ -85,7 +95,7 @@ export class NodeHost {
     if (unsettled > 0 && this.#world.has("lost-commits"))
       this.#tables.lose(this.#random.between(0, unsettled));
     this.#world.ledger.crashed();
-    this.#world.nodeEnded();
+    this.#world.staff.nodeEnded();
     this.#world.timeline.after(this.#random.pick([1, 200, 3_000]), () => this.#node === null && this.open());
   }
 
@@ -105,22 +115,33 @@ export class NodeHost {
       this.#node = null;
       this.#incarnation++;
       this.#world.ledger.closed();
-      this.#world.nodeEnded();
+      this.#world.staff.nodeEnded();
       this.#world.timeline.after(50, () => this.#node === null && this.open());
     });
   }
 
   /** The machine's clock; a node lets it go forward only. */
-  #clock(): number {
-    this.#nodeNow = Math.max(this.#nodeNow, Math.floor(this.#world.timeline.now + this.skew));
-    return Math.floor(this.#world.timeline.now + this.skew);
+  clock(): number {
+    const now = Math.floor(this.#world.timeline.now + this.skew);
+    this.#nodeNow = Math.max(this.#nodeNow, now);
+    return now;
   }
 
   /** A message reaches the process, if it runs. */
   deliver(input: Input): void {
     if (this.#node === null) return;
-    if (input.kind === "worker-reports") this.#world.ledger.heard(input.worker, input.reports);
-    this.#node.input(input, this.#clock());
+    const { ledger, timeline } = this.#world;
+    if (input.kind === "worker-reports") {
+      ledger.leases.heard(input.worker, input.reports);
+      this.#reports.set(`${input.worker}/${input.report}`, input.reports);
+    } else if (input.kind === "worker-joined") {
+      const { serves, asks = false } = input;
+      ledger.roster.joined(input.worker, { serves, asks }, timeline.now);
+    } else if (input.kind === "worker-left") {
+      ledger.roster.left(input.worker, timeline.now);
+      ledger.leases.workerLeft(input.worker);
+    }
+    this.#node.input(input, this.clock());
     this.#scheduleAdvance();
   }
 
@@ -136,14 +157,17 @@ export class NodeHost {
   #advance(): void {
     const node = this.#node;
     if (node === null) return;
-    for (const output of node.advance(this.#clock())) {
+    for (const output of node.advance(this.clock())) {
       if (this.#node === node) this.#perform(output);
     }
     if (this.#node !== node) return;
+    if (++this.#turns % LIMITS_EVERY === 0)
+      for (const { name, held, max } of node.overview().limits)
+        must(held <= max, `${name}: ${held} permits are held of ${max}`);
     const at = node.nextWakeAt();
     if (at === Number.POSITIVE_INFINITY || at === this.#wakeAt) return;
     this.#wakeAt = at;
-    this.#world.timeline.after(Math.max(1, at - this.#clock()), () => {
+    this.#world.timeline.after(Math.max(1, at - this.clock()), () => {
       this.#wakeAt = Number.POSITIVE_INFINITY;
       this.#scheduleAdvance();
     });
@@ -158,10 +182,36 @@ export class NodeHost {
   }
 
   #perform(output: Output): void {
-    const tables = this.#tables;
+    const { ledger } = this.#world;
     switch (output.kind) {
       case "commit":
         return this.#commit(output);
+      case "reply":
+        return this.#world.client.replied(output.request, output.answer, output.existed ?? false);
+      case "progressed":
+        return ledger.progressed(output.execution, output.seq);
+      case "fenced":
+        throw new Violation(`the only owner was fenced: ${output.why}`);
+      case "unreadable":
+        throw new Violation(`unreadable: ${output.why}`);
+      case "purge":
+        return this.#purge(output.ids);
+      case "inspected":
+      case "logged":
+        return;
+      case "grant":
+      case "cancel":
+      case "verdicts":
+      case "ask-worker":
+        return this.#toWorker(output);
+      default:
+        return this.#read(output);
+    }
+  }
+
+  #read(output: Exclude<Output, { worker: string } | { kind: "commit" | "purge" }>): void {
+    const tables = this.#tables;
+    switch (output.kind) {
       case "load":
         return this.#answer(() => {
           const loaded = tables.load(output.ids, { foldVersion: FOLD_VERSION });
@@ -169,11 +219,17 @@ export class NodeHost {
           return { kind: "loaded", loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })) };
         });
       case "get-definition":
-        return this.#answer(() => ({
-          kind: "definition",
-          hash: output.hash,
-          plan: this.#plans.get(output.hash) ?? null,
-        }));
+        return this.#answer(() => {
+          const isThere = tables.getDefinition({ hash: output.hash }) !== null;
+          const plan = isThere ? (this.#plans.get(output.hash) ?? null) : null;
+          return { kind: "definition", hash: output.hash, plan };
+        });
+      case "find-workflow":
+        return this.#answer(() => {
+          const found = tables.getDefinition({ newestOf: output.workflow });
+          const plan = found === null ? null : (this.#plans.get(found.hash) ?? null);
+          return { kind: "workflow-found", workflow: output.workflow, plan };
+        });
       case "read-page":
         return this.#answer(() => ({
           kind: "page-read",
@@ -194,59 +250,72 @@ export class NodeHost {
           until: output.until,
           max: output.max,
         }));
-      case "reply":
-        return this.#world.client.replied(output.request, output.answer, output.existed ?? false);
-      case "grant": {
-        const { grant } = output;
-        this.#world.trace.note(
-          this.#world.timeline.now,
-          `grant ${output.worker} ${grant.do} ${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler} ${grant.items.map((item) => `${item.number}.${item.attempt}.${item.claim}`).join(" ")}`,
-        );
-        this.#world.ledger.checkGrant(output.worker, grant, this.#nodeNow);
-        const worker = this.#world.worker(output.worker);
-        if (
-          worker === undefined ||
-          (!worker.local && this.#world.has("lost-messages") && this.#random.chance(0.05))
-        )
-          return;
-        return this.#world.timeline.after(worker.local ? 0 : this.#world.delay(), () => worker.take(grant));
-      }
-      case "cancel": {
-        const worker = this.#world.worker(output.worker);
-        if (output.why === "lost") this.#world.ledger.released(output.attempts);
-        return this.#world.timeline.after(this.#world.delay(), () =>
-          worker?.cancel(output.attempts, output.why),
-        );
-      }
-      case "verdicts": {
-        const worker = this.#world.worker(output.worker);
-        if (
-          worker === undefined ||
-          (!worker.local && this.#world.has("lost-messages") && this.#random.chance(0.05))
-        )
-          return;
-        return this.#world.timeline.after(worker.local ? 0 : this.#world.delay(), () =>
-          worker.heard(output.report),
-        );
-      }
-      case "progressed":
-        return this.#world.ledger.progressed(output.execution, output.seq);
-      case "fenced":
-        throw new Violation(`the only owner was fenced: ${output.why}`);
-      case "unreadable":
-        throw new Violation(`unreadable: ${output.why}`);
-      case "inspected":
+      case "scan-letters":
+        return this.#answer(() => ({
+          kind: "letters-scanned",
+          letters: tables.scanLetters(output),
+          max: output.max,
+        }));
+      default:
         return;
     }
   }
 
+  #toWorker(output: Extract<Output, { worker: string }>): void {
+    const { ledger, timeline, trace, staff } = this.#world;
+    const worker = staff.worker(output.worker);
+    const isLost = worker?.local === false && this.#world.has("lost-messages") && this.#random.chance(0.05);
+    const delay = worker?.local === true ? 0 : this.#world.delay();
+    switch (output.kind) {
+      case "grant": {
+        const { grant } = output;
+        const items = grant.items.map((item) => `${item.number}.${item.attempt}.${item.claim}`).join(" ");
+        const place = `${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler}`;
+        trace.note(timeline.now, `grant ${output.worker} ${grant.do} ${place} ${items}`);
+        ledger.checkGrant(output.worker, grant, { at: timeline.now, clock: this.#nodeNow });
+        if (!isLost) timeline.after(delay, () => worker?.take(grant));
+        return;
+      }
+      case "cancel":
+        if (output.why === "lost") ledger.leases.released(output.attempts);
+        timeline.after(delay, () => worker?.cancel(output.attempts, output.why));
+        return;
+      case "verdicts": {
+        const reports = this.#reports.get(`${output.worker}/${output.report}`) ?? [];
+        this.#reports.delete(`${output.worker}/${output.report}`);
+        ledger.judged(reports, output.verdicts);
+        if (!isLost) timeline.after(delay, () => worker?.heard(output.report, output.verdicts));
+        return;
+      }
+      case "ask-worker":
+        ledger.leases.asked(output.attempts);
+        timeline.after(delay, () => {
+          const beats = isLost ? null : (worker?.vouch(output.attempts) ?? null);
+          if (beats !== null) this.#answer(() => ({ kind: "worker-vouches", worker: output.worker, beats }));
+        });
+    }
+  }
+
+  /** What is forgotten is durable at once, and so is all that was written before. */
+  #purge(ids: readonly string[]): void {
+    const incarnation = this.#incarnation;
+    this.#world.timeline.after(this.#random.below(20), () => {
+      if (this.#incarnation !== incarnation) return;
+      this.#tables.settle();
+      this.#world.ledger.beforePurge(ids);
+      this.#tables.purge(ids);
+      this.#world.ledger.purged(ids);
+      this.#world.trace.note(this.#world.timeline.now, `purge ${ids.join(" ")}`);
+    });
+  }
+
   /** The disk does one commit after another, in the order they were asked for. */
-  #commit(asked: Extract<Output, { kind: "commit" }>): void {
+  #commit(asked: CommitOutput): void {
     this.#commits.push(asked);
     if (this.#commits.length === 1) this.#write(asked);
   }
 
-  #write({ commit, content }: Extract<Output, { kind: "commit" }>): void {
+  #write({ commit, content }: CommitOutput): void {
     const incarnation = this.#incarnation;
     const isOurs = () => this.#incarnation === incarnation;
     const dice = this.#random.u32() / 4294967296;
@@ -262,7 +331,8 @@ export class NodeHost {
         return answer({ kind: "commit-failed", commit, nothingWritten: true });
       if (this.#world.has("crash") && dice > 0.99) return this.crash();
       const verdict = this.#tables.commit(content);
-      this.#noteCommit(commit, verdict.kind, content);
+      for (const { execution } of content.writes) this.#world.ledger.written(execution);
+      showWrite(this.#world, `commit ${commit} ${verdict.kind}`, content);
       if (this.#world.has("crash") && dice > 0.97) return this.crash();
       this.#world.timeline.after(this.#random.below(8), () => {
         if (!isOurs()) return;
@@ -276,39 +346,11 @@ export class NodeHost {
     });
   }
 
-  #noteCommit(commit: number, verdict: string, { writes }: Commit): void {
-    const { trace, timeline } = this.#world;
-    trace.note(
-      timeline.now,
-      `commit ${commit} ${verdict} ${writes.map((write) => `${write.execution}+${write.entries.length}`).join(" ")}`,
-    );
-    for (const write of writes) {
-      trace.detail(
-        () =>
-          `  ${write.execution} ${write.entries.flatMap((entry) => decodeEntry(entry).map(({ event }) => showEvent(event))).join("; ")}`,
-      );
-    }
-  }
-
   why(execution: string): string {
-    this.#node?.input({ kind: "inspect", request: 0, execution }, this.#clock());
-    for (const output of this.#node?.advance(this.#clock()) ?? []) {
+    this.#node?.input({ kind: "inspect", request: 0, execution }, this.clock());
+    for (const output of this.#node?.advance(this.clock()) ?? []) {
       if (output.kind === "inspected" && "why" in output.inspection) return output.inspection.why;
     }
     return "not in memory";
   }
-}
-
-function showEvent(event: Event): string {
-  const list =
-    "tasks" in event && "attempts" in event
-      ? ` ${event.tasks.map((task, i) => `${task}.${event.attempts[i]}`).join(" ")}`
-      : "";
-  const place =
-    "handler" in event
-      ? ` ${event.phase}.${event.visit}/${event.handler}`
-      : "phase" in event
-        ? ` ${event.phase}.${event.visit}`
-        : "";
-  return `${event.kind}${place}${list}`;
 }

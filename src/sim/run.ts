@@ -29,7 +29,7 @@ export function runSeed(options: RunOptions): RunResult {
   const done = (violation: string | null): RunResult => ({
     hash: world.trace.hash,
     violation,
-    kinds: world.ledger.kinds(),
+    kinds: world.ledger.kinds,
     lines: world.trace.lines,
   });
   try {

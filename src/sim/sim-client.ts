@@ -2,6 +2,7 @@
 import type { Answer, ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { SeededRandom } from "../std/random.ts";
+import { SIGNALS } from "./program.ts";
 import { must } from "./trace.ts";
 import type { World } from "./world.ts";
 
@@ -15,6 +16,8 @@ export class SimClient {
   readonly #world: World;
   readonly #random: SeededRandom;
   readonly #asked = new Map<number, Asked>();
+  /** How often it will be asked to start again, by execution. */
+  readonly #planned = new Map<string, number>();
   /** Messages that were answered as applied, by id; starts by the execution's id. */
   readonly acknowledged = new Map<string, { execution: string; kind: string; seq: number }>();
   #requests = 0;
@@ -26,7 +29,6 @@ export class SimClient {
   }
 
   start(execution: string, plan: Plan, times: { startAt?: number; deadline?: number }): void {
-    const among = Object.fromEntries(plan.phases.map((phase) => [phase.name, phase.among]));
     const project = this.#random.pick(["default", "other"]);
     const message: StartMessage = {
       kind: "start",
@@ -34,19 +36,34 @@ export class SimClient {
       workflow: plan.definition.name,
       hash: plan.hash,
       project,
-      input: JSON.stringify({ among }),
+      input: JSON.stringify({ of: execution }),
       tags: {},
       ...times,
     };
     this.#ask({ execution, message, plan });
-    if (this.#random.chance(0.2))
-      this.#world.timeline.after(this.#random.below(500), () => this.#ask({ execution, message, plan }));
+    if (this.#random.chance(0.2)) {
+      this.#planned.set(execution, (this.#planned.get(execution) ?? 0) + 1);
+      this.#world.timeline.after(this.#random.below(500), () => {
+        this.#planned.set(execution, (this.#planned.get(execution) ?? 1) - 1);
+        this.#ask({ execution, message, plan });
+      });
+    }
     if (this.#random.chance(0.1)) this.#conflict(execution, message, plan);
+  }
+
+  /** Whether the execution can be forgotten: nobody starts it again. */
+  mayForget(execution: string): boolean {
+    if ((this.#planned.get(execution) ?? 0) > 0) return false;
+    for (const asked of this.#asked.values())
+      if (asked.execution === execution && asked.message.kind === "start") return false;
+    return true;
   }
 
   /** Once the start is acknowledged, another one under its id is a conflict. */
   #conflict(execution: string, message: StartMessage, plan: Plan): void {
+    this.#planned.set(execution, (this.#planned.get(execution) ?? 0) + 1);
     this.#world.timeline.after(1_000, () => {
+      this.#planned.set(execution, (this.#planned.get(execution) ?? 1) - 1);
       if (this.acknowledged.has(execution))
         this.#ask({ execution, message: { ...message, input: '"other"' }, plan });
       else this.#conflict(execution, message, plan);
@@ -67,7 +84,7 @@ export class SimClient {
     ] as const);
     if (kind === "signal") {
       // Often several, so that some are kept while another is taken.
-      const name = this.#random.pick(["go", "stop"]);
+      const name = this.#random.pick(SIGNALS);
       for (let i = this.#random.between(1, 3); i > 0; i--) this.signal(execution, name);
     } else this.control(execution, kind);
   }
@@ -101,7 +118,7 @@ export class SimClient {
       must(message.kind !== "start", `${execution}: a start is not refused (${answer.message})`);
       return;
     }
-    if (answer.kind !== "applied") return;
+    if (answer.kind !== "applied" || this.#world.ledger.wasPurged(execution)) return;
     this.#world.mustBeDurable(execution, answer.seq);
     const id = message.kind === "start" ? execution : message.id;
     const before = this.acknowledged.get(id);

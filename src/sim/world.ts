@@ -3,22 +3,24 @@
  * that loses, delays and repeats, and clocks that jump; all under one seed. Checks invariants at every durable row,
  * every grant and every answer; then heals and demands that everything ends.
  */
-
 import type { Input } from "../engine/io.ts";
-import type { Outcome } from "../kernel/message.ts";
-import type { Plan } from "../kernel/plan.ts";
+import type { Event } from "../kernel/event.ts";
+import { decodeEntry } from "../kernel/journal-entry.ts";
+import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import type { Grant, GrantItem } from "../protocol/work.ts";
 import { SeededRandom } from "../std/random.ts";
 import { MemoryTables } from "../store/memory/memory-tables.ts";
 import type { Behaviour } from "./behaviour.ts";
+import { Ledger } from "./check/ledger.ts";
+import type { Model } from "./check/model.ts";
 import type { Fault } from "./faults.ts";
-import { randomPlan } from "./grammar.ts";
-import { Ledger } from "./ledger.ts";
+import { randomGrammar } from "./grammar.ts";
 import { NodeHost } from "./node-host.ts";
 import { SimClient } from "./sim-client.ts";
-import { SimWorker } from "./sim-worker.ts";
+import { Staff } from "./staff.ts";
 import { Timeline } from "./timeline.ts";
 import { must, Trace, Violation } from "./trace.ts";
+import type { SimWorker } from "./worker/sim-worker.ts";
 
 export interface WorldOptions {
   readonly seed: number;
@@ -29,44 +31,48 @@ export interface WorldOptions {
 
 const HEAL_AT_MS = 15_000;
 const GIVE_UP_MS = 3_600_000;
-const STEPS_MAX = 300_000;
+const STEPS_MAX = 400_000;
+/** What stays as it is when faults are over. */
+const FOR_EVER: readonly Fault[] = ["poison", "local-worker"];
 
 export class World {
   readonly timeline = new Timeline();
   readonly trace: Trace;
   readonly behaviour: Behaviour;
   readonly ledger: Ledger;
+  readonly client: SimClient;
+  readonly staff: Staff;
+  /** Limits of projects. */
+  readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
   readonly #options: WorldOptions;
   readonly #random: SeededRandom;
   readonly #tables: MemoryTables;
-  readonly client: SimClient;
   readonly #host: NodeHost;
   readonly #plans = new Map<string, Plan>();
+  /** Executions that the client starts. */
   readonly #executions = new Map<string, Plan>();
-  #workers: SimWorker[] = [];
-  #workerCount = 0;
-  #healed = false;
+  #isHealed = false;
+  #extras = 0;
 
   constructor(options: WorldOptions) {
     this.#options = options;
     this.#random = new SeededRandom(options.seed);
     this.trace = new Trace(options.show);
     this.#tables = new MemoryTables({ random: this.#random.child("tables") });
-    this.behaviour = {
-      seed: options.seed,
-      healed: false,
-      fails: this.has("failing-tasks"),
-      poison: this.has("poison"),
-    };
-    this.ledger = new Ledger(this.#tables, this.behaviour);
+    const { seed } = options;
+    const fails = this.has("failing-tasks");
+    this.behaviour = { seed, healed: false, fails, poison: this.has("poison") };
+    const limits = this.#random.child("projects");
+    this.projects = limits.chance(0.5) ? { other: { concurrency: limits.between(1, 3) } } : {};
+    const { projects } = this;
+    this.ledger = new Ledger({ tables: this.#tables, plans: this.#plans, seed, projects });
     this.client = new SimClient(this, this.#random.child("client"));
+    this.staff = new Staff(this, this.#random.child("staff"), this.#plans);
     this.#host = new NodeHost(this, this.#random.child("node"), this.#tables, this.#plans);
   }
 
   has(fault: Fault): boolean {
-    return (
-      this.#options.faults.has(fault) && (!this.#healed || fault === "poison" || fault === "local-worker")
-    );
+    return this.#options.faults.has(fault) && (!this.#isHealed || FOR_EVER.includes(fault));
   }
 
   /** Runs to the end; throws a `Violation` if an invariant breaks. */
@@ -77,7 +83,7 @@ export class World {
     let steps = 0;
     const end = this.timeline.now + GIVE_UP_MS;
     this.timeline.after(HEAL_AT_MS, () => this.#heal());
-    while (!(this.#healed && this.ledger.allEnded(this.#executions.keys()))) {
+    while (!this.#isOver()) {
       if (steps++ >= STEPS_MAX || this.timeline.now >= end) throw new Violation(this.#stuck());
       if (!this.timeline.next()) throw new Violation(this.#stuck());
     }
@@ -85,11 +91,15 @@ export class World {
     this.trace.note(this.timeline.now, `end ${this.ledger.summary()}`);
   }
 
+  /** The clock of the machines. */
+  get clock(): number {
+    return this.#host.clock();
+  }
+
   /** A message of a worker on its way to the node. */
   toNode(worker: SimWorker, input: Input): void {
     if (worker.local) {
-      const { isDead } = worker;
-      if (!isDead) this.timeline.after(0, () => worker.isDead || this.#host.deliver(input));
+      this.timeline.after(0, () => worker.isDead || this.#host.deliver(input));
       return;
     }
     if (this.has("lost-messages") && this.#random.chance(0.05)) return;
@@ -100,6 +110,11 @@ export class World {
 
   fromClient(input: Input): void {
     this.timeline.after(this.delay(), () => this.#host.deliver(input));
+  }
+
+  /** It has not been heard of for so long that the node is told. */
+  workerGone(worker: string): void {
+    this.#host.deliver({ kind: "worker-left", worker });
   }
 
   mustBeDurable(execution: string, seq: number): void {
@@ -117,42 +132,62 @@ export class World {
     );
   }
 
-  noteProduced(grant: Grant, task: number, outcome: Outcome): void {
-    this.ledger.produced(grant, task, outcome);
+  /** What a decision may answer. */
+  among({ execution, phase }: Grant): readonly string[] {
+    return this.ledger.model(execution)?.plan.byName.get(phase)?.among ?? [];
   }
 
-  hasIdentity(grant: Grant): boolean {
-    const phase = this.#executions.get(grant.execution)?.byName.get(grant.phase);
-    return phase?.handlers.find(({ name }) => name === grant.handler)?.definition.identity !== undefined;
+  handlerPlan({ execution, phase, handler }: Grant): HandlerPlan | undefined {
+    const plan = this.ledger.model(execution)?.plan.byName.get(phase);
+    return plan?.handlers.find(({ name }) => name === handler);
+  }
+
+  /** An event out of the journal, as workers read what is journaled; null: it is gone. */
+  readEvent(execution: string, seq: number): Event | null {
+    for (const entry of this.#tables.readJournal({ execution, from: seq, to: seq }))
+      for (const recorded of decodeEntry(entry)) if (recorded.seq === seq) return recorded.event;
+    return null;
   }
 
   /** A task took its process down: the node's, if it ran there, else the worker's. */
   processDies(worker: SimWorker): void {
     if (worker.local) this.#host.crash();
-    else this.#replace(worker);
+    else this.staff.replace(worker);
+  }
+
+  /** How long a message takes. */
+  delay(): number {
+    return this.#random.chance(0.05) && !this.#isHealed ? this.#random.below(2_000) : this.#random.below(10);
   }
 
   #populate(): void {
     const random = this.#random.child("grammar");
-    const count = random.between(1, 3);
-    for (let i = 0; i < count; i++) {
-      const plan = randomPlan(random, `w${i}`);
-      this.#plans.set(plan.hash, plan);
-      this.#tables.putDefinition(plan.definition.name, plan.hash, JSON.stringify(plan.definition));
+    const { roots, children, newer } = randomGrammar(random);
+    for (const plan of [...roots, ...children]) this.#plans.set(plan.hash, plan);
+    if (newer !== null) this.#plans.set(newer.hash, newer);
+    for (const plan of roots) this.#store(plan);
+    for (const plan of children) {
+      const isLate = this.has("late-definitions") && random.chance(0.2);
+      if (isLate) this.timeline.after(random.below(8_000), () => this.#store(plan));
+      else this.#store(plan);
     }
-    const plans = [...this.#plans.values()];
+    if (newer !== null) this.timeline.after(8_000 + random.below(5_000), () => this.#store(newer));
     for (let i = 0; i < this.#options.executions; i++) {
-      const execution = `e${i}`;
-      const plan = random.pick(plans);
-      this.#executions.set(execution, plan);
-      this.ledger.expect(execution, plan);
       const now = this.timeline.now;
       const times = {
         ...(random.chance(0.1) ? { startAt: now + random.below(3_000) } : {}),
         ...(random.chance(0.1) ? { deadline: now + random.below(10_000) } : {}),
       };
-      this.timeline.after(random.below(2_000), () => this.client.start(execution, plan, times));
+      const plan = random.pick(roots);
+      this.#executions.set(`e${i}`, plan);
+      this.timeline.after(random.below(2_000), () => this.client.start(`e${i}`, plan, times));
     }
+  }
+
+  #store(plan: Plan): void {
+    const { name } = plan.definition;
+    this.#tables.putDefinition(name, plan.hash, JSON.stringify(plan.definition));
+    this.#host.deliver({ kind: "definition-stored", workflow: name });
   }
 
   #scheduleFaults(): void {
@@ -161,7 +196,7 @@ export class World {
       if (!this.has(fault)) return;
       const next = () =>
         this.timeline.after(random.below(everyMs * 2), () => {
-          if (this.#healed) return;
+          if (this.#isHealed) return;
           run();
           next();
         });
@@ -169,116 +204,78 @@ export class World {
     };
     repeat("crash", 4_000, () => this.#host.crash());
     repeat("clean-restarts", 6_000, () => this.#host.close());
-    repeat("dead-workers", 4_000, () => {
-      const remote = this.#workers.filter((worker) => !worker.local);
-      if (remote.length > 0) this.#replace(random.pick(remote));
-    });
-    repeat("frozen-workers", 4_000, () => {
-      const remote = this.#workers.filter((worker) => !worker.local);
-      if (remote.length > 0) random.pick(remote).frozenUntil = this.timeline.now + random.below(5_000);
-    });
+    repeat("dead-workers", 4_000, () => this.staff.killOne());
+    repeat("leaving-workers", 6_000, () => this.staff.dismissOne());
+    repeat("frozen-workers", 4_000, () => this.staff.freezeOne());
     repeat("clock-jumps", 5_000, () => {
       this.#host.skew += random.pick([-2_000, 500, 20_000]);
       this.trace.note(this.timeline.now, `clock ${this.#host.skew}`);
     });
     repeat("controls", 1_500, () => this.client.act(random.pick([...this.#executions.keys()])));
+    repeat("controls", 2_000, () => {
+      const children = [...this.ledger.models].filter(({ parent, ended }) => parent !== null && !ended);
+      if (children.length > 0) this.client.act(random.pick(children).id);
+    });
+    repeat("purges", 2_500, () => this.#purgeSome(random));
+  }
+
+  /** Forgets some of what has ended, whoever may still ask about it. */
+  #purgeSome(random: SeededRandom): void {
+    this.ledger.sync();
+    const ids = [...this.ledger.models]
+      .filter(({ id, ended }) => ended && this.client.mayForget(id) && random.chance(0.5))
+      .map(({ id }) => id);
+    if (ids.length > 0) this.#host.deliver({ kind: "purge", ids });
   }
 
   /** Faults are over: everything that is held is released, and now it has to end. */
   #heal(): void {
-    this.#healed = true;
+    this.#isHealed = true;
     this.behaviour.healed = true;
     this.trace.note(this.timeline.now, "heal");
     if (!this.#host.isUp) this.#host.open();
-    for (const worker of this.#workers) worker.frozenUntil = 0;
-    if (!this.#workers.some((worker) => !worker.isDead)) this.#hire();
+    this.staff.heal();
     const nudge = () => {
       this.ledger.sync();
-      for (const execution of this.#executions.keys()) {
-        const status = this.ledger.status(execution);
-        if (status === "paused") this.client.control(execution, "resume");
-        for (const name of this.ledger.waits(execution)) this.client.signal(execution, name);
+      for (const model of this.ledger.models) {
+        // What its parent holds or ends is left to its parent.
+        if (this.#isHeld(model)) continue;
+        if (model.status === "paused") this.client.control(model.id, "resume");
+        for (const name of model.awaited) this.client.signal(model.id, name);
       }
+      if (this.ledger.allEnded(this.#executions.keys())) this.#startExtra();
       this.timeline.after(5_000, nudge);
     };
     nudge();
   }
 
-  get hasRemoteWorkers(): boolean {
-    return this.#workers.some((worker) => !worker.local);
+  #isHeld({ status, pausedBy, parent }: Model): boolean {
+    const above = parent === null ? undefined : this.ledger.model(parent.execution);
+    if (above === undefined || above.ended) return false;
+    return above.isDraining || this.#isHeld(above) || (status === "paused" && pausedBy.startsWith("parent"));
   }
 
-  worker(id: string): SimWorker | undefined {
-    return this.#workers.find((worker) => worker.id === id);
-  }
-
-  /** The node's process has started: workers register, and it brings its own. */
-  nodeOpened(): void {
-    if (this.#workers.length === 0) for (let i = this.#random.between(1, 3); i > 0; i--) this.#hire();
-    if (this.has("local-worker")) this.#hireLocal();
-    for (const worker of this.#workers) worker.join();
-  }
-
-  /** The node's process is gone, and with it its own worker. */
-  nodeEnded(): void {
-    for (const worker of this.#workers.filter((candidate) => candidate.local)) this.#fire(worker);
-  }
-
-  #uses(): string[] {
-    const uses = new Set<string>();
-    for (const plan of this.#plans.values()) {
-      for (const phase of plan.phases) {
-        for (const handler of [...phase.handlers, ...(phase.decision ? [phase.decision] : [])]) {
-          if (handler.use !== "") uses.add(handler.use);
-          if (handler.enumerateUse !== null) uses.add(handler.enumerateUse);
-        }
-      }
-    }
-    return [...uses];
-  }
-
-  #hire(): void {
-    const random = this.#random.child(`worker ${this.#workerCount}`);
-    const worker = new SimWorker(this, random, {
-      id: `w${this.#workerCount++}`,
-      local: false,
-      uses: this.#uses(),
-      capacity: random.between(1, 6),
-    });
-    this.#workers.push(worker);
-    worker.join();
-  }
-
-  #hireLocal(): void {
-    const random = this.#random.child(`worker ${this.#workerCount}`);
-    this.#workers.push(
-      new SimWorker(this, random, {
-        id: `local${this.#workerCount++}`,
-        local: true,
-        uses: this.#uses(),
-        capacity: random.between(1, 6),
-      }),
+  /** Everything has ended, and nothing is on its way any more. */
+  #isOver(): boolean {
+    return (
+      this.#isHealed &&
+      this.ledger.allEnded(this.#executions.keys()) &&
+      this.#tables.scanLetters({ after: 0, max: 1 }).length === 0
     );
   }
 
-  #fire(worker: SimWorker): void {
-    worker.die();
-    this.#workers = this.#workers.filter((other) => other !== worker);
-  }
-
-  #replace(worker: SimWorker): void {
-    this.trace.note(this.timeline.now, `worker ${worker.id} dies`);
-    this.#fire(worker);
-    this.timeline.after(this.#random.below(1_000), () => this.#hire());
-  }
-
-  /** How long a message takes. */
-  delay(): number {
-    return this.#random.chance(0.05) && !this.#healed ? this.#random.below(2_000) : this.#random.below(10);
+  /** Letters that change nothing go with the next commit, whatever that is. */
+  #startExtra(): void {
+    const id = `extra${this.#extras++}`;
+    const plan = this.#executions.values().next().value as Plan;
+    this.#executions.set(id, plan);
+    this.client.start(id, plan, { deadline: this.clock });
   }
 
   #stuck(): string {
-    const open = [...this.#executions.keys()].filter((id) => !this.ledger.hasEnded(id));
-    return `stuck: ${open.map((id) => `${id} is ${this.ledger.status(id)}: ${this.#host.why(id)}`).join(", ")}`;
+    const open = [...this.ledger.models].filter(({ ended }) => !ended).map(({ id }) => id);
+    for (const id of this.#executions.keys()) if (this.ledger.model(id) === undefined) open.push(id);
+    const letters = this.#tables.scanLetters({ after: 0, max: 5 }).map(({ id, to }) => `${id} to ${to}`);
+    return `stuck: ${open.map((id) => `${id} is ${this.ledger.status(id)}: ${this.#host.why(id)}`).join(", ")}; letters: ${letters.join(", ")}`;
   }
 }

@@ -1,7 +1,14 @@
 /** A handle that outlives crashes: it asks whichever engine lives, and waits on through the death of one. */
 import type { PublicEvent } from "../kernel/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
-import type { ControlOptions, EventsOptions, ExecutionHandle, ResultOptions } from "../sdk/handle.ts";
+import type {
+  ControlOptions,
+  EventsOptions,
+  ExecutionHandle,
+  LogEntry,
+  LogsOptions,
+  ResultOptions,
+} from "../sdk/handle.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import { ENDED, type Life } from "./life.ts";
 
@@ -34,6 +41,23 @@ export class TestHandle<Output> implements ExecutionHandle<Output> {
         if (next === ENDED) break;
         if (next.done === true) return;
         from = next.value.seq + 1;
+        yield next.value;
+      }
+    }
+  }
+
+  async *logs(options: LogsOptions = {}): AsyncGenerator<LogEntry> {
+    let after = options.after ?? 0;
+    for (;;) {
+      const life = await this.#life();
+      const lines = this.#in(life)
+        .logs({ ...options, after })
+        [Symbol.asyncIterator]();
+      for (;;) {
+        const next = await Promise.race([lines.next(), life.ended]);
+        if (next === ENDED) break;
+        if (next.done === true) return;
+        after = next.value.order;
         yield next.value;
       }
     }

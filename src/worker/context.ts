@@ -1,10 +1,37 @@
-/** The objects user code gets. Parts that cost something (abort signal, readers) are made on first use. */
-
-import { brandFatal } from "../protocol/error-brands.ts";
-import type { Grant, GrantItem } from "../protocol/work.ts";
-import type { Duration } from "../std/duration.ts";
-import type { EnumerateContext, HandlerCode, Log, PhasesReader, ProcessContext } from "./handler-code.ts";
+/** The objects user code gets. Parts that cost something (abort signal, readers, logs, steps) are made on first use. */
+import type { Outcome } from "../kernel/message.ts";
+import type { Grant, GrantItem, Report } from "../protocol/work.ts";
+import type { Clock } from "../std/clock.ts";
+import { reportedAttempt } from "./attempt-place.ts";
+import type {
+  BatchContext,
+  EnumerateContext,
+  HandlerCode,
+  Log,
+  PhasesReader,
+  ProcessContext,
+} from "./handler-code.ts";
+import { JournaledSteps } from "./journaled-steps.ts";
+import { AttemptLog } from "./log/attempt-log.ts";
+import { showParts } from "./log/log-text.ts";
+import type { Secrets } from "./log/secrets.ts";
+import { handedBack } from "./outcome.ts";
+import type { Reporter } from "./reporter.ts";
 import { type ResultsSource, readPhases } from "./results-reader.ts";
+import type { Running } from "./running.ts";
+import type { Tracing } from "./tracing.ts";
+
+/** What all attempts at a worker share. */
+export interface Around {
+  readonly clock: Clock;
+  readonly results: ResultsSource;
+  readonly reporter: Reporter;
+  readonly secrets: Secrets;
+  /** Gets what is logged as it is logged; with secrets about, as text without them. */
+  readonly onLog: (grant: Grant, item: GrantItem, level: string, parts: readonly unknown[]) => void;
+  /** Ends an attempt whose code runs on. */
+  readonly end: (running: Running, outcome: Outcome) => void;
+}
 
 /** What all contexts of one grant share. */
 export interface Shared {
@@ -14,15 +41,34 @@ export interface Shared {
   readonly code: HandlerCode | undefined;
   /** The input as handlers see it. */
   readonly input: unknown;
-  readonly results: ResultsSource;
-  readonly log: (grant: Grant, item: GrantItem, level: string, parts: readonly unknown[]) => void;
+  readonly around: Around;
+  /** Null: nobody traces. */
+  readonly tracing: Tracing | null;
 }
 
-class Base {
-  protected readonly shared: Shared;
-  protected readonly item: GrantItem;
-  #abort: AbortController | undefined;
-  #phases: PhasesReader | undefined;
+interface LineOptions {
+  readonly text?: string;
+  readonly run?: string;
+}
+
+/** What few attempts need. */
+class Extras {
+  controller: AbortController | null = null;
+  phases: PhasesReader | null = null;
+  lines: AttemptLog | null = null;
+  log: Log | null = null;
+  steps: JournaledSteps | null = null;
+}
+
+/** What every context has; `item` is the attempt that its logs belong to. */
+export class AttemptContext {
+  readonly shared: Shared;
+  readonly item: GrantItem;
+  /** How the attempt ended, perhaps before its code did: whatever that does now is not heard. Null: it has not. */
+  ending: Outcome | null = null;
+  /** Set once the code has given a promise. */
+  running: Running | null = null;
+  #extras: Extras | null = null;
 
   constructor(shared: Shared, item: GrantItem) {
     this.shared = shared;
@@ -38,33 +84,92 @@ class Base {
   }
 
   get signal(): AbortSignal {
-    this.#abort ??= new AbortController();
-    return this.#abort.signal;
+    return this.#controller.signal;
   }
 
   get phases(): PhasesReader {
-    this.#phases ??= readPhases(this.shared.grant.execution, this.shared.grant.phases, this.shared.results);
-    return this.#phases;
+    const { grant, around } = this.shared;
+    this.extras.phases ??= readPhases(grant.execution, grant.phases, around.results);
+    return this.extras.phases;
   }
 
   get log(): Log {
-    const write =
+    const at =
       (level: string) =>
       (...parts: unknown[]) =>
-        this.shared.log(this.shared.grant, this.item, level, parts);
-    return Object.assign(write("info"), { info: write("info"), warn: write("warn"), error: write("error") });
+        this.write(level, parts);
+    this.extras.log ??= Object.assign(at("info"), {
+      debug: at("debug"),
+      info: at("info"),
+      warn: at("warn"),
+      error: at("error"),
+    });
+    return this.extras.log;
+  }
+
+  get secret(): (value: string) => string {
+    return (value) => {
+      this.shared.around.secrets.add(value);
+      return value;
+    };
+  }
+
+  /** Logs values, shown as `text`; `run` is the script's run that wrote them. */
+  write(level: string, parts: readonly unknown[], { text = showParts(parts), run }: LineOptions = {}): void {
+    const { grant, around } = this.shared;
+    around.onLog(grant, this.item, level, around.secrets.isEmpty ? parts : [around.secrets.redact(text)]);
+    if (this.ending !== null) return;
+    this.extras.lines ??= new AttemptLog(reportedAttempt(grant, this.item), {
+      clock: around.clock,
+      secrets: around.secrets,
+      onLines: (log, isFull) => around.reporter.logged(log, isFull),
+    });
+    this.extras.lines.write(level, text, run);
+  }
+
+  /** Says what was logged so far: before any other word on the attempt. */
+  flushLog(): void {
+    const lines = this.#extras?.lines ?? null;
+    if (lines !== null) this.shared.around.reporter.sayLogs(lines);
+  }
+
+  /** Says something about the attempt, after what it has logged; resolves with the verdict. */
+  ask(report: Report): Promise<string | undefined> {
+    this.flushLog();
+    return this.shared.around.reporter.ask(report);
   }
 
   /** Tells the code to stop. */
   abort(reason: Error): void {
-    this.#abort ??= new AbortController();
-    this.#abort.abort(reason);
+    this.#controller.abort(reason);
+  }
+
+  /** Ends the attempt before its code ends; the code is told to stop, and not heard any more. */
+  endWith(outcome: Outcome, reason: Error): void {
+    if (this.ending !== null) return;
+    this.ending = outcome;
+    if (this.running !== null) this.shared.around.end(this.running, outcome);
+    this.abort(reason);
+  }
+
+  /** The attempt has ended. */
+  close(outcome: Outcome): void {
+    this.flushLog();
+    this.ending = outcome;
+  }
+
+  get #controller(): AbortController {
+    this.extras.controller ??= new AbortController();
+    return this.extras.controller;
+  }
+
+  protected get extras(): Extras {
+    this.#extras ??= new Extras();
+    return this.#extras;
   }
 }
 
-export class AnswerContext extends Base {}
-
-export class TaskContext extends Base implements ProcessContext {
+export class TaskContext extends AttemptContext implements ProcessContext {
   readonly task: unknown;
 
   constructor(shared: Shared, item: GrantItem, task: unknown) {
@@ -86,23 +191,49 @@ export class TaskContext extends Base implements ProcessContext {
   }
 
   get progress(): (done: number, total?: number) => void {
-    return (done, total) => this.shared.log(this.shared.grant, this.item, "progress", [done, total]);
+    return (done, total) =>
+      this.write("progress", [done, total], { text: total === undefined ? `${done}` : `${done}/${total}` });
   }
 
   get step(): ProcessContext["step"] {
-    return (name) => Promise.reject(notYet(`step("${name}")`));
+    return (name, run) => this.#steps.step(name, run);
   }
 
-  get sleep(): (name: string, duration: Duration) => Promise<void> {
-    return (name) => Promise.reject(notYet(`sleep("${name}")`));
+  get sleep(): ProcessContext["sleep"] {
+    return (name, duration) => this.#steps.sleep(name, duration);
   }
 
   get waitFor(): ProcessContext["waitFor"] {
-    return (name) => Promise.reject(notYet(`waitFor("${name}")`));
+    return (name, options) => this.#steps.waitFor(name, options);
+  }
+
+  get #steps(): JournaledSteps {
+    this.extras.steps ??= new JournaledSteps({
+      grant: this.shared.grant,
+      item: this.item,
+      clock: this.shared.around.clock,
+      results: this.shared.around.results,
+      isOver: () => this.ending !== null,
+      ask: (report) => this.ask(report),
+      suspend: (wait) =>
+        this.endWith({ status: "suspended", payload: "null", wait }, new Error("the task waits")),
+      lose: () => this.endWith(handedBack("lost"), new Error("lease lost")),
+    });
+    return this.extras.steps;
   }
 }
 
-export class ListingContext extends Base implements EnumerateContext {
+/** Several tasks done together; what they log belongs to the first. */
+export class GroupContext extends AttemptContext implements BatchContext {
+  readonly tasks: readonly unknown[];
+
+  constructor(shared: Shared, items: readonly GrantItem[]) {
+    super(shared, items[0] as GrantItem);
+    this.tasks = items.map(({ task }) => JSON.parse(task ?? "null") as unknown);
+  }
+}
+
+export class ListingContext extends AttemptContext implements EnumerateContext {
   /** The code asked what is journaled already: then it goes on from there. */
   resumed = false;
 
@@ -123,10 +254,4 @@ export class ListingContext extends Base implements EnumerateContext {
       },
     };
   }
-}
-
-function notYet(what: string): Error {
-  return brandFatal(
-    new Error(`${what} inside process is not available in this version; use a phase of its own`),
-  );
 }

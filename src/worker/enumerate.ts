@@ -10,13 +10,12 @@ import type { Clock } from "../std/clock.ts";
 import { checksum } from "../std/hash.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
-import { ListingContext, type Shared } from "./context.ts";
+import type { ListingContext, Shared } from "./context.ts";
 import type { HandlerCode } from "./handler-code.ts";
 import { handedBack, refused, threw } from "./outcome.ts";
 
 export interface EnumerateOptions {
   readonly clock: Clock;
-  readonly signal: AbortSignal;
   /** False: the attempt is over, stop. */
   readonly sendPage: (page: Report) => Promise<boolean>;
 }
@@ -27,26 +26,23 @@ const LINGER_MS = 20;
 
 /** The outcome of the enumeration; its pages are journaled as they come. */
 export async function enumerate(
-  shared: Shared,
-  item: GrantItem,
+  context: ListingContext,
   code: HandlerCode,
   options: EnumerateOptions,
 ): Promise<Outcome> {
-  const context = new ListingContext(shared, item);
-  options.signal.addEventListener("abort", () => context.abort(options.signal.reason as Error));
-  const pager = new Pager({ shared, item }, code, options, context);
+  const pager = new Pager(context, code, options);
   try {
-    const items = code.enumerate === undefined ? [shared.input] : await code.enumerate(context);
+    const items = code.enumerate === undefined ? [context.input] : await code.enumerate(context);
     await pager.run(items);
     return (
       pager.outcome ??
-      (options.signal.aborted
+      (context.signal.aborted
         ? handedBack("cancelled")
         : { status: "done", payload: "null", total: pager.total })
     );
   } catch (thrown) {
     await pager.settle();
-    return pager.outcome ?? (options.signal.aborted ? handedBack("cancelled") : threw(thrown));
+    return pager.outcome ?? (context.signal.aborted ? handedBack("cancelled") : threw(thrown));
   }
 }
 
@@ -71,14 +67,9 @@ class Pager {
   /** Set when the enumeration cannot go on. */
   outcome: Outcome | null = null;
 
-  constructor(
-    { shared, item }: { shared: Shared; item: GrantItem },
-    code: HandlerCode,
-    options: EnumerateOptions,
-    context: ListingContext,
-  ) {
-    this.#shared = shared;
-    this.#item = item;
+  constructor(context: ListingContext, code: HandlerCode, options: EnumerateOptions) {
+    this.#shared = context.shared;
+    this.#item = context.item;
     this.#code = code;
     this.#options = options;
     this.#context = context;
@@ -122,7 +113,7 @@ class Pager {
   }
 
   get #isOver(): boolean {
-    return this.outcome !== null || this.#options.signal.aborted;
+    return this.outcome !== null || this.#context.signal.aborted;
   }
 
   async #runSync(items: Iterable<unknown>): Promise<void> {

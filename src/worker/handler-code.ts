@@ -32,11 +32,16 @@ export interface BaseContext {
   readonly phases: PhasesReader;
   /** Aborted when the attempt is cancelled, out of time, or its lease is lost. */
   readonly signal: AbortSignal;
+  /** Lines that are stored with the attempt, in the order in which they are written. */
   readonly log: Log;
+  /** Makes this worker write `[redacted]` wherever the value would be logged or told in an error; returns the value. */
+  readonly secret: (value: string) => string;
 }
 
+/** Writes values as lines, like `console`; without a level it is `info`. */
 export interface Log {
   (...parts: unknown[]): void;
+  debug(...parts: unknown[]): void;
   info(...parts: unknown[]): void;
   warn(...parts: unknown[]): void;
   error(...parts: unknown[]): void;
@@ -54,11 +59,21 @@ export interface ProcessContext extends BaseContext {
   /** The same for all attempts of the task. */
   readonly idempotencyKey: string;
   progress(done: number, total?: number): void;
+  /**
+   * Runs `run` once per task: its result is journaled, and given back without running it in a later attempt. What is
+   * outside of steps runs again in each attempt.
+   */
   step<T>(name: string, run: () => T | Promise<T>): Promise<T>;
+  /**
+   * Ends the attempt, without holding a worker, until the time has passed; then the task runs from its beginning, past
+   * what is journaled. The promise settles in that attempt only.
+   */
   sleep(name: string, duration: Duration): Promise<void>;
+  /** The same until a signal of this name comes, whose payload it gives; past `timeout` it throws a `WaitTimeout`. */
   waitFor(name: string, options?: { schema?: unknown; timeout?: Duration }): Promise<unknown>;
 }
 
+/** What is logged belongs to the first of the tasks. */
 export interface BatchContext extends BaseContext {
   readonly tasks: readonly unknown[];
 }

@@ -4,13 +4,15 @@ import type { PhaseCounts } from "../protocol/work.ts";
 import type { ResultsReader } from "./handler-code.ts";
 import { type ResultsSource, readPhases } from "./results-reader.ts";
 
+type SettledSource = Pick<ResultsSource, "settled">;
+
 const ROWS = [
   { task: 1, status: "done", payload: "10" },
   { task: 0, status: "failed", payload: '{"message":"boom"}' },
   { task: 2, status: "done", payload: "20" },
 ];
 
-function source(asked: unknown[] = []): ResultsSource {
+function source(asked: unknown[] = []): SettledSource {
   return {
     async *settled(place) {
       asked.push(place);
@@ -59,7 +61,7 @@ describe("phases", () => {
       { task: 1, status: "done", payload: "1" },
       { task: 0, status: "failed", payload: '"three"' },
     ];
-    const rounds: ResultsSource = {
+    const rounds: SettledSource = {
       async *settled() {
         yield* rows;
       },

@@ -4,8 +4,13 @@ import type { PhaseCounts } from "../protocol/work.ts";
 import type { Json } from "../std/json.ts";
 import type { PhasesReader, ResultsReader } from "./handler-code.ts";
 
-/** Where settled tasks come from: the store in process, the API for a remote worker. */
+/** Where settled tasks and checkpoints come from: the store in process, the API for a remote worker. */
 export interface ResultsSource {
+  /** What is journaled at `seq` of an execution: the result of a step or the state after a run, or the error of a wait. */
+  checkpoint(
+    execution: string,
+    seq: number,
+  ): Promise<{ readonly result: string } | { readonly error: string }>;
   settled(at: {
     execution: string;
     phase: string;
@@ -19,7 +24,11 @@ export interface ResultsSource {
 type Visit = PhaseCounts[number];
 
 /** The `phases` object of a context: each phase as its newest visit shows it. */
-export function readPhases(execution: string, counts: PhaseCounts, source: ResultsSource): PhasesReader {
+export function readPhases(
+  execution: string,
+  counts: PhaseCounts,
+  source: Pick<ResultsSource, "settled">,
+): PhasesReader {
   const phases: Record<string, unknown> = {};
   for (const newest of new Map(counts.map((visit) => [visit.phase, visit])).values()) {
     const read = { execution, source, visits: counts.filter(({ phase }) => phase === newest.phase) };
@@ -31,7 +40,7 @@ export function readPhases(execution: string, counts: PhaseCounts, source: Resul
 /** What all readers of a phase share. */
 interface Read {
   readonly execution: string;
-  readonly source: ResultsSource;
+  readonly source: Pick<ResultsSource, "settled">;
   readonly visits: readonly Visit[];
 }
 

@@ -486,21 +486,6 @@ describe("decisions and outputs", () => {
   });
 });
 
-describe("what is not available yet", () => {
-  test.each(["step", "sleep", "waitFor"] as const)(
-    "%s inside process fails for good and says so",
-    async (name) => {
-      const bench = new WorkerBench({
-        process: (context) =>
-          (context[name] as (name: string, more?: unknown) => Promise<unknown>)("x", "1s"),
-      });
-      await bench.give([1]);
-      expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
-      expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("not available in this version");
-    },
-  );
-});
-
 test("an enumeration within its time leaves no timer behind", async () => {
   const bench = new WorkerBench({ enumerate: ({ input }: EnumerateContext) => [input] });
   await bench.give([], { do: "enumerate", timeoutMs: 3_600_000 });

@@ -41,10 +41,11 @@ test("0 and 1: an execution that failed says where, and --retry does the rest", 
 
 const USAGE: [args: string[], says: string][] = [
   [[], "Usage: rondo"],
-  [["run"], "missing required argument 'file'"],
+  [["run"], "missing required argument 'target'"],
   [["frobnicate"], "unknown command 'frobnicate'"],
   [["run", "waits.ts", "--nonsense"], "unknown option '--nonsense'"],
-  [["run", "waits"], '"waits" is not a file, and running a workflow by name needs a server'],
+  [["ps", "--limit", "0"], '--limit: "0" is not a whole number above zero'],
+  [["completion", "tcsh"], 'there is no completion for "tcsh"'],
   [["run", "./"], "is not a file"],
   [["run", "waits.ts", "--store", "pg:x"], '"pg:x" is not a store'],
   [["run", "waits.ts", "--id", "no spaces"], "is not an execution id"],

@@ -152,14 +152,18 @@ describe("which workflow", () => {
       "nap.json": JSON.stringify({ rondo: 1, name: "nap", phases }),
       "coded.json": JSON.stringify({ rondo: 1, name: "coded", phases: coded }),
       "bad.json": JSON.stringify({ rondo: 1, name: "bad", phases: [] }),
-      "nap.yaml": "rondo: 1",
+      "nap.yaml": "rondo: 1\nname: nap\nphases:\n  - name: nap\n    handlers:\n      nap: { sleep: 1ms }\n",
+      "bad.yml": "rondo: 1\nphases: [\n",
     });
-    const nap = await cli(["run", "nap.json", "--store", "memory:"], { cwd });
-    expect(nap).toMatchObject({ code: 0, stdout: "null\n" });
+    for (const file of ["nap.json", "nap.yaml"])
+      expect(await cli(["run", file, "--store", "memory:"], { cwd })).toMatchObject({
+        code: 0,
+        stdout: "null\n",
+      });
     const refusals: [file: string, says: string][] = [
       ["coded.json", "names handlers that are code (data.map), and a data file hosts none"],
       ["bad.json", "is not a definition"],
-      ["nap.yaml", "this version does not read YAML"],
+      ["bad.yml", "bad.yml:3:1: not YAML"],
     ];
     for (const [file, says] of refusals) {
       const { code, stderr } = await cli(["run", file], { cwd });

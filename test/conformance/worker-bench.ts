@@ -4,6 +4,7 @@ import type { Beat, Grant, Report } from "../../src/protocol/work.ts";
 import { VirtualClock } from "../../src/testing/virtual-clock.ts";
 import type { HandlerCode } from "../../src/worker/handler-code.ts";
 import type { ResultsSource } from "../../src/worker/results-reader.ts";
+import type { ScriptOptions } from "../../src/worker/script-runner.ts";
 import { Worker } from "../../src/worker/worker.ts";
 
 export interface WorkerBenchOptions {
@@ -13,6 +14,8 @@ export interface WorkerBenchOptions {
   readonly verdict?: (report: Report) => string;
   /** What an acknowledgement waits for. */
   readonly acknowledged?: () => Promise<void>;
+  readonly scripts?: ScriptOptions;
+  readonly secrets?: readonly string[];
 }
 
 export class WorkerBench {
@@ -23,13 +26,18 @@ export class WorkerBench {
   readonly worker: Worker;
 
   constructor(code: Omit<HandlerCode, "use">, options: WorkerBenchOptions = {}) {
-    const none: ResultsSource = { async *settled() {} };
+    const none: ResultsSource = {
+      async *settled() {},
+      checkpoint: (_execution, seq) => Promise.reject(new Error(`nothing is journaled at ${seq}`)),
+    };
     this.worker = new Worker({
       clock: this.clock,
       results: options.results ?? none,
       concurrency: options.concurrency ?? 10,
       log: (_grant, item, level, parts) => this.logs.push([item.number, level, ...parts]),
       onBug: (thrown) => this.bugs.push(thrown),
+      scripts: options.scripts,
+      secrets: options.secrets,
       send: async (reports) => {
         this.reports.push(...reports);
         await options.acknowledged?.();
@@ -80,10 +88,19 @@ export function makeGrant(tasks: readonly unknown[], more: Partial<Grant> = {}):
     timeoutMs: null,
     heartbeatMs: 30_000,
     items: isListing
-      ? [{ number: -1, attempt: 1, claim: 0, task: null }]
-      : tasks.map((task, number) => ({ number, attempt: 1, claim: 0, task: JSON.stringify(task) })),
+      ? [{ number: -1, attempt: 1, claim: 0, task: null, checkpoints: null }]
+      : tasks.map((task, number) => ({
+          number,
+          attempt: 1,
+          claim: 0,
+          task: JSON.stringify(task),
+          checkpoints: null,
+        })),
     resume: null,
     phases: [],
+    batch: 1,
+    script: null,
+    trace: null,
     ...more,
   };
 }

@@ -2,23 +2,44 @@
  * An execution of the kernel driven by hand: each call is one message, stepped at `now`. Keeps the whole journal and
  * checks after every step what must always hold.
  */
+
+import { childId } from "../../src/kernel/children.ts";
 import type { Event, EventKind, Recorded } from "../../src/kernel/event.ts";
 import type { Execution, HandlerState } from "../../src/kernel/execution.ts";
-import type { Answer, Message, Outcome, Receipt, StartMessage, Verdict } from "../../src/kernel/message.ts";
+import type {
+  Answer,
+  CheckpointMessage,
+  ChildMessage,
+  Message,
+  Outcome,
+  Receipt,
+  Sent,
+  StartMessage,
+  TaskWait,
+  Verdict,
+} from "../../src/kernel/message.ts";
 import { parseDefinition } from "../../src/kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../../src/kernel/plan.ts";
 import { create, step } from "../../src/kernel/step.ts";
+import { defined } from "../../src/std/defined.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 
-export type StartOptions = Partial<Pick<StartMessage, "startAt" | "deadline" | "tags" | "input">>;
+export type StartOptions = Partial<
+  Pick<StartMessage, "startAt" | "deadline" | "tags" | "input" | "parent" | "trace">
+>;
 
 /** What a receipt says, with everything that is not said filled in. */
 export interface GivenReceipt extends Partial<Omit<Receipt, "task" | "outcome">>, Partial<Outcome> {}
+
+/** Whose word a checkpoint is: the live attempt's, unless it is said otherwise. */
+export type GivenAttempt = Partial<Pick<CheckpointMessage, "attempt" | "round" | "live">>;
 
 export class KernelRun {
   readonly plan: Plan;
   readonly execution: Execution;
   readonly events: Recorded[] = [];
+  /** Everything it owes to other executions, in order. */
+  readonly sent: Sent[] = [];
   now: number;
   #ids = 0;
 
@@ -42,6 +63,7 @@ export class KernelRun {
     const created = create(message, this.plan, now);
     this.execution = created.execution;
     this.events.push(...created.events);
+    this.sent.push(...created.sent);
   }
 
   get status(): string {
@@ -57,6 +79,7 @@ export class KernelRun {
     const stepped = step(this.execution, message, this.now);
     this.last = stepped.events;
     this.events.push(...stepped.events);
+    this.sent.push(...stepped.sent);
     return stepped.answer;
   }
 
@@ -114,6 +137,81 @@ export class KernelRun {
     return this.receipt(handler, task, { status: "failed", payload: error, ...given });
   }
 
+  /** The attempt ends as suspended: the task waits. */
+  suspend(
+    handler: string,
+    task: number,
+    given: Partial<TaskWait> & Omit<GivenReceipt, "wait"> = {},
+  ): Verdict | undefined {
+    const { name = "s", untilMs, signal, timeoutMs, ...rest } = given;
+    const wait = { name, ...defined({ untilMs, signal, timeoutMs }) };
+    return this.receipt(handler, task, { status: "suspended", wait, ...rest });
+  }
+
+  /** A step of the live attempt is done. */
+  stepDone(
+    handler: string,
+    task: number,
+    given: GivenAttempt & { name?: string; result?: unknown } = {},
+  ): Verdict | undefined {
+    const { name = "s", result = null, ...attempt } = given;
+    const done = { kind: "step" as const, name, result: JSON.stringify(result) };
+    return this.#checkpoint(handler, { task, ...attempt }, done);
+  }
+
+  /** A run of the live attempt is finished. */
+  runDone(
+    handler: string,
+    task: number,
+    given: GivenAttempt & { index?: number; name?: string; state?: unknown; oversized?: boolean } = {},
+  ): Verdict | undefined {
+    const { index = 0, name = `r${index}`, state = null, oversized = false, ...attempt } = given;
+    const stats = { durationMs: 3, memoryBytes: 1_000 };
+    const done = { kind: "run" as const, name, index, state: JSON.stringify(state), oversized, stats };
+    return this.#checkpoint(handler, { task, ...attempt }, done);
+  }
+
+  /** The owner asks for the children of these tasks. */
+  children(
+    handler: string,
+    tasks: readonly number[],
+    given: { round?: number; input?: string; workflow?: string } = {},
+  ): Answer {
+    const { round = this.execution.current?.round ?? 1, input = "null", workflow = "kid" } = given;
+    return this.send({
+      kind: "children",
+      ...this.place(handler),
+      round,
+      workflow,
+      hash: "hash-of-kid",
+      tasks: tasks.map((task) => ({ task, input })),
+    });
+  }
+
+  /** The id of the child of a task. */
+  childOf(handler: string, task: number): string {
+    return childId(this.execution.id, this.place(handler), task);
+  }
+
+  /** A child's word that it has ended. */
+  childEnded(
+    handler: string,
+    task: number,
+    given: { status?: ChildMessage["status"]; child?: string; payload?: string } = {},
+  ): Answer {
+    const { status = "done" } = given;
+    const payload = status === "done" ? "null" : JSON.stringify({ code: "failed", message: "boom" });
+    return this.send({
+      kind: "child",
+      ...this.place(handler),
+      task,
+      child: this.childOf(handler, task),
+      status,
+      payload,
+      ...given,
+    });
+  }
+
   lost(handler: string, ...tasks: number[]): Answer {
     return this.#attempts("lost", handler, tasks);
   }
@@ -169,8 +267,12 @@ export class KernelRun {
     return this.send({ kind: "signal", id, signal: name, data: JSON.stringify(data) });
   }
 
-  control(kind: "pause" | "resume" | "cancel" | "retry", id = `auto-${++this.#ids}`): Answer {
-    return this.send({ kind, id, by: "ann", reason: null });
+  control(
+    kind: "pause" | "resume" | "cancel" | "retry",
+    id = `auto-${++this.#ids}`,
+    given: { fromParent?: boolean; by?: string; reason?: string | null } = {},
+  ): Answer {
+    return this.send({ kind, id, by: "ann", reason: null, ...given });
   }
 
   timer(timer: string): Answer {
@@ -193,6 +295,18 @@ export class KernelRun {
     if (phase !== undefined && name !== undefined) return { phase, visit: Number(visit), handler: name };
     const { current } = this.execution;
     return { phase: current?.plan.name ?? "", visit: current?.visit ?? 0, handler };
+  }
+
+  #checkpoint(
+    handler: string,
+    given: GivenAttempt & { task: number },
+    done: CheckpointMessage["done"],
+  ): Verdict | undefined {
+    const place = this.place(handler);
+    const attempt = this.execution.handlerAt(place)?.tasks.nextAttempt(given.task) ?? 1;
+    const round = this.execution.current?.round ?? 1;
+    const answer = this.send({ kind: "checkpoint", ...place, attempt, round, live: true, ...given, done });
+    return answer.kind === "rejection" ? undefined : answer.verdicts?.[0];
   }
 
   #attempts(kind: "lost" | "started", handler: string, tasks: readonly number[]): Answer {

@@ -7,6 +7,7 @@ import { KernelRun } from "./kernel-run.ts";
 const NAMES = ["a", "b", "c", "d"];
 const SIGNALS = ["go", "stop"];
 const STATUSES = ["done", "failed", "crashed", "killed", "cancelled", "exception"] as const;
+const RUNS = ["r0", "r1", "r2"].map((name) => ({ name, expression: "s => s" }));
 const ERROR = JSON.stringify({ name: "Error", message: "boom" });
 
 export class RandomRun {
@@ -27,7 +28,7 @@ export class RandomRun {
     if (random.chance(0.15)) run.now += random.below(3_000);
     const handlers = run.execution.current?.handlers ?? [];
     const handler = handlers.length === 0 ? null : random.pick(handlers);
-    switch (random.below(14)) {
+    switch (random.below(19)) {
       case 0:
       case 1:
       case 2:
@@ -58,6 +59,19 @@ export class RandomRun {
           `c${random.below(40)}`,
         );
         return;
+      case 12:
+      case 13:
+        if (handler !== null) this.#suspend(handler);
+        return;
+      case 14:
+        if (handler !== null) this.#checkpoint(handler);
+        return;
+      case 15:
+        if (handler?.plan.mode === "workflow") this.#children(handler);
+        return;
+      case 16:
+        if (handler?.plan.mode === "workflow") this.#childEnded(handler);
+        return;
       default:
         if (random.chance(0.8)) run.drained();
         else run.send({ kind: "drained", phase: random.pick(NAMES), visit: 1, round: random.between(1, 3) });
@@ -70,11 +84,17 @@ export class RandomRun {
     for (let turn = 0; turn < 500 && !run.execution.ended; turn++) {
       const { execution } = run;
       if (execution.status === "paused") run.control("resume", `resume-${turn}`);
-      else if (execution.draining) run.drained();
-      else if (execution.timers.size > 0) {
+      else if (execution.draining) {
+        for (const handler of execution.current?.handlers ?? []) this.#endChildren(handler, "cancelled");
+        run.drained();
+      } else if (execution.timers.size > 0) {
         run.now = Math.max(run.now, ...Array.from(execution.timers.values(), ({ due }) => due));
         for (const timer of Array.from(execution.timers.keys())) run.timer(timer);
-      } else for (const handler of [...(execution.current?.handlers ?? [])]) this.#complete(handler, turn);
+      } else {
+        // Sleeps in tasks are over by then.
+        run.now += 3_000;
+        for (const handler of [...(execution.current?.handlers ?? [])]) this.#complete(handler, turn);
+      }
     }
     return run.execution.ended;
   }
@@ -85,18 +105,85 @@ export class RandomRun {
     if (run.execution.current?.handler(name) !== handler) return;
     if (mode === "waitFor" && handler.tasks.settled.size === 0)
       run.signal(definition.waitFor as string, null, `signal-${name}-${turn}`);
-    if (mode !== "use") return;
+    if (handler.plan.waits) return;
     if (!handler.sealed && (enumerateUse !== null || handler.paged || handler.enumeration.ended > 0))
       run.seal(name);
     const open = Array.from({ length: handler.offered }, (_, i) => i).filter(
       (task) => !handler.tasks.settled.has(task),
     );
     const payload = this.#payload(handler);
-    if (open.length > 0)
+    if (mode === "workflow") {
+      run.children(name, open);
+      return this.#endChildren(handler, "done");
+    }
+    for (const signal of handler.progress.signals)
+      run.signal(signal, null, `signal-${name}-${signal}-${turn}`);
+    const ready = open.filter((task) => !isWaiting(handler, task, run.now));
+    if (ready.length > 0)
       run.receipts(
         name,
-        open.map((task) => ({ task, payload })),
+        ready.map((task) => ({ task, payload })),
       );
+  }
+
+  #endChildren(handler: HandlerState, status: "done" | "cancelled"): void {
+    const { run } = this;
+    for (const [task, { isOpen }] of [...handler.children])
+      if (isOpen && run.execution.current?.handler(handler.plan.name) === handler)
+        run.childEnded(handler.plan.name, task, { status });
+  }
+
+  /** An attempt ends as suspended. */
+  #suspend(handler: HandlerState): void {
+    const { random, run } = this;
+    const task = random.below(handler.total);
+    const next = handler.tasks.nextAttempt(task);
+    const isSleep = random.chance(0.4);
+    run.suspend(handler.plan.name, task, {
+      name: `n${random.below(4)}`,
+      attempt: random.chance(0.9) ? next : Math.max(1, next - 1),
+      live: random.chance(0.9) && !isWaiting(handler, task, run.now),
+      ...(isSleep ? { untilMs: run.now + random.below(3_000) } : { signal: random.pick(SIGNALS) }),
+      ...(!isSleep && random.chance(0.5) ? { timeoutMs: random.between(1, 3_000) } : {}),
+    });
+  }
+
+  #checkpoint(handler: HandlerState): void {
+    const { random, run } = this;
+    const { name, mode } = handler.plan;
+    const task = random.chance(0.1) ? random.between(-1, handler.total + 1) : random.below(handler.total);
+    const next = handler.tasks.nextAttempt(Math.max(0, task));
+    const given = {
+      attempt: random.chance(0.8) ? next : Math.max(1, next - 1),
+      round: random.chance(0.9) ? run.execution.currentVisit().round : 1,
+      live: random.chance(0.9) && !isWaiting(handler, task, run.now),
+    };
+    if (mode !== "script") run.stepDone(name, task, { name: `n${random.below(4)}`, result: 1, ...given });
+    else {
+      const runs = handler.progress.tasks.get(task)?.checkpoints.filter(({ kind }) => kind === "run");
+      const done = handler.plan.definition.resume === false ? 0 : (runs?.length ?? 0);
+      run.runDone(name, task, { index: random.chance(0.8) ? done : 0, state: random.below(9), ...given });
+    }
+  }
+
+  #children(handler: HandlerState): void {
+    const { random, run } = this;
+    const due = Array.from({ length: handler.offered }, (_, i) => i).filter(
+      (task) => handler.tasks.until(task) <= run.now || handler.children.get(task)?.isOpen === true,
+    );
+    if (due.length === 0) return;
+    run.children(
+      handler.plan.name,
+      due.filter(() => random.chance(0.7)),
+      random.chance(0.9) ? {} : { round: 9 },
+    );
+  }
+
+  #childEnded(handler: HandlerState): void {
+    const { random, run } = this;
+    const task = random.below(handler.total + 1);
+    const status = random.pick(["done", "failed", "failed", "cancelled"] as const);
+    run.childEnded(handler.plan.name, task, random.chance(0.95) ? { status } : { status, child: "another" });
   }
 
   #receipts(handler: HandlerState): void {
@@ -108,11 +195,16 @@ export class RandomRun {
       const task = random.chance(0.05) ? random.between(-1, handler.total + 2) : random.below(handler.total);
       const status = random.chance(0.5) ? "done" : random.pick(STATUSES);
       const next = handler.tasks.nextAttempt(Math.max(0, task));
+      const isHere = !isWaiting(handler, task, run.now);
       return {
         task,
-        attempt: random.chance(0.7) ? next : Math.max(1, random.between(next - 2, next + 1)),
+        attempt: isHere
+          ? random.chance(0.7)
+            ? next
+            : Math.max(1, random.between(next - 2, next + 1))
+          : Math.max(1, next - random.between(1, 2)),
         round: random.chance(0.9) ? visit.round : Math.max(1, visit.round - 1),
-        live: random.chance(0.7),
+        live: random.chance(0.7) && isHere,
         status,
         payload: status === "done" ? this.#payload(handler) : ERROR,
         ...(random.chance(0.1) ? { fatal: true } : {}),
@@ -124,7 +216,7 @@ export class RandomRun {
 
   #page(handler: HandlerState): void {
     const { random, run } = this;
-    if (handler.plan.definition.tasks !== undefined || handler.plan.mode !== "use") return;
+    if (handler.plan.definition.tasks !== undefined || handler.plan.waits) return;
     if (handler.plan.enumerateUse === null && random.chance(0.9)) return;
     const tasks = Array.from({ length: random.below(4) }, () => random.below(10));
     const known = handler.paged ? handler.total : 0;
@@ -148,7 +240,9 @@ export class RandomRun {
 
   #attempts(handler: HandlerState): void {
     const { random, run } = this;
-    const tasks = [random.below(handler.total + 1), random.below(handler.total + 1)];
+    const tasks = [random.below(handler.total + 1), random.below(handler.total + 1)].filter(
+      (task) => !isWaiting(handler, task, run.now) && handler.plan.mode !== "workflow",
+    );
     if (random.chance(0.5)) run.started(handler.plan.name, ...new Set(tasks));
     else run.lost(handler.plan.name, ...new Set(tasks));
   }
@@ -159,6 +253,12 @@ export class RandomRun {
       this.random.chance(0.95) ? this.random.pick(this.run.execution.currentVisit().plan.among) : "nowhere",
     );
   }
+}
+
+/** No worker has a task that waits. */
+function isWaiting({ progress }: HandlerState, task: number, now: number): boolean {
+  const waiting = progress.tasks.get(task)?.waiting ?? null;
+  return waiting !== null && (waiting.due === null || waiting.due > now);
 }
 
 function randomDefinition(random: SeededRandom): object {
@@ -186,7 +286,7 @@ function randomDefinition(random: SeededRandom): object {
 function randomHandler(random: SeededRandom): object {
   const retry = { attempts: random.between(1, 3), crashes: random.between(1, 3) };
   const tolerate = random.pick([0, 0, 1, "50%"]);
-  switch (random.below(6)) {
+  switch (random.below(9)) {
     case 0:
       return { sleep: random.below(5_000) };
     case 1:
@@ -200,6 +300,22 @@ function randomHandler(random: SeededRandom): object {
       return { use: "listed", tasks: Array.from({ length: random.below(5) }, (_, i) => i), retry, tolerate };
     case 4:
       return { use: "named", enumerate: { use: "list" }, identity: "", retry, tolerate };
+    case 5:
+      return { script: RUNS, retry, tolerate, ...(random.chance(0.5) ? { resume: false } : {}) };
+    case 6:
+      return {
+        workflow: "kid",
+        tasks: Array.from({ length: random.below(4) }, (_, i) => i),
+        retry,
+        tolerate,
+      };
+    case 7:
+      return {
+        workflow: "kid",
+        ...(random.chance(0.5) ? { enumerate: { use: "list" } } : {}),
+        retry,
+        tolerate,
+      };
     default:
       return { use: "paged", enumerate: { use: "list" }, retry, tolerate };
   }

@@ -145,7 +145,10 @@ describe("an absurd option is refused at once, in the kernel's words:", () => {
     ["key", "customer", '.key: "customer" is not a JSON Pointer (write "/customer")'],
     ["key", true, '.key: true is not a JSON Pointer (write "/customer")'],
     ["identity", 7, '.identity: 7 is not a JSON Pointer (write "/customer")'],
-    ["version", "", ".version: must be a text of 1 to 200 characters"],
+    ["version", "", '.version: is not a version (write it as "1.2.0")'],
+    ["version", "1", '.version: is not a version (write it as "1.2.0")'],
+    ["version", "~1.2.0", '.version: is not a version (write it as "1.2.0")'],
+    ["version", 1.2, '.version: is not a version (write it as "1.2.0")'],
     ["tasks", {}, ".tasks: must be a list of tasks"],
   ];
   test.each(options)("%s: %j", (option, value, text) => {

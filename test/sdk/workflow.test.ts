@@ -56,7 +56,7 @@ describe("the definition", () => {
             resize: {
               use: "thumbnails.resize",
               enumerate: { use: "thumbnails.resize" },
-              version: "1.2.0",
+              version: "^1.2.0",
               retry: { attempts: 5, backoff: "exponential", min: "1s", max: "5m" },
               timeout: "30s",
               concurrency: 200,

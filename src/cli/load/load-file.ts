@@ -9,31 +9,28 @@ import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
 
 const CODE = [".ts", ".mts", ".cts", ".js", ".mjs", ".cjs"];
-const YAML = [".yaml", ".yml"];
+const DATA = [".json", ".yaml", ".yml"];
+
+/** Whether an argument names a file; anything else is the name of a workflow. */
+export function isFileName(target: string): boolean {
+  return /[/\\]/.test(target) || [...CODE, ...DATA].includes(extname(target));
+}
 
 /** The workflows in a file, at least one. */
 export async function loadFile(file: string): Promise<AnyWorkflow[]> {
   const extension = extname(file);
-  if (!/[/\\]/.test(file) && ![...CODE, ...YAML, ".json"].includes(extension))
-    throw new CliError(EXIT.usage, `"${file}" is not a file, and running a workflow by name needs a server`, [
-      `this version runs files: rondo run ./${file}.ts`,
-    ]);
   const path = resolve(file);
   const found = await stat(path).catch(() => null);
   if (found === null)
     throw new CliError(EXIT.notFound, `there is no file ${file}`, path === file ? [] : [`looked at ${path}`]);
   if (!found.isFile()) throw new CliError(EXIT.usage, `${file} is not a file`, ["name a file in it"]);
-  if (YAML.includes(extension))
-    throw new CliError(EXIT.usage, `${file}: this version does not read YAML`, [
-      "the same tree as JSON, in a .json file, works",
-    ]);
-  if (extension === ".json") {
+  if (DATA.includes(extension)) {
     const { readDefinition } = await import("./read-definition.ts");
     return [await readDefinition(path, file)];
   }
   if (!CODE.includes(extension))
     throw new CliError(EXIT.usage, `${file} is neither code nor a definition`, [
-      `the name of a file to run ends in ${[...CODE, ".json"].join(" ")}`,
+      `the name of a file to run ends in ${[...CODE, ...DATA].join(" ")}`,
     ]);
   const [{ loadModule }, { findWorkflows }] = await Promise.all([
     import("./load-module.ts"),

@@ -1,19 +1,22 @@
 /**
- * A workflow from a definition file. Data holds no code, so only a definition that needs none (waits and timers) can be
- * run from it; any other is refused with what to do instead.
+ * A workflow from a definition file, JSON or YAML. Data holds no code: where the engine is in this process too, only a
+ * definition that needs none (waits, timers, scripts, children) can be run from it.
  */
 import { readFile } from "node:fs/promises";
+import { extname } from "node:path";
 import { parseDefinition } from "../../kernel/parse-definition.ts";
-import { compilePlan, type HandlerPlan, type PhasePlan } from "../../kernel/plan.ts";
+import { compilePlan, type HandlerPlan, type PhasePlan, SCRIPT_USE } from "../../kernel/plan.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
-import { isRejection } from "../../std/rejection.ts";
+import { isRejection, unwrap } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
+import { codeFrame } from "../code-frame.ts";
 import { EXIT } from "../exit-code.ts";
 import { readJson } from "../read-json.ts";
 
-/** The workflow that a .json file defines. */
+/** The workflow that a .json, .yaml or .yml file defines. */
 export async function readDefinition(path: string, file: string): Promise<AnyWorkflow> {
-  const data = readJson(await readFile(path, "utf8"), file);
+  const text = await readFile(path, "utf8");
+  const data = extname(path) === ".json" ? readJson(text, file) : await readYaml(text, file);
   const definition = parseDefinition(data);
   if (isRejection(definition))
     throw new CliError(
@@ -21,22 +24,52 @@ export async function readDefinition(path: string, file: string): Promise<AnyWor
       `${file} is not a definition: ${definition.message}`,
       definition.hint === undefined ? [] : [definition.hint],
     );
-  const uses = compilePlan(definition).phases.flatMap(usesOf);
-  if (uses.length > 0)
+  return { name: definition.name, definition: data, handlers: [] };
+}
+
+/** Refuses a workflow without code of its own whose definition names code: nobody here could do its tasks. */
+export function refuseWithoutCode({ definition, handlers, name }: AnyWorkflow, file: string): void {
+  if (handlers.length > 0) return;
+  const uses = compilePlan(unwrap(parseDefinition(definition))).phases.flatMap(usesOf);
+  if (uses.length === 0) return;
+  throw new CliError(
+    EXIT.usage,
+    `${file} names handlers that are code (${[...new Set(uses)].join(", ")}), and a data file hosts none`,
+    [
+      "run a .ts or .js file instead, which exports the workflow with its handlers:",
+      `  export const ${asVariable(name)} = workflow({ name: "${name}" }).phase(...);`,
+      "or start a server and a worker that has them: rondo start, and rondo worker FILES",
+    ],
+  );
+}
+
+async function readYaml(text: string, file: string): Promise<unknown> {
+  const { parseDocument } = await import("yaml");
+  const document = parseDocument(text, { prettyErrors: false });
+  const [error] = document.errors;
+  if (error !== undefined) {
+    const before = text.slice(0, error.pos[0]).split("\n");
+    const place = { line: before.length, column: (before.at(-1) as string).length + 1 };
     throw new CliError(
       EXIT.usage,
-      `${file} names handlers that are code (${[...new Set(uses)].join(", ")}), and a data file hosts none`,
-      [
-        "run a .ts or .js file instead, which exports the workflow with its handlers:",
-        `  export const ${asVariable(definition.name)} = workflow({ name: "${definition.name}" }).phase(...);`,
-      ],
+      `${file}:${place.line}:${place.column}: not YAML: ${error.message}`,
+      codeFrame(text, place),
+      { cause: error },
     );
-  return { name: definition.name, definition: data, handlers: [] };
+  }
+  try {
+    // Aliases are expanded, up to a bound: a few lines of YAML can stand for gigabytes.
+    return document.toJS({ maxAliasCount: 100 }) as unknown;
+  } catch (cause) {
+    throw new CliError(EXIT.usage, `${file}: ${(cause as Error).message}`, [], { cause });
+  }
 }
 
 function usesOf(phase: PhasePlan): string[] {
   const handlers: HandlerPlan[] = [...phase.handlers, ...(phase.decision === null ? [] : [phase.decision])];
-  return handlers.flatMap(({ use, enumerateUse }) => [use, enumerateUse ?? ""]).filter((use) => use !== "");
+  return handlers
+    .flatMap(({ use, enumerateUse }) => [use, enumerateUse ?? ""])
+    .filter((use) => use !== "" && use !== SCRIPT_USE);
 }
 
 function asVariable(name: string): string {

@@ -1,5 +1,8 @@
 /** Finds the execution that `rondo run` is about, or starts it, and says which of the two. */
-import type { AnyWorkflow, ExecutionHandle, ExecutionView, LocalRondo } from "../../index.ts";
+import type { ExecutionView } from "../../kernel/view.ts";
+import type { ExecutionHandle, RondoClient } from "../../sdk/handle.ts";
+import type { AnyWorkflow } from "../../sdk/workflow.ts";
+import { defined } from "../../std/defined.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError, toCliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
@@ -13,25 +16,29 @@ export interface Attached {
 
 /** `input` is undefined if none was given: then an execution that exists goes on with its own. */
 export async function attach(
-  rondo: LocalRondo,
-  workflow: AnyWorkflow,
+  rondo: RondoClient,
+  workflow: AnyWorkflow | string,
   input: { readonly value: unknown } | undefined,
   options: RunOptions,
 ): Promise<Attached> {
   const { id } = options;
+  const name = typeof workflow === "string" ? workflow : workflow.name;
   const before = id === undefined ? null : await lookUp(rondo, id);
   if (before === null) {
     if (options.retry)
-      throw new CliError(EXIT.notFound, `there is no execution ${id} to retry`, ["check --id and --store"]);
-    return { handle: await start(rondo, workflow, input, id), before };
+      throw new CliError(EXIT.notFound, `there is no execution ${id} to retry`, [
+        "check --id, and --store or --url",
+      ]);
+    return { handle: await start(rondo, workflow, input, options), before };
   }
-  if (before.workflow !== workflow.name)
+  if (before.workflow !== name)
     throw new CliError(
       EXIT.conflict,
-      `execution ${id} is one of the workflow "${before.workflow}", not of "${workflow.name}"`,
+      `execution ${id} is one of the workflow "${before.workflow}", not of "${name}"`,
       ["choose another --id, or the file of that workflow"],
     );
-  const handle = input === undefined ? rondo.execution(before.id) : await start(rondo, workflow, input, id);
+  const handle =
+    input === undefined ? rondo.execution(before.id) : await start(rondo, workflow, input, options);
   if (options.retry && (before.status === "failed" || before.status === "cancelled")) {
     await handle.retry({ by: "rondo run --retry" });
     return { handle, before: await handle.status() };
@@ -39,7 +46,7 @@ export async function attach(
   return { handle, before };
 }
 
-async function lookUp(rondo: LocalRondo, id: string): Promise<ExecutionView | null> {
+async function lookUp(rondo: RondoClient, id: string): Promise<ExecutionView | null> {
   try {
     return await rondo.execution(id).status();
   } catch (thrown) {
@@ -49,13 +56,13 @@ async function lookUp(rondo: LocalRondo, id: string): Promise<ExecutionView | nu
 }
 
 async function start(
-  rondo: LocalRondo,
-  workflow: AnyWorkflow,
+  rondo: RondoClient,
+  workflow: AnyWorkflow | string,
   input: { readonly value: unknown } | undefined,
-  id: string | undefined,
+  { id, project }: RunOptions,
 ): Promise<ExecutionHandle<unknown>> {
   try {
-    return await rondo.start(workflow, input?.value, id === undefined ? {} : { id });
+    return await rondo.start(workflow, input?.value, defined({ id, project }));
   } catch (thrown) {
     const { exit, message, more } = toCliError(thrown);
     const code = thrown instanceof RondoError ? thrown.code : null;

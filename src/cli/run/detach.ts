@@ -13,6 +13,8 @@ const ECHO_MS = 200;
 export interface DetachOptions {
   readonly screen: Screen;
   readonly close: (options: { graceMs: number }) => Promise<void>;
+  /** What is told when leaving begins. */
+  readonly says?: string;
   /** Ends the process at once. */
   readonly leave: (exit: ExitCode) => void;
 }
@@ -54,7 +56,9 @@ export class Detach {
     if (this.#exit !== null) return leave(exit);
     this.#exit = exit;
     this.#askedAt = now;
-    screen.say("leaving: tasks that run may end, nothing new begins; once more leaves at once");
+    screen.say(
+      this.#options.says ?? "leaving: tasks that run may end, nothing new begins; once more leaves at once",
+    );
     this.#closing = close({ graceMs: GRACE_MS });
     // Whoever waits for `closed` gets the failure; until then it must not count as unhandled.
     this.#closing.catch(() => {});

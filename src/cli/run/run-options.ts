@@ -1,13 +1,16 @@
-/** What `rondo run` is asked for, and the command that goes on with an execution by the same options. */
+/** What `rondo run` is asked for, and the commands that go on with an execution by the same options. */
+import type { ServerFlags } from "../server/find-server.ts";
 
-export interface RunOptions {
+export interface RunOptions extends ServerFlags {
   /** JSON, `@file`, or `-` for standard input. */
   readonly input?: string;
   readonly id?: string;
-  readonly store?: string;
-  /** Print the execution instead of its output. */
-  readonly json?: boolean;
   readonly workflow?: string;
+  readonly project?: string;
+  /** Run scripts without the outer layer of their sandbox where it cannot be had. */
+  readonly unsafeNoJail?: boolean;
+  /** By name: stay until it ends. A file is always stayed with. */
+  readonly wait?: boolean;
   /** Leave the execution alone after this time. */
   readonly timeout?: string;
   /** Open the next round if the execution of `id` has failed or was cancelled. */
@@ -24,7 +27,23 @@ export function goOnCommand(
   const words = ["rondo", "run", file, "--id", id];
   if (options.store !== undefined) words.push("--store", options.store);
   if (options.workflow !== undefined) words.push("--workflow", options.workflow);
-  return [...words, ...flags].map(quote).join(" ");
+  return commandLine([...words, ...flags]);
+}
+
+/** A command about an execution at a server, by the flags that found it. */
+export function serverCommand(words: readonly string[], flags: ServerFlags): string {
+  const { url, store } = flags;
+  return commandLine([
+    "rondo",
+    ...words,
+    ...(url === undefined ? [] : ["--url", url]),
+    ...(store === undefined ? [] : ["--store", store]),
+  ]);
+}
+
+/** Words as they are typed into a shell. */
+export function commandLine(words: readonly string[]): string {
+  return words.map(quote).join(" ");
 }
 
 function quote(word: string): string {

@@ -5,10 +5,17 @@ import { showDuration } from "../../std/duration.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { showCount } from "../progress/phase-line.ts";
 import type { Screen } from "../progress/screen.ts";
-import { goOnCommand, type RunOptions } from "./run-options.ts";
 
-/** Writes it all; answers the exit code. `file` is as the user named it. */
-export function tellEnd(screen: Screen, view: ExecutionView, file: string, options: RunOptions): ExitCode {
+export interface TellOptions {
+  /** Print the execution instead of its output. */
+  readonly json?: boolean | undefined;
+  /** Commands that show all of an execution that did not end well, and that do again what is not done. */
+  readonly see: string;
+  readonly retry: string;
+}
+
+/** Writes it all; answers the exit code. */
+export function tellEnd(screen: Screen, view: ExecutionView, options: TellOptions): ExitCode {
   if (options.json) print(JSON.stringify(view));
   if (view.status === "done") {
     screen.say(["✓", "green"], ` ${nameOf(view)} is done, after ${lasted(view)}`);
@@ -17,8 +24,8 @@ export function tellEnd(screen: Screen, view: ExecutionView, file: string, optio
   }
   const isFailed = view.status === "failed";
   tellError(screen, view);
-  screen.say("  to see all of it:              ", goOnCommand(file, view.id, options, ["--json"]));
-  screen.say("  to do what is not done again:  ", goOnCommand(file, view.id, options, ["--retry"]));
+  screen.say("  to see all of it:              ", options.see);
+  screen.say("  to do what is not done again:  ", options.retry);
   return isFailed ? EXIT.failed : EXIT.cancelled;
 }
 

@@ -55,6 +55,11 @@ export class SqliteStore implements Store {
     this.#options = options;
   }
 
+  /** Where it is, as it was named. */
+  get directory(): string {
+    return this.#options.directory;
+  }
+
   async open(): Promise<StoreInfo> {
     assert(this.#thread === null, "a store is opened once");
     const directory = makeDirectory(this.#options.directory);

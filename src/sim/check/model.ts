@@ -1,23 +1,12 @@
 /**
- * An independent reading of one execution's journal: a second, simpler model of the rules, fed only with durable
- * rows. It shares no code with the kernel's fold; where the two disagree, one of them is wrong.
+ * An independent reading of one execution's journal, fed only with durable rows: phases, controls, timers, signals; what
+ * happens inside of handlers is HandlerModel's part.
  */
-import type { Event, Recorded } from "../kernel/event.ts";
-import type { Plan } from "../kernel/plan.ts";
-import { must } from "./trace.ts";
-
-interface HandlerModel {
-  total: number;
-  sealed: boolean;
-  finished: boolean;
-  settled: Map<number, { status: string; attempt: number }>;
-  ended: Map<number, number>;
-  started: Map<number, number>;
-  /** Retry times. */
-  until: Map<number, number>;
-  crashes: Map<number, number>;
-  identities: Set<string>;
-}
+import type { Event, Parent, Recorded } from "../../kernel/event.ts";
+import { NEXT, type Plan } from "../../kernel/plan.ts";
+import { assert } from "../../std/assert.ts";
+import { must } from "../trace.ts";
+import { HandlerModel } from "./handler-model.ts";
 
 interface VisitModel {
   phase: string;
@@ -30,33 +19,60 @@ interface VisitModel {
 export class Model {
   readonly id: string;
   readonly plan: Plan;
+  readonly #seed: number;
   seq = 0;
   at = 0;
   status = "running";
   project = "";
+  parent: Parent | null = null;
+  output: string | null = null;
   round = 1;
   visit: VisitModel | null = null;
+  /** Who paused it. */
+  pausedBy = "";
   readonly #origins = new Map<string, VisitModel>();
   readonly #visits = new Map<string, number>();
   readonly #timers = new Map<string, number>();
   readonly ids = new Map<string, number>();
   readonly kinds = new Set<string>();
   readonly #signals = new Map<string, string[]>();
+  /** Tasks that failed for good since the last retry, by the event that says so. */
+  deadLetters: { seq: number; tasks: number[] }[] = [];
   #next: string | null | undefined;
 
-  constructor(id: string, plan: Plan) {
+  constructor(id: string, plan: Plan, seed: number) {
     this.id = id;
     this.plan = plan;
+    this.#seed = seed;
   }
 
   get ended(): boolean {
     return this.status === "done" || this.status === "failed" || this.status === "cancelled";
   }
 
+  /** It only waits for what is open to end. */
+  get isDraining(): boolean {
+    if (this.status === "cancelling") return true;
+    if (this.ended || this.visit?.open !== true) return false;
+    for (const handler of this.visit.handlers.values()) if (handler.isFailing) return true;
+    return false;
+  }
+
   handler(place: { phase: string; visit: number; handler: string }): HandlerModel | undefined {
     const { visit } = this;
     if (visit === null || visit.phase !== place.phase || visit.visit !== place.visit) return undefined;
     return visit.handlers.get(place.handler);
+  }
+
+  /** Signals that something here waits for. */
+  get awaited(): Set<string> {
+    const names = new Set<string>();
+    if (this.visit?.open !== true) return names;
+    for (const { plan, settled, waiting } of this.visit.handlers.values()) {
+      if (plan.mode === "waitFor" && settled.size === 0) names.add(plan.definition.waitFor as string);
+      for (const { signal } of waiting.values()) if (signal !== null) names.add(signal);
+    }
+    return names;
   }
 
   /** Reads the next durable event. */
@@ -78,16 +94,22 @@ export class Model {
     switch (event.kind) {
       case "created":
         this.project = event.project;
+        this.parent = event.parent ?? null;
         return must(this.seq === 1, `${this.id}: created once`);
       case "phase.started":
         return this.#phaseStarted(event);
-      case "handler.started":
+      case "handler.started": {
         must(
           this.visit?.open === true && !this.visit.handlers.has(event.handler),
           `${this.id}: a handler starts once in an open visit`,
         );
-        this.visit.handlers.set(event.handler, newHandler(this.plan, event));
+        const at = `${this.id}: ${event.phase}/${event.handler}`;
+        this.visit.handlers.set(
+          event.handler,
+          new HandlerModel(planAt(this.plan, event), at, this.#seed),
+        );
         return;
+      }
       case "tasks.enumerated": {
         const handler = this.#at(event);
         must(
@@ -116,52 +138,65 @@ export class Model {
       case "phase.finished":
         return this.#phaseFinished(event);
       case "timer.set":
-        must(!this.#timers.has(event.timer), `${this.id}: timer ${event.timer} is set once`);
-        this.#timers.set(event.timer, event.due);
-        return;
       case "timer.fired":
-        must(this.#timers.get(event.timer) === event.due, `${this.id}: a timer that fires is armed`);
-        must(this.at >= event.due, `${this.id}: timer ${event.timer} fired early`);
-        this.#timers.delete(event.timer);
-        return;
       case "timer.cleared":
-        must(this.#timers.delete(event.timer), `${this.id}: a timer that is cleared is armed`);
-        return;
+        return this.#timer(event);
       default:
-        return this.#readRest(event);
+        return this.#readTasks(event);
     }
   }
 
-  #readRest(event: Event): void {
+  #readTasks(event: Event): void {
+    const takeSignal = (name: string) => this.#signals.get(name)?.shift();
     switch (event.kind) {
-      case "tasks.settled":
-        return this.#settled(event);
+      case "tasks.settled": {
+        this.#at(event).settle(event, takeSignal);
+        const tasks = event.tasks.filter((_, i) => event.statuses[i] === "failed");
+        if (tasks.length > 0) this.deadLetters.push({ seq: this.seq, tasks });
+        return;
+      }
       case "tasks.started":
-        return event.tasks.forEach((task, i) => {
-          const handler = this.#at(event);
-          must(!handler.settled.has(task), `${this.id}: a settled task does not start`);
-          handler.started.set(task, event.attempts[i] as number);
-        });
+        return event.tasks.forEach((task, i) => this.#at(event).start(task, event.attempts[i] as number));
       case "tasks.retrying":
       case "tasks.lost":
         return event.tasks.forEach((task, i) => {
-          const handler = this.#at(event);
-          const attempt = event.attempts[i] as number;
-          must(!handler.settled.has(task), `${this.id}: a settled task is not retried`);
-          must(
-            attempt > (handler.ended.get(task) ?? 0),
-            `${this.id}: an attempt ends once (task ${task}, attempt ${attempt})`,
-          );
-          handler.ended.set(task, attempt);
-          handler.started.delete(task);
-          handler.until.set(task, event.kind === "tasks.retrying" ? (event.untils[i] as number) : 0);
-          if (event.kind === "tasks.lost" || event.reasons[i] === "crashed")
-            handler.crashes.set(task, (handler.crashes.get(task) ?? 0) + 1);
+          const isLost = event.kind === "tasks.lost";
+          this.#at(event).end(task, event.attempts[i] as number, {
+            until: isLost ? 0 : (event.untils[i] as number),
+            isCrash: isLost || event.reasons[i] === "crashed",
+          });
         });
+      case "tasks.late":
+        return this.handler(event)?.late(event);
+      case "tasks.waiting":
+        must(!this.isDraining, `${this.id}: nothing begins to wait while it drains`);
+        return this.#at(event).wait(event, this.at);
+      case "task.step":
+        return this.#at(event).step(event, this.seq, takeSignal);
+      case "task.run":
+        return this.#at(event).run(event, this.seq);
+      case "child.started":
+      case "child.finished":
+        if (event.kind === "child.started")
+          must(
+            this.status === "running" && !this.isDraining,
+            `${this.id}: a child starts only while it runs, not ${this.status}`,
+          );
+        return this.#at(event).child(event);
       case "handler.retrying":
-      case "handler.lost":
-        this.#at(event).ended.set(-1, event.attempt);
+      case "handler.lost": {
+        const handler = this.#at(event);
+        handler.ended.set(-1, event.attempt);
+        if (event.kind === "handler.retrying" && event.until === null) handler.isHopeless = true;
         return;
+      }
+      default:
+        return this.#readControl(event);
+    }
+  }
+
+  #readControl(event: Event): void {
+    switch (event.kind) {
       case "signalled": {
         this.#once(event.id);
         const queue = this.#signals.get(event.signal) ?? [];
@@ -174,9 +209,11 @@ export class Model {
       case "cancelling":
         this.#once(event.id);
         this.status = event.kind === "resumed" ? "running" : event.kind;
+        this.pausedBy = event.by;
         return;
       case "retried":
         this.#once(event.id);
+        this.deadLetters = [];
         return this.#retried(event);
       case "finished":
         must(this.visit === null || !this.visit.open, `${this.id}: finishes with no phase open`);
@@ -185,9 +222,26 @@ export class Model {
           `${this.id}: finishes with no timer armed (${[...this.#timers.keys()].join()})`,
         );
         this.status = event.status;
+        this.output = event.output;
         return;
       default:
         return;
+    }
+  }
+
+  #timer(event: Extract<Event, { kind: "timer.set" | "timer.fired" | "timer.cleared" }>): void {
+    if (event.kind === "timer.cleared") {
+      must(this.#timers.delete(event.timer), `${this.id}: a timer that is cleared is armed`);
+    } else if (event.kind === "timer.fired") {
+      must(this.#timers.get(event.timer) === event.due, `${this.id}: a timer that fires is armed`);
+      must(this.at >= event.due, `${this.id}: timer ${event.timer} fired early`);
+      this.#timers.delete(event.timer);
+    } else {
+      must(!this.#timers.has(event.timer), `${this.id}: timer ${event.timer} is set once`);
+      this.#timers.set(event.timer, event.due);
+      if (event.purpose !== "task") return;
+      const [phase = "", visit = "", handler = "", task = ""] = event.timer.split(".");
+      this.#at({ phase, visit: Number(visit), handler }).armed(Number(task), event.due, this.at);
     }
   }
 
@@ -212,35 +266,8 @@ export class Model {
     const expected = this.#next === undefined ? this.plan.phases[0]?.name : this.#next;
     must(expected === event.phase, `${this.id}: ${event.phase} starts where ${expected} was due`);
     this.#visits.set(event.phase, event.visit);
-    this.visit = {
-      phase: event.phase,
-      visit: event.visit,
-      open: true,
-      status: "running",
-      handlers: new Map(),
-    };
-  }
-
-  #settled(event: Extract<Event, { kind: "tasks.settled" }>): void {
-    const handler = this.#at(event);
-    const plan = this.plan.byName.get(event.phase);
-    const waitFor = plan?.handlers.find(({ name }) => name === event.handler)?.definition.waitFor;
-    event.tasks.forEach((task, i) => {
-      const attempt = event.attempts[i] as number;
-      must(task < Math.max(handler.total, 1), `${this.id}: a settled task exists`);
-      must(
-        !handler.settled.has(task),
-        `${this.id}: task ${event.phase}/${event.handler}#${task} is counted once`,
-      );
-      handler.settled.set(task, { status: event.statuses[i] as string, attempt });
-      handler.started.delete(task);
-      if (event.reasons[i] === "signalled") {
-        must(
-          this.#signals.get(waitFor ?? "")?.shift() === event.payloads[i],
-          `${this.id}: a wait takes the oldest signal`,
-        );
-      }
-    });
+    const { phase, visit } = event;
+    this.visit = { phase, visit, open: true, status: "running", handlers: new Map() };
   }
 
   #handlerFinished(event: Extract<Event, { kind: "handler.finished" }>): void {
@@ -256,6 +283,7 @@ export class Model {
         done + failed === handler.total,
         `${this.id}: a handler finishes when all ${handler.total} tasks are settled (${done + failed})`,
       );
+    must(handler.openChildren === 0, `${this.id}: ${event.phase}/${event.handler} ends with a child open`);
     handler.finished = true;
   }
 
@@ -298,35 +326,16 @@ export class Model {
     this.visit = visit;
     // A phase that was done is not opened again if the next one was due.
     visit.open = !(visit.status === "done" && typeof this.#next === "string");
-    if (!visit.open) return;
-    for (const handler of visit.handlers.values()) {
-      handler.finished = false;
-      handler.started.clear();
-      handler.until.clear();
-      handler.crashes.clear();
-      for (const [task, { status, attempt }] of [...handler.settled]) {
-        if (status === "done") continue;
-        handler.settled.delete(task);
-        handler.ended.set(task, Math.max(attempt, handler.ended.get(task) ?? 0));
-      }
-    }
+    if (visit.open) for (const handler of visit.handlers.values()) handler.reopen();
   }
 }
 
-function newHandler(plan: Plan, place: { phase: string; handler: string }): HandlerModel {
-  const definition = plan.byName
-    .get(place.phase)
-    ?.handlers.find(({ name }) => name === place.handler)?.definition;
-  const isBuiltIn = definition?.sleep !== undefined || definition?.waitFor !== undefined;
-  return {
-    total: isBuiltIn ? 1 : 0,
-    sealed: isBuiltIn,
-    finished: false,
-    settled: new Map(),
-    ended: new Map(),
-    started: new Map(),
-    until: new Map(),
-    crashes: new Map(),
-    identities: new Set(),
-  };
+function planAt(plan: Plan, place: { phase: string; handler: string }) {
+  const phase = plan.byName.get(place.phase);
+  const found =
+    place.handler === NEXT
+      ? phase?.decision
+      : phase?.handlers.find(({ name }) => name === place.handler);
+  assert(found, `handler ${place.phase}/${place.handler} is in the plan`);
+  return found;
 }

@@ -1,0 +1,97 @@
+/**
+ * Who is let in. The directory's socket is admin. Over TCP without any token: everybody on this machine, as admin, if
+ * the server listens on loopback. Once there is a token, every request needs one, as a bearer or by a session's cookie.
+ */
+import type { IncomingMessage } from "node:http";
+import type { Clock } from "../../std/clock.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import type { Access as Wanted } from "../route.ts";
+import { type Caller, includes, type Role } from "./caller.ts";
+import { isLoopback } from "./hosts.ts";
+import { sessionToken } from "./session-cookie.ts";
+import type { Token, TokenDesk } from "./tokens.ts";
+
+/** Where a connection came from. */
+export type Via = "socket" | "tcp";
+
+export interface AccessOptions {
+  readonly tokens: TokenDesk;
+  readonly clock: Clock;
+  /** Signs session cookies. */
+  readonly key: string;
+  /** Whether the server listens on a loopback address. */
+  readonly isLocal: boolean;
+}
+
+const SOCKET: Caller = { name: "socket", role: "admin", project: null, token: null, countedBy: null };
+/** Of routes that need no caller. */
+const ANYBODY: Caller = { name: "anybody", role: "viewer", project: null, token: null, countedBy: null };
+
+export class Access {
+  readonly #options: AccessOptions;
+
+  constructor(options: AccessOptions) {
+    this.#options = options;
+  }
+
+  /** Who asks; a rejection if they have to say so and do not. */
+  identify(incoming: IncomingMessage, via: Via): Caller | Rejection {
+    if (via === "socket") return SOCKET;
+    const { tokens, clock, key, isLocal } = this.#options;
+    const peer = peerOf(incoming);
+    if (!tokens.any) {
+      if (isLocal && isLoopback(peer))
+        return { name: "local", role: "admin", project: null, token: null, countedBy: peer };
+      return reject("unauthorised", "this server has no tokens, so it answers on its own machine only", {
+        hint: "make one with `rondo token create` there",
+      });
+    }
+    const bearer = bearerOf(incoming);
+    if (bearer !== null) {
+      const token = tokens.find(bearer);
+      return token === null
+        ? reject("unauthorised", "this token is not known here, or has expired")
+        : callerOf(token);
+    }
+    const session = sessionToken(incoming.headers.cookie, key, clock.now());
+    const token = session === null ? null : tokens.get(session);
+    return token === null ? reject("unauthorised", "this needs a token") : callerOf(token);
+  }
+
+  /** Whether the caller may use a route. */
+  allow(caller: Caller, route: { readonly access: Wanted; readonly isGlobal?: boolean }): Rejection | null {
+    const { access } = route;
+    if (access === "everyone" || access === "known" || access === "attempt") return null;
+    const roles: readonly Role[] = typeof access === "string" ? [access] : access;
+    if (!roles.some((role) => includes(caller.role, role)))
+      return reject(
+        "forbidden",
+        `this needs the role ${roles.join(" or ")}; ${caller.name} is ${caller.role}`,
+      );
+    if (route.isGlobal === true && caller.project !== null)
+      return reject(
+        "forbidden",
+        `${caller.name} is bound to the project "${caller.project}", and this is about all of them`,
+      );
+    return null;
+  }
+}
+
+/** The caller of a route for everybody. */
+export function anybody(incoming: IncomingMessage): Caller {
+  return { ...ANYBODY, countedBy: peerOf(incoming) };
+}
+
+/** The address of the other end. */
+export function peerOf(incoming: IncomingMessage): string {
+  return incoming.socket.remoteAddress ?? "";
+}
+
+/** What stands behind `Authorization: Bearer`. */
+export function bearerOf(incoming: IncomingMessage): string | null {
+  return /^Bearer +([\x21-\x7e]{1,500})$/i.exec(incoming.headers.authorization ?? "")?.[1] ?? null;
+}
+
+function callerOf({ id, name, role, project }: Token): Caller {
+  return { name, role, project, token: id, countedBy: id };
+}

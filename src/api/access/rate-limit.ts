@@ -1,0 +1,45 @@
+/** A token bucket per token or peer address: so many requests a second, twice as many at once. */
+import type { Clock } from "../../std/clock.ts";
+
+interface Bucket {
+  left: number;
+  at: number;
+}
+
+/** Buckets kept; one that is not among the last used is full again anyway, unless somebody has many addresses. */
+const BUCKETS_MAX = 10_000;
+
+export class RateLimit {
+  readonly #clock: Clock;
+  readonly #perSecond: number;
+  readonly #buckets = new Map<string, Bucket>();
+
+  constructor(clock: Clock, perSecond: number) {
+    this.#clock = clock;
+    this.#perSecond = perSecond;
+  }
+
+  /** Takes `cost` requests out of a bucket: 0 if they were there, else the seconds until they are. */
+  take(key: string, cost = 1): number {
+    const now = this.#clock.now();
+    const burst = this.#perSecond * 2;
+    const bucket = this.#buckets.get(key) ?? { left: burst, at: now };
+    bucket.left = Math.min(burst, bucket.left + (Math.max(0, now - bucket.at) * this.#perSecond) / 1_000);
+    bucket.at = now;
+    this.#keep(key, bucket);
+    if (bucket.left < cost) return Math.max(1, Math.ceil((cost - bucket.left) / this.#perSecond));
+    bucket.left -= cost;
+    return 0;
+  }
+
+  /** Keeps the bucket as the one used last. */
+  #keep(key: string, bucket: Bucket): void {
+    this.#buckets.delete(key);
+    this.#buckets.set(key, bucket);
+    if (this.#buckets.size <= BUCKETS_MAX) return;
+    for (const oldest of this.#buckets.keys()) {
+      this.#buckets.delete(oldest);
+      return;
+    }
+  }
+}

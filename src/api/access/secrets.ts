@@ -1,0 +1,25 @@
+import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import type { Random } from "../../std/random.ts";
+
+/** Secret bytes. */
+export function drawSecret(random: Random, bytes: number): Buffer {
+  const secret = Buffer.alloc(Math.ceil(bytes / 4) * 4);
+  for (let i = 0; i < secret.length; i += 4) secret.writeUInt32LE(random.u32(), i);
+  return secret.subarray(0, bytes);
+}
+
+/** What is kept of a secret: its SHA-256, in hex. */
+export function hashSecret(secret: string): string {
+  return createHash("sha256").update(secret).digest("hex");
+}
+
+/** Whether two texts are equal, in a time that does not depend on where they differ. */
+export function isSameSecret(a: string, b: string): boolean {
+  const [x, y] = [Buffer.from(a), Buffer.from(b)];
+  return x.length === y.length && timingSafeEqual(x, y);
+}
+
+/** A text's signature by the store's key; `use` keeps signatures for different uses apart. */
+export function sign(key: string, use: string, text: string): string {
+  return createHmac("sha256", key).update(`${use}\n${text}`).digest("base64url");
+}

@@ -1,0 +1,46 @@
+/**
+ * The dashboard's session: a token is traded for a cookie that scripts cannot read and other sites cannot send. The
+ * cookie names the token and when it ends, signed with the store's key; revoking the token ends it.
+ */
+import { isSameSecret, sign } from "./secrets.ts";
+
+const COOKIE = "rondo_session";
+/** How long a session lasts. */
+export const SESSION_MS = 12 * 3_600_000;
+
+/** The Set-Cookie header of a new session. */
+export function sessionCookie(options: {
+  readonly key: string;
+  readonly token: string;
+  readonly now: number;
+  readonly isSecure: boolean;
+}): string {
+  const content = `${options.token}.${(options.now + SESSION_MS).toString(36)}`;
+  const value = `${content}.${sign(options.key, "session", content)}`;
+  return `${COOKIE}=${value}; ${attributes(SESSION_MS / 1_000, options.isSecure)}`;
+}
+
+/** The Set-Cookie header that ends a session. */
+export function endedCookie(isSecure: boolean): string {
+  return `${COOKIE}=; ${attributes(0, isSecure)}`;
+}
+
+/** The id of the token of a request's session; null: it has none that holds. */
+export function sessionToken(cookies: string | undefined, key: string, now: number): string | null {
+  if (cookies === undefined) return null;
+  for (const part of cookies.split(";")) {
+    const [name, value = ""] = part.trim().split("=");
+    if (name !== COOKIE) continue;
+    const [token = "", until = "", signature = ""] = value.split(".");
+    if (
+      isSameSecret(signature, sign(key, "session", `${token}.${until}`)) &&
+      Number.parseInt(until, 36) > now
+    )
+      return token;
+  }
+  return null;
+}
+
+function attributes(maxAge: number, isSecure: boolean): string {
+  return `Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAge}${isSecure ? "; Secure" : ""}`;
+}

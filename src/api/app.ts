@@ -1,0 +1,245 @@
+/**
+ * Turns the route table into an HTTP application. For every request, in this order: who asks, how often, may they; are
+ * path, query and body what the route says; then the handler, within its time; then the audit log, and the answer.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import { OpenAPIHono } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import type { Clock } from "../std/clock.ts";
+import { defined } from "../std/defined.ts";
+import { isRejection, RondoError } from "../std/rejection.ts";
+import { StoreFault } from "../store/store.ts";
+import { type Access, anybody, bearerOf, peerOf, type Via } from "./access/access.ts";
+import type { Caller } from "./access/caller.ts";
+import type { RateLimit } from "./access/rate-limit.ts";
+import type { AuditLog } from "./desks/audit-log.ts";
+import type { Metrics } from "./metrics.ts";
+import { describeRoute } from "./openapi.ts";
+import type { ApiLimits } from "./parts.ts";
+import { type CheckedRequest, checkRequest } from "./request-check.ts";
+import type { Answer, Ask, Route } from "./route.ts";
+import { inSpan, traceOf } from "./tracing.ts";
+import type { Refusal } from "./wire/problem.ts";
+import { dropBody } from "./wire/read-body.ts";
+import { sendAnswer, sendProblem } from "./wire/send-answer.ts";
+
+/** What a request brings beside itself. */
+export interface Bindings {
+  readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
+  readonly via: Via;
+}
+
+export type App = OpenAPIHono<{ Bindings: Bindings }>;
+
+type AppContext = Context<{ Bindings: Bindings }>;
+
+export interface AppParts {
+  readonly routes: readonly Route[];
+  readonly access: Access;
+  readonly rateLimit: RateLimit;
+  readonly audit: AuditLog;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly limits: ApiLimits;
+  readonly onFault: (fault: Error) => void;
+  /** What must be told when the server closes: requests that wait for something. */
+  readonly waiting: Set<AbortController>;
+}
+
+/** A wrong token costs as much as so many requests. */
+const WRONG_TOKEN_COST = 10;
+
+/** The application. */
+export function buildApp(parts: AppParts): App {
+  const app: App = new OpenAPIHono();
+  for (const route of parts.routes) {
+    app.openAPIRegistry.registerPath(describeRoute(route));
+    app.on(route.method.toUpperCase(), route.path.replaceAll(/\{(\w+)\}/g, ":$1"), (c) =>
+      serve(c, parts, { path: route.path, run: () => answer(c, parts, route) }),
+    );
+  }
+  app.notFound((c) => serve(c, parts, { path: "(none)", run: async () => nowhere(c, parts) }));
+  return app;
+}
+
+/** Runs one request to its end, whatever happens in it. */
+async function serve(
+  c: AppContext,
+  parts: AppParts,
+  { path, run }: { path: string; run: () => Promise<number> },
+): Promise<Response> {
+  const { incoming, outgoing } = c.env;
+  const from = parts.clock.now();
+  const method = c.req.method.toLowerCase();
+  const status = await inSpan(incoming, { method, path }, async () => {
+    try {
+      return await run();
+    } catch (thrown) {
+      return sendProblem(outgoing, refusalOf(thrown, parts));
+    }
+  });
+  dropBody(incoming);
+  parts.metrics.request({ route: path, method, status, ms: parts.clock.now() - from });
+  return RESPONSE_ALREADY_SENT;
+}
+
+async function answer(c: AppContext, parts: AppParts, route: Route): Promise<number> {
+  const { incoming, outgoing } = c.env;
+  const caller = admit(c, parts, route);
+  if ("code" in caller) return sendProblem(outgoing, caller);
+  const request = { incoming, params: c.req.param(), query: c.req.queries() };
+  const checked = await checkRequest(request, route, parts.limits);
+  if (isRejection(checked)) return sendProblem(outgoing, checked);
+  const asked = new Asked({ bindings: c.env, caller, checked, waiting: parts.waiting });
+  const given = await inTime(route, asked, parts);
+  if ("code" in given) return sendProblem(outgoing, given);
+  if (given.kind === "streamed") return 200;
+  if (route.audit !== undefined) await note(route, asked, parts);
+  return sendAnswer(outgoing, given, incoming.headers["if-none-match"]);
+}
+
+/** A path that no route has, or not with this method. Who is not let in does not learn which. */
+function nowhere(c: AppContext, parts: AppParts): number {
+  const { outgoing } = c.env;
+  const caller = admit(c, parts, { access: "known" });
+  if ("code" in caller) return sendProblem(outgoing, caller);
+  const path = c.req.path.slice(0, 200);
+  const methods = parts.routes.filter((route) => fits(route.path, c.req.path)).map(({ method }) => method);
+  if (methods.length === 0)
+    return sendProblem(outgoing, { code: "not_found", message: `there is no route ${path}` });
+  const allow = [...new Set(methods)].map((method) => method.toUpperCase()).join(", ");
+  return sendProblem(outgoing, { code: "method_not_allowed", message: `${path} takes ${allow}` }, { allow });
+}
+
+/** Who asks, if they may. */
+function admit(
+  { env: { incoming, via } }: AppContext,
+  { access, rateLimit }: AppParts,
+  route: Pick<Route, "access" | "isGlobal">,
+): Caller | Refusal {
+  const isOpen = route.access === "everyone" || route.access === "attempt";
+  const known = access.identify(incoming, via);
+  const caller = isRejection(known) && isOpen ? anybody(incoming) : known;
+  const isKnown = !isRejection(caller);
+  const countedBy = isKnown ? caller.countedBy : peerOf(incoming);
+  const wait = countedBy === null ? 0 : rateLimit.take(countedBy, isKnown ? 1 : WRONG_TOKEN_COST);
+  if (wait > 0)
+    return { code: "rate_limited", message: `too many requests: ${wait} s to wait`, retryAfterS: wait };
+  return isKnown ? (access.allow(caller, route) ?? caller) : caller;
+}
+
+/** The handler's answer; a refusal if it takes too long. What it then does is done, and its answer is dropped. */
+async function inTime(route: Route, asked: Asked, { clock, limits }: AppParts): Promise<Answer | Refusal> {
+  const timeMs = route.timeMs === undefined ? limits.answerMs : route.timeMs;
+  if (timeMs === null) return route.handle(asked);
+  let cancel = (): void => {};
+  const late = new Promise<Refusal>((resolve) => {
+    cancel = clock.after(timeMs, () =>
+      resolve({ code: "timeout", message: `there was no answer within ${timeMs} ms` }),
+    );
+  });
+  try {
+    return await Promise.race([route.handle(asked), late]);
+  } finally {
+    cancel();
+  }
+}
+
+async function note(route: Route, { caller, named }: Asked, { audit }: AppParts): Promise<void> {
+  const { name: who, role } = caller;
+  const noted = audit.note({ who, role, action: route.audit ?? "", ...named });
+  // What only admins do is in the log before it is answered; the rest a moment later.
+  if (route.access === "admin") await noted;
+}
+
+/** What a client is told of something that was thrown. */
+function refusalOf(thrown: unknown, { onFault }: AppParts): Refusal {
+  if (thrown instanceof RondoError) {
+    const { code, message, hint, path } = thrown;
+    if (hint === undefined) return { code, message, ...defined({ path }) };
+    return { code, message: message.replace(` (${hint})`, ""), ...defined({ hint, path }) };
+  }
+  onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+  return thrown instanceof StoreFault
+    ? { code: "store_unavailable", message: "the store could not do it just now" }
+    : { code: "internal", message: "the server failed to answer" };
+}
+
+/** Whether a path of the table fits one that was asked for. */
+function fits(pattern: string, path: string): boolean {
+  const [wanted, given] = [pattern.split("/"), path.split("/")];
+  return (
+    wanted.length === given.length && wanted.every((part, i) => part.startsWith("{") || part === given[i])
+  );
+}
+
+/** A request as handlers get it. */
+class Asked implements Ask {
+  readonly params: unknown;
+  readonly query: unknown;
+  readonly body: unknown;
+  readonly idempotencyKey: string | null;
+  readonly caller: Caller;
+  readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
+  readonly #waiting: Set<AbortController>;
+  #abort: AbortController | null = null;
+  /** What the audit log says that it was about. */
+  named: { target: string; project: string | null };
+
+  constructor(parts: {
+    bindings: Bindings;
+    caller: Caller;
+    checked: CheckedRequest;
+    waiting: Set<AbortController>;
+  }) {
+    const { bindings, caller, checked } = parts;
+    this.params = checked.params;
+    this.query = checked.query;
+    this.body = checked.body;
+    this.idempotencyKey = checked.idempotencyKey;
+    this.caller = caller;
+    this.incoming = bindings.incoming;
+    this.outgoing = bindings.outgoing;
+    this.#waiting = parts.waiting;
+    const [target] = Object.values((checked.params ?? {}) as Record<string, string>);
+    this.named = { target: target ?? "", project: caller.project };
+  }
+
+  get bearer(): string | null {
+    return bearerOf(this.incoming);
+  }
+
+  get trace(): string | null {
+    return traceOf(this.incoming);
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === null) {
+      const abort = new AbortController();
+      this.#abort = abort;
+      this.#waiting.add(abort);
+      this.outgoing.once("close", () => this.end());
+    }
+    return this.#abort.signal;
+  }
+
+  /** Bound, like `target`: handlers take what they need out of their ask. */
+  readonly header = (name: string): string | undefined => {
+    const value = this.incoming.headers[name.toLowerCase()];
+    return Array.isArray(value) ? value[0] : value;
+  };
+
+  readonly target = (name: string, project?: string): void => {
+    this.named = { target: name, project: project ?? this.named.project };
+  };
+
+  /** It is over: answered, or the client has gone. */
+  end(): void {
+    if (this.#abort === null) return;
+    this.#waiting.delete(this.#abort);
+    this.#abort.abort();
+  }
+}

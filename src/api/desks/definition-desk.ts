@@ -1,0 +1,95 @@
+/** Definitions as the API uses them: parsed, compiled and with their schemas, a few of them kept by hash. */
+import type { Definition } from "../../kernel/definition.ts";
+import { parseDefinition } from "../../kernel/parse-definition.ts";
+import { compilePlan, type Plan } from "../../kernel/plan.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { Store } from "../../store/store.ts";
+import { SchemaCheck } from "./json-schema.ts";
+
+/** A definition that can be started. */
+export interface KnownDefinition {
+  readonly hash: string;
+  readonly definition: Definition;
+  readonly plan: Plan;
+  /** Checks the input; null: anything goes. */
+  readonly input: SchemaCheck | null;
+  /** Checks of signals by name: a payload must fit one of them. A signal that some wait takes as it is has none. */
+  readonly signals: ReadonlyMap<string, readonly SchemaCheck[]>;
+}
+
+const KEPT_MAX = 200;
+
+export class DefinitionDesk {
+  readonly #store: Store;
+  readonly #kept = new Map<string, KnownDefinition>();
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** The newest definition of a name. */
+  async newest(name: string): Promise<KnownDefinition | Rejection> {
+    const found = await this.#store.getDefinition({ newestOf: name });
+    if (found === null)
+      return reject("not_found", `there is no workflow "${name.slice(0, 60)}"`, {
+        path: "workflow",
+        hint: "register it with POST /v1/workflows, or run a worker that serves it",
+      });
+    return this.#kept.get(found.hash) ?? this.#know(JSON.parse(found.body));
+  }
+
+  /** The definition of a hash. */
+  async byHash(hash: string): Promise<KnownDefinition | Rejection> {
+    const kept = this.#kept.get(hash);
+    if (kept !== undefined) return kept;
+    const found = await this.#store.getDefinition({ hash });
+    return found === null
+      ? reject("not_found", `there is no definition with the hash ${hash.slice(0, 80)}`)
+      : this.#know(JSON.parse(found.body));
+  }
+
+  /** Stores a definition as the newest of its name. `isNew`: it was not the newest before. */
+  async put(data: unknown): Promise<{ known: KnownDefinition; isNew: boolean } | Rejection> {
+    const known = this.#know(data);
+    if (isRejection(known)) return known;
+    const { definition, hash } = known;
+    const before = await this.#store.getDefinition({ newestOf: definition.name });
+    if (before?.hash === hash) return { known, isNew: false };
+    await this.#store.putDefinition(definition.name, hash, JSON.stringify(definition));
+    return { known, isNew: true };
+  }
+
+  #know(data: unknown): KnownDefinition | Rejection {
+    const definition = parseDefinition(data);
+    if (isRejection(definition)) return definition;
+    const input = definition.input === undefined ? null : SchemaCheck.of(definition.input, "input");
+    if (isRejection(input)) return input;
+    const signals = signalChecks(definition);
+    if (isRejection(signals)) return signals;
+    const plan = compilePlan(definition);
+    const known: KnownDefinition = { hash: plan.hash, definition, plan, input, signals };
+    this.#kept.delete(known.hash);
+    this.#kept.set(known.hash, known);
+    if (this.#kept.size > KEPT_MAX)
+      for (const oldest of [...this.#kept.keys()].slice(0, 1)) this.#kept.delete(oldest);
+    return known;
+  }
+}
+
+function signalChecks(definition: Definition): Map<string, readonly SchemaCheck[]> | Rejection {
+  const checks = new Map<string, SchemaCheck[]>();
+  const unchecked = new Set<string>();
+  for (const phase of definition.phases) {
+    for (const [name, handler] of Object.entries(phase.handlers)) {
+      if (handler.waitFor === undefined) continue;
+      if (handler.schema === undefined) unchecked.add(handler.waitFor);
+      else {
+        const check = SchemaCheck.of(handler.schema, `phase "${phase.name}" handler "${name}".schema`);
+        if (isRejection(check)) return check;
+        checks.set(handler.waitFor, [...(checks.get(handler.waitFor) ?? []), check]);
+      }
+    }
+  }
+  for (const signal of unchecked) checks.delete(signal);
+  return checks;
+}

@@ -1,0 +1,84 @@
+/** JSON Schema as definitions carry it: is it one, and does a value fit it. */
+import { type OutputUnit, type SchemaDraft, Validator } from "@cfworker/json-schema";
+import type { Json } from "../../std/json.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+
+/** Checks values by one schema. */
+export class SchemaCheck {
+  readonly #validator: Validator;
+
+  private constructor(validator: Validator) {
+    this.#validator = validator;
+  }
+
+  /** A schema of a definition, or why it is none; `at` says where it stands. */
+  static of(schema: Json, at: string): SchemaCheck | Rejection {
+    const isSchema =
+      typeof schema === "boolean" ||
+      (typeof schema === "object" && schema !== null && !Array.isArray(schema));
+    if (!isSchema) return reject("invalid_definition", `${at}: a JSON Schema is an object`, { path: at });
+    try {
+      const check = new SchemaCheck(new Validator(schema, draftOf(schema)));
+      // A reference to nowhere shows when it is followed.
+      check.#validator.validate(null);
+      return check;
+    } catch (thrown) {
+      return reject("invalid_definition", `${at}: not a JSON Schema: ${messageOf(thrown)}`, { path: at });
+    }
+  }
+
+  /** Why a value does not fit; null: it does. `what` names the value. */
+  check(value: Json, what: string): Rejection | null {
+    let errors: readonly OutputUnit[];
+    try {
+      const result = this.#validator.validate(value);
+      if (result.valid) return null;
+      ({ errors } = result);
+    } catch (thrown) {
+      return reject("invalid_input", `${what} cannot be checked by its schema: ${messageOf(thrown)}`, {
+        path: what,
+      });
+    }
+    const error = mostSpecific(errors);
+    const path = what + pathText(error?.instanceLocation ?? "#");
+    return reject("invalid_input", `${path}: ${error?.error ?? "does not fit its schema"}`, {
+      path,
+      hint: "see the workflow's definition for what is expected",
+    });
+  }
+}
+
+/** Errors come with those of the schemas around them: the one deepest in the value says most. */
+function mostSpecific(errors: readonly OutputUnit[]): OutputUnit | undefined {
+  let best: OutputUnit | undefined;
+  for (const error of errors) if (best === undefined || depthOf(error) >= depthOf(best)) best = error;
+  return best;
+}
+
+function depthOf({ instanceLocation }: OutputUnit): number {
+  return instanceLocation.split("/").length;
+}
+
+/** `.a[0]` of `#/a/0`. */
+function pathText(location: string): string {
+  return location
+    .split("/")
+    .slice(1)
+    .map((part) => decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~"))
+    .map((part) => (/^\d+$/.test(part) ? `[${part}]` : `.${part}`))
+    .join("")
+    .slice(0, 200);
+}
+
+function draftOf(schema: Json): SchemaDraft {
+  const named =
+    typeof schema === "object" && schema !== null ? (schema as { $schema?: unknown }).$schema : undefined;
+  if (typeof named !== "string") return "2020-12";
+  if (named.includes("draft-04")) return "4";
+  if (named.includes("draft-07") || named.includes("draft-06")) return "7";
+  return named.includes("2019-09") ? "2019-09" : "2020-12";
+}
+
+function messageOf(thrown: unknown): string {
+  return (thrown instanceof Error ? thrown.message : String(thrown)).slice(0, 200);
+}

@@ -1,0 +1,90 @@
+/** Starts executions for those outside: by the name of a workflow, the input checked by the definition's schema. */
+import type { Engine } from "../../engine/driver.ts";
+import { LIMITS } from "../../kernel/definition.ts";
+import type { CheckedStart } from "../../protocol/check-request.ts";
+import type { Clock } from "../../std/clock.ts";
+import { newExecutionId } from "../../std/id.ts";
+import { type Json, toStoredText } from "../../std/json.ts";
+import type { Random } from "../../std/random.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { DefinitionDesk, KnownDefinition } from "./definition-desk.ts";
+
+export interface StartRequest extends CheckedStart {
+  readonly workflow: string;
+  readonly input: unknown;
+  readonly trace: string | null;
+}
+
+export interface Started {
+  readonly id: string;
+  /** It was there before, with the same workflow and input. */
+  readonly existed: boolean;
+}
+
+export interface StartParts {
+  readonly engine: Engine;
+  readonly definitions: DefinitionDesk;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+export class StartDesk {
+  readonly #parts: StartParts;
+
+  constructor(parts: StartParts) {
+    this.#parts = parts;
+  }
+
+  /** Why a start would be refused for its workflow or input; null: for neither. */
+  async check(request: Pick<StartRequest, "workflow" | "input">): Promise<Rejection | null> {
+    const prepared = await this.#prepare(request);
+    return isRejection(prepared) ? prepared : null;
+  }
+
+  /** Starts an execution, or finds the one that was started like this; resolved when that is durable. */
+  async start(request: StartRequest): Promise<Started | Rejection> {
+    const { engine, clock, random } = this.#parts;
+    const prepared = await this.#prepare(request);
+    if (isRejection(prepared)) return prepared;
+    const { known, text } = prepared;
+    const { project, tags, startAt, deadline, trace } = request;
+    const id = request.id ?? newExecutionId(clock.now(), random);
+    const { answer, existed } = await engine.send(
+      id,
+      {
+        kind: "start",
+        execution: id,
+        workflow: known.definition.name,
+        hash: known.hash,
+        project,
+        input: text,
+        tags,
+        ...(startAt === undefined ? {} : { startAt }),
+        ...(deadline === undefined ? {} : { deadline }),
+        ...(trace === null ? {} : { trace }),
+      },
+      { plan: known.plan, fresh: request.id === undefined },
+    );
+    return isRejection(answer) ? answer : { id, existed };
+  }
+
+  async #prepare({
+    workflow,
+    input,
+  }: Pick<StartRequest, "workflow" | "input">): Promise<
+    { known: KnownDefinition; text: string } | Rejection
+  > {
+    const known = await this.#parts.definitions.newest(workflow);
+    if (isRejection(known)) return known;
+    const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
+    if (isRejection(text)) return text;
+    const wrong = known.input?.check((input ?? null) as Json, "input") ?? null;
+    return wrong ?? { known, text };
+  }
+}
+
+/** A time as the API takes it: ISO 8601 with a zone, or milliseconds since 1970. */
+export function timeOf(time: string | number, path: string): number | Rejection {
+  const ms = typeof time === "number" ? time : Date.parse(time);
+  return Number.isNaN(ms) ? reject("invalid_input", `${path}: "${time}" is not a time`, { path }) : ms;
+}

@@ -1,0 +1,88 @@
+/** What the API is built over. */
+import type { Engine } from "../engine/driver.ts";
+import type { LocalRondo } from "../local/local-rondo.ts";
+import type { Clock } from "../std/clock.ts";
+import type { Random } from "../std/random.ts";
+import type { Store } from "../store/store.ts";
+import type { DefinitionDesk } from "./desks/definition-desk.ts";
+import type { StartDesk } from "./desks/start-desk.ts";
+import type { Metrics } from "./metrics.ts";
+import type { Route } from "./route.ts";
+import type { SchedulePort } from "./schedule-port.ts";
+
+/** Bounds of what is taken from one client. */
+export interface ApiLimits {
+  /** The largest body of a request; what workers send may be four times as large. */
+  readonly bodyBytes: number;
+  /** Most keys in a body. */
+  readonly bodyKeys: number;
+  /** Requests a second, per token or peer address; twice as many at once. */
+  readonly requestsPerSecond: number;
+  /** How long the headers, the whole request, and the answer may take. */
+  readonly headerMs: number;
+  readonly requestMs: number;
+  readonly answerMs: number;
+  readonly connections: number;
+  /** Open streams, bytes kept for one of them, and how long it may take none. */
+  readonly streams: number;
+  readonly streamBytes: number;
+  readonly streamStallMs: number;
+}
+
+export const DEFAULT_API_LIMITS: ApiLimits = {
+  bodyBytes: 4_194_304,
+  bodyKeys: 200_000,
+  requestsPerSecond: 5_000,
+  headerMs: 10_000,
+  requestMs: 60_000,
+  answerMs: 60_000,
+  connections: 10_000,
+  streams: 2_000,
+  streamBytes: 1_048_576,
+  streamStallMs: 30_000,
+};
+
+/** A setting as `GET /v1/config` shows it. */
+export interface ShownSetting {
+  readonly name: string;
+  readonly value: unknown;
+  /** Where it came from: a flag, the environment, a file, the default. */
+  readonly origin: string;
+  readonly isSecret?: boolean;
+}
+
+export interface ApiConfig {
+  readonly host: string;
+  /** 0: any that is free. */
+  readonly port: number;
+  /** The store's directory, where the socket is; null: there is none. */
+  readonly directory: string | null;
+  /** The address under which others reach this server. */
+  readonly advertise: string | null;
+  readonly hosts: readonly string[];
+  /** RONDO_ADMIN_TOKEN. */
+  readonly adminToken: string | null;
+  /** What differs from the default. */
+  readonly limits: Partial<ApiLimits>;
+  readonly version: string;
+  readonly settings: readonly ShownSetting[];
+}
+
+export interface ApiParts {
+  readonly engine: Engine;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly rondo: LocalRondo;
+  readonly config: ApiConfig;
+  readonly metrics: Metrics;
+  readonly definitions: DefinitionDesk;
+  readonly starts: StartDesk;
+  readonly schedules: SchedulePort | null;
+  /** Routes of other parts: workers. */
+  readonly routes: readonly Route[];
+  /** Faults and bugs that a request ran into, and that its client is told of in general words only. */
+  readonly onFault: (fault: Error) => void;
+  /** Tells those who come second to the store where this server listens. */
+  readonly announce?: (url: string) => Promise<void>;
+}

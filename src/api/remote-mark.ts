@@ -1,0 +1,45 @@
+/**
+ * Remembers in the store that workers of other processes have joined in this epoch: if it ends uncleanly, their attempts
+ * may still run, and whoever opens the store next leaves such tasks alone for a while.
+ */
+import type { Store, StoreInfo } from "../store/store.ts";
+import type { Route } from "./route.ts";
+
+const KIND = "setting";
+const ID = "remote";
+
+/** Whether attempts of remote workers may still run from before this opening. */
+export async function mayRunRemotely(store: Store, { uncleanEpoch }: StoreInfo): Promise<boolean> {
+  if (uncleanEpoch === 0) return false;
+  const body = await store.getDocument(KIND, ID);
+  return body !== null && (JSON.parse(body) as { epoch: number }).epoch >= uncleanEpoch;
+}
+
+/** The routes of workers, the registration of which is remembered before it is answered. */
+export function rememberRemote(
+  routes: readonly Route[],
+  store: Store,
+  { fence }: StoreInfo,
+): readonly Route[] {
+  let remembered: Promise<void> | null = null;
+  const remember = (): Promise<void> => {
+    remembered ??= store
+      .putDocument(KIND, ID, JSON.stringify({ epoch: fence.epoch }))
+      .catch((fault: unknown) => {
+        remembered = null;
+        throw fault;
+      });
+    return remembered;
+  };
+  return routes.map((route) =>
+    route.id === "registerWorker"
+      ? {
+          ...route,
+          handle: async (ask) => {
+            await remember();
+            return route.handle(ask);
+          },
+        }
+      : route,
+  );
+}

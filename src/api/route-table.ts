@@ -1,0 +1,28 @@
+import type { Route } from "./route.ts";
+import { adminRoutes } from "./routes/admin.ts";
+import { controlRoutes } from "./routes/controls.ts";
+import { deadLetterRoutes } from "./routes/dead-letters.ts";
+import type { Desk } from "./routes/desk.ts";
+import { eventRoutes } from "./routes/events.ts";
+import { executionRoutes } from "./routes/executions.ts";
+import { healthRoutes } from "./routes/health.ts";
+import { nodeRoutes } from "./routes/node.ts";
+import { scheduleRoutes } from "./routes/schedules.ts";
+import { taskRoutes } from "./routes/tasks.ts";
+import { workflowRoutes } from "./routes/workflows.ts";
+
+/** The one table of routes, but for those of workers. */
+export function routeTable(desk: Desk): readonly Route[] {
+  return [
+    ...executionRoutes(desk),
+    ...controlRoutes(desk),
+    ...eventRoutes(desk),
+    ...taskRoutes(desk),
+    ...workflowRoutes(desk),
+    ...scheduleRoutes(desk),
+    ...nodeRoutes(desk),
+    ...deadLetterRoutes(desk),
+    ...adminRoutes(desk),
+    ...healthRoutes(desk),
+  ];
+}

@@ -1,0 +1,280 @@
+/** Tokens, sessions, the configuration and the audit log. */
+import { z } from "@hono/zod-openapi";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { type Caller, ROLES } from "../access/caller.ts";
+import { endedCookie, SESSION_MS, sessionCookie } from "../access/session-cookie.ts";
+import { timeOf } from "../desks/start-desk.ts";
+import type { ShownSetting } from "../parts.ts";
+import { json, type Route, route } from "../route.ts";
+import { cursor, limit, name, pageOf, time } from "../schemas/paging.ts";
+import type { Desk } from "./desk.ts";
+
+const TAG = "admin";
+const role = z.enum(ROLES);
+
+const tokenSchema = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    role,
+    project: z.string().nullable(),
+    createdAt: time,
+    createdBy: z.string(),
+    expiresAt: time.nullable(),
+  })
+  .openapi("Token");
+
+const newTokenSchema = z
+  .strictObject({
+    name: z.string().min(1).max(100).openapi({ description: "who or what it is for: the audit log says it" }),
+    role,
+    project: name.optional().openapi({ description: "sees and changes this project only" }),
+    expiresAt: z
+      .union([z.number().int().nonnegative(), z.iso.datetime({ offset: true })], { error: "must be a time" })
+      .optional(),
+  })
+  .openapi("NewToken", { example: { name: "ci", role: "operator", project: "default" } });
+
+const callerSchema = z
+  .object({ name: z.string(), role, project: z.string().nullable(), expiresAt: time.nullable() })
+  .openapi("Session");
+
+const settingSchema = z
+  .object({
+    name: z.string(),
+    value: z.unknown().openapi({ description: "secrets are shown as ***" }),
+    origin: z.string().openapi({ example: "environment RONDO_PORT" }),
+  })
+  .openapi("Setting");
+
+const entrySchema = z
+  .object({
+    at: time,
+    who: z.string(),
+    role: z.string(),
+    action: z.string(),
+    target: z.string(),
+    project: z.string().nullable(),
+  })
+  .openapi("AuditEntry", {
+    example: {
+      at: 1_794_700_800_000,
+      who: "ci",
+      role: "operator",
+      action: "execution.cancel",
+      target: "nightly-2026-11-15",
+      project: "default",
+    },
+  });
+
+/** The routes. */
+export function adminRoutes(desk: Desk): Route[] {
+  return [...tokenRoutes(desk), ...sessionRoutes(desk), configRoute(desk), auditRoute(desk)];
+}
+
+function tokenRoutes({ tokens }: Desk): Route[] {
+  return [
+    route(
+      {
+        id: "createToken",
+        method: "post",
+        path: "/v1/tokens",
+        tag: TAG,
+        summary: "Make a token",
+        description:
+          "Its text is in this answer and nowhere else: only its hash is kept. Once there is a token, every request over TCP needs one.",
+        access: "admin",
+        body: newTokenSchema,
+        answers: {
+          201: {
+            description: "the token, this once with its text",
+            schema: tokenSchema.extend({ token: z.string().openapi({ example: "rondo_01jc..._..." }) }),
+          },
+        },
+        audit: "token.create",
+      },
+      async (ask) => {
+        const { name: wanted, role: given, project, expiresAt } = ask.body;
+        const scope = scopeOf(ask.caller, project);
+        if (isRejection(scope)) return scope;
+        const ends = expiresAt === undefined ? null : timeOf(expiresAt, "expiresAt");
+        if (isRejection(ends)) return ends;
+        const { token, text } = await tokens.create({
+          name: wanted,
+          role: given,
+          project: scope,
+          createdBy: ask.caller.name,
+          expiresAt: ends,
+        });
+        ask.target(`${token.name} ${token.id} ${token.role}`, scope ?? undefined);
+        return json({ ...token, token: text }, { status: 201 });
+      },
+    ),
+    route(
+      {
+        id: "listTokens",
+        method: "get",
+        path: "/v1/tokens",
+        tag: TAG,
+        summary: "List tokens, without what proves them",
+        access: "admin",
+        answers: { 200: { description: "the oldest first", schema: pageOf(tokenSchema, "tokens") } },
+      },
+      ({ caller }) =>
+        json({
+          data: tokens.list().filter(({ project }) => caller.project === null || project === caller.project),
+          next: null,
+        }),
+    ),
+    route(
+      {
+        id: "deleteToken",
+        method: "delete",
+        path: "/v1/tokens/{id}",
+        tag: TAG,
+        summary: "Revoke a token, and the sessions it was traded for",
+        access: "admin",
+        params: z.strictObject({ id: z.string().max(60) }),
+        answers: { 204: { description: "it opens nothing any more" } },
+        audit: "token.delete",
+      },
+      async (ask) => {
+        const { id } = ask.params;
+        const token = tokens.list().find((one) => one.id === id);
+        const isOwn =
+          token !== undefined && (ask.caller.project === null || token.project === ask.caller.project);
+        if (!isOwn || !(await tokens.remove(id)))
+          return reject("not_found", `there is no token ${id}`, {
+            hint: "the one of RONDO_ADMIN_TOKEN is not stored here",
+          });
+        ask.target(`${token.name} ${id}`);
+        return json(null, { status: 204 });
+      },
+    ),
+  ];
+}
+
+/** Who is bound to a project makes tokens that are bound to it. */
+function scopeOf(caller: Caller, wanted: string | undefined): string | null | Rejection {
+  if (caller.project === null) return wanted ?? null;
+  return wanted === undefined || wanted === caller.project
+    ? caller.project
+    : reject("forbidden", `${caller.name} is bound to the project "${caller.project}"`, { path: "project" });
+}
+
+function sessionRoutes({ engine, clock, config, url }: Desk): Route[] {
+  const isSecure = (): boolean => (config.advertise ?? url()).startsWith("https:");
+  const show = ({ name: who, role: given, project }: Caller, expiresAt: number | null) =>
+    json({ name: who, role: given, project, expiresAt });
+  return [
+    route(
+      {
+        id: "createSession",
+        method: "post",
+        path: "/v1/session",
+        tag: TAG,
+        summary: "Trade a token for a session's cookie",
+        description:
+          "The cookie is HttpOnly and SameSite=Strict. Where no token is needed, there is no cookie.",
+        access: "known",
+        answers: { 200: { description: "who is asking", schema: callerSchema } },
+      },
+      ({ caller }) => {
+        if (caller.token === null) return show(caller, null);
+        const now = clock.now();
+        const cookie = sessionCookie({
+          key: engine.info.key,
+          token: caller.token,
+          now,
+          isSecure: isSecure(),
+        });
+        return { ...show(caller, now + SESSION_MS), headers: { "set-cookie": cookie } };
+      },
+    ),
+    route(
+      {
+        id: "getSession",
+        method: "get",
+        path: "/v1/session",
+        tag: TAG,
+        summary: "Who is asking",
+        access: "known",
+        answers: { 200: { description: "name, role and project", schema: callerSchema } },
+      },
+      ({ caller }) => show(caller, null),
+    ),
+    route(
+      {
+        id: "deleteSession",
+        method: "delete",
+        path: "/v1/session",
+        tag: TAG,
+        summary: "End the session",
+        access: "everyone",
+        answers: { 204: { description: "the cookie is gone" } },
+      },
+      () => json(null, { status: 204, headers: { "set-cookie": endedCookie(isSecure()) } }),
+    ),
+  ];
+}
+
+function configRoute({ config }: Desk): Route {
+  return route(
+    {
+      id: "getConfig",
+      method: "get",
+      path: "/v1/config",
+      tag: TAG,
+      summary: "The effective configuration, with where each value comes from",
+      access: "admin",
+      isGlobal: true,
+      answers: { 200: { description: "all settings", schema: z.object({ data: z.array(settingSchema) }) } },
+    },
+    () => json({ data: config.settings.map(mask) }),
+  );
+}
+
+const SECRET_NAME = /secret|token|password/i;
+
+/** A setting without what must stay secret: secrets themselves, and passwords in addresses. */
+export function mask({
+  name: setting,
+  value,
+  origin,
+  isSecret,
+}: ShownSetting): Omit<ShownSetting, "isSecret"> {
+  const hides = (isSecret === true || SECRET_NAME.test(setting)) && value !== null && value !== undefined;
+  return { name: setting, value: hides ? "***" : maskAddresses(value), origin };
+}
+
+function maskAddresses(value: unknown): unknown {
+  if (typeof value === "string") return value.replace(/(\w+:\/\/[^\s/:@]*):[^\s/@]+@/g, "$1:***@");
+  if (Array.isArray(value)) return value.map(maskAddresses);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, member]) => [
+      key,
+      SECRET_NAME.test(key) && typeof member === "string" ? "***" : maskAddresses(member),
+    ]),
+  );
+}
+
+function auditRoute({ audit }: Desk): Route {
+  return route(
+    {
+      id: "readAuditLog",
+      method: "get",
+      path: "/v1/audit-log",
+      tag: TAG,
+      summary: "Who did what, the newest first",
+      access: "admin",
+      query: z.strictObject({ limit: limit(100), cursor }),
+      answers: { 200: { description: "a page", schema: pageOf(entrySchema, "entries") } },
+    },
+    async ({ query: { cursor: page = null, limit: max }, caller }) => {
+      if (page !== null && !/^\d{15}-\d{6}\.\d{1,6}$/.test(page))
+        return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
+      return json(await audit.list({ cursor: page, max, project: caller.project }));
+    },
+  );
+}

@@ -1,0 +1,39 @@
+/** What the handlers of routes work with. */
+import type { Engine } from "../../engine/driver.ts";
+import type { Inspection } from "../../engine/io.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { type Caller, seesProject } from "../access/caller.ts";
+import type { TokenDesk } from "../access/tokens.ts";
+import type { AuditLog } from "../desks/audit-log.ts";
+import type { ApiParts } from "../parts.ts";
+import type { FeedHub } from "../streams/feed-hub.ts";
+import type { TaskBook } from "../tasks/task-book.ts";
+
+export interface Desk extends ApiParts {
+  readonly tokens: TokenDesk;
+  readonly audit: AuditLog;
+  readonly hub: FeedHub;
+  readonly tasks: TaskBook;
+  /** Whether the server is about to close. */
+  readonly isClosing: () => boolean;
+  /** The address under which it is reached. */
+  readonly url: () => string;
+  readonly document: () => Readonly<Record<string, unknown>>;
+}
+
+/** An execution that the caller may see; to others it does not exist. */
+export async function inspectFor(
+  { engine }: { readonly engine: Engine },
+  caller: Caller,
+  id: string,
+): Promise<Inspection | Rejection> {
+  const found = await engine.inspect(id);
+  if (isRejection(found) || seesProject(caller, found.view.project)) return found;
+  return reject("not_found", `there is no execution ${id}`);
+}
+
+/** The project that a list is about: the caller's own if it is bound to one. Null: the caller may not see the wanted one. */
+export function projectFor(caller: Caller, wanted: string | undefined): { project?: string } | null {
+  if (caller.project === null) return wanted === undefined ? {} : { project: wanted };
+  return wanted === undefined || wanted === caller.project ? { project: caller.project } : null;
+}

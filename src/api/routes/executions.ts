@@ -1,0 +1,262 @@
+/** Starting, listing and reading executions. */
+import { z } from "@hono/zod-openapi";
+import { checkList, checkStart } from "../../protocol/check-request.ts";
+import { sha256 } from "../../std/hash.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { StoredHead } from "../../store/store.ts";
+import type { Caller } from "../access/caller.ts";
+import { timeOf } from "../desks/start-desk.ts";
+import { type Answer, json, type Route, route } from "../route.ts";
+import { EXECUTION_STATUSES, executionSchema, startSchema, summarySchema } from "../schemas/execution.ts";
+import { cursor, executionParams, integer, limit, name, pageOf } from "../schemas/paging.ts";
+import { etagOf } from "../wire/send-answer.ts";
+import { type Desk, inspectFor, projectFor } from "./desk.ts";
+
+const TAG = "executions";
+
+const listQuery = z.strictObject({
+  project: name.optional(),
+  workflow: name.optional(),
+  status: z.enum(EXECUTION_STATUSES).optional(),
+  detail: z
+    .enum(["summary", "full"])
+    .default("summary")
+    .openapi({ description: "`full`: as `GET /v1/executions/{id}` gives them, at most 100 on a page" }),
+  limit: limit(),
+  cursor,
+});
+
+const FULL_MAX = 100;
+
+/** The routes. */
+export function executionRoutes(desk: Desk): Route[] {
+  return [startRoute(desk), listRoute(desk), getRoute(desk), whyRoute(desk), droppedRoute(desk)];
+}
+
+function startRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "startExecution",
+      method: "post",
+      path: "/v1/executions",
+      tag: TAG,
+      summary: "Start an execution",
+      description:
+        "Durable when answered. Starting again with the same `id`, workflow and input finds the same execution; anything else under that id is a conflict. Without an `id`, the Idempotency-Key makes one: the same key in the same project starts once.",
+      access: "operator",
+      body: startSchema,
+      headers: {
+        "Idempotency-Key": "without an `id` in the body: starts once for each key and project",
+        traceparent: "W3C trace context, carried along to its tasks",
+      },
+      answers: {
+        201: { description: "it is started", schema: executionSchema },
+        200: { description: "it was there, with the same workflow and input", schema: executionSchema },
+      },
+      refusals: ["not_found", "conflict", "not_storable"],
+      audit: "execution.start",
+    },
+    async (ask) => {
+      const { workflow, input, ...options } = ask.body;
+      const checked = checkOptions(options, ask.caller, ask.idempotencyKey);
+      if (isRejection(checked)) return checked;
+      const started = await desk.starts.start({ ...checked, workflow, input, trace: ask.trace });
+      if (isRejection(started)) return started;
+      const found = await desk.engine.inspect(started.id);
+      if (isRejection(found)) return found;
+      if (found.view.project !== checked.project)
+        return reject("conflict", `execution ${started.id} exists in another project`, { path: "id" });
+      ask.target(started.id, checked.project);
+      return json(found.view, {
+        status: started.existed ? 200 : 201,
+        headers: { location: `/v1/executions/${started.id}` },
+      });
+    },
+  );
+}
+
+function listRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "listExecutions",
+      method: "get",
+      path: "/v1/executions",
+      tag: TAG,
+      summary: "List executions, the newest first",
+      access: "viewer",
+      query: listQuery,
+      answers: {
+        200: {
+          description: "a page",
+          schema: pageOf(z.union([summarySchema, executionSchema]), "executions"),
+        },
+      },
+    },
+    (ask) => listExecutions(desk, ask.caller, ask.query),
+  );
+}
+
+function getRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "getExecution",
+      method: "get",
+      path: "/v1/executions/{id}",
+      tag: TAG,
+      summary: "One execution, now or as it was",
+      description: "Has an ETag: with If-None-Match, 304 while nothing has changed.",
+      access: "viewer",
+      params: executionParams,
+      query: z.strictObject({
+        at: integer(1, Number.MAX_SAFE_INTEGER, "as it was after this event").optional(),
+      }),
+      headers: { "If-None-Match": "the ETag that the client has" },
+      answers: {
+        200: { description: "the execution", schema: executionSchema },
+        304: { description: "as the client has it" },
+      },
+    },
+    async ({ params, query, caller }) => {
+      const found = await inspectFor(desk, caller, params.id);
+      if (isRejection(found)) return found;
+      const view = query.at === undefined ? found.view : await desk.rondo.stateAt(params.id, query.at);
+      const body = JSON.stringify(view);
+      return {
+        kind: "bytes",
+        status: 200,
+        type: "application/json",
+        body,
+        headers: { etag: etagOf(body, view.revision) },
+      };
+    },
+  );
+}
+
+function whyRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "whyExecution",
+      method: "get",
+      path: "/v1/executions/{id}/why",
+      tag: TAG,
+      summary: "Why it is not further, in a sentence",
+      access: "viewer",
+      params: executionParams,
+      answers: {
+        200: {
+          description: "the reason",
+          schema: z.object({ id: z.string(), status: z.string(), why: z.string() }),
+          example: {
+            id: "nightly-2026-11-15",
+            status: "paused",
+            why: "It is paused by jo; resume it to go on.",
+          },
+        },
+      },
+    },
+    async ({ params, caller }) => {
+      const found = await inspectFor(desk, caller, params.id);
+      if (isRejection(found)) return found;
+      return json({ id: params.id, status: found.view.status, why: found.why });
+    },
+  );
+}
+
+function droppedRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "listDropped",
+      method: "get",
+      path: "/v1/executions/{id}/dropped",
+      tag: TAG,
+      summary: "Messages that changed nothing",
+      description: "Duplicates and stale messages: a bounded list, kept while the execution is in memory.",
+      access: "viewer",
+      params: executionParams,
+      answers: {
+        200: { description: "the newest last", schema: pageOf(droppedSchema, "dropped messages") },
+      },
+    },
+    async ({ params, caller }) => {
+      const found = await inspectFor(desk, caller, params.id);
+      return isRejection(found) ? found : json({ data: desk.engine.dropped(params.id), next: null });
+    },
+  );
+}
+
+const droppedSchema = z
+  .object({
+    at: z.number(),
+    what: z.string(),
+    verdict: z.string(),
+    phase: z.string(),
+    visit: z.number().int(),
+    handler: z.string(),
+    task: z.number().int(),
+    attempt: z.number().int(),
+    worker: z.string(),
+  })
+  .openapi("Dropped");
+
+type StartOptions = Omit<z.output<typeof startSchema>, "workflow" | "input">;
+
+/** The options of a start, with the id that the key makes. */
+function checkOptions(
+  { startAt, deadline, ...options }: StartOptions,
+  caller: Caller,
+  key: string | null,
+): ReturnType<typeof checkStart> {
+  const own = caller.project;
+  if (own !== null && options.project !== undefined && options.project !== own)
+    return reject("forbidden", `${caller.name} is bound to the project "${own}"`, { path: "project" });
+  const times: Record<string, number> = {};
+  for (const [field, value] of Object.entries({ startAt, deadline })) {
+    const ms = value === undefined ? undefined : timeOf(value, field);
+    if (isRejection(ms)) return ms;
+    if (ms !== undefined) times[field] = ms;
+  }
+  const checked = checkStart({ ...options, ...times, ...(own === null ? {} : { project: own }) });
+  if (isRejection(checked) || checked.id !== undefined || key === null) return checked;
+  return { ...checked, id: `key_${sha256(`${checked.project}\n${key}`).slice(0, 40)}` };
+}
+
+async function listExecutions(
+  desk: Desk,
+  caller: Caller,
+  query: z.output<typeof listQuery>,
+): Promise<Answer> {
+  const { detail, project: wanted, ...options } = query;
+  const project = projectFor(caller, wanted);
+  if (project === null) return json({ data: [], next: null });
+  const checked = checkList({ ...options, ...project });
+  if (isRejection(checked)) return checked;
+  const max = detail === "full" ? Math.min(FULL_MAX, checked.max) : checked.max;
+  const heads = await desk.store.listHeads(checked.filter, { before: checked.before, max });
+  const data = detail === "summary" ? heads.map(summaryOf) : await viewsOf(desk, heads);
+  return json({ data, next: heads.length === max ? String(heads.at(-1)?.order) : null });
+}
+
+async function viewsOf({ engine }: Desk, heads: readonly StoredHead[]): Promise<unknown[]> {
+  const found = await Promise.all(heads.map(({ id }) => engine.inspect(id)));
+  // One that was purged meanwhile is gone.
+  return found.flatMap((inspection: Rejection | { view: unknown }) =>
+    isRejection(inspection) ? [] : [inspection.view],
+  );
+}
+
+/** An execution in a list. */
+export function summaryOf(head: StoredHead): z.infer<typeof summarySchema> {
+  const { id, workflow, hash, project, status, phase, error, tags, createdAt, finishedAt } = head;
+  return {
+    id,
+    workflow,
+    workflowHash: hash,
+    project,
+    status: status as (typeof EXECUTION_STATUSES)[number],
+    phase,
+    error,
+    tags,
+    createdAt,
+    finishedAt,
+  };
+}

@@ -1,0 +1,102 @@
+/** Is it alive, is it ready, what is it, how is it doing. */
+import { z } from "@hono/zod-openapi";
+import { reject } from "../../std/rejection.ts";
+import { json, type Route, route } from "../route.ts";
+import type { Desk } from "./desk.ts";
+
+const TAG = "health";
+/** How long the store may take to answer a ready check. */
+const READY_MS = 2_000;
+
+/** The routes. */
+export function healthRoutes(desk: Desk): Route[] {
+  return [healthRoute(), readyRoute(desk), metricsRoute(desk), versionRoute(desk), openapiRoute(desk)];
+}
+
+function healthRoute(): Route {
+  return route(
+    {
+      id: "health",
+      method: "get",
+      path: "/healthz",
+      tag: TAG,
+      summary: "The process answers",
+      access: "everyone",
+      answers: { 200: { description: "it does", schema: z.object({ status: z.literal("ok") }) } },
+    },
+    () => json({ status: "ok" }),
+  );
+}
+
+function readyRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "ready",
+      method: "get",
+      path: "/readyz",
+      tag: TAG,
+      summary: "The server takes requests: its store answers, and it is not closing",
+      access: "everyone",
+      timeMs: READY_MS,
+      answers: { 200: { description: "it is ready", schema: z.object({ status: z.literal("ready") }) } },
+      refusals: ["not_ready"],
+    },
+    async () => {
+      if (desk.isClosing()) return reject("not_ready", "the server is closing");
+      if (desk.engine.hasStopped) return reject("not_ready", "the engine has stopped");
+      await desk.store.getDocument("setting", "remote");
+      return json({ status: "ready" });
+    },
+  );
+}
+
+function metricsRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "metrics",
+      method: "get",
+      path: "/metrics",
+      tag: TAG,
+      summary: "Figures for Prometheus",
+      access: "viewer",
+      isGlobal: true,
+      answers: { 200: { description: "in Prometheus' text format", types: ["text/plain"] } },
+    },
+    async () => {
+      const { type, body } = await desk.metrics.text();
+      return { kind: "bytes", status: 200, type, body };
+    },
+  );
+}
+
+function versionRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "version",
+      method: "get",
+      path: "/version",
+      tag: TAG,
+      summary: "Which Rondo this is",
+      access: "known",
+      answers: {
+        200: { description: "versions", schema: z.object({ version: z.string(), node: z.string() }) },
+      },
+    },
+    () => json({ version: desk.config.version, node: process.versions.node }),
+  );
+}
+
+function openapiRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "openapi",
+      method: "get",
+      path: "/openapi.json",
+      tag: TAG,
+      summary: "This document",
+      access: "known",
+      answers: { 200: { description: "OpenAPI 3.1", schema: z.looseObject({ openapi: z.string() }) } },
+    },
+    () => json(desk.document()),
+  );
+}

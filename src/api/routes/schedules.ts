@@ -1,0 +1,230 @@
+/** Schedules: executions that start by the clock. */
+import { z } from "@hono/zod-openapi";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { type Caller, seesProject } from "../access/caller.ts";
+import { type Answer, type Ask, json, type Route, route } from "../route.ts";
+import type { SchedulePort, ScheduleShown } from "../schedule-port.ts";
+import { anyJson, cursor, limit, name, pageOf } from "../schemas/paging.ts";
+import { type Desk, projectFor } from "./desk.ts";
+
+const TAG = "schedules";
+const params = z.strictObject({ id: z.string().min(1).max(100) });
+
+const specSchema = z
+  .looseObject({
+    id: z.unknown().openapi({ type: "string" }),
+    workflow: z.unknown().openapi({ type: "string" }),
+    input: anyJson.optional(),
+    cron: z.unknown().openapi({ type: "string", description: "five or six fields" }),
+    timeZone: z.unknown().optional().openapi({ type: "string", description: "UTC if left out" }),
+    misfire: z
+      .unknown()
+      .optional()
+      .openapi({
+        type: "string",
+        enum: ["fireOnce", "skip", "all"],
+        description: "what becomes of due times that were missed",
+      }),
+    overlap: z
+      .unknown()
+      .optional()
+      .openapi({
+        type: "string",
+        enum: ["allow", "skip", "queue"],
+        description: "what happens while the last execution is still open",
+      }),
+    project: z.unknown().optional().openapi({ type: "string" }),
+    tags: z.unknown().optional().openapi({ type: "object" }),
+  })
+  .openapi("ScheduleSpec", {
+    example: {
+      id: "nightly",
+      workflow: "thumbnails",
+      input: { bucket: "b" },
+      cron: "0 6 * * *",
+      timeZone: "Europe/Berlin",
+    },
+  });
+
+const scheduleSchema = z
+  .looseObject({
+    id: z.string(),
+    workflow: z.string(),
+    cron: z.string(),
+    timeZone: z.string(),
+    misfire: z.string(),
+    overlap: z.string(),
+    project: z.string(),
+    next: z.array(z.number()).openapi({ description: "the next due times" }),
+    state: z.looseObject({ paused: z.boolean() }),
+  })
+  .openapi("Schedule");
+
+/** The routes. */
+export function scheduleRoutes({ schedules }: Desk): Route[] {
+  if (schedules === null) return [];
+  return [
+    ...tableRoutes(schedules),
+    changeRoute(schedules, "pause", "Stop firing"),
+    changeRoute(schedules, "resume", "Go on; due times that passed meanwhile do not fire"),
+    route(
+      {
+        id: "runSchedule",
+        method: "post",
+        path: "/v1/schedules/{id}/run",
+        tag: TAG,
+        summary: "Start an execution now",
+        access: "operator",
+        params,
+        answers: { 201: { description: "the execution", schema: z.object({ execution: z.string() }) } },
+        audit: "schedule.run",
+      },
+      (ask) =>
+        withSchedule(schedules, ask, async ({ id }) => {
+          const started = await schedules.runNow(id);
+          return isRejection(started) ? started : json(started, { status: 201 });
+        }),
+    ),
+  ];
+}
+
+function tableRoutes(schedules: SchedulePort): Route[] {
+  return [
+    route(
+      {
+        id: "putSchedule",
+        method: "post",
+        path: "/v1/schedules",
+        tag: TAG,
+        summary: "Create a schedule, or change the one with its id",
+        access: "operator",
+        body: specSchema,
+        answers: {
+          201: { description: "it is created", schema: scheduleSchema },
+          200: { description: "it is changed", schema: scheduleSchema },
+        },
+        refusals: ["not_found", "not_storable"],
+        audit: "schedule.put",
+      },
+      async (ask) => {
+        const spec = await ownSpec(schedules, ask.caller, ask.body);
+        if (isRejection(spec)) return spec;
+        const put = await schedules.put(spec.value);
+        if (isRejection(put)) return put;
+        ask.target(put.schedule.id, put.schedule.project);
+        return json(put.schedule, { status: put.created ? 201 : 200 });
+      },
+    ),
+    route(
+      {
+        id: "listSchedules",
+        method: "get",
+        path: "/v1/schedules",
+        tag: TAG,
+        summary: "List schedules, in the order of their ids",
+        access: "viewer",
+        query: z.strictObject({
+          project: name.optional(),
+          workflow: name.optional(),
+          limit: limit(),
+          cursor,
+        }),
+        answers: { 200: { description: "a page", schema: pageOf(scheduleSchema, "schedules") } },
+      },
+      async ({ query: { project: wanted, workflow, limit: max, cursor: page }, caller }) => {
+        const project = projectFor(caller, wanted);
+        if (project === null) return json({ data: [], next: null });
+        const found = await schedules.list({
+          ...project,
+          limit: max,
+          ...(workflow === undefined ? {} : { workflow }),
+          ...(page === undefined ? {} : { cursor: page }),
+        });
+        return isRejection(found) ? found : json(found);
+      },
+    ),
+    route(
+      {
+        id: "getSchedule",
+        method: "get",
+        path: "/v1/schedules/{id}",
+        tag: TAG,
+        summary: "One schedule, with its next due times",
+        access: "viewer",
+        params,
+        answers: { 200: { description: "the schedule", schema: scheduleSchema } },
+      },
+      (ask) => withSchedule(schedules, ask, async (schedule) => json(schedule)),
+    ),
+    route(
+      {
+        id: "deleteSchedule",
+        method: "delete",
+        path: "/v1/schedules/{id}",
+        tag: TAG,
+        summary: "Forget a schedule; what it started goes on",
+        access: "operator",
+        params,
+        answers: { 204: { description: "it is gone" } },
+        audit: "schedule.delete",
+      },
+      (ask) =>
+        withSchedule(
+          schedules,
+          ask,
+          async ({ id }) => (await schedules.remove(id)) ?? json(null, { status: 204 }),
+        ),
+    ),
+  ];
+}
+
+function changeRoute(schedules: SchedulePort, action: "pause" | "resume", summary: string): Route {
+  return route(
+    {
+      id: `${action}Schedule`,
+      method: "post",
+      path: `/v1/schedules/{id}/${action}`,
+      tag: TAG,
+      summary,
+      access: "operator",
+      params,
+      answers: { 200: { description: "the schedule", schema: scheduleSchema } },
+      audit: `schedule.${action}`,
+    },
+    (ask) =>
+      withSchedule(schedules, ask, async ({ id }) => {
+        const changed = await schedules[action](id);
+        return isRejection(changed) ? changed : json(changed);
+      }),
+  );
+}
+
+/** Does something with a schedule that the caller may see; to others it does not exist. */
+async function withSchedule(
+  schedules: SchedulePort,
+  ask: Ask<z.output<typeof params>>,
+  run: (schedule: ScheduleShown) => Promise<Answer>,
+): Promise<Answer> {
+  const { id } = ask.params;
+  const found = await schedules.get(id);
+  if (isRejection(found)) return found;
+  if (!seesProject(ask.caller, found.project)) return reject("not_found", `there is no schedule "${id}"`);
+  ask.target(id, found.project);
+  return run(found);
+}
+
+/** What a caller wrote, in its own project if it is bound to one; wrapped, since it may look like anything. */
+async function ownSpec(
+  schedules: SchedulePort,
+  caller: Caller,
+  spec: z.output<typeof specSchema>,
+): Promise<{ readonly kind: "spec"; readonly value: unknown } | Rejection> {
+  const own = caller.project;
+  if (own === null) return { kind: "spec", value: spec };
+  if (spec.project !== undefined && spec.project !== own)
+    return reject("forbidden", `${caller.name} is bound to the project "${own}"`, { path: "project" });
+  const before = typeof spec.id === "string" ? await schedules.get(spec.id) : null;
+  if (before !== null && !isRejection(before) && before.project !== own)
+    return reject("conflict", "a schedule with this id exists in another project", { path: "id" });
+  return { kind: "spec", value: { ...spec, project: own } };
+}

@@ -1,0 +1,123 @@
+/** Definitions of workflows: stored by their hash, started by their name. */
+import { z } from "@hono/zod-openapi";
+import { isRejection, reject } from "../../std/rejection.ts";
+import { json, type Route, route } from "../route.ts";
+import { cursor, limit, name, pageOf } from "../schemas/paging.ts";
+import type { Desk } from "./desk.ts";
+
+const TAG = "workflows";
+const params = z.strictObject({ name });
+const hash = z
+  .string()
+  .regex(/^[\da-f]{64}$/, "is not a hash")
+  .openapi({ description: "SHA-256 of its canonical form" });
+
+const definitionSchema = z
+  .looseObject({
+    name: z.unknown().openapi({ type: "string" }),
+    phases: z.unknown().openapi({ type: "array", items: { type: "object" } }),
+  })
+  .openapi("Definition", {
+    description: "A workflow as data. Durations are `500ms`, `30s`, `5m`, `2h`, `1d` or milliseconds.",
+    example: {
+      rondo: 1,
+      name: "thumbnails",
+      input: { type: "object", required: ["bucket"] },
+      phases: [{ name: "resize", handlers: { resize: { use: "thumbnails.resize", timeout: "30s" } } }],
+    },
+  });
+
+const namedSchema = z.object({ name: z.string(), hash: z.string() }).openapi("WorkflowName");
+const workflowSchema = namedSchema.extend({ definition: definitionSchema }).openapi("Workflow");
+
+/** The routes. */
+export function workflowRoutes(desk: Desk): Route[] {
+  return [putRoute(desk), listRoute(desk), getRoute(desk)];
+}
+
+function putRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "putWorkflow",
+      method: "post",
+      path: "/v1/workflows",
+      tag: TAG,
+      summary: "Store a definition",
+      description:
+        "Idempotent by its hash. Starts use the newest definition of a name; executions keep the one they were started with.",
+      access: ["operator", "worker"],
+      isGlobal: true,
+      body: definitionSchema,
+      answers: {
+        201: { description: "it is the newest now", schema: workflowSchema },
+        200: { description: "it was the newest already", schema: workflowSchema },
+      },
+      refusals: ["invalid_definition"],
+      audit: "workflow.put",
+    },
+    async (ask) => {
+      const put = await desk.definitions.put(ask.body);
+      if (isRejection(put)) return put;
+      const { definition, hash: stored } = put.known;
+      desk.engine.definitionStored(definition.name);
+      ask.target(`${definition.name} ${stored.slice(0, 12)}`);
+      return json(
+        { name: definition.name, hash: stored, definition },
+        { status: put.isNew ? 201 : 200, headers: { location: `/v1/workflows/${definition.name}` } },
+      );
+    },
+  );
+}
+
+function listRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "listWorkflows",
+      method: "get",
+      path: "/v1/workflows",
+      tag: TAG,
+      summary: "Names of workflows, with the hash of the newest definition",
+      access: ["viewer", "worker"],
+      query: z.strictObject({ limit: limit(), cursor }),
+      answers: { 200: { description: "in the order of names", schema: pageOf(namedSchema, "workflows") } },
+    },
+    async ({ query }) => {
+      const data = await desk.store.listDefinitions({ after: query.cursor ?? "", max: query.limit });
+      return json({ data, next: data.length === query.limit ? (data.at(-1)?.name ?? null) : null });
+    },
+  );
+}
+
+function getRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "getWorkflow",
+      method: "get",
+      path: "/v1/workflows/{name}",
+      tag: TAG,
+      summary: "A definition: the newest, or the one of a hash",
+      description: "Its ETag is its hash.",
+      access: ["viewer", "worker"],
+      params,
+      query: z.strictObject({ hash: hash.optional() }),
+      headers: { "If-None-Match": "the ETag that the client has" },
+      answers: {
+        200: { description: "the definition", schema: workflowSchema },
+        304: { description: "as the client has it" },
+      },
+    },
+    async ({ params: { name: wanted }, query }) => {
+      const found =
+        query.hash === undefined
+          ? await desk.definitions.newest(wanted)
+          : await desk.definitions.byHash(query.hash);
+      if (isRejection(found)) return found;
+      const { definition, hash: stored } = found;
+      if (definition.name !== wanted)
+        return reject("not_found", `that definition is of the workflow "${definition.name}"`, {
+          path: "hash",
+        });
+      return json({ name: wanted, hash: stored, definition }, { headers: { etag: `"${stored}"` } });
+    },
+  );
+}

@@ -1,0 +1,24 @@
+/** What the API needs of the desk of schedules. */
+import type { Rejection } from "../std/rejection.ts";
+
+/** A schedule as the desk shows it. */
+export interface ScheduleShown {
+  readonly id: string;
+  readonly workflow: string;
+  readonly project: string;
+}
+
+export interface SchedulePort {
+  put(data: unknown): Promise<{ readonly schedule: ScheduleShown; readonly created: boolean } | Rejection>;
+  get(id: string): Promise<ScheduleShown | Rejection>;
+  list(filter: {
+    readonly project?: string;
+    readonly workflow?: string;
+    readonly limit?: number;
+    readonly cursor?: string;
+  }): Promise<{ readonly data: readonly ScheduleShown[]; readonly next: string | null } | Rejection>;
+  remove(id: string): Promise<Rejection | null>;
+  pause(id: string): Promise<ScheduleShown | Rejection>;
+  resume(id: string): Promise<ScheduleShown | Rejection>;
+  runNow(id: string): Promise<{ readonly execution: string } | Rejection>;
+}

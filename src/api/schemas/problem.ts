@@ -1,0 +1,23 @@
+import { z } from "@hono/zod-openapi";
+
+/** An RFC 9457 problem. */
+export const problemSchema = z
+  .object({
+    type: z.string().openapi({ description: "`urn:rondo:problem:` and the code" }),
+    title: z.string(),
+    status: z.number().int(),
+    detail: z.string().openapi({ description: "what went wrong here" }),
+    code: z.string().openapi({ description: "what programs tell problems apart by", example: "not_found" }),
+    hint: z.string().openapi({ description: "the next step to take" }),
+    path: z.string().optional().openapi({ description: "the part of the request that is wrong" }),
+  })
+  .openapi("Problem", {
+    example: {
+      type: "urn:rondo:problem:not_found",
+      title: "Not found",
+      status: 404,
+      detail: "there is no execution nightly-2026-11-15",
+      code: "not_found",
+      hint: "look it up in a list, or in /openapi.json",
+    },
+  });

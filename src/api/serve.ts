@@ -1,0 +1,81 @@
+/** Puts the parts of a server together over an engine: worker sessions, schedules, the API; and takes them apart again. */
+import type { Engine } from "../engine/driver.ts";
+import type { LocalRondo } from "../local/local-rondo.ts";
+import { ScheduleDesk } from "../schedule/schedule-desk.ts";
+import { isRejection } from "../std/rejection.ts";
+import { DefinitionDesk } from "./desks/definition-desk.ts";
+import { StartDesk } from "./desks/start-desk.ts";
+import type { ApiParts } from "./parts.ts";
+import { rememberRemote } from "./remote-mark.ts";
+import { ApiServer } from "./server.ts";
+import { workerRoutes } from "./workers/worker-routes.ts";
+import { WorkerSessions } from "./workers/worker-sessions.ts";
+
+/** A node with its HTTP API. */
+export interface RondoServer {
+  readonly url: string;
+  /** The directory's socket; null if the store has no directory. */
+  readonly socket: string | null;
+  readonly rondo: LocalRondo;
+  readonly engine: Engine;
+  /** Ends gracefully: streams and requests, then the engine. */
+  close(options?: { readonly graceMs?: number }): Promise<void>;
+}
+
+export interface ServeParts extends Omit<ApiParts, "definitions" | "starts" | "schedules" | "routes"> {
+  readonly heartbeatMs: number;
+  readonly leaseMs: number;
+}
+
+/** Serves the API of an engine. */
+export async function serveApi(parts: ServeParts): Promise<RondoServer> {
+  const { engine, store, clock, random, rondo, heartbeatMs, leaseMs, onFault } = parts;
+  const definitions = new DefinitionDesk(store);
+  const starts = new StartDesk({ engine, definitions, clock, random });
+  const sessions = new WorkerSessions({
+    engine,
+    store,
+    clock,
+    random,
+    heartbeatMs,
+    leaseMs,
+    onFault: (fault) => onFault(fault instanceof Error ? fault : new Error(String(fault))),
+  });
+  const schedules = await ScheduleDesk.open({
+    clock,
+    store,
+    check: (request) => starts.check(request),
+    start: (request) => starts.start({ ...request, startAt: undefined, deadline: undefined, trace: null }),
+    async isOpen(execution) {
+      const found = await engine.inspect(execution);
+      return !isRejection(found) && found.view.finishedAt === null;
+    },
+    onEnd: (execution, ended) =>
+      engine.watch(execution, (_, end) => {
+        if (end !== null && end !== "stopped") ended();
+      }),
+    onFault,
+  });
+  const end = async (): Promise<void> => {
+    await schedules.close();
+    sessions.close();
+  };
+  try {
+    const routes = rememberRemote(workerRoutes(sessions), store, engine.info);
+    const api = await ApiServer.open({ ...parts, definitions, starts, schedules, routes });
+    return {
+      url: api.url,
+      socket: api.socket,
+      rondo,
+      engine,
+      async close(options = {}) {
+        await api.close(options);
+        await end();
+        await rondo.close(options);
+      },
+    };
+  } catch (thrown) {
+    await end();
+    throw thrown;
+  }
+}

@@ -1,0 +1,206 @@
+/**
+ * The HTTP server over an engine: listens on TCP and on the directory's socket, refuses what must not come in, hands the
+ * rest to the application (app.ts), and ends gracefully: streams end, waiting requests are told, open ones finish.
+ */
+import { rmSync } from "node:fs";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { getRequestListener } from "@hono/node-server";
+import { RondoError, reject } from "../std/rejection.ts";
+import { Access, type Via } from "./access/access.ts";
+import { HostCheck, isLoopback } from "./access/hosts.ts";
+import { RateLimit } from "./access/rate-limit.ts";
+import { TokenDesk } from "./access/tokens.ts";
+import { type App, buildApp } from "./app.ts";
+import { AuditLog } from "./desks/audit-log.ts";
+import { listenSocket, listenTcp, makeServer, urlOf } from "./listen.ts";
+import { openApiDocument } from "./openapi.ts";
+import { type ApiLimits, type ApiParts, DEFAULT_API_LIMITS } from "./parts.ts";
+import { routeTable } from "./route-table.ts";
+import type { Desk } from "./routes/desk.ts";
+import { FeedHub } from "./streams/feed-hub.ts";
+import { TaskBook } from "./tasks/task-book.ts";
+import { PROBLEM_TYPE, problemOf } from "./wire/problem.ts";
+import { dropBody } from "./wire/read-body.ts";
+import { sendProblem } from "./wire/send-answer.ts";
+
+const ADMIN_TOKEN_CHARS_MIN = 16;
+
+export class ApiServer {
+  readonly #parts: ApiParts;
+  readonly #limits: ApiLimits;
+  readonly #app: App;
+  readonly #hostCheck: HostCheck;
+  readonly #hub: FeedHub;
+  readonly #audit: AuditLog;
+  /** Requests that wait for something: each is told when the server closes. */
+  readonly #waiting = new Set<AbortController>();
+  readonly #servers: Server[] = [];
+  #isClosing = false;
+  #url = "";
+  #socket: string | null = null;
+
+  private constructor(parts: ApiParts, tokens: TokenDesk) {
+    const { clock, store, engine, metrics, config, onFault } = parts;
+    const limits = { ...DEFAULT_API_LIMITS, ...config.limits };
+    this.#parts = parts;
+    this.#limits = limits;
+    this.#hostCheck = new HostCheck(config);
+    this.#hub = new FeedHub({ clock, metrics, limits, onFault });
+    this.#audit = new AuditLog({ store, clock, onFault });
+    let document: Readonly<Record<string, unknown>> | null = null;
+    const desk: Desk = {
+      ...parts,
+      tokens,
+      audit: this.#audit,
+      hub: this.#hub,
+      tasks: new TaskBook(store),
+      isClosing: () => this.#isClosing,
+      url: () => this.#url,
+      document: () =>
+        (document ??= openApiDocument(this.#app as never, { version: config.version, url: this.#url })),
+    };
+    this.#app = buildApp({
+      routes: [...routeTable(desk), ...parts.routes],
+      access: new Access({ tokens, clock, key: engine.info.key, isLocal: isLoopback(config.host) }),
+      rateLimit: new RateLimit(clock, limits.requestsPerSecond),
+      audit: this.#audit,
+      metrics,
+      clock,
+      limits,
+      onFault,
+      waiting: this.#waiting,
+    });
+    metrics.watchEngine(() => engine.overview());
+  }
+
+  /** Listens. Refused: an address that others can reach, while there is no token. */
+  static async open(parts: ApiParts): Promise<ApiServer> {
+    const { config, store, clock, random } = parts;
+    const { adminToken, host } = config;
+    if (adminToken !== null && adminToken.length < ADMIN_TOKEN_CHARS_MIN)
+      throw new RondoError(
+        reject("invalid_input", `RONDO_ADMIN_TOKEN has fewer than ${ADMIN_TOKEN_CHARS_MIN} characters`, {
+          path: "adminToken",
+          hint: "make one with: openssl rand -hex 32",
+        }),
+      );
+    const tokens = await TokenDesk.open({ store, clock, random, adminToken });
+    if (!isLoopback(host) && !tokens.any)
+      throw new RondoError(
+        reject("forbidden", `listening on ${host} without a token would let everybody in`, {
+          path: "host",
+          hint: "set RONDO_ADMIN_TOKEN, or make a token first with `rondo token create`",
+        }),
+      );
+    const server = new ApiServer(parts, tokens);
+    try {
+      await server.#listen();
+    } catch (thrown) {
+      await server.close({ graceMs: 0 });
+      throw thrown;
+    }
+    return server;
+  }
+
+  /** Where it is reached over TCP. */
+  get url(): string {
+    return this.#url;
+  }
+
+  /** The directory's socket; null: there is none. */
+  get socket(): string | null {
+    return this.#socket;
+  }
+
+  /** Takes nothing new, lets what is under way finish for so long. The engine stays open. */
+  async close(options: { readonly graceMs?: number } = {}): Promise<void> {
+    if (this.#isClosing) return;
+    this.#isClosing = true;
+    await this.#hub.close();
+    for (const waiting of this.#waiting) waiting.abort();
+    const closed = this.#servers.map(closeServer);
+    const cancel = this.#parts.clock.after(options.graceMs ?? 10_000, () => {
+      for (const server of this.#servers) server.closeAllConnections();
+    });
+    await Promise.all(closed);
+    cancel();
+    if (this.#socket !== null) rmSync(this.#socket, { force: true });
+    await this.#audit.close();
+    this.#parts.metrics.close();
+  }
+
+  async #listen(): Promise<void> {
+    const { config, announce, onFault } = this.#parts;
+    const { host, directory } = config;
+    const tcp = makeServer(this.#limits, this.#listener("tcp"));
+    this.#servers.push(tcp);
+    const port = await listenTcp(tcp, host, config.port);
+    this.#url = urlOf(host, port);
+    if (directory !== null) {
+      const local = makeServer(this.#limits, this.#listener("socket"));
+      this.#servers.push(local);
+      this.#socket = await listenSocket(local, directory);
+      if (this.#socket === null)
+        onFault(new Error(`the path of ${directory} is too long for a socket in it; use ${this.#url}`));
+    }
+    await announce?.(this.#url);
+  }
+
+  #listener(via: Via): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
+    const listen = getRequestListener(
+      (request, { incoming, outgoing }) =>
+        this.#app.fetch(request, {
+          incoming: incoming as IncomingMessage,
+          outgoing: outgoing as ServerResponse,
+          via,
+        }),
+      {
+        // The process is somebody else's too: its globals stay as they are.
+        overrideGlobalObjects: false,
+        autoCleanupIncoming: false,
+        errorHandler: (thrown) => this.#unreadable(thrown),
+      },
+    );
+    return (incoming, outgoing) => {
+      const refusal = this.#refuse(incoming, via);
+      if (refusal === null) {
+        listen(incoming, outgoing).catch((thrown: unknown) => this.#fault(thrown));
+        return;
+      }
+      sendProblem(outgoing, refusal, this.#isClosing ? { connection: "close" } : {});
+      dropBody(incoming);
+    };
+  }
+
+  #refuse({ headers }: IncomingMessage, via: Via) {
+    if (this.#isClosing) return reject("not_ready", "the server is closing");
+    return via === "socket" ? null : this.#hostCheck.check(headers.host, headers.origin);
+  }
+
+  /** A request line that no address can be made of. */
+  #unreadable(thrown: unknown): Response {
+    const isTheirs = thrown instanceof Error && thrown.name === "RequestError";
+    if (!isTheirs) this.#fault(thrown);
+    const problem = problemOf(
+      isTheirs
+        ? { code: "bad_request", message: "the address of the request cannot be read" }
+        : { code: "internal", message: "the server failed to answer" },
+    );
+    return new Response(JSON.stringify(problem), {
+      status: problem.status,
+      headers: { "content-type": PROBLEM_TYPE },
+    });
+  }
+
+  #fault(thrown: unknown): void {
+    this.#parts.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+  }
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    // One that never listened is closed already.
+    server.close(() => resolve());
+    server.closeIdleConnections();
+  });
+}

@@ -1,0 +1,127 @@
+/** All open streams: finds or makes the feed that a client follows, leads the client along it, keeps it alive. */
+import type { ServerResponse } from "node:http";
+import type { Clock } from "../../std/clock.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import type { Metrics } from "../metrics.ts";
+import type { ApiLimits } from "../parts.ts";
+import { Feed, type FeedSource } from "./feed.ts";
+import { StreamClient } from "./stream-client.ts";
+
+export interface FollowOptions {
+  readonly outgoing: ServerResponse;
+  /** What is followed: those with the same key share a feed. */
+  readonly key: string;
+  readonly source: () => FeedSource;
+  readonly from: string;
+  /** Go on after the end. */
+  readonly follow: boolean;
+}
+
+const KEEP_ALIVE_MS = 15_000;
+
+export class FeedHub {
+  readonly #clock: Clock;
+  readonly #metrics: Metrics;
+  readonly #limits: ApiLimits;
+  readonly #onFault: (fault: Error) => void;
+  readonly #feeds = new Map<string, Feed>();
+  readonly #clients = new Map<StreamClient, Promise<void>>();
+  #cancelTick: (() => void) | null = null;
+  #isClosed = false;
+
+  constructor(parts: { clock: Clock; metrics: Metrics; limits: ApiLimits; onFault: (fault: Error) => void }) {
+    this.#clock = parts.clock;
+    this.#metrics = parts.metrics;
+    this.#limits = parts.limits;
+    this.#onFault = parts.onFault;
+  }
+
+  /** Begins a stream; null: it goes on by itself from here. */
+  open(options: FollowOptions): Rejection | null {
+    if (this.#isClosed) return reject("not_ready", "the server is closing");
+    if (this.#clients.size >= this.#limits.streams)
+      return reject(
+        "rate_limited",
+        `there are ${this.#clients.size} streams open, which is all there can be`,
+        {
+          hint: "close some, or read pages without Accept: text/event-stream",
+        },
+      );
+    const client = new StreamClient(options.outgoing, this.#limits.streamStallMs);
+    this.#metrics.streamOpened();
+    const lead = this.#lead(client, options)
+      .catch((thrown: unknown) => {
+        // The client connects again and goes on where it was.
+        this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+        options.outgoing.destroy();
+      })
+      .finally(() => {
+        this.#clients.delete(client);
+        this.#metrics.streamEnded(client.isCutOff);
+      });
+    this.#clients.set(client, lead);
+    this.#tick();
+    return null;
+  }
+
+  get size(): number {
+    return this.#clients.size;
+  }
+
+  /** Ends all streams; resolved when they have. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancelTick?.();
+    for (const feed of this.#feeds.values()) feed.stop();
+    await Promise.all(this.#clients.values());
+  }
+
+  async #lead(client: StreamClient, { key, source, from, follow }: FollowOptions): Promise<void> {
+    const feed = this.#feeds.get(key) ?? new Feed(source(), this.#clock);
+    this.#feeds.set(key, feed);
+    feed.followers++;
+    try {
+      let position = from;
+      let hasAsked = false;
+      let isOver = false;
+      while (!client.isClosed && !feed.isStopped) {
+        const piece = await (isOver ? feed.pieceNow(position) : feed.piece(position));
+        const isEnd = piece.endsAt !== null && !follow;
+        await client.write(isEnd ? piece.bytes.subarray(0, piece.endsAt ?? 0) : piece.bytes);
+        if (isEnd || (isOver && piece.isLast)) break;
+        position = piece.next;
+        if (!feed.isNewest(piece)) continue;
+        // Asked when the end is reached for the first time, and whenever it may have come since.
+        isOver = !follow && (!hasAsked || feed.mayBeOver) && (await feed.isOver());
+        hasAsked = true;
+        if (!isOver) await this.#change(client, feed, piece.version);
+      }
+    } finally {
+      client.end();
+      feed.followers--;
+      if (feed.followers === 0) {
+        feed.stop();
+        if (this.#feeds.get(key) === feed) this.#feeds.delete(key);
+      }
+    }
+  }
+
+  /** Waits for more, or for the client to go. */
+  #change(client: StreamClient, feed: Feed, version: number): Promise<void> {
+    return new Promise((resolve, fail) => {
+      const forget = client.onClose(resolve);
+      feed.changed(version).then(() => {
+        forget();
+        resolve();
+      }, fail);
+    });
+  }
+
+  #tick(): void {
+    this.#cancelTick ??= this.#clock.after(KEEP_ALIVE_MS, () => {
+      this.#cancelTick = null;
+      for (const client of this.#clients.keys()) client.keepAlive();
+      if (this.#clients.size > 0 && !this.#isClosed) this.#tick();
+    });
+  }
+}

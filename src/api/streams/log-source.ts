@@ -1,0 +1,145 @@
+/** Log lines of an execution: as pages, and as server-sent events. A line's id is `<row>.<line>`. */
+import type { Engine } from "../../engine/driver.ts";
+import { isRejection } from "../../std/rejection.ts";
+import type { Store, StoredLogRow } from "../../store/store.ts";
+import type { FeedSource, SourcePiece } from "./feed.ts";
+
+/** Which lines are wanted; what is left out does not matter. */
+export interface LogFilter {
+  readonly phase?: string | undefined;
+  readonly visit?: number | undefined;
+  readonly handler?: string | undefined;
+  readonly task?: number | undefined;
+  readonly attempt?: number | undefined;
+  readonly level?: string | undefined;
+  readonly run?: string | undefined;
+}
+
+/** A line as others see it. */
+export interface ShownLine {
+  readonly id: string;
+  readonly at: number;
+  readonly level: string;
+  readonly text: string;
+  readonly run?: string;
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+  /** -1: the enumeration. */
+  readonly task: number;
+  readonly attempt: number;
+  readonly worker: string;
+}
+
+/** The next line that is wanted. */
+export interface LogPosition {
+  readonly row: number;
+  readonly line: number;
+}
+
+export interface LogPage {
+  readonly lines: readonly ShownLine[];
+  readonly next: LogPosition;
+  /** There was nothing more behind it. */
+  readonly isLast: boolean;
+}
+
+const ROWS = 64;
+const PIECE_CHARS = 262_144;
+/** Rows looked at for one page, however few of them fit the filter. */
+const ROWS_PER_PAGE = 4_096;
+
+/** `<row>.<line>`; null if it is no position. */
+export function parsePosition(text: string): LogPosition | null {
+  const match = /^(\d{1,15})(?:\.(\d{1,9}))?$/.exec(text);
+  return match === null ? null : { row: Number(match[1]), line: Number(match[2] ?? 0) };
+}
+
+/** A position as text. */
+export function showPosition({ row, line }: LogPosition): string {
+  return `${row}.${line}`;
+}
+
+/** Lines from a position on, at most `max`. */
+export async function readLines(
+  store: Store,
+  execution: string,
+  options: { readonly from: LogPosition; readonly max: number; readonly filter: LogFilter },
+): Promise<LogPage> {
+  const lines: ShownLine[] = [];
+  let { from: next } = options;
+  let chars = 0;
+  for (let looked = 0; looked < ROWS_PER_PAGE; ) {
+    const rows = await store.readLogs({ execution, after: next.row - 1, rowsMax: ROWS });
+    looked += rows.length;
+    for (const row of rows) {
+      const begin = row.order === next.row ? next.line : 0;
+      for (let i = begin; i < row.lines.length; i++) {
+        if (lines.length === options.max || chars > PIECE_CHARS)
+          return { lines, next: { row: row.order, line: i }, isLast: false };
+        const line = showLine(row, i);
+        if (!fits(line, options.filter)) continue;
+        lines.push(line);
+        chars += line.text.length + 200;
+      }
+      next = { row: row.order + 1, line: 0 };
+    }
+    if (rows.length < ROWS) return { lines, next, isLast: true };
+  }
+  return { lines, next, isLast: false };
+}
+
+/** Log lines of an execution as they come; positions are those of lines. */
+export function logSource(
+  parts: { readonly engine: Engine; readonly store: Store },
+  execution: string,
+  filter: LogFilter,
+): FeedSource {
+  const { engine, store } = parts;
+  return {
+    async read(position): Promise<SourcePiece> {
+      const from = parsePosition(position) ?? { row: 0, line: 0 };
+      const { lines, next, isLast } = await readLines(store, execution, { from, max: 1_000, filter });
+      const text = lines.map((line) => `id: ${line.id}\ndata: ${JSON.stringify(line)}\n\n`).join("");
+      return { bytes: Buffer.from(text), next: showPosition(next), isLast, endsAt: null };
+    },
+    async isOver() {
+      const found = await engine.inspect(execution);
+      return isRejection(found) || found.view.finishedAt !== null;
+    },
+    watch(tell) {
+      const unwatchLogs = engine.watchLogs(execution, () => tell("more"));
+      const unwatch = engine.watch(execution, (_, end) => {
+        if (end !== null) tell(end === "stopped" ? "stopped" : "end");
+      });
+      return () => {
+        unwatchLogs();
+        unwatch();
+      };
+    },
+  };
+}
+
+function showLine(row: StoredLogRow, index: number): ShownLine {
+  const { at, level, text, run } = row.lines[index] as StoredLogRow["lines"][number];
+  const { order, phase, visit, handler, task, number, worker } = row;
+  return {
+    id: `${order}.${index}`,
+    at,
+    level,
+    text,
+    ...(run === undefined ? {} : { run }),
+    phase,
+    visit,
+    handler,
+    task,
+    attempt: number,
+    worker,
+  };
+}
+
+function fits(line: ShownLine, filter: LogFilter): boolean {
+  return Object.entries(filter).every(
+    ([field, wanted]) => wanted === undefined || line[field as keyof ShownLine] === wanted,
+  );
+}

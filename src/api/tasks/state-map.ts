@@ -1,0 +1,56 @@
+/** The tasks of a handler as one byte each: by state, by how long they took, or by who did them. */
+import { TASK_STATES, type TaskIndex } from "./task-index.ts";
+
+export const MAP_KINDS = ["state", "ms", "worker"] as const;
+
+export type MapKind = (typeof MAP_KINDS)[number];
+
+export interface StateMap {
+  readonly bytes: Uint8Array;
+  /** What the bytes mean, as JSON. */
+  readonly legend: string;
+}
+
+/** Upper bounds of milliseconds; byte 0: no outcome yet, byte i: up to the i-th bound, the last: above all. */
+const MS_BOUNDS = [
+  1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 3_600_000,
+];
+/** Workers that have a byte of their own; the others share one. */
+const WORKERS_NAMED = 40;
+
+/** The map of an index. */
+export function mapTasks(index: TaskIndex, by: MapKind): StateMap {
+  switch (by) {
+    case "state":
+      return {
+        bytes: index.states(),
+        legend: JSON.stringify({ low: TASK_STATES, high: "attempts, up to 15" }),
+      };
+    case "ms":
+      return {
+        bytes: index.bytesBy((ms, _, isSettled) => (isSettled ? bucketOf(ms) : 0)),
+        legend: JSON.stringify({ upToMs: [null, ...MS_BOUNDS, "more"] }),
+      };
+    case "worker": {
+      const named = index.workers.slice(0, WORKERS_NAMED);
+      return {
+        bytes: index.bytesBy((_, worker) => Math.min(worker, WORKERS_NAMED + 1)),
+        legend: ascii(
+          JSON.stringify({
+            workers: [null, ...named, ...(named.length < index.workers.length ? ["(others)"] : [])],
+          }),
+        ),
+      };
+    }
+  }
+}
+
+function bucketOf(ms: number): number {
+  const bound = MS_BOUNDS.findIndex((max) => ms <= max);
+  return bound < 0 ? MS_BOUNDS.length + 1 : bound + 1;
+}
+
+/** Headers are ASCII. */
+function ascii(json: string): string {
+  return json.replaceAll(/[^\x20-\x7e]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}

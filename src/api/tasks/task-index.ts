@@ -1,0 +1,224 @@
+/**
+ * The tasks of one handler in one visit, as the journal tells of them, in 16 bytes a task: state and attempts, and
+ * where in the journal its last outcome stands. Payloads stay in the journal.
+ */
+import { assert } from "../../std/assert.ts";
+
+/** Statuses of tasks; a byte of `tasks/states` holds an index into this list. */
+export const TASK_STATES = [
+  "pending",
+  "running",
+  "retrying",
+  "waiting",
+  "done",
+  "failed",
+  "cancelled",
+] as const;
+
+export type TaskState = (typeof TASK_STATES)[number];
+
+const PENDING = 0;
+const DONE = 4;
+const CANCELLED = 6;
+/** Attempts that fit the high half of a state byte. */
+const ATTEMPTS_SHOWN_MAX = 15;
+const BYTES_PER_TASK = 16;
+
+/** How an attempt ended, or how it is. */
+export interface TaskNews {
+  readonly state: TaskState;
+  readonly attempt: number;
+  readonly worker?: string;
+  readonly reason?: string | null;
+  readonly ms?: number;
+  /** Where its payload is: the event, and the place in its columns. */
+  readonly seq?: number;
+  readonly place?: number;
+}
+
+/** One task as the index knows it. */
+export interface TaskFacts {
+  readonly state: TaskState;
+  readonly attempts: number;
+  readonly worker: string | null;
+  readonly reason: string | null;
+  readonly ms: number;
+  /** 0: no outcome yet. */
+  readonly seq: number;
+  readonly place: number;
+}
+
+export class TaskIndex {
+  /** What tasks are before anything happened to them. */
+  readonly #initial: number;
+  total = 0;
+  #states = new Uint8Array(0);
+  #attempts = new Uint16Array(0);
+  #ms = new Uint32Array(0);
+  #worker = new Uint16Array(0);
+  #reason = new Uint8Array(0);
+  #seq = new Uint32Array(0);
+  #place = new Uint16Array(0);
+  readonly #workers = new Names(65_535);
+  readonly #reasons = new Names(255);
+  readonly #pageFrom: number[] = [];
+  readonly #pageSeq: number[] = [];
+
+  constructor(initial: "pending" | "waiting", total: number) {
+    this.#initial = TASK_STATES.indexOf(initial);
+    this.setTotal(total);
+  }
+
+  /** About how much memory it takes. */
+  get bytes(): number {
+    return 1_024 + this.#states.length * BYTES_PER_TASK + this.#pageFrom.length * 16;
+  }
+
+  get isPaged(): boolean {
+    return this.#pageFrom.length > 0;
+  }
+
+  setTotal(total: number): void {
+    this.#reserve(total);
+    if (total > this.total) this.#states.fill(this.#initial, this.total, total);
+    this.total = total;
+  }
+
+  addPage(from: number, count: number, seq: number): void {
+    this.#pageFrom.push(from);
+    this.#pageSeq.push(seq);
+    this.setTotal(from + count);
+  }
+
+  /** Something happened to a task. */
+  note(task: number, news: TaskNews): void {
+    if (task >= this.total) this.setTotal(task + 1);
+    this.#attempts[task] = Math.min(65_535, news.attempt);
+    this.#states[task] = packed(TASK_STATES.indexOf(news.state), news.attempt);
+    if (news.worker !== undefined) this.#worker[task] = this.#workers.number(news.worker);
+    if (news.reason !== undefined)
+      this.#reason[task] = news.reason === null ? 0 : this.#reasons.number(news.reason);
+    if (news.ms !== undefined) this.#ms[task] = Math.min(4_294_967_295, Math.max(0, Math.round(news.ms)));
+    if (news.seq === undefined) return;
+    this.#seq[task] = news.seq;
+    this.#place[task] = news.place ?? 0;
+  }
+
+  /** A task can be given out again, without anything having come of its attempt. */
+  release(task: number): void {
+    if (task < this.total) this.#states[task] = packed(PENDING, this.#attempts[task] as number);
+  }
+
+  /** The handler is over: what is open is cancelled. */
+  close(): void {
+    for (let task = 0; task < this.total; task++)
+      if (this.#state(task) < DONE) this.#states[task] = packed(CANCELLED, this.#attempts[task] as number);
+  }
+
+  /** A new round: what is not done begins anew. */
+  reopen(): void {
+    for (let task = 0; task < this.total; task++)
+      if (this.#state(task) !== DONE)
+        this.#states[task] = packed(this.#initial, this.#attempts[task] as number);
+  }
+
+  get(task: number): TaskFacts {
+    assert(task < this.total, "a task that is asked for exists");
+    return {
+      state: TASK_STATES[this.#state(task)] as TaskState,
+      attempts: this.#attempts[task] as number,
+      worker: this.#workers.name(this.#worker[task] as number),
+      reason: this.#reasons.name(this.#reason[task] as number),
+      ms: this.#ms[task] as number,
+      seq: this.#seq[task] as number,
+      place: this.#place[task] as number,
+    };
+  }
+
+  /** The first task from `from` on that is in a state; -1: none. */
+  find(from: number, state: TaskState | undefined): number {
+    if (state === undefined) return from < this.total ? from : -1;
+    const wanted = TASK_STATES.indexOf(state);
+    for (let task = from; task < this.total; task++) if (this.#state(task) === wanted) return task;
+    return -1;
+  }
+
+  /** The event with the page that a task came in; 0: it came in none. */
+  pageOf(task: number): { readonly seq: number; readonly from: number } {
+    let low = 0;
+    let high = this.#pageFrom.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if ((this.#pageFrom[middle] as number) <= task) low = middle;
+      else high = middle - 1;
+    }
+    return { seq: this.#pageSeq[low] ?? 0, from: this.#pageFrom[low] ?? 0 };
+  }
+
+  /** A byte per task: the state in the low half, attempts up to 15 in the high one. */
+  states(): Uint8Array {
+    return this.#states.slice(0, this.total);
+  }
+
+  /** A byte per task by a function of its milliseconds (of tasks that have an outcome) or its worker's number. */
+  bytesBy(bucket: (ms: number, worker: number, isSettled: boolean) => number): Uint8Array {
+    const bytes = new Uint8Array(this.total);
+    for (let task = 0; task < this.total; task++)
+      bytes[task] = bucket(this.#ms[task] as number, this.#worker[task] as number, this.#state(task) >= DONE);
+    return bytes;
+  }
+
+  /** Workers by their numbers in this index, from 1. */
+  get workers(): readonly string[] {
+    return this.#workers.all;
+  }
+
+  #state(task: number): number {
+    return (this.#states[task] as number) & 15;
+  }
+
+  #reserve(total: number): void {
+    if (total <= this.#states.length) return;
+    const size = Math.max(total, Math.min(this.#states.length * 2, this.#states.length + 1_048_576), 16);
+    this.#states = grown(this.#states, new Uint8Array(size));
+    this.#attempts = grown(this.#attempts, new Uint16Array(size));
+    this.#ms = grown(this.#ms, new Uint32Array(size));
+    this.#worker = grown(this.#worker, new Uint16Array(size));
+    this.#reason = grown(this.#reason, new Uint8Array(size));
+    this.#seq = grown(this.#seq, new Uint32Array(size));
+    this.#place = grown(this.#place, new Uint16Array(size));
+  }
+}
+
+/** Texts by small numbers, from 1; those beyond what a number can hold share the last one. */
+class Names {
+  readonly all: string[] = [];
+  readonly #numbers = new Map<string, number>();
+  readonly #max: number;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  number(name: string): number {
+    const known = this.#numbers.get(name);
+    if (known !== undefined) return known;
+    if (this.all.length === this.#max) return this.#max;
+    this.all.push(name);
+    this.#numbers.set(name, this.all.length);
+    return this.all.length;
+  }
+
+  name(number: number): string | null {
+    return this.all[number - 1] ?? null;
+  }
+}
+
+function packed(state: number, attempts: number): number {
+  return state | (Math.min(ATTEMPTS_SHOWN_MAX, attempts) << 4);
+}
+
+function grown<T extends { set(from: T): void }>(from: T, to: T): T {
+  to.set(from);
+  return to;
+}

@@ -1,0 +1,133 @@
+/** Rows of tasks with their results, errors, keys and identities, read from the journal where the index points. */
+import type { Event } from "../../kernel/event.ts";
+import { decodeEntry } from "../../kernel/journal-entry.ts";
+import type { Json } from "../../std/json.ts";
+import type { Store } from "../../store/store.ts";
+import type { TaskIndex, TaskState } from "./task-index.ts";
+
+/** A task as `GET .../tasks` shows it. */
+export interface TaskRow {
+  readonly n: number;
+  readonly status: TaskState;
+  readonly attempts: number;
+  readonly reason: string | null;
+  readonly worker: string | null;
+  readonly ms: number | null;
+  readonly result?: Json;
+  readonly error?: Json;
+  readonly key?: string;
+  readonly identity?: string;
+  readonly task?: Json;
+}
+
+export interface RowsOptions {
+  readonly execution: string;
+  readonly from: number;
+  readonly limit: number;
+  readonly status: TaskState | undefined;
+  /** With the tasks themselves. */
+  readonly isFull: boolean;
+}
+
+/** A page ends early once its payloads have about this many characters. */
+const PAGE_CHARS = 4_194_304;
+const EVENTS_KEPT = 16;
+
+/** A page of rows, and the number of the task that the next page begins with. */
+export async function readTaskRows(
+  store: Store,
+  index: TaskIndex,
+  options: RowsOptions,
+): Promise<{ data: TaskRow[]; next: number | null }> {
+  const events = new EventReader(store, options.execution);
+  const data: TaskRow[] = [];
+  let task = index.find(options.from, options.status);
+  while (task >= 0) {
+    if (data.length === options.limit || events.chars > PAGE_CHARS) return { data, next: task };
+    data.push(await row(index, task, { events, isFull: options.isFull }));
+    task = index.find(task + 1, options.status);
+  }
+  return { data, next: null };
+}
+
+async function row(
+  index: TaskIndex,
+  n: number,
+  { events, isFull }: { events: EventReader; isFull: boolean },
+): Promise<TaskRow> {
+  const { state, attempts, reason, worker, ms, seq, place } = index.get(n);
+  const outcome = seq === 0 ? {} : payload(await events.at(seq), place, events);
+  const page = index.pageOf(n);
+  const enumerated = page.seq === 0 ? null : await events.at(page.seq);
+  const isSettled = state === "done" || state === "failed" || state === "cancelled";
+  return {
+    n,
+    status: state,
+    attempts,
+    reason,
+    worker,
+    ms: isSettled && seq > 0 ? ms : null,
+    // What an earlier round or attempt said is not how an open task is now, but a retry's error says why it waits.
+    ...(isSettled || state === "retrying" ? outcome : {}),
+    ...(enumerated?.kind === "tasks.enumerated" ? named(enumerated, n - page.from, isFull) : {}),
+  };
+}
+
+function payload(event: Event | null, place: number, events: EventReader): Pick<TaskRow, "result" | "error"> {
+  if (event?.kind === "tasks.retrying") return { error: events.value(event.errors[place]) };
+  if (event?.kind !== "tasks.settled") return {};
+  const value = events.value(event.payloads[place]);
+  return event.statuses[place] === "done" ? { result: value } : { error: value };
+}
+
+function named(
+  { keys, identities, tasks }: Extract<Event, { kind: "tasks.enumerated" }>,
+  i: number,
+  isFull: boolean,
+): Pick<TaskRow, "key" | "identity" | "task"> {
+  const [key, identity, task] = [keys?.[i], identities?.[i], isFull ? tasks[i] : undefined];
+  return {
+    ...(key === undefined ? {} : { key }),
+    ...(identity === undefined ? {} : { identity }),
+    ...(task === undefined ? {} : { task: JSON.parse(task) as Json }),
+  };
+}
+
+/** Events by sequence number; the last few are kept, since neighbours tend to be in the same one. */
+class EventReader {
+  readonly #store: Store;
+  readonly #execution: string;
+  readonly #kept = new Map<number, Event>();
+  /** Characters of payloads given out. */
+  chars = 0;
+
+  constructor(store: Store, execution: string) {
+    this.#store = store;
+    this.#execution = execution;
+  }
+
+  async at(seq: number): Promise<Event | null> {
+    const kept = this.#kept.get(seq);
+    if (kept !== undefined) return kept;
+    const [entry] = await this.#store.readJournal({
+      execution: this.#execution,
+      from: seq,
+      to: seq,
+      rowsMax: 1,
+    });
+    if (entry === undefined) return null;
+    for (const recorded of decodeEntry(entry)) {
+      if (recorded.seq !== seq) continue;
+      this.#kept.set(seq, recorded.event);
+      if (this.#kept.size > EVENTS_KEPT)
+        for (const oldest of [...this.#kept.keys()].slice(0, 1)) this.#kept.delete(oldest);
+      return recorded.event;
+    }
+    return null;
+  }
+
+  value(text: string | undefined): Json {
+    this.chars += text?.length ?? 0;
+    return text === undefined ? null : (JSON.parse(text) as Json);
+  }
+}

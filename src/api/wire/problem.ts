@@ -1,0 +1,81 @@
+/** Refusals on the wire: RFC 9457 problems, with their status and a next step from one table. */
+import type { RejectionCode } from "../../std/rejection.ts";
+
+/** Every code of a problem: those of rejections, and what only HTTP can get wrong. */
+export type ProblemCode =
+  | RejectionCode
+  | "bad_request"
+  | "method_not_allowed"
+  | "request_timeout"
+  | "headers_too_large"
+  | "internal";
+
+/** The one table: status, title, and the next step where the rejection names none. */
+export const PROBLEMS: Readonly<
+  Record<ProblemCode, { readonly status: number; readonly title: string; readonly hint: string }>
+> = {
+  bad_request: { status: 400, title: "Not an HTTP request", hint: "send HTTP/1.1" },
+  invalid_json: { status: 400, title: "Not JSON", hint: "send JSON with Content-Type: application/json" },
+  unauthorised: { status: 401, title: "A token is needed", hint: "send Authorization: Bearer <token>" },
+  forbidden: { status: 403, title: "Not allowed", hint: "ask with a token that has the role" },
+  not_found: { status: 404, title: "Not found", hint: "look it up in a list, or in /openapi.json" },
+  method_not_allowed: { status: 405, title: "Not with this method", hint: "see the Allow header" },
+  request_timeout: { status: 408, title: "The request came too slowly", hint: "send it again, in one piece" },
+  conflict: { status: 409, title: "Conflict", hint: "use another id, or what is there" },
+  wrong_status: { status: 409, title: "Not in this status", hint: "look at its status first" },
+  stale_attempt: { status: 409, title: "The attempt is over", hint: "stop working on it" },
+  too_large: { status: 413, title: "Too large", hint: "send less, or a reference to the data" },
+  not_owner: { status: 421, title: "Another node owns it", hint: "ask that node" },
+  invalid_input: { status: 422, title: "Invalid input", hint: "see /openapi.json for what is expected" },
+  invalid_definition: { status: 422, title: "Invalid definition", hint: "correct the definition" },
+  unknown_field: {
+    status: 422,
+    title: "Unknown field",
+    hint: "leave it out; see /openapi.json for what there is",
+  },
+  not_storable: { status: 422, title: "Cannot be stored", hint: "send plain JSON data" },
+  too_deep: { status: 422, title: "Nested too deeply", hint: "flatten the data" },
+  rate_limited: { status: 429, title: "Too many requests", hint: "wait for Retry-After seconds" },
+  headers_too_large: { status: 431, title: "Headers too large", hint: "send smaller headers" },
+  internal: { status: 500, title: "A bug in the server", hint: "look at the server's log" },
+  store_unavailable: { status: 503, title: "The store is not available", hint: "try again a little later" },
+  not_ready: { status: 503, title: "Not ready", hint: "try again a little later" },
+  timeout: { status: 504, title: "Not done in time", hint: "it may still be done; look, then ask again" },
+};
+
+/** A refusal with any code of a problem. */
+export interface Refusal {
+  readonly code: ProblemCode;
+  readonly message: string;
+  readonly hint?: string;
+  readonly path?: string;
+  /** Seconds after which asking again makes sense. */
+  readonly retryAfterS?: number;
+}
+
+export interface Problem {
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  readonly detail: string;
+  readonly code: ProblemCode;
+  readonly hint: string;
+  readonly path?: string;
+}
+
+/** The media type of problems. */
+export const PROBLEM_TYPE = "application/problem+json";
+
+/** The problem that tells of a refusal. */
+export function problemOf(refusal: Refusal): Problem {
+  const { status, title, hint } = PROBLEMS[refusal.code];
+  return {
+    type: `urn:rondo:problem:${refusal.code}`,
+    title,
+    status,
+    detail: refusal.message,
+    code: refusal.code,
+    hint: refusal.hint ?? hint,
+    ...(refusal.path === undefined ? {} : { path: refusal.path }),
+  };
+}

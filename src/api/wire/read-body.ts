@@ -1,0 +1,89 @@
+/** Reads the body of a request, up to a size; what is over it is refused and dropped, never kept. */
+import type { IncomingMessage } from "node:http";
+import { JSON_DEPTH_MAX } from "../../std/json.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { scanJson } from "./scan-json.ts";
+
+export interface BodyLimits {
+  readonly bytesMax: number;
+  readonly keysMax: number;
+}
+
+/** Levels that a request wraps around the user's value, which has its own limit. */
+const ENVELOPE_DEPTH = 10;
+/** What is read and thrown away of a refused body, so that the client gets to see the refusal. */
+const DROPPED_BYTES_MAX = 33_554_432;
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
+
+/** A value from outside, wrapped: it may look like anything, also like a rejection. */
+export interface Parsed {
+  readonly kind: "parsed";
+  readonly value: unknown;
+}
+
+/** The value of a JSON body; `undefined` if there is no body. */
+export async function readJsonBody(
+  incoming: IncomingMessage,
+  limits: BodyLimits,
+): Promise<Parsed | Rejection> {
+  const encoding = incoming.headers["content-encoding"];
+  if (encoding !== undefined && encoding !== "identity")
+    return reject("invalid_json", `a body with Content-Encoding: ${encoding.slice(0, 40)} is not read`, {
+      hint: "send it as it is",
+    });
+  const bytes = await readBytes(incoming, limits.bytesMax);
+  if (isRejection(bytes)) return bytes;
+  if (bytes.length === 0) return { kind: "parsed", value: undefined };
+  const type = incoming.headers["content-type"];
+  if (type === undefined || !/^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i.test(type))
+    return reject("invalid_json", `the body is of type ${type?.slice(0, 60) ?? "(none)"}, not JSON`);
+  const wrong = scanJson(bytes, {
+    depthMax: JSON_DEPTH_MAX + ENVELOPE_DEPTH,
+    keysMax: limits.keysMax,
+  });
+  return wrong ?? parse(bytes);
+}
+
+function parse(bytes: Uint8Array): Parsed | Rejection {
+  try {
+    return { kind: "parsed", value: JSON.parse(decoder.decode(bytes)) as unknown };
+  } catch (thrown) {
+    const why = thrown instanceof SyntaxError ? thrown.message : "it is not UTF-8";
+    return reject("invalid_json", `the body is not JSON: ${why.slice(0, 200)}`);
+  }
+}
+
+function readBytes(incoming: IncomingMessage, max: number): Promise<Uint8Array | Rejection> {
+  const tooLarge = () =>
+    reject("too_large", `the body is larger than ${max} bytes`, { hint: "send it in several requests" });
+  const announced = Number(incoming.headers["content-length"] ?? 0);
+  if (announced > max) return Promise.resolve(tooLarge());
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const end = (result: Uint8Array | Rejection): void => {
+      incoming.off("data", take).off("end", whole).off("error", broken).off("close", broken);
+      resolve(result);
+    };
+    const take = (chunk: Buffer): void => {
+      size += chunk.length;
+      if (size > max) end(tooLarge());
+      else chunks.push(chunk);
+    };
+    const whole = (): void => end(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+    const broken = (): void => end(reject("invalid_json", "the connection broke before the body was here"));
+    incoming.on("data", take).once("end", whole).once("error", broken).once("close", broken);
+  });
+}
+
+/** Throws away what is left of a body that nobody wants; a client that sends on and on is cut off. */
+export function dropBody(incoming: IncomingMessage): void {
+  if (incoming.complete || incoming.destroyed) return;
+  let dropped = 0;
+  incoming.on("error", () => {});
+  incoming.on("data", (chunk: Buffer) => {
+    dropped += chunk.length;
+    if (dropped > DROPPED_BYTES_MAX) incoming.destroy();
+  });
+}

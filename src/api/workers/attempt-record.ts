@@ -1,0 +1,91 @@
+/**
+ * What the server remembers of an attempt while a worker has it: its token, how far its events have come, what the
+ * worker is to be told. Only a convenience: any owner can check a token and hand a word to the engine without it.
+ */
+import type { Verdict } from "../../kernel/message.ts";
+import { attemptPrefix } from "../../protocol/attempt-id.ts";
+import type { PhaseCounts, ReportedAttempt, ReportPlace, ScriptWork } from "../../protocol/work.ts";
+import type { Rejection } from "../../std/rejection.ts";
+
+/** What all attempts of one grant share. */
+export class GrantPlace {
+  readonly place: ReportPlace;
+  /** The same for all grants of one handler, visit, round and epoch. */
+  readonly key: string;
+  readonly phases: PhaseCounts;
+  readonly script: ScriptWork | null;
+  readonly #prefix: string;
+
+  constructor(at: ReportPlace, more: { phases: PhaseCounts; script: ScriptWork | null }) {
+    const { execution, phase, visit, handler, round, epoch } = at;
+    this.place = { execution, phase, visit, handler, round, epoch };
+    this.#prefix = attemptPrefix(at);
+    this.key = `${this.#prefix}${epoch}`;
+    this.phases = more.phases;
+    this.script = more.script;
+  }
+
+  /** The id of an attempt here. */
+  idOf(task: number, attempt: number, claim: number): string {
+    return `${this.#prefix}${task}.${attempt}.${claim}.${this.place.epoch}`;
+  }
+}
+
+interface GivenAttempt {
+  readonly task: number;
+  readonly attempt: number;
+  readonly claim: number;
+  readonly shared: GrantPlace;
+  readonly worker: string;
+}
+
+export class AttemptRecord {
+  readonly id: string;
+  readonly token: string;
+  readonly task: number;
+  readonly attempt: number;
+  readonly claim: number;
+  readonly shared: GrantPlace;
+  /** The id of the worker that has it. */
+  worker: string;
+  /** The last event that was taken; -1: it was given out by another owner, and its next event tells. */
+  received: number;
+  /** The last event that is stored. */
+  stored: number;
+  /** The commit under way with its newest events; null: none is. */
+  committing: Promise<Rejection | null> | null = null;
+  /** Its receipt has come: nothing may follow. */
+  hasReceipt = false;
+  /** The newest word of the engine about it. */
+  verdict: Verdict | null = null;
+  isCancelled = false;
+  /** Runs of a script that are finished, and the state after the last of them (JSON text; null: as it was given out). */
+  finished = 0;
+  state: string | null = null;
+
+  constructor(id: string, token: string, given: GivenAttempt) {
+    this.id = id;
+    this.token = token;
+    this.task = given.task;
+    this.attempt = given.attempt;
+    this.claim = given.claim;
+    this.shared = given.shared;
+    this.worker = given.worker;
+    this.received = 0;
+    this.stored = 0;
+  }
+
+  /** An attempt that another owner gave out. */
+  static adopted(id: string, token: string, at: ReportedAttempt, worker: string): AttemptRecord {
+    const shared = new GrantPlace(at, { phases: [], script: null });
+    const { task, attempt, claim } = at;
+    const record = new AttemptRecord(id, token, { task, attempt, claim, shared, worker });
+    record.received = -1;
+    record.stored = -1;
+    return record;
+  }
+
+  get isEnumeration(): boolean {
+    return this.task < 0;
+  }
+}

@@ -1,0 +1,155 @@
+/** Routes that an attempt's own token opens, while it holds its lease: earlier results, runs of scripts, logs, status. */
+import { z } from "@hono/zod-openapi";
+import { NAME_PATTERN } from "../../kernel/definition.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { type Answer, json, type Route, route } from "../route.ts";
+import type { AttemptRecord } from "./attempt-record.ts";
+import { readResults } from "./attempt-results.ts";
+import { logsSchema, resultsSchema, runSchema, statusSchema } from "./wire-schemas.ts";
+import type { WorkerSessions } from "./worker-sessions.ts";
+
+const tag = "attempts";
+const id = z.string().max(500);
+const name = z.string().regex(NAME_PATTERN);
+
+/** All of them. */
+export function attemptRoutes(sessions: WorkerSessions): readonly Route[] {
+  return [...readRoutes(sessions), ...sayRoutes(sessions)];
+}
+
+function readRoutes(sessions: WorkerSessions): readonly Route[] {
+  return [
+    route(
+      {
+        id: "getAttemptResults",
+        method: "get",
+        path: "/v1/attempts/{id}/results/{phase}/{handler}",
+        tag,
+        summary: "Read what earlier phases came to",
+        access: "attempt",
+        params: z.object({ id, phase: name, handler: name }),
+        query: z.strictObject({
+          visit: z.coerce.number().int().positive().optional(),
+          cursor: z.string().max(40).optional(),
+        }),
+        answers: {
+          200: { description: "settled tasks of one visit, in journal order", schema: resultsSchema },
+        },
+        refusals: ["stale_attempt"],
+      },
+      async ({ params, query, bearer }) => {
+        const attempt = sessions.attempt(params.id, bearer);
+        if (isRejection(attempt)) return attempt;
+        const { phase, handler } = params;
+        const page = await readResults(sessions.store, attempt, { phase, handler, ...query });
+        return isRejection(page)
+          ? page
+          : { kind: "bytes", status: 200, type: "application/json", body: page };
+      },
+    ),
+    route(
+      {
+        id: "getRunArtifacts",
+        method: "get",
+        path: "/v1/attempts/{id}/runs/{run}",
+        tag,
+        summary: "Get a run's state and expression",
+        access: "attempt",
+        params: z.object({ id, run: z.string().max(200) }),
+        answers: { 200: { description: "what the run needs", schema: runSchema } },
+        refusals: ["stale_attempt", "wrong_status"],
+      },
+      ({ params, bearer }) => {
+        const attempt = sessions.attempt(params.id, bearer);
+        return isRejection(attempt) ? attempt : runArtifacts(attempt, params.run);
+      },
+    ),
+  ];
+}
+
+function sayRoutes(sessions: WorkerSessions): readonly Route[] {
+  return [
+    route(
+      {
+        id: "addAttemptLogs",
+        method: "post",
+        path: "/v1/attempts/{id}/logs",
+        tag,
+        summary: "Log lines",
+        access: "attempt",
+        params: z.object({ id }),
+        body: logsSchema,
+        answers: { 200: { description: "they are stored" } },
+        refusals: ["stale_attempt"],
+      },
+      async ({ params, body, bearer }) => {
+        const attempt = sessions.attempt(params.id, bearer);
+        if (isRejection(attempt)) return attempt;
+        const said = body.lines.map((line) => ({ kind: "log", ...line }));
+        return told(await sessions.say(attempt, said), attempt);
+      },
+    ),
+    route(
+      {
+        id: "setAttemptStatus",
+        method: "post",
+        path: "/v1/attempts/{id}/status",
+        tag,
+        summary: "Say how an attempt, or a run of it, is",
+        access: "attempt",
+        params: z.object({ id }),
+        body: statusSchema,
+        answers: { 200: { description: "it is stored" } },
+        refusals: ["stale_attempt", "wrong_status"],
+      },
+      async ({ params, body, bearer }) => {
+        const isReceipt = (body.status === "done" || body.status === "crashed") && body.run === undefined;
+        const attempt = sessions.attempt(params.id, bearer, { isReceipt });
+        if (isRejection(attempt)) return attempt;
+        if (body.status === "running") {
+          const word = sessions.heartbeat(attempt.worker, { [attempt.id]: attempt.token });
+          return isRejection(word) ? word : json({ attempt: attempt.id, word: word[attempt.id] });
+        }
+        return told(await sessions.say(attempt, [eventOf(body)]), attempt);
+      },
+    ),
+  ];
+}
+
+/** The state before a run, and its expression; the run is named, or numbered from 0. */
+function runArtifacts({ shared: { script }, finished, state }: AttemptRecord, run: string): Answer {
+  const runs = script?.runs ?? [];
+  const named = runs.findIndex((one) => one.name === run);
+  const index = named < 0 && /^\d{1,6}$/.test(run) ? Number(run) : named;
+  const found = runs[index];
+  if (found === undefined) return reject("not_found", `the attempt has no run ${run.slice(0, 100)}`);
+  if (index !== finished)
+    return reject("wrong_status", `run ${found.name} is not the next one`, {
+      hint: `${finished} of ${runs.length} runs are finished`,
+    });
+  const body = `{"state":${state ?? "null"},"expression":${JSON.stringify(found.expression)}}`;
+  return { kind: "bytes", status: 200, type: "application/json", body };
+}
+
+/** The event that a status stands for. */
+function eventOf(body: z.output<typeof statusSchema>): Readonly<Record<string, unknown>> {
+  const { status, run, result, state, total, message = "crashed", stats } = body;
+  const measured = stats === undefined ? {} : { stats };
+  if (status === "done")
+    return run === undefined
+      ? { kind: "receipt", status, result, ...(total === undefined ? {} : { total }), ...measured }
+      : { kind: "run_finished", run, state, ...measured };
+  if (status === "crashed")
+    return run === undefined
+      ? { kind: "receipt", status, error: { name: "Crashed", message }, ...measured }
+      : { kind: "run_crashed", run, message };
+  return status === "started" && run !== undefined ? { kind: "run_started", run } : { kind: status };
+}
+
+function told(
+  answer: Rejection | { readonly verdicts: Readonly<Record<string, string>> },
+  attempt: AttemptRecord,
+): Answer {
+  if (isRejection(answer)) return answer;
+  return json({ attempt: attempt.id, verdict: answer.verdicts[attempt.id] });
+}

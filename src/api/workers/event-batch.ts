@@ -1,0 +1,141 @@
+/**
+ * Events of one request on their way to the engine, as reports. Order per attempt is kept: that it started, then its
+ * lines, pages, steps and runs as they came, its receipt last; receipts of one handler are one report.
+ */
+import type { Verdict } from "../../kernel/message.ts";
+import type { Report, ReportedLine, ReportedReceipt } from "../../protocol/work.ts";
+import type { AttemptRecord } from "./attempt-record.ts";
+import type { ReadEvent } from "./read-event.ts";
+
+/** A report, and the attempts that its verdicts are about: one each, or one for all. */
+interface Told {
+  readonly report: Report;
+  readonly records: AttemptRecord[];
+}
+
+export class EventBatch {
+  /** Attempts with something new here, and the last number of each. */
+  readonly newest = new Map<AttemptRecord, number>();
+  readonly #started: AttemptRecord[] = [];
+  readonly #between: Told[] = [];
+  readonly #receipts = new Map<string, { receipts: ReportedReceipt[]; records: AttemptRecord[] }>();
+  readonly #enumerations: Told[] = [];
+  #told: readonly Told[] = [];
+  /** The lines that were added last, while nothing else came. */
+  #lines: { record: AttemptRecord; lines: ReportedLine[] } | null = null;
+
+  /** Takes the next event of an attempt. */
+  add(record: AttemptRecord, n: number, event: ReadEvent): void {
+    record.received = n;
+    this.newest.set(record, n);
+    // After its last word an attempt has nothing more to say.
+    if (record.hasReceipt) return;
+    const { shared, task, attempt, claim } = record;
+    const at = { task, attempt, claim };
+    if (event.kind !== "lines") this.#lines = null;
+    switch (event.kind) {
+      case "accepted":
+        return;
+      case "started":
+        this.#started.push(record);
+        return;
+      case "lines":
+        return this.#addLines(record, n, event.lines);
+      case "page": {
+        const { from, tasks, keys, identities } = event;
+        const page = { kind: "page" as const, attempt, claim, from, tasks, keys, identities };
+        this.#between.push({ report: { ...shared.place, ...page }, records: [record] });
+        return;
+      }
+      case "step":
+        this.#between.push({ report: { ...shared.place, ...at, ...event }, records: [record] });
+        return;
+      case "run": {
+        const index = event.index ?? record.finished;
+        record.finished = index + 1;
+        record.state = event.state;
+        this.#between.push({ report: { ...shared.place, ...at, ...event, index }, records: [record] });
+        return;
+      }
+      case "receipt":
+        return this.#addReceipt(record, event);
+    }
+  }
+
+  /** Everything as reports, to be made once all is added. */
+  build(): readonly Report[] {
+    const started = new Map<string, Told & { readonly attempts: unknown[] }>();
+    for (const record of this.#started) {
+      // It has ended within the same request: that it started goes without saying.
+      if (record.hasReceipt) continue;
+      const { shared, task, attempt, claim } = record;
+      let told = started.get(shared.key);
+      if (told === undefined) {
+        const attempts: { task: number; attempt: number; claim: number }[] = [];
+        told = { report: { kind: "started", ...shared.place, attempts }, records: [], attempts };
+        started.set(shared.key, told);
+      }
+      told.attempts.push({ task, attempt, claim });
+      told.records.push(record);
+    }
+    const receipts = Array.from(this.#receipts.values(), ({ receipts: list, records }) => ({
+      report: { kind: "receipts" as const, ...(records[0] as AttemptRecord).shared.place, receipts: list },
+      records,
+    }));
+    this.#told = [...started.values(), ...this.#between, ...this.#enumerations, ...receipts];
+    return this.#told.map(({ report }) => report);
+  }
+
+  /** The commit is made: notes what is stored, and what the engine said. */
+  settle(verdicts: readonly (readonly string[])[]): void {
+    for (const [record, n] of this.newest) record.stored = Math.max(record.stored, n);
+    this.#told.forEach(({ records }, i) => {
+      const list = verdicts[i] as readonly Verdict[];
+      records.forEach((record, j) => {
+        record.verdict = list[j] ?? list[0] ?? "accepted";
+      });
+    });
+  }
+
+  /** The commit was not made: the same events may come again. */
+  undo(): void {
+    for (const record of this.newest.keys()) {
+      record.received = record.stored;
+      record.hasReceipt = false;
+    }
+  }
+
+  #addLines(record: AttemptRecord, n: number, lines: readonly Omit<ReportedLine, "n">[]): void {
+    if (this.#lines?.record !== record) {
+      const { shared, task, attempt, claim } = record;
+      this.#lines = { record, lines: [] };
+      const report = {
+        kind: "logs" as const,
+        ...shared.place,
+        task,
+        attempt,
+        claim,
+        lines: this.#lines.lines,
+      };
+      this.#between.push({ report, records: [record] });
+    }
+    for (const line of lines) this.#lines.lines.push({ n, ...line });
+  }
+
+  #addReceipt(record: AttemptRecord, { ms, outcome }: Extract<ReadEvent, { kind: "receipt" }>): void {
+    const { shared, task, attempt, claim } = record;
+    record.hasReceipt = true;
+    if (record.isEnumeration) {
+      const report = { kind: "enumeration" as const, ...shared.place, attempt, claim, ms, outcome };
+      this.#enumerations.push({ report, records: [record] });
+      return;
+    }
+    let group = this.#receipts.get(shared.key);
+    if (group === undefined) {
+      group = { receipts: [], records: [] };
+      this.#receipts.set(shared.key, group);
+    }
+    group.receipts.push({ task, attempt, claim, ms, outcome });
+    group.records.push(record);
+  }
+}

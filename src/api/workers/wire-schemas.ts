@@ -1,0 +1,224 @@
+/**
+ * The worker protocol for the OpenAPI document and, where requests are few and small, for their checks. Events are many:
+ * they are read by hand (read-event.ts), and what stands here only describes them.
+ */
+import { z } from "@hono/zod-openapi";
+import { RECEIPT_STATUSES, WAIT_MS_MAX } from "../../protocol/worker-wire.ts";
+
+const count = z.number().int().nonnegative();
+const json = z.unknown().openapi({ description: "any JSON value" });
+const tokens = z
+  .record(z.string(), z.string())
+  .openapi({ description: "the token of each attempt, by its id" });
+const verdict = z.enum(["accepted", "duplicate", "stale", "late", "gone"]);
+
+/** A value that is checked by hand, described by a schema. */
+function described(schema: z.ZodType, name: string): z.ZodType {
+  const { $schema: _, ...description } = z.toJSONSchema(schema, { unrepresentable: "any" });
+  return z.unknown().openapi(name, description as object);
+}
+
+export const registrationSchema = described(
+  z.strictObject({
+    name: z.string(),
+    worker: z.string().optional().meta({ description: "the id it had before, after a reconnect" }),
+    handlers: z.array(
+      z.strictObject({
+        use: z.string(),
+        version: z.string().optional(),
+        enumerates: z.boolean().optional(),
+      }),
+    ),
+    topics: z.array(z.string()).optional(),
+    capacity: z.number().int().min(1),
+    url: z.string().optional().meta({ description: "its own status API, on loopback or its own address" }),
+    version: z.string().optional(),
+  }),
+  "WorkerRegistration",
+);
+
+export const registeredSchema = z
+  .object({ worker: z.string(), heartbeatMs: count, leaseMs: count })
+  .openapi("RegisteredWorker");
+
+export const claimSchema = z
+  .strictObject({ max: count.max(100_000), waitMs: count.max(WAIT_MS_MAX) })
+  .openapi("Claim");
+
+const workItem = z
+  .looseObject({
+    attempt: z.string(),
+    token: z.string(),
+    leaseUntil: count,
+    do: z.enum(["enumerate", "process", "next", "returns", "command", "script"]),
+    execution: z.string(),
+    workflow: z.string(),
+    project: z.string(),
+    phase: z.string(),
+    visit: count,
+    handler: z.string(),
+    use: z.string(),
+    version: z.string().nullable(),
+    number: z.number().int().openapi({ description: "of the task; -1: the enumeration" }),
+    task: json,
+    idempotencyKey: z.string(),
+    n: count.openapi({ description: "of the attempt, from 1" }),
+    timeoutMs: count.nullable(),
+    heartbeatMs: count,
+    batch: count,
+    resume: z.object({ count, last: json, checksum: z.number() }).optional(),
+    steps: z.array(z.looseObject({ name: z.string() })).optional(),
+    runs: z.array(z.looseObject({ name: z.string(), expression: z.string() })).optional(),
+    finished: count.optional(),
+    state: json.optional(),
+    phases: json.optional(),
+  })
+  .openapi("WorkItem");
+
+export const claimedSchema = z
+  .object({
+    work: z.array(workItem),
+    inputs: z.record(z.string(), json).openapi({ description: "by execution" }),
+    phases: z.record(z.string(), json).openapi({ description: "what phases came to so far, by execution" }),
+    cancel: z.array(z.string()),
+    lost: z.array(z.string()),
+    drain: z.boolean().optional(),
+  })
+  .openapi("ClaimedWork");
+
+const kinds = {
+  accepted: {},
+  started: {},
+  progress: { done: z.number(), total: z.number().optional() },
+  log: {
+    text: z.string(),
+    level: z.string().optional(),
+    at: z.number().optional(),
+    run: z.string().optional(),
+  },
+  page: {
+    from: z.number(),
+    tasks: z.array(z.unknown()),
+    keys: z.array(z.string()).optional(),
+    identities: z.array(z.string()).optional(),
+  },
+  step: { name: z.string(), result: z.unknown() },
+  run_started: { run: z.string() },
+  run_finished: {
+    run: z.string(),
+    state: z.unknown(),
+    index: z.number().optional(),
+    oversized: z.boolean().optional(),
+    stats: z.unknown().optional(),
+  },
+  run_crashed: { run: z.string(), message: z.string() },
+  receipt: {
+    status: z.enum(RECEIPT_STATUSES),
+    result: z.unknown().optional(),
+    total: z.number().optional(),
+    wait: z.unknown().optional(),
+    error: z.unknown().optional(),
+    stats: z.unknown().optional(),
+  },
+};
+
+export const eventsSchema = described(
+  z.strictObject({
+    tokens: z.record(z.string(), z.string()),
+    events: z.array(
+      z.union(
+        Object.entries(kinds).map(([kind, fields]) =>
+          z.strictObject({
+            attempt: z.string(),
+            n: z.number().int().min(1),
+            kind: z.literal(kind),
+            ...(fields as z.ZodRawShape),
+          }),
+        ),
+      ),
+    ),
+  }),
+  "WorkerEvents",
+);
+
+export const eventsAnswerSchema = z
+  .object({ stored: z.record(z.string(), count), verdicts: z.record(z.string(), verdict) })
+  .openapi("WorkerEventsAnswer");
+
+export const heartbeatSchema = z.strictObject({ tokens }).openapi("Heartbeat");
+
+export const heartbeatAnswerSchema = z
+  .record(z.string(), z.enum(["continue", "cancel", "lost"]))
+  .openapi("HeartbeatAnswer");
+
+export const workersSchema = z
+  .object({
+    data: z.array(
+      z.object({
+        id: z.string(),
+        name: z.string(),
+        kind: z.enum(["local", "remote"]),
+        capacity: count,
+        held: count,
+        handlers: z.array(z.object({ use: z.string(), version: z.string().optional() })),
+        topics: z.array(z.string()),
+        version: z.string().nullable(),
+        url: z.string().nullable(),
+        lastSeenAt: z.number().nullable(),
+        draining: z.boolean(),
+      }),
+    ),
+    next: z.string().nullable(),
+  })
+  .openapi("WorkerPage");
+
+export const scalingSchema = z
+  .object({
+    tasks: count.openapi({ description: "ready and held together: what KEDA divides by its target" }),
+    ready: count,
+    held: count,
+    workers: count,
+    capacity: count,
+    utilisation: z.number(),
+    desired: count.openapi({ description: "how many workers like these would do it all at once" }),
+  })
+  .openapi("Scaling");
+
+export const resultsSchema = z
+  .object({
+    data: z.array(
+      z.object({ task: count, status: z.string(), result: json.optional(), error: json.optional() }),
+    ),
+    next: z.string().nullable(),
+  })
+  .openapi("AttemptResults");
+
+export const runSchema = z.object({ state: json, expression: z.string() }).openapi("RunArtifacts");
+
+export const logsSchema = z
+  .strictObject({
+    lines: z
+      .array(
+        z.strictObject({
+          text: z.string(),
+          level: z.string().optional(),
+          at: z.number().optional(),
+          run: z.string().optional(),
+        }),
+      )
+      .min(1)
+      .max(1_000),
+  })
+  .openapi("AttemptLogs");
+
+export const statusSchema = z
+  .strictObject({
+    status: z.enum(["accepted", "started", "running", "done", "crashed"]),
+    run: z.string().optional().openapi({ description: "of a run of a script, not of the whole attempt" }),
+    result: json.optional(),
+    state: json.optional(),
+    total: count.optional(),
+    message: z.string().optional(),
+    stats: z.strictObject({ durationMs: count, memoryBytes: count.optional() }).optional(),
+  })
+  .openapi("AttemptStatus");

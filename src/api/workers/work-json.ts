@@ -1,0 +1,113 @@
+/**
+ * The answer to a claim as JSON text, put together by hand: stored texts (tasks, inputs, states) go in as they are,
+ * without being parsed, and what the items of a grant share is written once per grant.
+ */
+import type { Grant, GrantItem } from "../../protocol/work.ts";
+import type { AttemptRecord } from "./attempt-record.ts";
+import type { ItemHistory } from "./item-history.ts";
+
+/** An item that waits for a claim, ready to be sent. */
+export interface ReadyItem {
+  readonly record: AttemptRecord;
+  readonly grant: Grant;
+  readonly json: string;
+}
+
+/** Writes the items of one grant. */
+export class GrantWriter {
+  readonly #grant: Grant;
+  readonly #key: string;
+  readonly #tail: string;
+
+  constructor(grant: Grant, leaseUntil: number) {
+    const { execution, workflow, project, phase, visit, handler, use, version } = grant;
+    const { timeoutMs, heartbeatMs, batch, resume, phases, trace } = grant;
+    this.#grant = grant;
+    this.#key = `${execution}/${phase}/${visit}/${handler}/`;
+    const tail = {
+      leaseUntil,
+      do: grant.do,
+      execution,
+      workflow,
+      project,
+      phase,
+      visit,
+      handler,
+      use,
+      version,
+      timeoutMs,
+      heartbeatMs,
+      batch,
+      ...(grant.do === "next" || grant.do === "returns" ? { phases } : {}),
+      ...(trace === null ? {} : { traceparent: trace }),
+    };
+    const more =
+      resume === null
+        ? ""
+        : `,"resume":{"count":${resume.count},"checksum":${resume.checksum},"last":${resume.last}}`;
+    this.#tail = `,${JSON.stringify(tail).slice(1, -1)}${more}}`;
+  }
+
+  /** One item as JSON text. */
+  write(item: GrantItem, record: AttemptRecord, history: ItemHistory | null): string {
+    const { id, token } = record;
+    const head = `{"attempt":"${id}","token":"${token}","number":${item.number},"n":${item.attempt}`;
+    const task = `,"task":${item.task ?? "null"},"idempotencyKey":"${this.#key}${item.number}"`;
+    return `${head}${task}${this.#more(item, history)}${this.#tail}`;
+  }
+
+  #more(item: GrantItem, history: ItemHistory | null): string {
+    const { script } = this.#grant;
+    const steps = history === null || history.steps === "[]" ? "" : `,"steps":${history.steps}`;
+    if (script === null) return steps;
+    const { finished, state } = scriptProgress(this.#grant, item, history);
+    return `${steps},"runs":${JSON.stringify(script.runs.slice(finished))},"finished":${finished},"state":${state}`;
+  }
+}
+
+/** Where a script's attempt begins: how many runs are finished, and the state before the next, as JSON text. */
+export function scriptProgress(
+  { script }: Grant,
+  item: GrantItem,
+  history: ItemHistory | null,
+): { readonly finished: number; readonly state: string } {
+  const start = script?.state ?? item.task ?? "null";
+  if (script?.resume === false || history === null || history.state === null)
+    return { finished: 0, state: start };
+  return { finished: history.finished, state: history.state };
+}
+
+/** Characters of work in one answer: beyond, the rest waits for the next claim. */
+export const ANSWER_CHARS_MAX = 4 * 1_048_576;
+
+export interface ClaimParts {
+  readonly items: readonly ReadyItem[];
+  readonly cancel: readonly string[];
+  readonly lost: readonly string[];
+  readonly drain: boolean;
+}
+
+/** The whole answer. */
+export function claimJson({ items, cancel, lost, drain }: ClaimParts): string {
+  const inputs = new Map<string, Grant>();
+  for (const { grant } of items) inputs.set(grant.execution, grant);
+  const work: string[] = [];
+  for (const { json } of items) work.push(json);
+  const input = [...inputs.values()].map((grant) => `"${grant.execution}":${grant.input}`);
+  const phases = [...inputs.values()].map((grant) => `"${grant.execution}":${phasesJson(grant)}`);
+  const told = `"cancel":${JSON.stringify(cancel)},"lost":${JSON.stringify(lost)}`;
+  const end = drain ? `,"drain":true}` : "}";
+  return `{"work":[${work.join(",")}],"inputs":{${input.join(",")}},"phases":{${phases.join(",")}},${told}${end}`;
+}
+
+const phasesTexts = new WeakMap<object, string>();
+
+/** What the phases came to, written once per visit: the grants of a visit share it. */
+function phasesJson({ phases }: Grant): string {
+  let text = phasesTexts.get(phases);
+  if (text === undefined) {
+    text = JSON.stringify(phases);
+    phasesTexts.set(phases, text);
+  }
+  return text;
+}

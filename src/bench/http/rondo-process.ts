@@ -1,0 +1,120 @@
+/**
+ * `rondo start` and `rondo worker` as processes of their own, as users run them: over a store in the scenario's
+ * directory, with what the machine charges them for.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import type { Bench } from "../scenario.ts";
+
+const CLI = fileURLToPath(new URL("../../../bin/rondo.js", import.meta.url));
+const WORKFLOWS = fileURLToPath(new URL("./workflows.js", import.meta.url));
+const READY_MS = 30_000;
+const STOP_MS = 30_000;
+/** Clock ticks in /proc, per second. */
+const TICKS = 100;
+
+export class RondoProcess {
+  readonly #child: ChildProcess;
+  readonly #name: string;
+  readonly #exited: Promise<unknown>;
+
+  private constructor(name: string, bench: Bench, args: readonly string[]) {
+    const profile = [
+      "--cpu-prof",
+      "--cpu-prof-interval",
+      "500",
+      "--cpu-prof-dir",
+      join(bench.directory, name),
+    ];
+    this.#name = name;
+    this.#child = spawn(process.execPath, [...(bench.isProfiled ? profile : []), CLI, ...args], {
+      cwd: bench.directory,
+      env: Object.fromEntries(Object.entries(process.env).filter(([key]) => !key.startsWith("RONDO_"))),
+      stdio: ["ignore", "pipe", 2, "ipc"],
+    });
+    this.#exited = once(this.#child, "exit");
+  }
+
+  /** Starts a server; resolves with its address when it serves. */
+  static async server(bench: Bench): Promise<{ server: RondoProcess; url: string }> {
+    const store = `file:${join(bench.directory, "store")}`;
+    const server = new RondoProcess("server", bench, ["start", "--store", store, "--port", "0", "--json"]);
+    const line = await server.#ready(server.#firstLine());
+    return { server, url: (JSON.parse(line) as { url: string }).url };
+  }
+
+  /** Starts a worker for the bench's workflows; resolves when it serves them. */
+  static async worker(bench: Bench, url: string, capacity: number): Promise<RondoProcess> {
+    const worker = new RondoProcess("worker", bench, [
+      "worker",
+      WORKFLOWS,
+      "--url",
+      url,
+      "--capacity",
+      String(capacity),
+    ]);
+    await worker.#ready(worker.#readyMessage());
+    return worker;
+  }
+
+  /** CPU time so far, of all threads, in milliseconds. */
+  cpuMs(): number {
+    // After the name, which is in brackets and may contain anything.
+    const fields = this.#proc("stat")
+      .replace(/^.*\) /s, "")
+      .split(" ");
+    return ((Number(fields[11]) + Number(fields[12])) * 1_000) / TICKS;
+  }
+
+  peakRssMb(): number {
+    return Number(/^VmHWM:\s+(\d+) kB/m.exec(this.#proc("status"))?.[1] ?? Number.NaN) / 1_024;
+  }
+
+  /** Has it end gracefully; it is killed if it does not. */
+  async stop(): Promise<void> {
+    this.#child.kill("SIGTERM");
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), STOP_MS);
+    await this.#exited;
+    clearTimeout(timer);
+  }
+
+  #proc(file: string): string {
+    const path = `/proc/${this.#child.pid}/${file}`;
+    return existsSync(path) ? readFileSync(path, "utf8") : "";
+  }
+
+  async #firstLine(): Promise<string> {
+    const lines = createInterface({ input: this.#child.stdout as NodeJS.ReadableStream });
+    const [line] = (await once(lines, "line")) as [string];
+    return line;
+  }
+
+  async #readyMessage(): Promise<string> {
+    for (;;) {
+      const [message] = (await once(this.#child, "message")) as [{ kind?: unknown } | null];
+      if (message?.kind === "ready") return "ready";
+    }
+  }
+
+  /** What says that it serves, unless it ends before or takes too long. */
+  async #ready(ready: Promise<string>): Promise<string> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<null>((resolve) => {
+      timer = setTimeout(() => resolve(null), READY_MS);
+    });
+    const said = await Promise.race([ready, late, this.#exited.then(() => null)]);
+    clearTimeout(timer);
+    if (said !== null) return said;
+    this.#child.kill("SIGKILL");
+    throw new Error(`the ${this.#name} did not come to serve`);
+  }
+}
+
+/** Ends processes in the order given, whatever happened before. */
+export async function stopAll(processes: readonly (RondoProcess | null)[]): Promise<void> {
+  for (const one of processes) await one?.stop();
+}

@@ -1,0 +1,151 @@
+/**
+ * Many trivial tasks through HTTP: a server, and a worker in another process that claims and reports in batches. And
+ * the same while many follow the events of the execution.
+ */
+import { connect as connectSocket } from "node:net";
+import { connect } from "../../client/connect.ts";
+import type { RondoClient } from "../../sdk/handle.ts";
+import { newExecutionId } from "../../std/id.ts";
+import { systemRandom } from "../../std/random.ts";
+import { RondoProcess, stopAll } from "../http/rondo-process.ts";
+import { trivial } from "../http/workflows.ts";
+import type { Bench, Figures, Scenario } from "../scenario.ts";
+import { median, spread } from "../statistics.ts";
+
+const CAPACITY = 2_000;
+const RUNS = 3;
+const WARM_UP_TASKS = 5_000;
+const FOLLOWERS = 200;
+
+export const httpTasks: Scenario = {
+  name: "http-tasks",
+  about: "trivial tasks, by a worker process over HTTP",
+  goals: [{ figure: "tasksPerSecond", label: "tasks/s", bound: "least", value: 15_000 }],
+  parts: [runTasks],
+};
+
+export const httpFollowers: Scenario = {
+  name: "http-followers",
+  about: "the same, with and without 200 followers of the events",
+  goals: [{ figure: "kept", label: "of the rate without followers", bound: "least", value: 0.8 }],
+  parts: [runFollowed],
+};
+
+async function runTasks(bench: Bench): Promise<Figures> {
+  const tasks = bench.isShort ? 20_000 : 100_000;
+  const { server, url } = await RondoProcess.server(bench);
+  let worker: RondoProcess | null = null;
+  try {
+    worker = await RondoProcess.worker(bench, url, CAPACITY);
+    const rondo = connect({ url });
+    await timeOf(rondo, WARM_UP_TASKS);
+    const rates: number[] = [];
+    const before = { server: server.cpuMs(), worker: worker.cpuMs() };
+    for (let i = 0; i < RUNS; i++) {
+      bench.progress(`run ${i + 1} of ${RUNS}`);
+      rates.push(tasks / (await timeOf(rondo, tasks)));
+    }
+    const done = tasks * RUNS;
+    return {
+      tasks,
+      runs: RUNS,
+      tasksPerSecond: median(rates),
+      tasksPerSecondSpread: spread(rates),
+      serverCpuMicrosPerTask: ((server.cpuMs() - before.server) * 1_000) / done,
+      workerCpuMicrosPerTask: ((worker.cpuMs() - before.worker) * 1_000) / done,
+      serverPeakRssMb: server.peakRssMb(),
+      workerPeakRssMb: worker.peakRssMb(),
+    };
+  } finally {
+    await stopAll([worker, server]);
+  }
+}
+
+async function runFollowed(bench: Bench): Promise<Figures> {
+  const tasks = bench.isShort ? 20_000 : 100_000;
+  const { server, url } = await RondoProcess.server(bench);
+  let worker: RondoProcess | null = null;
+  try {
+    worker = await RondoProcess.worker(bench, url, CAPACITY);
+    const rondo = connect({ url });
+    await timeOf(rondo, WARM_UP_TASKS);
+    const [alone, followed]: [number[], number[]] = [[], []];
+    let bytes = 0;
+    for (let i = 0; i < RUNS; i++) {
+      bench.progress(`run ${i + 1} of ${RUNS}`);
+      alone.push(tasks / (await timeOf(rondo, tasks)));
+      const followers = new Followers(url);
+      followed.push(tasks / (await timeOf(rondo, tasks, (id) => followers.follow(id))));
+      bytes = await followers.ended();
+    }
+    return {
+      tasks,
+      runs: RUNS,
+      followers: FOLLOWERS,
+      tasksPerSecond: median(alone),
+      followedTasksPerSecond: median(followed),
+      followedTasksPerSecondSpread: spread(followed),
+      kept: median(followed) / median(alone),
+      kilobytesPerFollower: bytes / FOLLOWERS / 1_024,
+      serverPeakRssMb: server.peakRssMb(),
+    };
+  } finally {
+    await stopAll([worker, server]);
+  }
+}
+
+/** Seconds for one execution of so many tasks. */
+async function timeOf(
+  rondo: RondoClient,
+  tasks: number,
+  onStarted: (id: string) => void = () => undefined,
+): Promise<number> {
+  const id = newExecutionId(Date.now(), systemRandom);
+  const from = performance.now();
+  const handle = await rondo.start(trivial, { tasks }, { id });
+  onStarted(id);
+  const done = await handle.result();
+  const seconds = (performance.now() - from) / 1_000;
+  if (done !== tasks) throw new Error(`${done} tasks were counted, not ${tasks}`);
+  return seconds;
+}
+
+/** Clients that read the events of an execution to its end, and throw them away. */
+class Followers {
+  readonly #url: URL;
+  readonly #ends: Promise<number>[] = [];
+
+  constructor(url: string) {
+    this.#url = new URL(url);
+  }
+
+  follow(id: string): void {
+    for (let n = 0; n < FOLLOWERS; n++) this.#ends.push(this.#one(id));
+  }
+
+  /** Bytes that all have read; throws if one was cut off. */
+  async ended(): Promise<number> {
+    return (await Promise.all(this.#ends)).reduce((sum, bytes) => sum + bytes, 0);
+  }
+
+  #one(id: string): Promise<number> {
+    const { hostname, port, host } = this.#url;
+    return new Promise((resolve, fail) => {
+      const socket = connectSocket(Number(port), hostname);
+      let bytes = 0;
+      let last = "";
+      socket.write(
+        `GET /v1/executions/${id}/events HTTP/1.1\r\nHost: ${host}\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n`,
+      );
+      socket.on("data", (data) => {
+        bytes += data.length;
+        last = (last + data.toString("latin1")).slice(-4_096);
+      });
+      socket.on("error", fail);
+      socket.on("close", () => {
+        if (last.includes("workflow.finished")) resolve(bytes);
+        else fail(new Error(`a follower was cut off after ${bytes} bytes: ${last.slice(0, 200)}`));
+      });
+    });
+  }
+}

@@ -1,0 +1,20 @@
+/** `rondo backup FILE`: a copy of the whole store, made by the server that has it open, while it goes on. */
+import { resolve } from "node:path";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { printJson, tell } from "../output/print.ts";
+import { type ServerFlags, withServer } from "../server/find-server.ts";
+
+export type BackupOptions = ServerFlags;
+
+/** Has the copy written. */
+export async function backup(file: string, options: BackupOptions): Promise<ExitCode> {
+  return withServer(options, async ({ rondo, name }) => {
+    const answer = await rondo.requester.json<unknown>("/v1/backup", {
+      method: "POST",
+      body: { file: resolve(file) },
+    });
+    if (options.json) printJson(answer ?? { file });
+    else tell(`${name} is copied to ${file}; \`rondo restore ${file}\` makes a store of it again`);
+    return EXIT.ok;
+  });
+}

@@ -1,0 +1,76 @@
+/** `rondo dlq`: tasks that failed for good. */
+import type { ExecutionView } from "../../kernel/view.ts";
+import { defined } from "../../std/defined.ts";
+import { countOf } from "../executions/ps.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { printJson, printRows, tell } from "../output/print.ts";
+import type { Column } from "../output/table.ts";
+import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { readAll } from "../server/read-pages.ts";
+
+export interface DeadLetterListFlags extends ServerFlags {
+  readonly execution?: string;
+  readonly workflow?: string;
+  readonly project?: string;
+  readonly limit?: string;
+}
+
+/** Tasks that one event settled as failed. */
+interface ShownLetter {
+  readonly id: number;
+  readonly execution: string;
+  readonly workflow: string;
+  readonly phase: string | null;
+  readonly visit: number;
+  readonly handler: string | null;
+  readonly count: number;
+  readonly tasks: readonly {
+    readonly n: number;
+    readonly attempt: number;
+    readonly reason: string | null;
+    readonly error: { readonly message?: string } | null;
+  }[];
+}
+
+const PATH = "/v1/dead-letters";
+const LIMIT = 50;
+
+/** Lists them, newest first. */
+export async function listDeadLetters(options: DeadLetterListFlags): Promise<ExitCode> {
+  const limit = options.limit === undefined ? LIMIT : countOf(options.limit, "--limit");
+  const { execution, workflow, project } = options;
+  return withServer(options, async ({ rondo }) => {
+    const query = defined({ execution, workflow, project });
+    const all = await readAll<ShownLetter>(rondo.requester, PATH, query, limit);
+    printRows(all, COLUMNS, { json: options.json, none: "no dead letters" });
+    return EXIT.ok;
+  });
+}
+
+/** Tries again, or forgets. */
+export async function changeDeadLetter(
+  action: "retry" | "drop",
+  id: string,
+  options: ServerFlags,
+): Promise<ExitCode> {
+  return withServer(options, async ({ rondo }) => {
+    const path = `${PATH}/${encodeURIComponent(id)}/${action}`;
+    const answer = await rondo.requester.json<ExecutionView | null>(path, { method: "POST" });
+    if (options.json) printJson(answer ?? { id });
+    else if (answer === null) tell(`dead letter ${id} is dropped; its execution stays as it is`);
+    else tell(`execution ${answer.id} does again what is not done; it is ${answer.status}`);
+    return EXIT.ok;
+  });
+}
+
+const COLUMNS: Column<ShownLetter>[] = [
+  { title: "ID", value: ({ id }) => id },
+  { title: "EXECUTION", value: ({ execution }) => execution },
+  { title: "WORKFLOW", value: ({ workflow }) => workflow },
+  { title: "PHASE", value: ({ phase, visit }) => (visit > 1 ? `${phase}#${visit}` : phase) },
+  { title: "HANDLER", value: ({ handler }) => handler },
+  { title: "COUNT", value: ({ count }) => count, align: "right" },
+  { title: "FIRST", value: ({ tasks: [first] }) => first?.n ?? null, align: "right" },
+  { title: "REASON", value: ({ tasks: [first] }) => first?.reason ?? null },
+  { title: "ERROR", value: ({ tasks: [first] }) => first?.error?.message ?? null, style: () => "red" },
+];

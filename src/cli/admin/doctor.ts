@@ -1,0 +1,142 @@
+/**
+ * `rondo doctor`: every setting with where it came from, and what can be looked at from here: the runtime, the data
+ * directory, the server, the sandbox. Nothing is changed.
+ */
+import { statSync } from "node:fs";
+import { statfs } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { type LoadedConfig, showOrigin } from "../../config/load-config.ts";
+import { SETTINGS, type SettingName } from "../../config/settings.ts";
+import { showDuration } from "../../std/duration.ts";
+import { toCliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { print, printJson } from "../output/print.ts";
+import { tableLines } from "../output/table.ts";
+import { readManifest } from "../package-root.ts";
+import { directoryOf, readConfig, type ServerFlags, withServer } from "../server/find-server.ts";
+import { isColoured, Painter, type Style } from "../style.ts";
+
+export interface DoctorOptions extends ServerFlags {
+  readonly host?: string;
+  readonly port?: string;
+  readonly broker?: string;
+}
+
+interface Finding {
+  readonly what: string;
+  /** `note`: not as good as it could be, or not there, which may be meant. */
+  readonly verdict: "ok" | "note" | "wrong";
+  readonly says: string;
+}
+
+/** Looks at everything; 1 if something is wrong. */
+export async function doctor(options: DoctorOptions): Promise<ExitCode> {
+  const loaded = await readConfig({ ...options });
+  const findings = [runtime(), await directory(loaded), await server(loaded, options), await sandbox()];
+  const settings = (Object.keys(SETTINGS) as SettingName[]).map((name) => ({
+    name,
+    value: shownValue(name, loaded),
+    origin: showOrigin(loaded.origins[name]),
+  }));
+  if (options.json) printJson({ version: readManifest().version, settings, findings });
+  else {
+    const painter = new Painter(isColoured(process.stdout));
+    for (const { what, verdict, says } of findings)
+      print(painter.line([MARKS[verdict], ` ${what.padEnd(10)} `, says]));
+    const columns = [
+      { title: "SETTING", value: ({ name }: { name: string }) => name },
+      { title: "VALUE", value: ({ value }: { value: unknown }) => showValue(value) },
+      { title: "ORIGIN", value: ({ origin }: { origin: string }) => origin },
+    ];
+    print(["", ...tableLines(columns, settings, process.stdout)].join("\n"));
+  }
+  return findings.some(({ verdict }) => verdict === "wrong") ? EXIT.failed : EXIT.ok;
+}
+
+const MARKS: Readonly<Record<Finding["verdict"], readonly [string, Style]>> = {
+  ok: ["✓", "green"],
+  note: ["–", "yellow"],
+  wrong: ["✗", "red"],
+};
+const NODE_MIN = [20, 19] as const;
+const DISK_LOW_BYTES = 1_073_741_824;
+
+function runtime(): Finding {
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+  const fits = major > NODE_MIN[0] || (major === NODE_MIN[0] && minor >= NODE_MIN[1]);
+  const says = `rondo ${readManifest().version}, node ${process.versions.node}, ${process.platform} ${process.arch}`;
+  return {
+    what: "runtime",
+    verdict: fits ? "ok" : "wrong",
+    says: fits ? says : `${says}: needs node ${NODE_MIN.join(".")} or newer`,
+  };
+}
+
+/** The folder that holds the data, or would: whether it can be written to, and how much room there is. */
+async function directory({ config }: LoadedConfig): Promise<Finding> {
+  const what = "store";
+  const path = directoryOf(config.store);
+  if (path === null) return { what, verdict: "note", says: `${config.store} is not a directory` };
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found !== undefined && !found.isDirectory())
+    return { what, verdict: "wrong", says: `${config.store} cannot be used: it is a file` };
+  const near = found === undefined ? existing(resolve(path)) : path;
+  const { bavail, bsize } = await statfs(near);
+  const room = `${Math.round((bavail * bsize) / 1_048_576).toLocaleString("en")} MiB free`;
+  const isLow = bavail * bsize < DISK_LOW_BYTES;
+  const exists = found === undefined ? "is made when it is first used" : "exists";
+  return { what, verdict: isLow ? "note" : "ok", says: `${config.store} ${exists}; ${room}` };
+}
+
+function existing(path: string): string {
+  let near = path;
+  while (statSync(near, { throwIfNoEntry: false }) === undefined) near = dirname(near);
+  return near;
+}
+
+/** Whether the server that other verbs would talk to answers. None may be meant, unless it was named. */
+async function server({ config }: LoadedConfig, options: DoctorOptions): Promise<Finding> {
+  const what = "server";
+  const from = Date.now();
+  try {
+    const { version, name } = await withServer(options, async ({ rondo, name }) => {
+      await rondo.requester.json("/readyz");
+      return { name, ...(await rondo.requester.json<{ version: string }>("/version")) };
+    });
+    const own = readManifest().version;
+    return {
+      what,
+      verdict: version === own ? "ok" : "note",
+      says: `${name} answers (version ${version}, after ${showDuration(Date.now() - from)})${version === own ? "" : `; this is ${own}`}`,
+    };
+  } catch (thrown) {
+    const { message, more } = toCliError(thrown);
+    const says = [message, ...more.slice(0, 1)].join("; ");
+    return { what, verdict: config.url === null ? "note" : "wrong", says };
+  }
+}
+
+/** Whether scripts of others could be run here. */
+async function sandbox(): Promise<Finding> {
+  const what = "sandbox";
+  const { chooseJail } = await import("../../script/jail-probe.ts");
+  try {
+    const { kind } = await chooseJail({ unsafeNoJail: false });
+    return { what, verdict: "ok", says: `scripts can be run here, jailed (${kind})` };
+  } catch (thrown) {
+    const { message, more } = toCliError(thrown);
+    return { what, verdict: "note", says: [message, ...more].join("; ") };
+  }
+}
+
+function shownValue(name: SettingName, { config }: LoadedConfig): unknown {
+  const value = config[name];
+  const { isSecret = false } = SETTINGS[name] as { isSecret?: boolean };
+  if (!isSecret || value === null || (Array.isArray(value) && value.length === 0)) return value;
+  return Array.isArray(value) ? value.map(() => "(secret)") : "(secret)";
+}
+
+function showValue(value: unknown): string | null {
+  if (value === null) return null;
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

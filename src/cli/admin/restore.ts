@@ -1,0 +1,25 @@
+/** `rondo restore FILE`: makes a data directory from a backup. No server may work on it. */
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { printJson, tell } from "../output/print.ts";
+import { directoryOf, readConfig } from "../server/find-server.ts";
+
+export interface RestoreOptions {
+  readonly store?: string;
+  readonly json?: boolean;
+}
+
+/** Restores into the directory of --store. */
+export async function restore(file: string, options: RestoreOptions): Promise<ExitCode> {
+  const { config } = await readConfig({ ...options });
+  const directory = directoryOf(config.store);
+  if (directory === null)
+    throw new CliError(EXIT.usage, `${config.store} is not a directory to restore into`, [
+      "name one: --store file:<directory>",
+    ]);
+  const { restoreBackup } = await import("../../compose.ts");
+  await restoreBackup({ file, directory });
+  if (options.json) printJson({ restored: file, store: config.store });
+  else tell(`${config.store} is as it was when ${file} was made; leases of before are void`);
+  return EXIT.ok;
+}

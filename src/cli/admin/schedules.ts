@@ -1,0 +1,112 @@
+/** `rondo schedules`: what starts by the clock. */
+import { defined } from "../../std/defined.ts";
+import { showDuration } from "../../std/duration.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { printJson, printRows, tell } from "../output/print.ts";
+import type { Column } from "../output/table.ts";
+import { readInput } from "../read-input.ts";
+import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { readAll } from "../server/read-pages.ts";
+
+export interface SchedulePutFlags extends ServerFlags {
+  readonly workflow: string;
+  readonly cron: string;
+  /** JSON, `@file`, or `-` for standard input. */
+  readonly input?: string;
+  readonly timeZone?: string;
+  readonly misfire?: string;
+  readonly overlap?: string;
+  readonly project?: string;
+}
+
+export type ScheduleAction = "pause" | "resume" | "run" | "rm";
+
+/** A schedule as the server shows it. */
+interface ShownSchedule {
+  readonly id: string;
+  readonly workflow: string;
+  readonly cron: string;
+  readonly timeZone: string;
+  /** Due times to come, soonest first. */
+  readonly next: readonly number[];
+  readonly state: {
+    readonly paused: boolean;
+    readonly lastExecution: string | null;
+    readonly lastError: { readonly message: string } | null;
+  };
+}
+
+const PATH = "/v1/schedules";
+
+/** Lists them. */
+export async function listSchedules(options: ServerFlags): Promise<ExitCode> {
+  return withServer(options, async ({ rondo }) => {
+    const all = await readAll<ShownSchedule>(rondo.requester, PATH);
+    printRows(all, columnsAt(Date.now()), { json: options.json, none: "no schedules" });
+    return EXIT.ok;
+  });
+}
+
+/** Makes one, or changes it. */
+export async function putSchedule(id: string, options: SchedulePutFlags): Promise<ExitCode> {
+  const { workflow, cron, timeZone, misfire, overlap, project } = options;
+  const input = options.input === undefined ? undefined : await readInput(options.input, tell);
+  return withServer(options, async ({ rondo }) => {
+    const body = { id, workflow, cron, ...defined({ input, timeZone, misfire, overlap, project }) };
+    const schedule = await rondo.requester.json<ShownSchedule>(PATH, { method: "POST", body });
+    if (options.json) printJson(schedule);
+    else tell(`schedule ${id} is kept; ${nextOf(schedule)}`);
+    return EXIT.ok;
+  });
+}
+
+const SAYS: Readonly<Record<"pause" | "resume" | "rm", string>> = {
+  pause: "starts nothing until it is resumed",
+  resume: "goes on",
+  rm: "is removed; what it started goes on",
+};
+
+/** Pauses, resumes, runs or removes one. */
+export async function changeSchedule(
+  action: ScheduleAction,
+  id: string,
+  options: ServerFlags,
+): Promise<ExitCode> {
+  return withServer(options, async ({ rondo }) => {
+    const path = `${PATH}/${encodeURIComponent(id)}`;
+    const answer = await (action === "rm"
+      ? rondo.requester.json<unknown>(path, { method: "DELETE" })
+      : rondo.requester.json<unknown>(`${path}/${action}`, { method: "POST" }));
+    if (options.json) printJson(answer ?? { id });
+    else if (action === "run") tell(`schedule ${id} started execution ${startedBy(answer)}`);
+    else tell(`schedule ${id} ${SAYS[action]}`);
+    return EXIT.ok;
+  });
+}
+
+function startedBy(answer: unknown): string {
+  const { execution, id } = (answer ?? {}) as { execution?: unknown; id?: unknown };
+  return String(execution ?? id);
+}
+
+function columnsAt(now: number): Column<ShownSchedule>[] {
+  return [
+    { title: "ID", value: ({ id }) => id },
+    { title: "WORKFLOW", value: ({ workflow }) => workflow },
+    { title: "CRON", value: ({ cron }) => cron },
+    { title: "TIME ZONE", value: ({ timeZone }) => timeZone },
+    {
+      title: "NEXT",
+      value: ({ state, next: [due] }) =>
+        state.paused ? "paused" : due === undefined ? null : `in ${showDuration(Math.max(0, due - now))}`,
+      style: ({ state }) => (state.paused ? "yellow" : null),
+    },
+    { title: "LAST", value: ({ state }) => state.lastExecution },
+    { title: "ERROR", value: ({ state }) => state.lastError?.message ?? null, style: () => "red" },
+  ];
+}
+
+function nextOf({ next: [due], state }: ShownSchedule): string {
+  if (state.paused) return "it is paused";
+  return due === undefined ? "it has no time to come" : `next at ${new Date(due).toISOString()}`;
+}

@@ -1,0 +1,55 @@
+/** `rondo workers`: who does the tasks. */
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { printJson, printRows, tell } from "../output/print.ts";
+import type { Column } from "../output/table.ts";
+import { type ServerFlags, withServer } from "../server/find-server.ts";
+import type { Page } from "../server/read-pages.ts";
+
+interface ShownWorker {
+  readonly id: string;
+  readonly name: string;
+  readonly kind: "local" | "remote";
+  readonly capacity: number;
+  readonly held: number;
+  readonly handlers: readonly { readonly use: string; readonly version?: string }[];
+  readonly lastSeenAt: number | null;
+  readonly draining: boolean;
+}
+
+const PATH = "/v1/workers";
+
+/** Lists them. */
+export async function listWorkers(options: ServerFlags): Promise<ExitCode> {
+  return withServer(options, async ({ rondo }) => {
+    const { data } = await rondo.requester.json<Page<ShownWorker>>(PATH);
+    printRows(data, COLUMNS, {
+      json: options.json,
+      none: "no workers; start one: rondo worker FILES",
+    });
+    return EXIT.ok;
+  });
+}
+
+/** Has one take nothing new. */
+export async function drainWorker(id: string, options: ServerFlags): Promise<ExitCode> {
+  return withServer(options, async ({ rondo }) => {
+    const path = `${PATH}/${encodeURIComponent(id)}/drain`;
+    const answer = await rondo.requester.json<unknown>(path, { method: "POST" });
+    if (options.json) printJson(answer ?? { id });
+    else tell(`worker ${id} gets nothing new, and ends what it runs`);
+    return EXIT.ok;
+  });
+}
+
+const COLUMNS: Column<ShownWorker>[] = [
+  { title: "ID", value: ({ id }) => id },
+  { title: "NAME", value: ({ name }) => name },
+  { title: "RUNS", value: ({ held }) => held, align: "right" },
+  { title: "CAPACITY", value: ({ capacity }) => capacity, align: "right" },
+  { title: "STATE", value: ({ draining }) => (draining ? "draining" : "serving") },
+  {
+    title: "SERVES",
+    value: ({ handlers }) =>
+      handlers.map(({ use, version }) => (version === undefined ? use : `${use}@${version}`)).join(" "),
+  },
+];

@@ -1,0 +1,86 @@
+/**
+ * Keeps one worker at work on the newest version of the files that loads:
+ * 1. a change starts a new worker; once it serves, the one before is drained;
+ * 2. one that does not come so far has told why, and the one before stays;
+ * 3. a change that comes meanwhile is taken next; a worker that dies by itself is started again, later each time.
+ */
+import { showDuration } from "../../std/duration.ts";
+import { tell } from "../output/print.ts";
+import { WorkerProcess, type WorkerSpec } from "./worker-process.ts";
+
+const AGAIN_MIN_MS = 1_000;
+const AGAIN_MAX_MS = 30_000;
+
+export class WorkerKeeper {
+  readonly #spec: WorkerSpec;
+  #current: WorkerProcess | null = null;
+  readonly #draining = new Set<WorkerProcess>();
+  #isReplacing = false;
+  #isWanted = false;
+  #isClosing = false;
+  #deaths = 0;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(spec: WorkerSpec) {
+    this.#spec = spec;
+  }
+
+  /** Has a new worker take over. Resolves when that is settled, one way or the other. */
+  async replace(): Promise<void> {
+    this.#isWanted = true;
+    if (this.#isReplacing) return;
+    this.#isReplacing = true;
+    try {
+      while (this.#isWanted && !this.#isClosing) {
+        this.#isWanted = false;
+        await this.#replaceOnce();
+      }
+    } finally {
+      this.#isReplacing = false;
+    }
+  }
+
+  /** Drains all there are. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    if (this.#current !== null) this.#drain(this.#current);
+    await Promise.all([...this.#draining].map((worker) => worker.ended));
+  }
+
+  /** Ends all there are, at once. */
+  kill(): void {
+    for (const worker of [this.#current, ...this.#draining]) worker?.kill();
+  }
+
+  async #replaceOnce(): Promise<void> {
+    const before = this.#current;
+    const worker = new WorkerProcess(this.#spec);
+    if (!(await worker.ready)) {
+      const stays = before === null ? "the next change is tried" : "the worker of before stays";
+      if (!this.#isClosing) tell(`rondo dev: this version does not load; ${stays}`);
+      return;
+    }
+    if (this.#isClosing) return this.#drain(worker);
+    this.#current = worker;
+    void worker.ended.then(() => this.#died(worker));
+    if (before !== null) {
+      tell("rondo dev: the new version serves; the worker of before ends what it runs");
+      this.#drain(before);
+    }
+  }
+
+  #drain(worker: WorkerProcess): void {
+    this.#draining.add(worker);
+    void worker.drain().then(() => this.#draining.delete(worker));
+  }
+
+  /** It ended without being told to: the user's code took it down. */
+  #died(worker: WorkerProcess): void {
+    if (worker !== this.#current || this.#isClosing) return;
+    this.#current = null;
+    const ms = Math.min(AGAIN_MAX_MS, AGAIN_MIN_MS * 2 ** this.#deaths++);
+    tell(`rondo dev: the worker has ended; another is started in ${showDuration(ms)}`);
+    this.#timer = setTimeout(() => void this.replace(), ms);
+  }
+}

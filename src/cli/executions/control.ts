@@ -1,0 +1,63 @@
+/** `rondo pause|resume|cancel|retry ID` and `rondo signal ID NAME`: what people tell an execution. */
+import { userInfo } from "node:os";
+import type { ExecutionView } from "../../kernel/view.ts";
+import { defined } from "../../std/defined.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { printJson, tell } from "../output/print.ts";
+import { readInput } from "../read-input.ts";
+import { type ServerFlags, withServer } from "../server/find-server.ts";
+
+export interface ControlFlags extends ServerFlags {
+  readonly reason?: string;
+}
+
+export type Control = "pause" | "resume" | "cancel" | "retry";
+
+const SAYS: Readonly<Record<Control, string>> = {
+  pause: "starts nothing new until it is resumed",
+  resume: "goes on",
+  cancel: "is told to stop",
+  retry: "does again what is not done",
+};
+
+/** Asks for a change of an execution's course. */
+export async function control(kind: Control, id: string, options: ControlFlags): Promise<ExitCode> {
+  return withServer(options, async ({ rondo }) => {
+    const handle = rondo.execution(id);
+    await handle[kind](defined({ reason: options.reason, by: whoAmI() }));
+    tellChange(await handle.status(), SAYS[kind], options);
+    return EXIT.ok;
+  });
+}
+
+export interface SignalFlags extends ServerFlags {
+  /** JSON, `@file`, or `-` for standard input. */
+  readonly data?: string;
+  /** Makes repeating it harmless. */
+  readonly id?: string;
+}
+
+/** Sends a signal. */
+export async function signal(id: string, name: string, options: SignalFlags): Promise<ExitCode> {
+  const data = options.data === undefined ? null : await readInput(options.data, tell, "-d");
+  return withServer(options, async ({ rondo }) => {
+    const handle = rondo.execution(id);
+    await handle.signal(name, data, defined({ id: options.id }));
+    tellChange(await handle.status(), `has the signal "${name}"`, options);
+    return EXIT.ok;
+  });
+}
+
+function tellChange(view: ExecutionView, what: string, options: ServerFlags): void {
+  if (options.json) printJson(view);
+  else tell(`execution ${view.id} ${what}; it is ${view.status}`);
+}
+
+function whoAmI(): string | undefined {
+  try {
+    return userInfo().username || undefined;
+  } catch {
+    // A user without a name, as in some containers: the server says who it thinks it is.
+    return undefined;
+  }
+}

@@ -1,0 +1,62 @@
+/** `rondo events ID`: the journal, so far or as it grows. */
+import type { PublicEvent } from "../../kernel/public-event.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { print, printJson } from "../output/print.ts";
+import { showClock } from "../output/show-time.ts";
+import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { interruptible } from "../server/interruptible.ts";
+import { readPages } from "../server/read-pages.ts";
+import { isColoured, Painter } from "../style.ts";
+import { countOf } from "./ps.ts";
+
+export interface EventsFlags extends ServerFlags {
+  /** Go on as it grows, until the execution is over. */
+  readonly follow?: boolean;
+  /** Rows instead of counts and ranges. */
+  readonly full?: boolean;
+  /** The first sequence number. */
+  readonly from?: string;
+}
+
+/** Prints events. */
+export async function events(id: string, options: EventsFlags): Promise<ExitCode> {
+  const from = options.from === undefined ? 1 : countOf(options.from, "--from");
+  const detail = options.full ? "full" : "summary";
+  const painter = new Painter(isColoured(process.stdout));
+  const show = (event: PublicEvent) => {
+    if (options.json) printJson(event);
+    else print(eventLine(event, painter));
+  };
+  return withServer(options, async ({ rondo }) => {
+    if (options.follow) {
+      const handle = rondo.execution(id);
+      return interruptible(handle, async () => {
+        for await (const event of handle.events({ from, detail })) show(event);
+      });
+    }
+    const path = `/v1/executions/${encodeURIComponent(id)}/events`;
+    for await (const event of readPages<PublicEvent>(rondo.requester, path, { from, detail })) show(event);
+    return EXIT.ok;
+  });
+}
+
+const ENVELOPE = new Set(["seq", "at", "kind", "v", "execution", "phase", "visit", "handler"]);
+
+/** An event on one line: number, time, kind, place, and what else it says. */
+export function eventLine(event: PublicEvent, painter: Painter): string {
+  const { seq, at, kind, phase, visit, handler } = event;
+  const place =
+    typeof phase === "string"
+      ? ` ${phase}${typeof visit === "number" && visit > 1 ? `#${visit}` : ""}${typeof handler === "string" && handler !== phase ? `/${handler}` : ""}`
+      : "";
+  const rest = Object.entries(event)
+    .filter(([name, value]) => !ENVELOPE.has(name) && value !== null && value !== undefined)
+    .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`);
+  return painter.line([
+    [String(seq).padStart(6), "dim"],
+    [` ${showClock(at)} `, "dim"],
+    kind.replace(/^workflow\./, ""),
+    [place, "cyan"],
+    rest.length === 0 ? "" : ` ${rest.join(" ")}`,
+  ]);
+}

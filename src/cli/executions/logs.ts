@@ -1,0 +1,89 @@
+/** `rondo logs ID`: what tasks logged, so far or as it comes. */
+import { followStream } from "../../client/follow-stream.ts";
+import { systemClock } from "../../std/clock.ts";
+import { defined } from "../../std/defined.ts";
+import { systemRandom } from "../../std/random.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { print, printJson } from "../output/print.ts";
+import { showClock } from "../output/show-time.ts";
+import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { interruptible } from "../server/interruptible.ts";
+import { readPages } from "../server/read-pages.ts";
+import { isColoured, Painter, type Style } from "../style.ts";
+
+export interface LogsFlags extends ServerFlags {
+  readonly follow?: boolean;
+  readonly phase?: string;
+  readonly handler?: string;
+  readonly task?: string;
+  readonly level?: string;
+}
+
+/** A line as the server gives it. */
+interface ShownLine {
+  readonly at: number;
+  readonly level: string;
+  readonly text: string;
+  readonly run?: string;
+  readonly phase: string;
+  readonly handler: string;
+  /** -1: the enumeration. */
+  readonly task: number;
+  readonly attempt: number;
+}
+
+const STYLES: Readonly<Record<string, Style>> = { error: "red", warn: "yellow", debug: "dim", run: "cyan" };
+const RECONNECT_MS = 60_000;
+
+/** Prints lines. Progress within a task is left out, unless it is asked for or all is wanted as JSON. */
+export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
+  const { phase, handler, level } = options;
+  const query = defined({ phase, handler, level, task: taskOf(options.task) });
+  const painter = new Painter(isColoured(process.stdout));
+  const show = (line: ShownLine) => {
+    if (options.json) printJson(line);
+    else if (line.level !== "progress" || level === "progress") print(lineText(line, painter));
+  };
+  return withServer(options, async ({ rondo }) => {
+    const path = `/v1/executions/${encodeURIComponent(id)}/logs`;
+    if (!options.follow) {
+      for await (const line of readPages<ShownLine>(rondo.requester, path, query)) show(line);
+      return EXIT.ok;
+    }
+    const left = new AbortController();
+    const handle = { [Symbol.asyncDispose]: async () => left.abort() };
+    return interruptible(handle, async () => {
+      const stream = followStream({
+        requester: rondo.requester,
+        path,
+        query,
+        clock: systemClock({ hold: true }),
+        random: systemRandom,
+        signal: left.signal,
+        reconnectMs: RECONNECT_MS,
+      });
+      for await (const item of stream) {
+        if (item !== "ended") show(JSON.parse(item.data) as ShownLine);
+        else if ((await rondo.execution(id).status()).finishedAt !== null) return;
+      }
+    });
+  });
+}
+
+function taskOf(text: string | undefined): number | undefined {
+  if (text === undefined || /^\d{1,8}$/.test(text)) return text === undefined ? undefined : Number(text);
+  throw new CliError(EXIT.usage, `--task: "${text}" is not the number of a task`);
+}
+
+function lineText(line: ShownLine, painter: Painter): string {
+  const { at, level, text, run, phase, handler, task, attempt } = line;
+  const place = `${phase}/${handler}${task < 0 ? "" : `#${task}`}${attempt > 1 ? ` (attempt ${attempt})` : ""}`;
+  const style = STYLES[level];
+  const shown = text.replaceAll("\n", "\n  ");
+  return painter.line([
+    [`${showClock(at)} `, "dim"],
+    [`${place}${run === undefined ? "" : ` ${run}`} `, "cyan"],
+    style === undefined ? shown : [shown, style],
+  ]);
+}

@@ -1,0 +1,80 @@
+/** `rondo ps`: executions, newest first. */
+import type { ExecutionView } from "../../kernel/view.ts";
+import { defined } from "../../std/defined.ts";
+import { showDuration } from "../../std/duration.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { printRows, tell } from "../output/print.ts";
+import type { Column } from "../output/table.ts";
+import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { statusStyle } from "./status-style.ts";
+
+export interface PsOptions extends ServerFlags {
+  readonly status?: string;
+  readonly workflow?: string;
+  readonly project?: string;
+  /** How many at most. */
+  readonly limit?: string;
+}
+
+const LIMIT = 50;
+const PAGE_MAX = 100;
+
+/** Lists executions. */
+export async function ps(options: PsOptions): Promise<ExitCode> {
+  const limit = countOf(options.limit ?? String(LIMIT), "--limit");
+  const { status, workflow, project } = options;
+  return withServer(options, async ({ rondo }) => {
+    const found: ExecutionView[] = [];
+    let cursor: string | null = null;
+    do {
+      const page = await rondo.list({
+        ...defined({ workflow, project, status: status as ExecutionView["status"] | undefined }),
+        limit: Math.min(PAGE_MAX, limit - found.length),
+        ...(cursor === null ? {} : { cursor }),
+      });
+      found.push(...page.data);
+      cursor = page.next;
+    } while (cursor !== null && found.length < limit);
+    const now = Date.now();
+    printRows(found, columnsOf(found, now), { json: options.json, none: "no executions" });
+    if (cursor !== null && !options.json) tell(`there are more than ${limit}; --limit shows more`);
+    return EXIT.ok;
+  });
+}
+
+/** A whole number above zero from a flag. */
+export function countOf(text: string, flag: string): number {
+  const n = Number(text);
+  if (Number.isSafeInteger(n) && n > 0 && /^\d+$/.test(text)) return n;
+  throw new CliError(EXIT.usage, `${flag}: "${text}" is not a whole number above zero`);
+}
+
+function columnsOf(views: readonly ExecutionView[], now: number): Column<ExecutionView>[] {
+  const hasProjects = views.some(({ project }) => project !== "default");
+  return [
+    { title: "ID", value: ({ id }) => id },
+    { title: "WORKFLOW", value: ({ workflow }) => workflow },
+    ...(hasProjects ? [{ title: "PROJECT", value: ({ project }: ExecutionView) => project }] : []),
+    { title: "STATUS", value: ({ status }) => status, style: ({ status }) => statusStyle(status) },
+    { title: "PHASE", value: ({ phase }) => phase },
+    { title: "TASKS", value: tasksOf, align: "right" },
+    { title: "AGE", value: ({ createdAt }) => showDuration(now - createdAt), align: "right" },
+    {
+      title: "TOOK",
+      value: ({ createdAt, finishedAt }) =>
+        finishedAt === null ? null : showDuration(finishedAt - createdAt),
+      align: "right",
+    },
+  ];
+}
+
+/** Settled and known tasks of the phase that runs; of all phases once it is over. */
+function tasksOf(view: ExecutionView): string | null {
+  const running = view.phases.filter(({ status }) => status === "running");
+  const handlers = (running.length > 0 ? running : view.phases).flatMap((phase) => phase.handlers);
+  const total = handlers.reduce((sum, handler) => sum + handler.total, 0);
+  const settled = handlers.reduce((sum, { done, failed, cancelled }) => sum + done + failed + cancelled, 0);
+  if (total === 0) return null;
+  return `${settled}/${total}${handlers.every(({ sealed }) => sealed) ? "" : "+"}`;
+}

@@ -1,0 +1,114 @@
+/** `rondo tasks ID`: the tasks of a phase, one by one; --failed: the failed ones, of all phases. */
+import type { ExecutionView, HandlerView, PhaseView } from "../../kernel/view.ts";
+import { defined } from "../../std/defined.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { printRows, tell } from "../output/print.ts";
+import type { Column } from "../output/table.ts";
+import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { readAll } from "../server/read-pages.ts";
+import { countOf } from "./ps.ts";
+import { statusStyle } from "./status-style.ts";
+
+export interface TasksFlags extends ServerFlags {
+  readonly failed?: boolean;
+  readonly status?: string;
+  readonly phase?: string;
+  readonly visit?: string;
+  readonly handler?: string;
+  /** With the tasks themselves. */
+  readonly full?: boolean;
+  readonly limit?: string;
+}
+
+interface TaskRow {
+  readonly n: number;
+  readonly status: string;
+  readonly attempts: number;
+  readonly worker: string | null;
+  readonly ms: number | null;
+  readonly result?: unknown;
+  readonly error?: { readonly message?: string } | null;
+  readonly task?: unknown;
+}
+
+interface ShownTask extends TaskRow {
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+}
+
+const LIMIT = 100;
+
+/** Lists them. */
+export async function tasks(id: string, options: TasksFlags): Promise<ExitCode> {
+  if (options.failed && options.status !== undefined && options.status !== "failed")
+    throw new CliError(EXIT.usage, "--failed and --status are about the same: give one of them");
+  const limit = options.limit === undefined ? LIMIT : countOf(options.limit, "--limit");
+  const status = options.failed ? "failed" : options.status;
+  return withServer(options, async ({ rondo }) => {
+    const view = await rondo.execution(id).status();
+    const found: ShownTask[] = [];
+    for (const { phase, handler } of placesOf(view, options)) {
+      // One more than is shown, to know whether there are more.
+      const left = limit + 1 - found.length;
+      if (left === 0) break;
+      const place = { phase: phase.name, visit: phase.visit, handler: handler.name };
+      const rows = await readAll<TaskRow>(
+        rondo.requester,
+        `/v1/executions/${encodeURIComponent(id)}/tasks`,
+        { ...place, ...defined({ status, detail: options.full ? "full" : undefined }) },
+        left,
+      );
+      found.push(...rows.map((row) => ({ ...place, ...row })));
+    }
+    const columns = options.full ? [...COLUMNS, TASK] : COLUMNS;
+    printRows(found.slice(0, limit), columns, { json: options.json, none: "no such tasks" });
+    if (found.length > limit && !options.json) tell(`there are more than ${limit}; --limit shows more`);
+    return EXIT.ok;
+  });
+}
+
+/** Which handlers are meant: as the flags say; else of the phase it is in, or of all phases if failures are looked for. */
+function placesOf(
+  view: ExecutionView,
+  options: TasksFlags,
+): { readonly phase: PhaseView; readonly handler: HandlerView }[] {
+  const visit = options.visit === undefined ? null : countOf(options.visit, "--visit");
+  const visited = view.phases.filter((phase) => phase.visit > 0);
+  if (options.phase !== undefined && !view.phases.some(({ name }) => name === options.phase))
+    throw new CliError(EXIT.notFound, `execution ${view.id} has no phase "${options.phase}"`, [
+      `it has: ${view.phases.map(({ name }) => name).join(", ")}`,
+    ]);
+  const fitting = visited.filter(
+    (phase) =>
+      (options.phase === undefined || phase.name === options.phase) &&
+      (visit === null || phase.visit === visit),
+  );
+  const last = fitting.find((phase) => phase.status === "running") ?? fitting.at(-1);
+  const isAll = options.phase === undefined && visit === null && options.failed === true;
+  const phases = isAll ? fitting : last === undefined ? [] : [last];
+  return phases.flatMap((phase) =>
+    phase.handlers
+      .filter(({ name }) => options.handler === undefined || name === options.handler)
+      .filter(({ failed }) => options.failed !== true || failed > 0)
+      .map((handler) => ({ phase, handler })),
+  );
+}
+
+const COLUMNS: Column<ShownTask>[] = [
+  { title: "PHASE", value: ({ phase, visit }) => (visit > 1 ? `${phase}#${visit}` : phase) },
+  { title: "HANDLER", value: ({ handler }) => handler },
+  { title: "TASK", value: ({ n }) => n, align: "right" },
+  { title: "STATUS", value: ({ status }) => status, style: ({ status }) => statusStyle(status) },
+  { title: "ATTEMPTS", value: ({ attempts }) => attempts, align: "right" },
+  { title: "MS", value: ({ ms }) => ms, align: "right" },
+  { title: "WORKER", value: ({ worker }) => worker },
+  { title: "RESULT OR ERROR", value: shortOutcome },
+];
+const TASK: Column<ShownTask> = { title: "TASK ITSELF", value: ({ task }) => JSON.stringify(task) ?? null };
+
+function shortOutcome({ error, result }: ShownTask): string | null {
+  if (error !== undefined && error !== null) return error.message ?? JSON.stringify(error);
+  return result === undefined ? null : JSON.stringify(result);
+}

@@ -1,0 +1,18 @@
+/** Times for people: local, without a zone, to the second or finer. */
+
+/** A date and time. */
+export function showTime(ms: number): string {
+  const date = new Date(ms);
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${showClock(ms).slice(0, 8)}`;
+}
+
+/** The time of day, to the millisecond. */
+export function showClock(ms: number): string {
+  const date = new Date(ms);
+  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
+  return `${clock}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+}
+
+function two(n: number): string {
+  return String(n).padStart(2, "0");
+}

@@ -1,0 +1,54 @@
+/** Rows in aligned columns: the same on a terminal and in a pipe, but for colours and for the cut at the edge. */
+import type { Piece, Style } from "../style.ts";
+import { isColoured, isLive, Painter } from "../style.ts";
+
+export interface Column<Row> {
+  readonly title: string;
+  readonly value: (row: Row) => string | number | null;
+  readonly align?: "right";
+  readonly style?: (row: Row) => Style | null;
+}
+
+const GAP = "  ";
+
+/** The lines of a table, its titles first. Empty cells are shown as a dash, so that columns can be counted. */
+export function tableLines<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  terminal: { readonly isTTY?: boolean | undefined; readonly columns?: number | undefined },
+): string[] {
+  const painter = new Painter(isColoured(terminal));
+  const width = isLive(terminal) ? Math.max(40, terminal.columns ?? 80) : Number.POSITIVE_INFINITY;
+  const cells = rows.map((row) => columns.map(({ value }) => cell(value(row))));
+  const widths = columns.map(({ title }, i) =>
+    cells.reduce((widest, row) => Math.max(widest, (row[i] as string).length), title.length),
+  );
+  const line = (texts: readonly string[], style: (i: number) => Style | null): string => {
+    const pieces: Piece[] = texts.map((text, i) => {
+      const isLast = i === columns.length - 1;
+      const padded =
+        columns[i]?.align === "right"
+          ? text.padStart(widths[i] as number)
+          : isLast
+            ? text
+            : text.padEnd(widths[i] as number);
+      const shown = isLast ? padded : padded + GAP;
+      const look = style(i);
+      return look === null ? shown : ([shown, look] as const);
+    });
+    return painter.line(pieces, width).trimEnd();
+  };
+  return [
+    line(
+      columns.map(({ title }) => title),
+      () => "bold",
+    ),
+    ...cells.map((texts, n) => line(texts, (i) => columns[i]?.style?.(rows[n] as Row) ?? null)),
+  ];
+}
+
+/** One line, whatever is in it. */
+function cell(value: string | number | null): string {
+  if (value === null || value === "") return "-";
+  return String(value).replaceAll(/\s*[\r\n\t]+\s*/g, " ");
+}

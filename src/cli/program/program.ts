@@ -1,0 +1,61 @@
+/** The command line: which verbs there are. Each verb's code is loaded only when it is used. */
+import { Command } from "commander";
+import { readManifest } from "../package-root.ts";
+import { declareAdmin } from "./declare-admin.ts";
+import { declareExecutions } from "./declare-executions.ts";
+import { declareRun } from "./declare-run.ts";
+import { type End, verb } from "./verb.ts";
+
+const HELP = `
+Exit codes: 0 ok, 1 the execution failed, 2 usage, 3 not found, 4 conflict, 5 unauthorised, 6 unreachable,
+7 cancelled, 124 timeout, 130 interrupted.`;
+
+/** The program; `end` gets the exit code of the verb that ran. */
+export function buildProgram(end: End): Command {
+  const program = new Command("rondo")
+    .description("Rondo, a durable workflow engine.")
+    .version(readManifest().version, "-V, --version", "print the version")
+    .enablePositionalOptions()
+    .showHelpAfterError("(rondo --help, or rondo <command> --help, shows what there is)")
+    .addHelpText("after", HELP)
+    .exitOverride();
+  declareRun(program, end);
+  declareExecutions(program, end);
+  declareAdmin(program, end);
+  forward(program, "sim", "run the deterministic simulator", async (args) => {
+    const { runSim } = await import("../../sim/main.ts");
+    end(await runSim(args));
+  });
+  forward(program, "bench", "measure throughput and latency", async (args) => {
+    const { runBench } = await import("../../bench/main.ts");
+    end(await runBench(args));
+  });
+  forward(program, "demo", "fan 100,000 tasks out, and lose none when killed", async (args) => {
+    const { runDemo } = await import("../../demo/run-demo.ts");
+    end(await runDemo(args));
+  });
+  verb(program, "completion <shell>", {
+    summary: "print completion for a shell: bash, zsh or fish",
+    description: 'Prints completion for a shell. For bash: eval "$(rondo completion bash)"',
+  }).action(async (shell: string) =>
+    end((await import("../admin/completion.ts")).completion(program, shell)),
+  );
+  return program;
+}
+
+/** A verb that reads its arguments itself, `--help` among them. */
+function forward(
+  program: Command,
+  name: string,
+  summary: string,
+  action: (args: readonly string[]) => Promise<void>,
+): void {
+  program
+    .command(name)
+    .summary(summary)
+    .argument("[args...]")
+    .helpOption(false)
+    .allowUnknownOption()
+    .passThroughOptions()
+    .action((args: readonly string[]) => action(args));
+}

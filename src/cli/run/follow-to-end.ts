@@ -1,0 +1,76 @@
+/** Stays with an execution until it is over, showing how it goes; or until leaving is asked for, or time is up. */
+import type { ExecutionView } from "../../kernel/view.ts";
+import type { ExecutionHandle } from "../../sdk/handle.ts";
+import { parseDuration } from "../../std/duration.ts";
+import { isRejection, RondoError } from "../../std/rejection.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { follow } from "../progress/follow.ts";
+import { Progress } from "../progress/progress.ts";
+import type { Screen } from "../progress/screen.ts";
+import type { Detach } from "./detach.ts";
+import { type TellOptions, tellEnd } from "./tell-end.ts";
+
+export interface FollowToEndOptions extends TellOptions {
+  readonly screen: Screen;
+  readonly detach: Detach;
+  /** How it was when we came; null if it was started now. */
+  readonly before: ExecutionView | null;
+  /** Names of its phases. */
+  readonly names: readonly string[];
+  readonly timeout?: string | undefined;
+  /** The command that goes on with it. */
+  readonly goOn: string;
+}
+
+/** Resolves with the exit code. */
+export async function followToEnd(
+  handle: ExecutionHandle<unknown>,
+  options: FollowToEndOptions,
+): Promise<ExitCode> {
+  const { screen, detach, before, names, timeout, goOn } = options;
+  const isOver = before !== null && before.finishedAt !== null;
+  const shown = isOver
+    ? Promise.resolve()
+    : follow(handle, {
+        screen,
+        progress: before === null ? new Progress() : Progress.of(before),
+        from: before === null ? 1 : before.revision + 1,
+        names,
+      });
+  // Leaving breaks off what is being read; only a caller that waits for the end needs to know.
+  shown.catch(() => {});
+  const ending = await ended(handle.result(timeout === undefined ? {} : { timeout }), detach);
+  if (ending === "ended") {
+    await shown;
+    return tellEnd(screen, await handle.status(), options);
+  }
+  screen.still();
+  if (ending === "timeout")
+    throw new CliError(EXIT.timeout, `execution ${handle.id} has not ended within ${timeout}`, [
+      `go on with: ${goOn}`,
+    ]);
+  await detach.closed();
+  screen.say(`execution ${handle.id} is not over; what is done is kept`);
+  screen.say(`  go on with: ${goOn}`);
+  return detach.exit ?? EXIT.unreachable;
+}
+
+/** Refuses a --timeout that is none, before anything is begun. */
+export function checkTimeout(timeout: string | undefined): void {
+  const ms = timeout === undefined ? 0 : parseDuration(timeout, "--timeout");
+  if (isRejection(ms)) throw new RondoError(ms);
+}
+
+/** How waiting came to an end; a failed or cancelled execution has ended too. */
+async function ended(result: Promise<unknown>, detach: Detach): Promise<"ended" | "timeout" | "left"> {
+  try {
+    await result;
+    return "ended";
+  } catch (thrown) {
+    if ((thrown as { execution?: unknown }).execution !== undefined) return "ended";
+    if (thrown instanceof RondoError && thrown.code === "timeout") return "timeout";
+    if (thrown instanceof RondoError && thrown.code === "not_ready" && detach.exit !== null) return "left";
+    throw thrown;
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * `rondo run FILE` where another process has the engine (the owner of the directory, or the server of --url): this one
+ * is a worker of it for the file's workflows, and stays with the wanted execution until that ends. If the owner goes
+ * away, the caller is told to see who has the directory now.
+ */
+import { RemoteRondo } from "../../client/connect.ts";
+import { scriptsOf } from "../../compose.ts";
+import { HttpConnection } from "../../http/http-connection.ts";
+import { HttpFault } from "../../http/http-fault.ts";
+import { systemClock } from "../../std/clock.ts";
+import { systemRandom } from "../../std/random.ts";
+import { RondoError } from "../../std/rejection.ts";
+import { RemoteWorker } from "../../worker/remote/remote-worker.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { logLine } from "../log-line.ts";
+import { readManifest } from "../package-root.ts";
+import type { Screen } from "../progress/screen.ts";
+import { fetchOver } from "../server/fetch-over-http.ts";
+import { attach } from "./attach.ts";
+import { Detach } from "./detach.ts";
+import { followToEnd } from "./follow-to-end.ts";
+import type { ProcessGuard } from "./guard-process.ts";
+import { goOnCommand } from "./run-options.ts";
+import { tellStart } from "./tell-start.ts";
+import { phaseNames, type Wanted } from "./wanted.ts";
+
+/** Where the engine is. */
+export interface Owner {
+  /** `unix:<path>` or an http(s) address. */
+  readonly address: string;
+  /** How it is called in messages. */
+  readonly name: string;
+  readonly token: string | null;
+  /** False: it was named, and nobody takes its place. */
+  readonly mayGo: boolean;
+}
+
+/** The owner went away; `id` is the execution that was begun there. */
+export interface OwnerGone {
+  readonly kind: "gone";
+  readonly id: string | null;
+}
+
+/** How long an owner may be away before its directory is looked at again. */
+const AWAY_MS = 2_000;
+const CAPACITY = 1_000;
+
+/** Works for the owner while the wanted execution lasts. */
+export async function hostAttached(
+  screen: Screen,
+  guard: ProcessGuard,
+  wanted: Wanted,
+  owner: Owner,
+): Promise<ExitCode | OwnerGone> {
+  const connection = new HttpConnection({ address: owner.address });
+  const rondo = new RemoteRondo({
+    url: owner.address,
+    fetch: fetchOver(connection),
+    ...(owner.token === null ? {} : { token: owner.token }),
+    ...(owner.mayGo ? { reconnectMs: AWAY_MS } : {}),
+  });
+  const own: { id: string | null } = { id: null };
+  const worker = makeWorker(screen, guard, { wanted, owner, own });
+  const detach = new Detach({
+    screen,
+    close: async ({ graceMs }) => {
+      await worker.stop(graceMs);
+      if (own.id !== null) await leaveOff();
+    },
+    leave: (exit) => guard.leave(exit),
+  });
+  let leaveOff = async (): Promise<void> => {};
+  let isOwnerGone = false;
+  try {
+    for (const workflow of wanted.workflows) await rondo.register(workflow);
+    await worker.start();
+    const { handle, before } = await attach(rondo, wanted.workflow, wanted.input, wanted.options);
+    leaveOff = async () => handle[Symbol.asyncDispose]();
+    own.id = handle.id;
+    guard.goOn = goOnCommand(wanted.file, handle.id, wanted.options);
+    tellStart(screen, `${wanted.workflow.name}: execution ${handle.id}`, before, `at ${owner.name}`);
+    return await stay(screen, { handle, before, detach, wanted });
+  } catch (thrown) {
+    if (detach.exit !== null) return detach.exit;
+    isOwnerGone = owner.mayGo && isGone(thrown);
+    if (!isOwnerGone) throw thrown;
+    return { kind: "gone", id: own.id };
+  } finally {
+    await (detach.exit === null ? worker.stop(isOwnerGone ? 0 : GRACE_MS) : detach.closed());
+    detach.stop();
+    connection.close();
+  }
+}
+
+const GRACE_MS = 10_000;
+
+function makeWorker(
+  screen: Screen,
+  guard: ProcessGuard,
+  { wanted, owner, own }: { wanted: Wanted; owner: Owner; own: { readonly id: string | null } },
+): RemoteWorker {
+  return new RemoteWorker({
+    addresses: [owner.address],
+    ...(owner.token === null ? {} : { token: owner.token }),
+    name: `run-${process.pid}`,
+    capacity: CAPACITY,
+    workflows: wanted.workflows,
+    scripts: scriptsOf(wanted.options.unsafeNoJail === true),
+    spool: null,
+    statusPort: null,
+    version: readManifest().version,
+    clock: systemClock({ hold: true }),
+    random: systemRandom,
+    onLog: ({ execution, phase, handler }, { number, attempt }, level, parts) => {
+      const line = { execution, phase, handler, task: number, attempt, level, parts };
+      const pieces = logLine(line, own.id ?? "");
+      if (pieces !== null) screen.say(...pieces);
+    },
+    onTrouble: (what) =>
+      screen.say(what === null ? `${owner.name} answers again` : `${owner.name} is away: ${what}`),
+    onRegistered: () => {},
+    onDrain: () => screen.say(`${owner.name} asks this worker to leave; it gets nothing new`),
+    onDropped: (attempt, why) => screen.say(["rondo: ", "yellow"], `${attempt}: ${why.message}`),
+    onBug: (thrown) => {
+      const text = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
+      screen.say(["✗", "red"], ` the worker had to stop: ${text}`);
+      guard.leave(EXIT.broken);
+    },
+  });
+}
+
+function stay(
+  screen: Screen,
+  {
+    handle,
+    before,
+    detach,
+    wanted,
+  }: Awaited<ReturnType<typeof attach>> & { readonly detach: Detach; readonly wanted: Wanted },
+): Promise<ExitCode> {
+  const { file, options, workflow } = wanted;
+  return followToEnd(handle, {
+    screen,
+    detach,
+    before,
+    names: phaseNames(workflow),
+    timeout: options.timeout,
+    json: options.json,
+    goOn: goOnCommand(file, handle.id, options),
+    see: goOnCommand(file, handle.id, options, ["--json"]),
+    retry: goOnCommand(file, handle.id, options, ["--retry"]),
+  });
+}
+
+/** Nobody answers where the owner was. */
+function isGone(thrown: unknown): boolean {
+  return thrown instanceof RondoError && thrown.code === "not_ready" && thrown.cause instanceof HttpFault;
+}

@@ -1,0 +1,94 @@
+/**
+ * `rondo run FILE` on a directory that is free: the engine is in this process. Opens the store, serves every workflow of
+ * the file, so that open executions go on too, stays with the wanted execution until it ends, and closes.
+ */
+import { type AnyWorkflow, type LocalRondo, openRondo } from "../../index.ts";
+import type { ExitCode } from "../exit-code.ts";
+import { EXIT } from "../exit-code.ts";
+import { logLine } from "../log-line.ts";
+import type { Screen } from "../progress/screen.ts";
+import { attach } from "./attach.ts";
+import { Detach } from "./detach.ts";
+import { followToEnd } from "./follow-to-end.ts";
+import type { ProcessGuard } from "./guard-process.ts";
+import { goOnCommand } from "./run-options.ts";
+import { tellStart } from "./tell-start.ts";
+import { phaseNames, type Wanted } from "./wanted.ts";
+
+/** Names of other open executions that are told. */
+const OTHERS_TOLD = 5;
+
+/** Hosts it all; throws `DirectoryOwned` if another process works on the directory. */
+export async function hostHere(
+  screen: Screen,
+  guard: ProcessGuard,
+  wanted: Wanted,
+  store: string,
+): Promise<ExitCode> {
+  const { file, options, input, workflows, workflow } = wanted;
+  let own = "";
+  const rondo = await openRondo({
+    store,
+    unsafeNoJail: options.unsafeNoJail === true,
+    onLog: (line) => {
+      const pieces = logLine(line, own);
+      if (pieces !== null) screen.say(...pieces);
+    },
+    onFault: (fault) => screen.say(["rondo: ", "yellow"], fault.message),
+    onStop: (reason) => {
+      screen.say(["✗", "red"], ` the engine had to stop: ${reason.stack ?? reason.message}`);
+      guard.leave(EXIT.broken);
+    },
+  });
+  const detach = new Detach({
+    screen,
+    close: (grace) => rondo.close(grace),
+    leave: (exit) => guard.leave(exit),
+  });
+  try {
+    const others = await openExecutions(rondo, workflows);
+    rondo.serve(...workflows);
+    const { handle, before } = await attach(rondo, workflow, input, options);
+    own = handle.id;
+    const goOn = goOnCommand(file, own, options);
+    guard.goOn = goOn;
+    tellStart(screen, `${workflow.name}: execution ${own}`, before, `in ${store}`);
+    tellOthers(
+      screen,
+      others.filter((id) => id !== own),
+    );
+    return await followToEnd(handle, {
+      screen,
+      detach,
+      before,
+      names: phaseNames(workflow),
+      timeout: options.timeout,
+      json: options.json,
+      goOn,
+      see: goOnCommand(file, own, options, ["--json"]),
+      retry: goOnCommand(file, own, options, ["--retry"]),
+    });
+  } catch (thrown) {
+    if (detach.exit === null) throw thrown;
+    // Closing made it fail: that was asked for.
+    return detach.exit;
+  } finally {
+    await (detach.exit === null ? rondo.close() : detach.closed());
+    detach.stop();
+  }
+}
+
+/** Ids of executions that this file's handlers go on with, besides the one that is asked for. */
+async function openExecutions(rondo: LocalRondo, workflows: readonly AnyWorkflow[]): Promise<string[]> {
+  const pages = await Promise.all(
+    workflows.map(({ name }) => rondo.list({ workflow: name, status: "running", limit: OTHERS_TOLD + 2 })),
+  );
+  return pages.flatMap((page) => page.data.map(({ id }) => id));
+}
+
+function tellOthers(screen: Screen, others: readonly string[]): void {
+  if (others.length === 0) return;
+  const told = others.slice(0, OTHERS_TOLD).join(", ");
+  const more = others.length > OTHERS_TOLD ? " and more" : "";
+  screen.say(`open executions found in the store also go on until this one ends: ${told}${more}`);
+}

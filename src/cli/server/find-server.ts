@@ -1,0 +1,112 @@
+/**
+ * Which server a command talks to: the one that --url or RONDO_URL names, else the one that works on the data directory
+ * (--store, RONDO_STORE, the configuration, `.rondo`), through the socket in it.
+ */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { RemoteRondo } from "../../client/connect.ts";
+import { type LoadedConfig, loadConfig } from "../../config/load-config.ts";
+import { HttpConnection } from "../../http/http-connection.ts";
+import { HttpFault } from "../../http/http-fault.ts";
+import { RondoError } from "../../std/rejection.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT } from "../exit-code.ts";
+import { fetchOver } from "./fetch-over-http.ts";
+
+/** Flags of every command that talks to a server. */
+export interface ServerFlags {
+  readonly url?: string;
+  readonly token?: string;
+  readonly store?: string;
+  /** Print JSON. */
+  readonly json?: boolean;
+}
+
+export interface Server {
+  /** How it is called in messages. */
+  readonly name: string;
+  /** `unix:<path>` or an http(s) address. */
+  readonly address: string;
+  readonly rondo: RemoteRondo;
+}
+
+/** The name of the socket in a data directory. */
+export const SOCKET = "rondo.sock";
+
+/** The effective configuration for these flags. */
+export function readConfig(flags: Readonly<Record<string, unknown>>): Promise<LoadedConfig> {
+  return loadConfig({
+    flags,
+    env: process.env,
+    cwd: process.cwd(),
+    loadModule: async (path) => (await import("../load/load-module.ts")).loadModule(path),
+  });
+}
+
+/** Talks to the server; what fails because nobody answers is told with the next step. */
+export async function withServer<T>(flags: ServerFlags, use: (server: Server) => Promise<T>): Promise<T> {
+  const { config } = await readConfig({ ...flags });
+  const address = config.url ?? socketAddress(config.store);
+  const connection = new HttpConnection({ address });
+  const name = config.url ?? config.store;
+  try {
+    const rondo = new RemoteRondo({
+      url: address,
+      fetch: fetchOver(connection),
+      ...(config.token === null ? {} : { token: config.token }),
+    });
+    return await use({ name, address, rondo });
+  } catch (thrown) {
+    throw explain(thrown, name, config.url === null);
+  } finally {
+    connection.close();
+  }
+}
+
+/** The directory of a store of files; null if it is another kind. */
+export function directoryOf(store: string): string | null {
+  return store.startsWith("file:") && store.length > 5 ? store.slice(5).replace(/^\/\/(?=\/)/, "") : null;
+}
+
+/** Whether a server works on the store, or was killed there. */
+export function hasSocket(store: string): boolean {
+  const directory = directoryOf(store);
+  return directory !== null && existsSync(join(directory, SOCKET));
+}
+
+/** The address of the socket in the directory of a store; throws with the next step if there is none. */
+export function socketAddress(store: string): string {
+  const directory = directoryOf(store);
+  if (directory === null)
+    throw new CliError(EXIT.unreachable, `the store ${store} has no socket to find its server by`, [
+      "name the server: --url http://127.0.0.1:7777, or RONDO_URL",
+    ]);
+  const path = join(directory, SOCKET);
+  if (!existsSync(path)) throw noServer(store);
+  return `unix:${path}`;
+}
+
+function noServer(store: string, cause?: unknown): CliError {
+  return new CliError(
+    EXIT.unreachable,
+    `no server works on ${store}`,
+    [
+      `start one: rondo start${store === "file:.rondo" ? "" : ` --store ${store}`}`,
+      "or name one that runs elsewhere: --url http://<host>:<port>, or RONDO_URL",
+    ],
+    { cause },
+  );
+}
+
+/** A socket that nobody listens at is what a killed server leaves behind. */
+function explain(thrown: unknown, name: string, isSocket: boolean): unknown {
+  if (!(thrown instanceof RondoError) || !(thrown.cause instanceof HttpFault)) return thrown;
+  const { code } = thrown.cause;
+  if (isSocket && (code === "ECONNREFUSED" || code === "ENOENT")) return noServer(name, thrown);
+  return new CliError(
+    EXIT.unreachable,
+    `cannot reach ${name}: ${code}`,
+    ["is the server running? Start one: rondo start"],
+    { cause: thrown },
+  );
+}

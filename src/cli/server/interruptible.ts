@@ -1,0 +1,24 @@
+/** Following something until it ends, or until Ctrl-C, which leaves it alone. */
+import { EXIT, type ExitCode } from "../exit-code.ts";
+
+/** Runs `follow`; a signal lets go of the handle, which ends it. Answers 0, or 130 (143) if it was interrupted. */
+export async function interruptible(handle: AsyncDisposable, follow: () => Promise<void>): Promise<ExitCode> {
+  let exit: ExitCode = EXIT.ok;
+  const leave = (code: ExitCode) => () => {
+    exit = code;
+    void handle[Symbol.asyncDispose]();
+  };
+  const [onInterrupt, onTerminate] = [leave(EXIT.interrupted), leave(EXIT.terminated)];
+  process.on("SIGINT", onInterrupt);
+  process.on("SIGTERM", onTerminate);
+  try {
+    await follow();
+    return exit;
+  } catch (thrown) {
+    if (exit === EXIT.ok) throw thrown;
+    return exit;
+  } finally {
+    process.off("SIGINT", onInterrupt);
+    process.off("SIGTERM", onTerminate);
+  }
+}

@@ -1,0 +1,131 @@
+/** `rondo/client`: Rondo at a server, behind the same interface as Rondo in this process. Runs in browsers. */
+import type { ExecutionView } from "../kernel/view.ts";
+import type {
+  ExecutionHandle,
+  ExecutionPage,
+  ListOptions,
+  ResultOptions,
+  RondoClient,
+  StartOptions,
+} from "../sdk/handle.ts";
+import { validateInput } from "../sdk/validate-input.ts";
+import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
+import { systemClock } from "../std/clock.ts";
+import { defined } from "../std/defined.ts";
+import { newExecutionId } from "../std/id.ts";
+import { systemRandom } from "../std/random.ts";
+import { RondoError, reject, unwrap } from "../std/rejection.ts";
+import { RemoteHandle, type RemoteParts } from "./remote-handle.ts";
+import { Requester } from "./requester.ts";
+import type { Fetch } from "./transport.ts";
+
+/** Where the server is, and who asks. */
+export interface ConnectOptions {
+  /** Such as `http://127.0.0.1:7777`. */
+  readonly url?: string;
+  /** Several servers of one cluster: tried in turn. */
+  readonly urls?: readonly string[];
+  readonly token?: string;
+  /** Sends the requests; the global `fetch` by default. */
+  readonly fetch?: Fetch;
+  /** How long `events()` and `result()` go on without a connection; a minute by default. */
+  readonly reconnectMs?: number;
+}
+
+/** Connects to a server. Nothing is sent before it is used. */
+export function connect(options: ConnectOptions): RondoClient {
+  return new RemoteRondo(options);
+}
+
+const RECONNECT_MS = 60_000;
+
+/** What `connect` gives. */
+export class RemoteRondo implements RondoClient {
+  readonly requester: Requester;
+  readonly #parts: RemoteParts;
+  /** Definitions that the server has from us. */
+  readonly #registered = new WeakMap<AnyWorkflow, Promise<unknown>>();
+
+  constructor(options: ConnectOptions) {
+    this.requester = new Requester({
+      urls: urlsOf(options),
+      token: options.token ?? null,
+      fetch: options.fetch ?? ((url, request) => globalThis.fetch(url, request)),
+    });
+    this.#parts = {
+      requester: this.requester,
+      clock: systemClock({ hold: true }),
+      random: systemRandom,
+      reconnectMs: options.reconnectMs ?? RECONNECT_MS,
+    };
+  }
+
+  async start<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    input: WorkflowInput<NoInfer<W>>,
+    options: StartOptions = {},
+  ): Promise<ExecutionHandle<WorkflowOutput<W>>> {
+    const { id, project, tags, startAt, deadline } = options;
+    const { clock, random } = this.#parts;
+    const isName = typeof workflow === "string";
+    const text = unwrap(await validateInput(isName ? { inputSchema: undefined } : workflow, input));
+    if (!isName) await this.register(workflow);
+    const body = {
+      workflow: isName ? workflow : workflow.name,
+      input: JSON.parse(text) as unknown,
+      // Made here, before the first try: a repetition finds what the first one started.
+      id: id ?? newExecutionId(clock.now(), random),
+      ...defined({ project, tags, startAt: timeOf(startAt), deadline: timeOf(deadline) }),
+    };
+    const view = await this.requester.json<ExecutionView>("/v1/executions", { method: "POST", body });
+    return this.execution<W>(view.id);
+  }
+
+  async run<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    input: WorkflowInput<NoInfer<W>>,
+    options: StartOptions & ResultOptions = {},
+  ): Promise<WorkflowOutput<W>> {
+    const handle = await this.start<W>(workflow, input, options);
+    return handle.result(options);
+  }
+
+  execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
+    if (typeof id !== "string")
+      throw new RondoError(reject("invalid_input", "id: must be a text", { path: "id" }));
+    return new RemoteHandle<WorkflowOutput<W>>(id, this.#parts);
+  }
+
+  list(options: ListOptions = {}): Promise<ExecutionPage> {
+    return this.requester.json<ExecutionPage>("/v1/executions", {
+      query: { ...options, detail: "full" },
+    });
+  }
+
+  /** Gives the server the definition of a workflow, once: starts by its name use it from then on. */
+  register(workflow: AnyWorkflow): Promise<unknown> {
+    let registered = this.#registered.get(workflow);
+    if (registered === undefined) {
+      registered = this.requester.json("/v1/workflows", { method: "POST", body: workflow.definition });
+      this.#registered.set(workflow, registered);
+      registered.catch(() => this.#registered.delete(workflow));
+    }
+    return registered;
+  }
+}
+
+function urlsOf({ url, urls }: ConnectOptions): string[] {
+  const all = [...(url === undefined ? [] : [url]), ...(urls ?? [])];
+  if (all.length === 0)
+    throw new RondoError(
+      reject("invalid_input", "connect needs the address of a server", {
+        path: "url",
+        hint: 'connect({ url: "http://127.0.0.1:7777" })',
+      }),
+    );
+  return all.map((address) => address.replace(/\/+$/, ""));
+}
+
+function timeOf(time: Date | number | undefined): number | undefined {
+  return time === undefined ? undefined : Number(time);
+}

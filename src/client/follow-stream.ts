@@ -1,0 +1,114 @@
+/**
+ * A stream of server-sent events that outlives its connection: when that breaks, or stays silent for too long, another
+ * is made, at another address if there is one, and goes on after the last event. Only when nothing could be reached for
+ * a while does it throw.
+ */
+import type { Clock } from "../std/clock.ts";
+import type { Random } from "../std/random.ts";
+import { RondoError } from "../std/rejection.ts";
+import { readServerEvents, type ServerEvent } from "./event-stream.ts";
+import { unreachable } from "./problem.ts";
+import type { Requester } from "./requester.ts";
+
+export interface FollowOptions {
+  readonly requester: Requester;
+  readonly path: string;
+  readonly query: Readonly<Record<string, string | number | boolean | undefined>>;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Ends the stream, quietly. */
+  readonly signal: AbortSignal;
+  /** How long to go on without a connection. */
+  readonly reconnectMs: number;
+}
+
+const BACKOFF_MIN_MS = 50;
+const BACKOFF_MAX_MS = 5_000;
+/** Servers send a comment far more often than this. */
+const SILENCE_MAX_MS = 60_000;
+/** Refusals that may be over in a moment. */
+const PASSING = new Set(["not_ready", "store_unavailable", "not_owner", "rate_limited"]);
+
+/** The events; `ended` each time the server ends the stream by itself: asked for more, it is followed again. */
+export async function* followStream(options: FollowOptions): AsyncGenerator<ServerEvent | "ended"> {
+  const { requester, path, query, clock, signal } = options;
+  let lastId = "";
+  let failures = 0;
+  let failingSince: number | null = null;
+  while (!signal.aborted) {
+    const watch = new Watch(clock, signal);
+    try {
+      const response = await requester.send(path, {
+        query,
+        headers: { accept: "text/event-stream", ...(lastId === "" ? {} : { "last-event-id": lastId }) },
+        signal: watch.signal,
+      });
+      for await (const event of readServerEvents(response, () => watch.heard())) {
+        failures = 0;
+        failingSince = null;
+        lastId = event.id;
+        watch.rest();
+        yield event;
+        watch.heard();
+      }
+      if (signal.aborted) return;
+      watch.rest();
+      yield "ended";
+    } catch (thrown) {
+      if (signal.aborted) return;
+      if (thrown instanceof RondoError && !PASSING.has(thrown.code)) throw thrown;
+      failingSince ??= clock.now();
+      if (clock.now() - failingSince >= options.reconnectMs)
+        throw thrown instanceof RondoError ? thrown : unreachable(requester.urls, thrown);
+      requester.passOver();
+    } finally {
+      watch.stop();
+    }
+    await pause(options, failures++);
+  }
+}
+
+/** Waits longer with each failure, and not all clients equally long. */
+function pause({ clock, random, signal }: FollowOptions, failures: number): Promise<void> {
+  const ms = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(failures, 10));
+  return new Promise((resolve) => {
+    const done = () => {
+      cancel();
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const cancel = clock.after(ms / 2 + (random.u32() / 2 ** 32) * (ms / 2), done);
+    signal.addEventListener("abort", done, { once: true });
+  });
+}
+
+/** Gives up a connection on which nothing is heard any more. Rests while the reader is busy with an event. */
+class Watch {
+  readonly #clock: Clock;
+  readonly #silent = new AbortController();
+  readonly signal: AbortSignal;
+  #cancel: () => void = () => {};
+
+  constructor(clock: Clock, signal: AbortSignal) {
+    this.#clock = clock;
+    this.signal = AbortSignal.any([signal, this.#silent.signal]);
+    this.heard();
+  }
+
+  heard(): void {
+    this.rest();
+    this.#cancel = this.#clock.after(SILENCE_MAX_MS, () =>
+      this.#silent.abort(new Error("the server has been silent for too long")),
+    );
+  }
+
+  rest(): void {
+    this.#cancel();
+    this.#cancel = () => {};
+  }
+
+  stop(): void {
+    this.rest();
+    this.#silent.abort(new Error("no longer wanted"));
+  }
+}

@@ -1,0 +1,205 @@
+/** An execution's handle over HTTP. */
+import type { PublicEvent } from "../kernel/public-event.ts";
+import type { ExecutionView } from "../kernel/view.ts";
+import { ExecutionCancelled, ExecutionFailed } from "../sdk/errors.ts";
+import type {
+  ControlOptions,
+  EventsOptions,
+  ExecutionHandle,
+  LogEntry,
+  LogsOptions,
+  ResultOptions,
+} from "../sdk/handle.ts";
+import type { Clock } from "../std/clock.ts";
+import { defined } from "../std/defined.ts";
+import { parseDuration } from "../std/duration.ts";
+import { newExecutionId } from "../std/id.ts";
+import type { Random } from "../std/random.ts";
+import { RondoError, reject, unwrap } from "../std/rejection.ts";
+import { followStream } from "./follow-stream.ts";
+import type { Requester } from "./requester.ts";
+
+/** What handles need of the client. */
+export interface RemoteParts {
+  readonly requester: Requester;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** How long streams go on without a connection. */
+  readonly reconnectMs: number;
+}
+
+const FINISHED = "workflow.finished";
+const LOG_PAGE = 1_000;
+
+/** A log line as the server gives it: its id is `<order>.<number within what was stored together>`. */
+type ShownLine = Omit<LogEntry, "order"> & { readonly id: string };
+
+export class RemoteHandle<Output> implements ExecutionHandle<Output> {
+  readonly id: string;
+  readonly #parts: RemoteParts;
+  readonly #path: string;
+  readonly #detach = new AbortController();
+
+  constructor(id: string, parts: RemoteParts) {
+    this.id = id;
+    this.#parts = parts;
+    this.#path = `/v1/executions/${encodeURIComponent(id)}`;
+  }
+
+  async result(options: ResultOptions = {}): Promise<Output> {
+    const giveUp = this.#giveUp(options);
+    try {
+      const before = await this.#status(giveUp.signal);
+      if (before.finishedAt !== null) return outputOf<Output>(before);
+      const from = before.revision + 1;
+      for await (const event of this.#events({ from, detail: "summary" }, giveUp.signal)) {
+        if (event.kind !== FINISHED) continue;
+        if (event["status"] === "done") return event["output"] as Output;
+        return outputOf<Output>(await this.#status(giveUp.signal));
+      }
+      giveUp.signal.throwIfAborted();
+      // Ended between the two looks at it.
+      return outputOf<Output>(await this.#status(giveUp.signal));
+    } finally {
+      giveUp.stop();
+    }
+  }
+
+  async *events(options: EventsOptions = {}): AsyncGenerator<PublicEvent> {
+    yield* this.#events(options, this.#detach.signal);
+  }
+
+  async *logs(options: LogsOptions = {}): AsyncGenerator<LogEntry> {
+    const { after, follow = false } = options;
+    const cursor = after === undefined ? undefined : `${after + 1}.0`;
+    yield* follow ? this.#followLogs(cursor) : this.#readLogs(cursor);
+  }
+
+  status(): Promise<ExecutionView> {
+    return this.#status(this.#detach.signal);
+  }
+
+  async why(): Promise<string> {
+    return (await this.#parts.requester.json<{ why: string }>(`${this.#path}/why`)).why;
+  }
+
+  async signal(name: string, data?: unknown, options: { id?: string } = {}): Promise<void> {
+    await this.#post("signals", { name, data: data ?? null }, options.id);
+  }
+
+  pause(options?: ControlOptions): Promise<void> {
+    return this.#control("pause", options);
+  }
+
+  resume(options?: ControlOptions): Promise<void> {
+    return this.#control("resume", options);
+  }
+
+  cancel(options?: ControlOptions): Promise<void> {
+    return this.#control("cancel", options);
+  }
+
+  retry(options?: ControlOptions): Promise<void> {
+    return this.#control("retry", options);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#detach.abort(
+      new RondoError(
+        reject("not_ready", "the handle was closed before the execution ended", { hint: "it goes on" }),
+      ),
+    );
+  }
+
+  #control(kind: string, { id, ...body }: ControlOptions = {}): Promise<void> {
+    return this.#post(kind, defined(body), id);
+  }
+
+  /** Sent under an id made here, so that it can be sent again. */
+  async #post(path: string, body: unknown, id = this.#newId()): Promise<void> {
+    const { requester } = this.#parts;
+    await requester.json(`${this.#path}/${path}`, { method: "POST", body, idempotencyKey: id });
+  }
+
+  #status(signal: AbortSignal): Promise<ExecutionView> {
+    return this.#parts.requester.json<ExecutionView>(this.#path, { signal });
+  }
+
+  async *#events(options: EventsOptions, signal: AbortSignal): AsyncGenerator<PublicEvent> {
+    const { from = 1, detail = "summary", follow = false } = options;
+    let next = from;
+    const stream = followStream({
+      ...this.#parts,
+      path: `${this.#path}/events`,
+      query: { from, detail, follow: follow ? true : undefined },
+      signal,
+    });
+    for await (const item of stream) {
+      if (item === "ended") {
+        const { finishedAt, revision } = await this.#status(signal);
+        if (!follow && finishedAt !== null && next > revision) return;
+        continue;
+      }
+      const event = JSON.parse(item.data) as PublicEvent;
+      if (event.seq < next) continue;
+      next = event.seq + 1;
+      yield event;
+      if (event.kind === FINISHED && !follow) return;
+    }
+  }
+
+  async *#readLogs(from: string | undefined): AsyncGenerator<LogEntry> {
+    let cursor: string | null | undefined = from;
+    while (cursor !== null) {
+      const page: { data: readonly ShownLine[]; next: string | null } = await this.#parts.requester.json(
+        `${this.#path}/logs`,
+        { query: { cursor, limit: LOG_PAGE }, signal: this.#detach.signal },
+      );
+      yield* page.data.map(entryOf);
+      cursor = page.next;
+    }
+  }
+
+  async *#followLogs(cursor: string | undefined): AsyncGenerator<LogEntry> {
+    const { signal } = this.#detach;
+    const stream = followStream({ ...this.#parts, path: `${this.#path}/logs`, query: { cursor }, signal });
+    for await (const item of stream) {
+      if (item !== "ended") yield entryOf(JSON.parse(item.data) as ShownLine);
+      else if ((await this.#status(signal)).finishedAt !== null) return;
+    }
+  }
+
+  /** A signal for everything that makes a caller stop waiting. */
+  #giveUp({ signal, timeout }: ResultOptions): { signal: AbortSignal; stop: () => void } {
+    const late = new AbortController();
+    const ms = timeout === undefined ? null : unwrap(parseDuration(timeout, "timeout"));
+    const stop =
+      ms === null
+        ? () => {}
+        : this.#parts.clock.after(ms, () =>
+            late.abort(
+              new RondoError(
+                reject("timeout", `execution ${this.id} has not ended within ${ms} ms`, {
+                  hint: "it goes on; ask again",
+                }),
+              ),
+            ),
+          );
+    const all = [late.signal, this.#detach.signal, ...(signal === undefined ? [] : [signal])];
+    return { signal: AbortSignal.any(all), stop };
+  }
+
+  #newId(): string {
+    return newExecutionId(this.#parts.clock.now(), this.#parts.random).replace("ex_", "msg_");
+  }
+}
+
+function entryOf({ id, ...line }: ShownLine): LogEntry {
+  return { order: Number.parseInt(id, 10), ...line };
+}
+
+function outputOf<Output>(view: ExecutionView): Output {
+  if (view.status === "failed") throw new ExecutionFailed(view);
+  if (view.status === "cancelled") throw new ExecutionCancelled(view);
+  return view.output as Output;
+}

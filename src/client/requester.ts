@@ -1,0 +1,106 @@
+/**
+ * Requests to a server, or to any of several: each address is tried in turn until one answers for itself. An address
+ * that refuses the connection, breaks it off, or says that it is not ready is passed over; the one that answered is
+ * asked first from then on. Whoever asks makes sure that asking twice does no harm.
+ */
+import { RondoError } from "../std/rejection.ts";
+import { problemOf, unreachable } from "./problem.ts";
+import type { Fetch, HttpResponse } from "./transport.ts";
+
+export interface RequesterOptions {
+  /** Without slashes at their ends; at least one. */
+  readonly urls: readonly string[];
+  readonly token: string | null;
+  readonly fetch: Fetch;
+}
+
+export interface RequestOptions {
+  readonly method?: "GET" | "POST" | "PUT" | "DELETE";
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** Makes repeating a POST harmless. */
+  readonly idempotencyKey?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+/** Statuses by which an address says that another may do better, or it itself a little later. */
+const PASS_ON = new Set([421, 502, 503]);
+
+export class Requester {
+  readonly #options: RequesterOptions;
+  /** The address that answered last. */
+  #current = 0;
+
+  constructor(options: RequesterOptions) {
+    this.#options = options;
+  }
+
+  get urls(): readonly string[] {
+    return this.#options.urls;
+  }
+
+  /** The value of a JSON answer; throws the server's refusal as a `RondoError`. */
+  async json<T>(path: string, options: RequestOptions = {}): Promise<T> {
+    const text = await (await this.send(path, options)).text();
+    return (text === "" ? null : JSON.parse(text)) as T;
+  }
+
+  /** The answer, if it is one of success. */
+  async send(path: string, options: RequestOptions = {}): Promise<HttpResponse> {
+    const { urls } = this.#options;
+    // A single address gets a second chance: a kept connection may have been closed under the request.
+    const triesMax = Math.max(2, urls.length);
+    let failure: RondoError | null = null;
+    let thrown: unknown = null;
+    for (let tried = 0; tried < triesMax; tried++) {
+      const index = (this.#current + tried) % urls.length;
+      let response: HttpResponse;
+      try {
+        response = await this.#try(`${urls[index]}${path}`, options);
+      } catch (error) {
+        options.signal?.throwIfAborted();
+        thrown = error;
+        continue;
+      }
+      if (response.status < 300) {
+        this.#current = index;
+        return response;
+      }
+      failure = new RondoError(problemOf(response.status, await response.text()));
+      if (!PASS_ON.has(response.status)) throw failure;
+      if (urls.length === 1) break;
+    }
+    throw failure ?? unreachable(urls, thrown);
+  }
+
+  /** Has the next request begin with another address. */
+  passOver(): void {
+    this.#current = (this.#current + 1) % this.#options.urls.length;
+  }
+
+  #try(url: string, options: RequestOptions): Promise<HttpResponse> {
+    const { token, fetch } = this.#options;
+    const { method = "GET", query, body, idempotencyKey, headers, signal } = options;
+    return fetch(`${url}${queryText(query)}`, {
+      method,
+      headers: {
+        accept: "application/json",
+        ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  }
+}
+
+function queryText(query: RequestOptions["query"]): string {
+  const pairs = Object.entries(query ?? {}).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name}=${encodeURIComponent(value)}`],
+  );
+  return pairs.length === 0 ? "" : `?${pairs.join("&")}`;
+}

@@ -1,0 +1,77 @@
+/** The configuration file: which one it is, and what it holds. JSON is data; .js and .ts give it as their default export. */
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { basename, extname, join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { RondoError, reject } from "../std/rejection.ts";
+import { fieldsOf } from "./setting.ts";
+
+/** Loads a TypeScript module; what there is to load it with is the caller's to know. */
+export type LoadModule = (path: string) => Promise<Readonly<Record<string, unknown>>>;
+
+export interface ConfigFile {
+  /** Absolute. */
+  readonly path: string;
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+const NAMES = ["rondo.config.ts", "rondo.config.js", "rondo.config.json"];
+const CODE = [".js", ".mjs", ".cjs"];
+
+/** The file that `named` (RONDO_CONFIG) or the folder has; null if there is none. */
+export async function readConfigFile(options: {
+  readonly cwd: string;
+  readonly named: string | undefined;
+  readonly loadModule: LoadModule;
+}): Promise<ConfigFile | null> {
+  const path = options.named === undefined ? find(options.cwd) : resolve(options.cwd, options.named);
+  if (path === null) return null;
+  if (!existsSync(path))
+    throw new RondoError(
+      reject("not_found", `RONDO_CONFIG names ${options.named}, and there is no such file`, {
+        hint: `looked at ${path}`,
+      }),
+    );
+  const fields = fieldsOf(await read(path, options.loadModule));
+  if (fields === null)
+    throw new RondoError(
+      reject("invalid_input", `${basename(path)} does not hold an object of settings`, {
+        hint:
+          extname(path) === ".json"
+            ? '{ "store": "file:.rondo" }'
+            : 'export default { store: "file:.rondo" };',
+      }),
+    );
+  return { path, fields };
+}
+
+function find(cwd: string): string | null {
+  const found = NAMES.filter((name) => existsSync(join(cwd, name)));
+  if (found.length > 1)
+    throw new RondoError(
+      reject("conflict", `there are several configuration files: ${found.join(", ")}`, {
+        hint: "keep one of them",
+      }),
+    );
+  return found[0] === undefined ? null : join(cwd, found[0]);
+}
+
+async function read(path: string, loadModule: LoadModule): Promise<unknown> {
+  const extension = extname(path);
+  if (extension === ".json") return parse(await readFile(path, "utf8"), path);
+  const exports = CODE.includes(extension)
+    ? ((await import(pathToFileURL(path).href)) as Readonly<Record<string, unknown>>)
+    : await loadModule(path);
+  return exports["default"];
+}
+
+function parse(text: string, path: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (cause) {
+    throw new RondoError(
+      reject("invalid_json", `${basename(path)} is not JSON: ${(cause as Error).message}`, { path }),
+      { cause },
+    );
+  }
+}

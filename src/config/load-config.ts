@@ -1,0 +1,116 @@
+/**
+ * The effective configuration: flag > environment > file > default, each value with where it came from. Everything that
+ * is given is checked, also what another origin overrules: a mistake is told where it is made.
+ */
+import { basename, dirname, relative, resolve } from "node:path";
+import { isRejection, RondoError, unwrap } from "../std/rejection.ts";
+import { type ConfigFile, type LoadModule, readConfigFile } from "./config-file.ts";
+import { type Setting, unknownField } from "./setting.ts";
+import { type Config, SETTINGS, type SettingName } from "./settings.ts";
+
+/** Where a value came from. */
+export type Origin =
+  | { readonly kind: "flag"; readonly name: string }
+  | { readonly kind: "environment"; readonly name: string }
+  | { readonly kind: "file"; readonly name: string }
+  | { readonly kind: "default" };
+
+export interface LoadedConfig {
+  readonly config: Config;
+  readonly origins: Readonly<Record<SettingName, Origin>>;
+  /** The file that was read, absolute; null if there is none. */
+  readonly file: string | null;
+}
+
+export interface ConfigSource {
+  /** Values of flags by their names; undefined ones were not given. */
+  readonly flags: Readonly<Record<string, unknown>>;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  readonly loadModule: LoadModule;
+}
+
+/** Reads and checks all of it; throws a `RondoError` that names the setting and its origin. */
+export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
+  const named = source.env["RONDO_CONFIG"] || undefined;
+  const file = await readConfigFile({ cwd: source.cwd, named, loadModule: source.loadModule });
+  if (file !== null) refuseUnknown(file);
+  const config: Record<string, unknown> = {};
+  const origins: Record<string, Origin> = {};
+  for (const [name, setting] of Object.entries(SETTINGS) as [SettingName, Setting<unknown>][]) {
+    const [value, origin] = settle(name, setting, { source, file });
+    config[name] = value;
+    origins[name] = origin;
+  }
+  return {
+    config: config as unknown as Config,
+    origins: origins as Record<SettingName, Origin>,
+    file: file?.path ?? null,
+  };
+}
+
+/** An origin in words. */
+export function showOrigin(origin: Origin): string {
+  switch (origin.kind) {
+    case "flag":
+      return `flag --${origin.name}`;
+    case "environment":
+      return `environment ${origin.name}`;
+    case "file":
+      return `file ${origin.name}`;
+    case "default":
+      return "default";
+  }
+}
+
+function refuseUnknown(file: ConfigFile): void {
+  const known = Object.entries(SETTINGS).flatMap(([name, { inFile }]) => (inFile ? [name] : []));
+  for (const key of Object.keys(file.fields)) {
+    if (known.includes(key)) continue;
+    const { env } = (SETTINGS as Record<string, Setting<unknown>>)[key] ?? {};
+    const rejection = unknownField(`${basename(file.path)}: ${key}`, key, known);
+    throw new RondoError(
+      env === undefined
+        ? rejection
+        : { ...rejection, hint: `it is not kept in a file: set ${env} in the environment` },
+    );
+  }
+}
+
+/** The value that counts. Weaker origins are looked at first, so that each is checked. */
+function settle(
+  name: SettingName,
+  setting: Setting<unknown>,
+  { source, file }: { source: ConfigSource; file: ConfigFile | null },
+): [value: unknown, origin: Origin] {
+  let value = setting.fallback;
+  let origin: Origin = { kind: "default" };
+  const fromFile = setting.inFile ? file?.fields[name] : undefined;
+  if (file !== null && fromFile !== undefined) {
+    const fileName = basename(file.path);
+    value = hide(setting, setting.check(fromFile, `${fileName}: ${name}`));
+    const folder = dirname(file.path);
+    if (folder !== source.cwd)
+      value = setting.rebase?.(value, (path) => relative(source.cwd, resolve(folder, path)) || ".") ?? value;
+    origin = { kind: "file", name: fileName };
+  }
+  const fromEnv = setting.env === undefined ? undefined : source.env[setting.env] || undefined;
+  if (setting.env !== undefined && fromEnv !== undefined) {
+    value = hide(setting, setting.check(fromEnv, setting.env));
+    origin = { kind: "environment", name: setting.env };
+  }
+  const fromFlag = setting.flag === undefined ? undefined : source.flags[setting.flag];
+  const isGiven = fromFlag !== undefined && !(Array.isArray(fromFlag) && fromFlag.length === 0);
+  if (setting.flag !== undefined && isGiven) {
+    value = hide(setting, setting.check(fromFlag, `--${setting.flag}`));
+    origin = { kind: "flag", name: setting.flag };
+  }
+  return [value, origin];
+}
+
+/** A refused secret is not repeated in its refusal. */
+function hide(setting: Setting<unknown>, checked: unknown): unknown {
+  if (setting.isSecret === true && isRejection(checked))
+    throw new RondoError({ ...checked, message: `${checked.path ?? "a secret"}: is not what it should be` });
+  return unwrap(checked);
+}

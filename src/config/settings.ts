@@ -1,0 +1,147 @@
+/**
+ * Every setting of Rondo's commands in one table: flag, environment variable, key in `rondo.config.{ts,js,json}`, and
+ * default. Adding one here is all it takes for it to be read, checked and shown by `rondo doctor`.
+ */
+import { NAME_PATTERN } from "../kernel/definition.ts";
+import { reject } from "../std/rejection.ts";
+import {
+  checkCount,
+  checkDuration,
+  checkFields,
+  checkMap,
+  checkPort,
+  checkText,
+  checkTexts,
+  checkUrl,
+  fieldsOf,
+  type Setting,
+} from "./setting.ts";
+
+/** What the configuration says of one project. */
+export interface ProjectSettings {
+  /** Tasks of all its executions that may run at the same time. */
+  readonly concurrency?: number;
+}
+
+/** Bounds of what the server takes from one client; what is not named has its default. */
+export interface LimitSettings {
+  /** The largest body of a request, in bytes, and most keys in one. */
+  readonly bodyBytes?: number;
+  readonly bodyKeys?: number;
+  /** Requests a second, per token or address. */
+  readonly requestsPerSecond?: number;
+  /** How long the headers, the whole request, and the answer may take. */
+  readonly headerMs?: number;
+  readonly requestMs?: number;
+  readonly answerMs?: number;
+  readonly connections?: number;
+  /** Open streams, bytes kept for one of them, and how long it may take none. */
+  readonly streams?: number;
+  readonly streamBytes?: number;
+  readonly streamStallMs?: number;
+}
+
+const NAMES = { pattern: NAME_PATTERN, what: "a name: a letter, then up to 39 letters, digits, _ or -" };
+
+/** The table. */
+export const SETTINGS = {
+  store: {
+    flag: "store",
+    env: "RONDO_STORE",
+    inFile: true,
+    fallback: "file:.rondo",
+    check: checkText,
+    rebase: (value: string, resolve: (path: string) => string) =>
+      value.startsWith("file:") && value.length > 5 ? `file:${resolve(value.slice(5))}` : value,
+  } satisfies Setting<string>,
+  broker: optional({ flag: "broker", env: "RONDO_BROKER", inFile: true }, checkText),
+  prefix: { inFile: true, fallback: "rondo", check: checkText } satisfies Setting<string>,
+  host: {
+    flag: "host",
+    env: "RONDO_HOST",
+    inFile: true,
+    fallback: "127.0.0.1",
+    check: checkText,
+  } satisfies Setting<string>,
+  port: {
+    flag: "port",
+    env: "RONDO_PORT",
+    inFile: true,
+    fallback: 7_777,
+    check: checkPort,
+  } satisfies Setting<number>,
+  advertise: optional({ env: "RONDO_ADVERTISE", inFile: true }, checkUrl),
+  hosts: { inFile: true, fallback: [], check: checkTexts } satisfies Setting<readonly string[]>,
+  files: {
+    flag: "files",
+    inFile: true,
+    fallback: [],
+    check: checkTexts,
+    rebase: (value: readonly string[], resolve: (path: string) => string) => value.map(resolve),
+  } satisfies Setting<readonly string[]>,
+  stateStores: {
+    inFile: true,
+    fallback: {},
+    check: checkMap(checkStateStore, NAMES),
+  } satisfies Setting<Readonly<Record<string, unknown>>>,
+  allowTargets: { inFile: true, fallback: [], check: checkTexts } satisfies Setting<readonly string[]>,
+  webhookSecrets: {
+    inFile: true,
+    fallback: [],
+    isSecret: true,
+    check: checkTexts,
+  } satisfies Setting<readonly string[]>,
+  projects: {
+    inFile: true,
+    fallback: {},
+    check: checkMap(checkFields<ProjectSettings>({ concurrency: checkCount }), NAMES),
+  } satisfies Setting<Readonly<Record<string, ProjectSettings>>>,
+  retention: duration(30 * 86_400_000),
+  heartbeat: duration(30_000),
+  limits: {
+    inFile: true,
+    fallback: {},
+    check: checkFields<LimitSettings>({
+      bodyBytes: checkCount,
+      bodyKeys: checkCount,
+      requestsPerSecond: checkCount,
+      headerMs: checkCount,
+      requestMs: checkCount,
+      answerMs: checkCount,
+      connections: checkCount,
+      streams: checkCount,
+      streamBytes: checkCount,
+      streamStallMs: checkCount,
+    }),
+  } satisfies Setting<LimitSettings>,
+  url: optional({ flag: "url", env: "RONDO_URL", inFile: false }, checkUrl),
+  token: optional({ flag: "token", env: "RONDO_TOKEN", inFile: false, isSecret: true }, checkText),
+  secret: optional({ env: "RONDO_SECRET", inFile: false, isSecret: true }, checkText),
+  adminToken: optional({ env: "RONDO_ADMIN_TOKEN", inFile: false, isSecret: true }, checkText),
+};
+
+/** The name of a setting. */
+export type SettingName = keyof typeof SETTINGS;
+
+/** Every setting's value. */
+export type Config = {
+  readonly [Name in SettingName]: (typeof SETTINGS)[Name] extends Setting<infer T> ? T : never;
+};
+
+function optional<T>(
+  from: Omit<Setting<T>, "fallback" | "check" | "rebase">,
+  check: Setting<T>["check"],
+): Setting<T | null> {
+  return { ...from, fallback: null, check };
+}
+
+function duration(ms: number): Setting<number> {
+  return { inFile: true, fallback: ms, check: checkDuration };
+}
+
+/** Which kinds of stores there are is for the part that opens them to say. */
+function checkStateStore(value: unknown, what: string): unknown {
+  return (typeof value === "string" && value !== "") || fieldsOf(value) !== null
+    ? value
+    : reject("invalid_input", `${what}: a state store is a text or an object`, { path: what });
+}

@@ -1,0 +1,180 @@
+/**
+ * HTTP to one server by `node:http`: TCP or a unix socket, connections kept alive. Whatever the status is, an answer is
+ * a value; only a server that does not answer is an `HttpFault`. Knows nothing of what is said.
+ */
+import http, { type IncomingHttpHeaders, type IncomingMessage, type RequestOptions } from "node:http";
+import https from "node:https";
+import { HttpFault } from "./http-fault.ts";
+
+export interface HttpRequest {
+  readonly method: string;
+  /** From the server's root, with its query. */
+  readonly path: string;
+  /** A text is sent as JSON unless the headers say otherwise. */
+  readonly body?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The whole answer must have come by then. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface HttpAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+}
+
+/** An answer whose body is read as it comes; reading it to its end, or `cancel`, frees the connection. */
+export interface OpenAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: AsyncIterable<string>;
+  cancel(): void;
+}
+
+export interface HttpConnectionOptions {
+  /** `http(s)://host:port`, with a path if the server is under one, or `unix:<path of a socket>`. */
+  readonly address: string;
+  /** Sent as the bearer. */
+  readonly token?: string;
+  /** Answers over this are a fault. */
+  readonly answerBytesMax?: number;
+}
+
+const ANSWER_BYTES_MAX = 64 * 1_048_576;
+
+export class HttpConnection {
+  readonly address: string;
+  readonly #target: RequestOptions;
+  readonly #base: string;
+  readonly #isSecure: boolean;
+  readonly #agent: http.Agent;
+  readonly #token: string | undefined;
+  readonly #answerBytesMax: number;
+  #localAddress: string | null = null;
+
+  constructor(options: HttpConnectionOptions) {
+    this.address = options.address;
+    this.#token = options.token;
+    this.#answerBytesMax = options.answerBytesMax ?? ANSWER_BYTES_MAX;
+    const { target, base, isSecure } = targetOf(options.address);
+    this.#target = target;
+    this.#base = base;
+    this.#isSecure = isSecure;
+    this.#agent = isSecure ? new https.Agent({ keepAlive: true }) : new http.Agent({ keepAlive: true });
+  }
+
+  /** This side's address as the server sees it, once something was sent; null: none, or a unix socket. */
+  get localAddress(): string | null {
+    return this.#localAddress;
+  }
+
+  /** Sends a request and reads the whole answer. */
+  async send(request: HttpRequest): Promise<HttpAnswer> {
+    const message = await this.#start(request);
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    try {
+      for await (const chunk of message as AsyncIterable<Buffer>) {
+        chunks.push(chunk);
+        bytes += chunk.length;
+        if (bytes > this.#answerBytesMax)
+          throw new HttpFault(
+            `${this.address} answered with over ${this.#answerBytesMax} bytes`,
+            "too_large",
+          );
+      }
+    } catch (thrown) {
+      throw this.#fault(thrown, request);
+    }
+    const text =
+      chunks.length === 1 ? (chunks[0] as Buffer).toString() : Buffer.concat(chunks, bytes).toString();
+    return { status: message.statusCode ?? 0, headers: message.headers, text };
+  }
+
+  /** Sends a request; the answer's body is read as it comes. */
+  async open(request: HttpRequest): Promise<OpenAnswer> {
+    const message = await this.#start(request);
+    message.setEncoding("utf8");
+    const fault = (thrown: unknown) => this.#fault(thrown, request);
+    async function* read(): AsyncGenerator<string> {
+      try {
+        yield* message as AsyncIterable<string>;
+      } catch (thrown) {
+        throw fault(thrown);
+      }
+    }
+    return {
+      status: message.statusCode ?? 0,
+      headers: message.headers,
+      body: read(),
+      cancel: () => message.destroy(),
+    };
+  }
+
+  /** Ends connections; what is under way fails. */
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  #start(request: HttpRequest): Promise<IncomingMessage> {
+    const { body, timeoutMs, signal } = request;
+    const headers: Record<string, string | number> = { ...request.headers };
+    if (this.#token !== undefined) headers["authorization"] ??= `Bearer ${this.#token}`;
+    if (body !== undefined) {
+      headers["content-type"] ??= "application/json";
+      headers["content-length"] = Buffer.byteLength(body);
+    }
+    const limits = [
+      ...(signal === undefined ? [] : [signal]),
+      ...(timeoutMs === undefined ? [] : [AbortSignal.timeout(timeoutMs)]),
+    ];
+    return new Promise((resolve, fail) => {
+      const call = (this.#isSecure ? https : http).request(
+        {
+          ...this.#target,
+          agent: this.#agent,
+          method: request.method,
+          path: `${this.#base}${request.path}`,
+          headers,
+          ...(limits.length === 0
+            ? {}
+            : { signal: limits.length === 1 ? limits[0] : AbortSignal.any(limits) }),
+        },
+        resolve,
+      );
+      call.on("socket", (socket) => {
+        if (socket.localAddress !== undefined) this.#localAddress = socket.localAddress;
+        else if (socket.connecting) socket.once("connect", () => (this.#localAddress = socket.localAddress ?? null));
+      });
+      call.on("error", (thrown) => fail(this.#fault(thrown, request)));
+      call.end(body);
+    });
+  }
+
+  #fault(thrown: unknown, { method, path, signal }: HttpRequest): HttpFault {
+    if (thrown instanceof HttpFault) return thrown;
+    const error = thrown as NodeJS.ErrnoException;
+    const isAbort = error.name === "AbortError" || error.name === "TimeoutError";
+    const code = isAbort ? (signal?.aborted === true ? "aborted" : "timeout") : (error.code ?? "unknown");
+    const what = isAbort ? (code === "aborted" ? "was given up" : "took too long") : error.message || code;
+    return new HttpFault(`${method} ${path} at ${this.address}: ${what}`, code, { cause: thrown });
+  }
+}
+
+function targetOf(address: string): { target: RequestOptions; base: string; isSecure: boolean } {
+  if (address.startsWith("unix:"))
+    return { target: { socketPath: address.slice(5), host: "localhost" }, base: "", isSecure: false };
+  const url = URL.canParse(address) ? new URL(address) : null;
+  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:"))
+    throw new HttpFault(`"${address}" is not http(s)://host:port or unix:<path>`, "invalid_address");
+  const isSecure = url.protocol === "https:";
+  return {
+    target: {
+      host: url.hostname.replace(/^\[(.*)\]$/, "$1"),
+      port: url.port === "" ? (isSecure ? 443 : 80) : Number(url.port),
+    },
+    base: url.pathname.replace(/\/$/, ""),
+    isSecure,
+  };
+}

@@ -1,0 +1,131 @@
+// Retention over a memory store, with a clock that is moved by hand.
+import { expect, test } from "vitest";
+import { commit, endedHead, start } from "../../test/store/example-writes.ts";
+import { MemoryStore } from "../store/memory/memory-store.ts";
+import { StoreFault } from "../store/store.ts";
+import { VirtualClock } from "../testing/virtual-clock.ts";
+import { Retention, type RetentionOptions } from "./retention.ts";
+
+const DAY = 86_400_000;
+
+async function world(options: Partial<RetentionOptions> = {}) {
+  const clock = new VirtualClock();
+  const store = new MemoryStore();
+  const info = await store.open();
+  const pages: number[] = [];
+  const faults: Error[] = [];
+  const retention = new Retention({
+    clock,
+    store,
+    purge: async (ids) => {
+      pages.push(ids.length);
+      await store.purge(ids);
+    },
+    onFault: (fault) => faults.push(fault),
+    ...options,
+  });
+  /** Executions that ended so many days before the beginning. */
+  const ended = async (days: readonly number[], prefix = "e"): Promise<void> => {
+    const now = clock.now();
+    const writes = days.map((ago, i) =>
+      start(`${prefix}${i}`, { head: endedHead(`${prefix}${i}`, now - ago * DAY) }),
+    );
+    await commit(store, info, writes);
+  };
+  const left = async (): Promise<string[]> =>
+    (await store.listHeads({}, { before: null, max: 10_000 })).map(({ id }) => id).sort();
+  return { clock, store, info, retention, pages, faults, ended, left };
+}
+
+test("what ended longer ago than the retention is forgotten within a minute, what is open or younger stays", async () => {
+  const { clock, store, info, retention, ended, left, pages } = await world();
+  await ended([31, 29, 30.5, 1]);
+  await commit(store, info, [start("open")]);
+  await clock.advance("59s");
+  expect(await left()).toEqual(["e0", "e1", "e2", "e3", "open"]);
+  await clock.advance("1s");
+  expect(await left()).toEqual(["e1", "e3", "open"]);
+  await clock.advance("1d");
+  expect(await left()).toEqual(["e3", "open"]);
+  expect(pages).toEqual([2, 1]);
+  await retention.close();
+});
+
+test.each([[0], [Number.POSITIVE_INFINITY]])("a retention of %s keeps everything", async (retentionMs) => {
+  const { clock, ended, left } = await world({ retentionMs });
+  await ended([10_000]);
+  expect(clock.nextAt).toBe(Number.POSITIVE_INFINITY);
+  await clock.advance("1h");
+  expect(await left()).toEqual(["e0"]);
+});
+
+test("a round does a bounded number of pages, and the next goes on soon", async () => {
+  const { clock, retention, ended, left, pages } = await world({ retentionMs: DAY });
+  for (let n = 0; n < 11; n++)
+    await ended(
+      Array.from({ length: 1_000 }, () => 2),
+      `${n}-`,
+    );
+  await clock.advance("61s");
+  expect(pages).toEqual(Array.from({ length: 20 }, () => 500));
+  expect(await left()).toHaveLength(1_000);
+  await clock.advance("2s");
+  expect(await left()).toEqual([]);
+  expect(pages).toHaveLength(22);
+  await retention.close();
+});
+
+test("executions that cannot be forgotten yet are asked for again, without a storm", async () => {
+  const asked: number[] = [];
+  const { clock, retention, ended } = await world({ purge: (ids) => void asked.push(ids.length) });
+  await ended([40, 50]);
+  await clock.advance("5m");
+  expect(asked).toEqual([2, 2, 2, 2, 2]);
+  await ended(
+    Array.from({ length: 1_000 }, () => 40),
+    "many",
+  );
+  await clock.advance("3m");
+  expect(asked.slice(5)).toEqual([500, 500]);
+  await retention.close();
+});
+
+test("the audit log is kept as long as executions", async () => {
+  const { clock, store, retention } = await world({ retentionMs: 2 * DAY });
+  const id = (ago: number, n: number): string =>
+    `${String(clock.now() - ago * DAY).padStart(15, "0")}-${String(n).padStart(6, "0")}`;
+  for (let n = 0; n < 1_200; n++) await store.putDocument("audit", id(3, n), "[]");
+  await store.putDocument("audit", id(1, 1), "[]");
+  await store.putDocument("setting", id(3, 1), "{}");
+  await clock.advance("62s");
+  expect(await store.listDocuments("audit", { max: 9 })).toEqual([
+    { id: expect.stringMatching(/-000001$/), body: "[]" },
+  ]);
+  expect(await store.listDocuments("setting", { max: 9 })).toHaveLength(1);
+  await retention.close();
+});
+
+test("a fault of the store is told, and the next round does the work", async () => {
+  let failures = 2;
+  const { clock, retention, ended, left, faults, store } = await world({
+    purge: async (ids) => {
+      if (failures-- > 0) throw new StoreFault("disk full", { retryable: true, nothingWritten: true });
+      await store.purge(ids);
+    },
+  });
+  await ended([40]);
+  await clock.advance("2m");
+  expect(await left()).toEqual(["e0"]);
+  expect(faults.map(({ message }) => message)).toEqual(["disk full", "disk full"]);
+  await clock.advance("1m");
+  expect(await left()).toEqual([]);
+  await retention.close();
+});
+
+test("after close nothing is forgotten", async () => {
+  const { clock, retention, ended, left } = await world();
+  await ended([40]);
+  await retention.close();
+  await clock.advance("5m");
+  expect(await left()).toEqual(["e0"]);
+});

@@ -1,0 +1,143 @@
+/**
+ * The due times of a cron expression in a time zone. croner reads the expression and steps over the calendar in wall
+ * times; what a wall time means where clocks change is decided here:
+ * - An expression that names hours names local times: one that the clocks jump over is due at the instant of the
+ *   jump, one that they show twice is due the first time only.
+ * - One for every hour of the day ("0 * * * *") names no local time but a rhythm, which goes on through the change:
+ *   due at every instant at which the clocks show a fitting time.
+ */
+import { Cron, CronPattern } from "croner";
+import { type Rejection, reject } from "../std/rejection.ts";
+import { TimeZone } from "./time-zone.ts";
+
+const SECOND_MS = 1_000;
+/** Clocks go back by less than this. */
+const BACK_MAX_MS = 3 * 3_600_000;
+const CRON_CHARS_MAX = 200;
+/** A compiled expression is large, and many schedules share one. */
+const COMPILED_MAX = 200;
+
+interface Compiled {
+  readonly cron: Cron;
+  readonly isEveryHour: boolean;
+  readonly isEverDue: boolean;
+}
+
+export class CronTimes {
+  readonly #cron: string;
+  readonly #zone: TimeZone;
+
+  private constructor(cron: string, zone: TimeZone) {
+    this.#cron = cron;
+    this.#zone = zone;
+  }
+
+  /** The due times of an expression, or what is wrong with it or with the zone. */
+  static parse(cron: unknown, timeZone: unknown): CronTimes | Rejection {
+    const wrong = checkCron(cron);
+    if (wrong !== null) return wrong;
+    const zone = typeof timeZone === "string" ? TimeZone.named(timeZone) : null;
+    if (zone !== null) return new CronTimes(cron as string, zone);
+    const shown = typeof timeZone === "string" ? `"${timeZone.slice(0, 60)}"` : `a ${typeof timeZone}`;
+    return reject("invalid_input", `timeZone: ${shown} is not a time zone`, {
+      path: "timeZone",
+      hint: 'write an IANA name such as "UTC", "Europe/Berlin" or "America/New_York"',
+    });
+  }
+
+  /** The first due time after an instant; null if there is none any more. */
+  next(after: number): number | null {
+    const { cron, isEveryHour } = compiled(this.#cron);
+    let wall: number | null = this.#zone.wallAt(after);
+    let due: number | null = null;
+    while (due === null) {
+      wall = nextWall(cron, wall);
+      if (wall === null) break;
+      const instants: number[] = isEveryHour
+        ? this.#zone.instantsOf(wall)
+        : [this.#zone.firstInstantOf(wall)];
+      due = instants.find((instant) => instant > after) ?? null;
+    }
+    return isEveryHour ? earlier(due, this.#nextAfterGoingBack(cron, after)) : due;
+  }
+
+  /** The newest due time in (after, until]; null if there is none. */
+  latest(after: number, until: number): number | null {
+    const first = this.next(after);
+    if (first === null || first > until) return null;
+    // No due time is later than `high`, and `low` is one.
+    let [low, high] = [first, until];
+    while (high - low >= SECOND_MS) {
+      const middle = low + Math.ceil((high - low) / 2);
+      const due = this.next(middle - 1);
+      if (due !== null && due <= until) low = due;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  /** How many due times there are in (after, until], counted up to `max`. */
+  count(after: number, until: number, max: number): number {
+    let counted = 0;
+    for (let due = this.next(after); due !== null && due <= until && counted < max; due = this.next(due))
+      counted++;
+    return counted;
+  }
+
+  /** If the clocks go back soon: the first fitting time that they show again. */
+  #nextAfterGoingBack(cron: Cron, after: number): number | null {
+    const zone = this.#zone;
+    const later = zone.offsetAt(after + BACK_MAX_MS);
+    if (later >= zone.offsetAt(after)) return null;
+    const change = zone.changeIn(after, after + BACK_MAX_MS);
+    const wall = nextWall(cron, change + later - SECOND_MS);
+    return wall === null ? null : wall - later;
+  }
+}
+
+function earlier(a: number | null, b: number | null): number | null {
+  return a === null || (b !== null && b < a) ? b : a;
+}
+
+function nextWall(cron: Cron, wall: number): number | null {
+  return cron.nextRun(new Date(Math.floor(wall / SECOND_MS) * SECOND_MS))?.getTime() ?? null;
+}
+
+function checkCron(cron: unknown): Rejection | null {
+  const bad = (why: string): Rejection =>
+    reject("invalid_input", `cron: ${why}`, {
+      path: "cron",
+      hint: 'five fields (minute, hour, day, month, weekday) such as "30 6 * * mon-fri", or six with seconds first',
+    });
+  if (typeof cron !== "string") return bad("must be a text");
+  const shown = `"${cron.slice(0, 60)}"`;
+  if (cron.length > CRON_CHARS_MAX) return bad(`${shown} is longer than ${CRON_CHARS_MAX} characters`);
+  const fields = cron.trim().split(/\s+/).length;
+  if (fields !== 5 && fields !== 6) return bad(`${shown} does not have five or six fields`);
+  try {
+    if (!compiled(cron).isEverDue) return bad(`${shown} is never due`);
+  } catch (thrown) {
+    if (!(thrown instanceof TypeError || thrown instanceof RangeError)) throw thrown;
+    return bad(`${shown}: ${thrown.message.replace(/^CronPattern: /, "").slice(0, 200)}`);
+  }
+  return null;
+}
+
+const compiledByText = new Map<string, Compiled>();
+
+function compiled(text: string): Compiled {
+  const known = compiledByText.get(text);
+  if (known !== undefined) return known;
+  const options = { mode: "5-or-6-parts" as const };
+  const { hour } = new CronPattern(text.trim(), undefined, options);
+  const cron = new Cron(text.trim(), { ...options, utcOffset: 0, paused: true });
+  const made = {
+    cron,
+    isEveryHour: hour.every((isOn) => isOn !== 0),
+    isEverDue: nextWall(cron, 0) !== null,
+  };
+  if (compiledByText.size >= COMPILED_MAX)
+    compiledByText.delete(compiledByText.keys().next().value as string);
+  compiledByText.set(text, made);
+  return made;
+}

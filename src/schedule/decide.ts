@@ -1,0 +1,140 @@
+/**
+ * What a schedule does now: the whole of its policy, as a function of what is stored and of the moment. It starts
+ * nothing and stores nothing; the desk does, and asks again.
+ */
+import { assert } from "../std/assert.ts";
+import { type Rejection, unwrap } from "../std/rejection.ts";
+import { CronTimes } from "./cron-times.ts";
+import { executionOf, type Misfires, type Schedule, type ScheduleState } from "./schedule.ts";
+
+/** A due time that is noticed later than this was missed, as those from before the desk was opened. */
+const LATE_MS = 30_000;
+/** Of those missed, at most so many fire. */
+const CATCH_UP_MAX = 1_000;
+/** The pause between two of those. */
+const CATCH_UP_PAUSE_MS = 100;
+
+/** What the schedule alone does not tell. */
+export interface Moment {
+  readonly now: number;
+  /** Since when due times are watched. */
+  readonly openedAt: number;
+  /** When this schedule fired last, if it has since the desk was opened. */
+  readonly firedAt: number | null;
+  /** Whether the execution started last is open; asked for unless overlap is allowed. */
+  readonly isLastOpen: boolean;
+}
+
+/** Start an execution; `begun` is stored before that where overlap matters, `started` once it is acknowledged. */
+export interface Fire {
+  readonly kind: "fire";
+  readonly due: number;
+  readonly execution: string;
+  readonly begun: ScheduleState;
+  readonly started: ScheduleState;
+}
+
+export type Decision =
+  | Fire
+  /** Store the state and ask again. */
+  | { readonly kind: "note"; readonly state: ScheduleState }
+  /** Nothing until then (null: ever), or until the last execution ends. */
+  | { readonly kind: "rest"; readonly until: number | null; readonly untilEnd: boolean };
+
+/** Decides about one schedule. */
+export function decide(schedule: Schedule, moment: Moment): Decision {
+  const { state } = schedule;
+  const { now } = moment;
+  if (state.paused) return { kind: "rest", until: null, untilEnd: false };
+  if (state.starting !== null) return fire(schedule.id, state.starting, state);
+  const times = unwrap(CronTimes.parse(schedule.cron, schedule.timeZone));
+  const first = times.next(state.after);
+  const isCatchingUp = first !== null && first <= (state.misfires?.last ?? 0) && schedule.misfire === "all";
+  if (state.queued !== null) {
+    if (!moment.isLastOpen) return begin(schedule.id, state.queued, { ...state, queued: null });
+    if (first === null || first > now || isCatchingUp)
+      return { kind: "rest", until: isCatchingUp ? null : first, untilEnd: true };
+    const skipped = state.skipped + times.count(state.after, now, CATCH_UP_MAX);
+    return { kind: "note", state: { ...state, after: latestOf(times, state.after, now), skipped } };
+  }
+  if (first === null || first > now) return { kind: "rest", until: first, untilEnd: false };
+  if (isCatchingUp) return catchUp(schedule, { ...moment, times, first });
+  const missedUntil = Math.max(moment.openedAt, now - LATE_MS) - 1;
+  if (first > missedUntil) return takeDue(schedule, moment, first);
+  const last = latestOf(times, state.after, missedUntil);
+  const missed = times.count(state.after, last, CATCH_UP_MAX);
+  const misfires: Misfires = { noticedAt: now, first, last, missed, fired: 0, left: 0 };
+  switch (schedule.misfire) {
+    case "skip":
+      return {
+        kind: "note",
+        state: { ...state, after: last, misfires, dropped: state.dropped + missed },
+      };
+    case "fireOnce":
+      return takeDue(
+        { ...schedule, state: { ...state, misfires, dropped: state.dropped + missed - 1 } },
+        moment,
+        last,
+      );
+    case "all":
+      return {
+        kind: "note",
+        state: { ...state, misfires: { ...misfires, left: CATCH_UP_MAX } },
+      };
+  }
+}
+
+/** The state after a start that was refused: the schedule goes on. */
+export function refused({ due, begun, started }: Fire, why: Rejection, at: number): ScheduleState {
+  const { code, message } = why;
+  // A conflict is about the execution's own id, so that one exists.
+  const base = code === "conflict" ? started : { ...begun, starting: null };
+  return { ...base, lastError: { due, at, code, message } };
+}
+
+/** One of the due times missed, each fires: the oldest first, in steps. */
+function catchUp(schedule: Schedule, moment: Moment & { times: CronTimes; first: number }): Decision {
+  const { state } = schedule;
+  const { misfires } = state;
+  assert(misfires !== null, "what is caught up with was noticed");
+  if (misfires.left === 0) {
+    const { last } = misfires;
+    const dropped = state.dropped + moment.times.count(state.after, last, CATCH_UP_MAX);
+    return { kind: "note", state: { ...state, after: last, dropped } };
+  }
+  const from = (moment.firedAt ?? 0) + CATCH_UP_PAUSE_MS;
+  if (moment.now < from) return { kind: "rest", until: from, untilEnd: false };
+  const left = { ...misfires, left: misfires.left - 1 };
+  return takeDue({ ...schedule, state: { ...state, misfires: left } }, moment, moment.first);
+}
+
+/** A due time whose turn it is: fires, waits or passes. */
+function takeDue({ id, overlap, state }: Schedule, { isLastOpen }: Moment, due: number): Decision {
+  if (isLastOpen && overlap === "skip")
+    return { kind: "note", state: { ...state, after: due, skipped: state.skipped + 1 } };
+  if (isLastOpen && overlap === "queue")
+    return { kind: "note", state: { ...state, after: due, queued: due } };
+  return begin(id, due, { ...state, after: due });
+}
+
+function begin(id: string, due: number, state: ScheduleState): Fire {
+  const { misfires } = state;
+  const isMissed = misfires !== null && due >= misfires.first && due <= misfires.last;
+  return fire(id, due, {
+    ...state,
+    starting: due,
+    misfires: isMissed ? { ...misfires, fired: misfires.fired + 1 } : misfires,
+  });
+}
+
+function fire(id: string, due: number, begun: ScheduleState): Fire {
+  const execution = executionOf(id, due);
+  const started = { ...begun, starting: null, lastDue: due, lastExecution: execution, lastError: null };
+  return { kind: "fire", due, execution, begun, started };
+}
+
+function latestOf(times: CronTimes, after: number, until: number): number {
+  const latest = times.latest(after, until);
+  assert(latest !== null, "there is a due time in the range");
+  return latest;
+}

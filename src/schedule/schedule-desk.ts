@@ -1,0 +1,191 @@
+/** The desk of schedules: what is done with them from outside. Firing them is the runner's part. */
+import type { Clock } from "../std/clock.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import type { Store } from "../store/store.ts";
+import { Lanes } from "./lanes.ts";
+import {
+  checkSchedule,
+  executionOf,
+  newState,
+  type Schedule,
+  type ScheduleSpec,
+  type ScheduleState,
+} from "./schedule.ts";
+import {
+  ScheduleBook,
+  type ScheduleFilter,
+  type SchedulePage,
+  type ScheduleView,
+  viewSchedule,
+} from "./schedule-book.ts";
+import { type ScheduledStart, type ScheduleEngine, ScheduleRunner, startOf } from "./schedule-runner.ts";
+
+export interface ScheduleDeskOptions extends ScheduleEngine {
+  readonly clock: Clock;
+  readonly store: Pick<Store, "putDocument" | "getDocument" | "listDocuments" | "getDefinition">;
+  /** Checks a request as a start would (the input by the workflow's schema), without starting. */
+  readonly check?: (request: ScheduledStart) => Promise<Rejection | null>;
+  /** The world failed: what was under way is tried again. */
+  readonly onFault?: (fault: Error) => void;
+}
+
+export class ScheduleDesk {
+  readonly #options: ScheduleDeskOptions;
+  readonly #book: ScheduleBook;
+  readonly #lanes = new Lanes();
+  readonly #runner: ScheduleRunner;
+  #isClosed = false;
+
+  private constructor(options: ScheduleDeskOptions) {
+    const { clock, onFault = () => undefined } = options;
+    this.#options = options;
+    this.#book = new ScheduleBook(options.store);
+    this.#runner = new ScheduleRunner({
+      clock,
+      engine: options,
+      book: this.#book,
+      lanes: this.#lanes,
+      onFault,
+    });
+  }
+
+  /** Reads all schedules and begins to watch their due times. */
+  static async open(options: ScheduleDeskOptions): Promise<ScheduleDesk> {
+    const desk = new ScheduleDesk(options);
+    const onUnreadable = (why: Error): void => options.onFault?.(why);
+    for await (const schedule of desk.#book.all(onUnreadable)) desk.#runner.watch(schedule);
+    return desk;
+  }
+
+  /** Creates a schedule, or changes one. When it is new, or its times are, those from before now do not fire. */
+  async put(data: unknown): Promise<{ schedule: ScheduleView; created: boolean } | Rejection> {
+    const spec = checkSchedule(data);
+    if (isRejection(spec)) return spec;
+    const wrong = await this.#checkStart(spec);
+    if (wrong !== null) return wrong;
+    return this.#change(spec.id, async (old) => {
+      const now = this.#now;
+      const state = old?.state ?? newState(now);
+      const isTimedAsBefore = old?.cron === spec.cron && old.timeZone === spec.timeZone;
+      const schedule: Schedule = {
+        ...spec,
+        createdAt: old?.createdAt ?? now,
+        updatedAt: now,
+        state: {
+          ...state,
+          ...(isTimedAsBefore ? {} : { after: Math.max(state.after, now), queued: null }),
+          lastError: null,
+        },
+      };
+      await this.#book.write(schedule);
+      return { schedule: viewSchedule(schedule, now), created: old === null };
+    });
+  }
+
+  /** One schedule, with its next due times. */
+  async get(id: string): Promise<ScheduleView | Rejection> {
+    const schedule = await this.#book.read(id);
+    return schedule === null ? unknown(id) : viewSchedule(schedule, this.#now);
+  }
+
+  /** Schedules in the order of their ids. */
+  async list(filter: ScheduleFilter = {}): Promise<SchedulePage | Rejection> {
+    return this.#book.list(filter, this.#now);
+  }
+
+  /** Forgets a schedule; what it started goes on. */
+  async remove(id: string): Promise<Rejection | null> {
+    return this.#change(id, async (old) => {
+      if (old === null) return unknown(id);
+      await this.#book.remove(id);
+      return null;
+    });
+  }
+
+  /** Stops firing. */
+  async pause(id: string): Promise<ScheduleView | Rejection> {
+    return this.#changeState(id, (state) => (state.paused ? state : { ...state, paused: true }));
+  }
+
+  /** Goes on; due times that passed meanwhile do not fire. */
+  async resume(id: string): Promise<ScheduleView | Rejection> {
+    return this.#changeState(id, (state) =>
+      state.paused ? { ...state, paused: false, after: Math.max(state.after, this.#now) } : state,
+    );
+  }
+
+  /** Starts an execution now, whatever the schedule's times, policies and pause say. */
+  async runNow(id: string): Promise<{ readonly execution: string } | Rejection> {
+    return this.#change(id, async (old) => {
+      if (old === null) return unknown(id);
+      const last = Number(old.state.lastExecution?.split("~")[1] ?? 0);
+      const at = Math.max(this.#now, last + 1);
+      // Due times are whole seconds, and this is none.
+      const execution = executionOf(id, at % 1_000 === 0 ? at + 1 : at);
+      const { state } = old;
+      // Known before it exists, so that no due time overlaps with it; if it is not started, it does no harm.
+      if (old.overlap !== "allow")
+        await this.#book.write({ ...old, state: { ...state, lastExecution: execution } });
+      const answer = await this.#options.start(startOf(old, execution));
+      if (isRejection(answer)) {
+        if (old.overlap !== "allow") await this.#book.write(old);
+        return answer;
+      }
+      await this.#book.write({ ...old, state: { ...state, lastExecution: execution, lastError: null } });
+      return { execution };
+    });
+  }
+
+  /** Fires nothing more; resolves when what is under way has ended. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#runner.close();
+    await this.#lanes.idle();
+  }
+
+  get #now(): number {
+    return this.#options.clock.now();
+  }
+
+  async #checkStart(spec: ScheduleSpec): Promise<Rejection | null> {
+    const { store, check } = this.#options;
+    if ((await store.getDefinition({ newestOf: spec.workflow })) === null) {
+      return reject("not_found", `workflow: there is no workflow "${spec.workflow}"`, {
+        path: "workflow",
+        hint: "store its definition first (POST /v1/workflows), or run a worker that serves it",
+      });
+    }
+    return (await check?.(startOf(spec, executionOf(spec.id, this.#now)))) ?? null;
+  }
+
+  #changeState(id: string, change: (old: ScheduleState) => ScheduleState): Promise<ScheduleView | Rejection> {
+    return this.#change(id, async (old) => {
+      if (old === null) return unknown(id);
+      const changed = { ...old, state: change(old.state) };
+      if (changed.state !== old.state) await this.#book.write(changed);
+      return viewSchedule(changed, this.#now);
+    });
+  }
+
+  /** Changes a schedule while nothing else does; then it is looked at anew. */
+  #change<T>(id: string, change: (old: Schedule | null) => Promise<T | Rejection>): Promise<T | Rejection> {
+    if (this.#isClosed) {
+      const hint = "try again when the server is up";
+      return Promise.resolve(reject("not_ready", "the desk of schedules is closed", { hint }));
+    }
+    return this.#lanes.run(id, async () => {
+      try {
+        return await change(await this.#book.read(id));
+      } finally {
+        this.#runner.changed(id);
+      }
+    });
+  }
+}
+
+function unknown(id: string): Rejection {
+  return reject("not_found", `there is no schedule "${id.slice(0, 100)}"`, {
+    path: "id",
+    hint: "`rondo schedules` lists them",
+  });
+}

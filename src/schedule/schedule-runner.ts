@@ -1,0 +1,230 @@
+/**
+ * Fires schedules: the driver around `decide`. It reads a schedule when its alarm rings, does what is decided, and
+ * sets the next alarm; in memory are the alarms, and little about those that have fired.
+ *
+ * A firing is a start under an id made of the schedule and the due time; only once that is acknowledged is the state
+ * stored as fired. So a firing that is repeated, after a crash or a fault, finds the execution that it made before.
+ */
+import { Bug } from "../std/assert.ts";
+import type { Clock } from "../std/clock.ts";
+import type { Json } from "../std/json.ts";
+import { hashText } from "../std/random.ts";
+import { isRejection, type Rejection, type RejectionCode, RondoError } from "../std/rejection.ts";
+import { Alarms } from "./alarms.ts";
+import { type Decision, decide, type Fire, refused } from "./decide.ts";
+import type { Lanes } from "./lanes.ts";
+import type { Schedule, ScheduleState } from "./schedule.ts";
+import { type ScheduleBook, viewSchedule } from "./schedule-book.ts";
+
+/** What a firing asks for: like any start, under an id that only the engine makes. */
+export interface ScheduledStart {
+  readonly id: string;
+  readonly workflow: string;
+  readonly input: Json;
+  readonly project: string;
+  readonly tags: Readonly<Record<string, string>>;
+}
+
+/** What a runner needs from the engine around it. */
+export interface ScheduleEngine {
+  /** Starts an execution, or finds the one with this id; resolves once that is durable. Throws faults. */
+  start(request: ScheduledStart): Promise<Rejection | { readonly id: string }>;
+  /** Whether an execution exists and is not over. */
+  isOpen(execution: string): Promise<boolean>;
+  /** Calls back when an execution ends; the returned function stops that. */
+  onEnd(execution: string, ended: () => void): () => void;
+}
+
+export interface ScheduleRunnerOptions {
+  readonly clock: Clock;
+  readonly engine: ScheduleEngine;
+  readonly book: ScheduleBook;
+  /** What is done about one schedule is done in its lane. */
+  readonly lanes: Lanes;
+  /** The world failed: it is tried again. */
+  readonly onFault: (fault: Error) => void;
+}
+
+/** Firings under way at a time. */
+const FIRING_MAX = 32;
+/** How often it is asked whether an execution that is waited for has ended, in case nobody says so. */
+const LOOK_MS = 60_000;
+const BACKOFF_MIN_MS = 200;
+const BACKOFF_MAX_MS = 30_000;
+/** Refusals that are about the moment, not about the start. */
+const PASSING: readonly RejectionCode[] = [
+  "not_ready",
+  "store_unavailable",
+  "rate_limited",
+  "timeout",
+  "not_owner",
+];
+
+/** What is known of a schedule besides its document. */
+interface Memory {
+  /** A firing that has begun and must be finished before anything else is decided. */
+  begun: Fire | null;
+  firedAt: number | null;
+  failures: number;
+  /** The execution whose end is waited for, and how to stop that. */
+  awaited: string | null;
+  unwatch: (() => void) | null;
+}
+
+export class ScheduleRunner {
+  readonly #options: ScheduleRunnerOptions;
+  readonly #alarms: Alarms;
+  readonly #memories = new Map<string, Memory>();
+  readonly #ready: string[] = [];
+  readonly #openedAt: number;
+  #firing = 0;
+  #isClosed = false;
+
+  constructor(options: ScheduleRunnerOptions) {
+    this.#options = options;
+    this.#openedAt = options.clock.now();
+    this.#alarms = new Alarms(options.clock, (id) => {
+      this.#ready.push(id);
+      this.#fireReady();
+    });
+  }
+
+  /** Watches the due times of a schedule as it was just read. */
+  watch(schedule: Schedule): void {
+    const { state } = schedule;
+    if (state.paused) return;
+    const isWaiting = state.queued !== null || state.starting !== null;
+    const at = isWaiting ? this.#now : viewSchedule(schedule, state.after, 1).next[0];
+    if (at !== undefined) this.#alarms.set(schedule.id, at);
+  }
+
+  /** The schedule was changed, in its lane: what had begun is decided anew. */
+  changed(id: string): void {
+    const memory = this.#memories.get(id);
+    if (memory !== undefined) memory.begun = null;
+    this.#alarms.set(id, this.#now);
+  }
+
+  /** Begins nothing more. */
+  close(): void {
+    this.#isClosed = true;
+    this.#alarms.close();
+    this.#ready.length = 0;
+    for (const memory of this.#memories.values()) this.#unwatch(memory);
+  }
+
+  get #now(): number {
+    return this.#options.clock.now();
+  }
+
+  #fireReady(): void {
+    while (this.#firing < FIRING_MAX) {
+      const id = this.#ready.shift();
+      if (id === undefined) return;
+      this.#firing++;
+      void this.#options.lanes
+        .run(id, () => this.#work(id))
+        .finally(() => {
+          this.#firing--;
+          this.#fireReady();
+        });
+    }
+  }
+
+  /** Does what is decided about a schedule until it rests. Faults are caught here and tried again later. */
+  async #work(id: string): Promise<void> {
+    const memory = this.#memories.get(id) ?? newMemory();
+    this.#memories.set(id, memory);
+    try {
+      let schedule = await this.#options.book.read(id);
+      while (schedule !== null && !this.#isClosed) {
+        const decision: Decision = memory.begun ?? (await this.#decide(schedule, memory));
+        if (decision.kind === "rest") {
+          this.#rest(id, decision, memory);
+          break;
+        }
+        const state: ScheduleState =
+          decision.kind === "note" ? decision.state : await this.#fire(schedule, decision, memory);
+        schedule = { ...schedule, state };
+        await this.#options.book.write(schedule);
+        memory.begun = null;
+      }
+      memory.failures = 0;
+      if (schedule === null) this.#forget(id, memory);
+    } catch (thrown) {
+      if (thrown instanceof Bug) throw thrown;
+      this.#options.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+      this.#alarms.set(id, this.#now + backOffMs(id, memory.failures++));
+    }
+  }
+
+  async #decide(schedule: Schedule, memory: Memory): Promise<Decision> {
+    const { lastExecution } = schedule.state;
+    const isAsked = schedule.overlap !== "allow" && lastExecution !== null;
+    // Watched before it is asked, so that an end in between is not missed.
+    if (isAsked && schedule.overlap === "queue") this.#awaitEnd(schedule.id, lastExecution, memory);
+    const isLastOpen = isAsked && (await this.#options.engine.isOpen(lastExecution));
+    return decide(schedule, {
+      now: this.#now,
+      openedAt: this.#openedAt,
+      firedAt: memory.firedAt,
+      isLastOpen,
+    });
+  }
+
+  async #fire(schedule: Schedule, fire: Fire, memory: Memory): Promise<ScheduleState> {
+    memory.begun = fire;
+    if (schedule.overlap !== "allow" && schedule.state.starting === null)
+      await this.#options.book.write({ ...schedule, state: fire.begun });
+    const answer = await this.#options.engine.start(startOf(schedule, fire.execution));
+    if (isRejection(answer) && PASSING.includes(answer.code)) throw new RondoError(answer);
+    memory.firedAt = this.#now;
+    return isRejection(answer) ? refused(fire, answer, this.#now) : fire.started;
+  }
+
+  #rest(id: string, { until, untilEnd }: Decision & { kind: "rest" }, memory: Memory): void {
+    const atLatest = untilEnd ? this.#now + LOOK_MS : Number.POSITIVE_INFINITY;
+    const at = Math.min(until ?? Number.POSITIVE_INFINITY, atLatest);
+    if (at !== Number.POSITIVE_INFINITY) this.#alarms.set(id, at);
+    if (!untilEnd) this.#unwatch(memory);
+  }
+
+  #awaitEnd(id: string, execution: string, memory: Memory): void {
+    if (memory.awaited === execution || this.#isClosed) return;
+    this.#unwatch(memory);
+    memory.awaited = execution;
+    memory.unwatch = this.#options.engine.onEnd(execution, () => {
+      if (memory.awaited !== execution) return;
+      this.#unwatch(memory);
+      this.#alarms.set(id, this.#now);
+    });
+  }
+
+  #unwatch(memory: Memory): void {
+    memory.unwatch?.();
+    memory.unwatch = null;
+    memory.awaited = null;
+  }
+
+  #forget(id: string, memory: Memory): void {
+    this.#unwatch(memory);
+    this.#memories.delete(id);
+    this.#alarms.clear(id);
+  }
+}
+
+/** The start that a schedule asks for, under an id. */
+export function startOf(spec: Omit<ScheduledStart, "id">, id: string): ScheduledStart {
+  const { workflow, input, project, tags } = spec;
+  return { id, workflow, input, project, tags };
+}
+
+function newMemory(): Memory {
+  return { begun: null, firedAt: null, failures: 0, awaited: null, unwatch: null };
+}
+
+/** Longer each time, and not at the same time for all. */
+function backOffMs(id: string, failures: number): number {
+  const ms = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(failures, 10));
+  return Math.round(ms * (0.5 + (hashText(`${id}/${failures}`) % 1_000) / 2_000));
+}

@@ -1,0 +1,204 @@
+/** Attempts that the owner of now gave out, as the outside sees them: one at a time per task, within every limit. */
+import type { HandlerPlan } from "../../kernel/plan.ts";
+import type { Beat, Grant, Report } from "../../protocol/work.ts";
+import { must } from "../trace.ts";
+import type { Model } from "./model.ts";
+
+export interface Given {
+  readonly execution: string;
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+  readonly task: number;
+  readonly attempt: number;
+  readonly worker: string;
+  readonly project: string;
+  readonly plan: HandlerPlan;
+  isReported: boolean;
+  /** Its worker has a status API; null: it had, and is gone. */
+  canBeAsked: boolean;
+  isAsked: boolean;
+}
+
+/** A grant that goes out a little after it was decided still counts for then. */
+const SLACK_MS = 100;
+
+type At = { readonly phase: string; readonly visit: number; readonly handler: string };
+
+export class Leases {
+  readonly #given = new Map<string, Map<string, Given>>();
+  /** Tasks given out by an owner that ended uncleanly: their next start must be journaled first. */
+  readonly #touched = new Map<string, Set<string>>();
+  /** Starts of handlers with a rate, by scope: in real time and by the node's clock. */
+  readonly #starts = new Map<string, { at: number; clock: number }[]>();
+
+  ofExecution(execution: string): Iterable<Given> {
+    return this.#given.get(execution)?.values() ?? [];
+  }
+
+  find(execution: string, at: At, task: number): Given | undefined {
+    return this.#given.get(execution)?.get(keyOf(at, task));
+  }
+
+  isTouched(execution: string, at: At, task: number): boolean {
+    return this.#touched.get(execution)?.has(keyOf(at, task)) === true;
+  }
+
+  give(given: Given): void {
+    const { execution, task, worker } = given;
+    const leases = this.#given.get(execution) ?? new Map<string, Given>();
+    const key = keyOf(given, task);
+    const held = leases.get(key);
+    must(held === undefined, `${execution}/${key}: given to ${worker} while ${held?.worker} has it`);
+    leases.set(key, given);
+    this.#given.set(execution, leases);
+  }
+
+  /** A task that took its process down twice has its worker for itself. */
+  checkAlone(given: Given): void {
+    for (const other of this.#open())
+      must(
+        other === given || other.worker !== given.worker,
+        `${given.execution}/${keyOf(given, given.task)}: crashed twice, so it runs alone (beside ${other.execution}/${keyOf(other, other.task)})`,
+      );
+  }
+
+  /** Attempts of a handler, and of a project, at the same time. */
+  checkLimits({ plan, project }: Given, projectLimit: number | undefined): void {
+    const { concurrency } = plan.definition;
+    let ofHandler = 0;
+    let ofProject = 0;
+    if (concurrency === undefined && projectLimit === undefined) return;
+    for (const other of this.#open()) {
+      if (other.task < 0 || other.project !== project) continue;
+      ofProject++;
+      if (other.plan.scope === plan.scope) ofHandler++;
+    }
+    if (concurrency !== undefined)
+      must(ofHandler <= concurrency, `${plan.scope}: ${ofHandler} attempts run, at most ${concurrency} may`);
+    if (projectLimit !== undefined)
+      must(ofProject <= projectLimit, `project ${project}: ${ofProject} run, at most ${projectLimit} may`);
+  }
+
+  /** Starts of a handler within any stretch as long as its rate says. */
+  checkRate({ plan, project }: Given, now: { at: number; clock: number }): void {
+    const { rate } = plan.definition;
+    if (rate === undefined) return;
+    const scope = `${project}/${plan.scope}`;
+    const starts = this.#starts.get(scope) ?? [];
+    this.#starts.set(scope, starts);
+    starts.push(now);
+    const first = starts.at(-1 - rate.limit);
+    if (first === undefined) return;
+    must(
+      now.at - first.at >= rate.per - SLACK_MS || now.clock - first.clock >= rate.per - SLACK_MS,
+      `${scope}: ${rate.limit + 1} starts in ${now.at - first.at} ms, at most ${rate.limit} in ${rate.per} may be`,
+    );
+  }
+
+  /** The worker has its hands free of what it reported, whether or not that is committed yet. */
+  heard(worker: string, reports: readonly Report[]): void {
+    for (const report of reports) {
+      const tasks =
+        report.kind === "receipts"
+          ? report.receipts
+          : report.kind === "enumeration"
+            ? [{ task: -1, attempt: report.attempt }]
+            : [];
+      for (const { task, attempt } of tasks) {
+        const lease = this.find(report.execution, report, task);
+        if (lease?.worker === worker && lease.attempt === attempt) lease.isReported = true;
+      }
+    }
+  }
+
+  /** The worker's status API is asked about these. */
+  asked(beats: readonly Beat[]): void {
+    for (const lease of this.#named(beats)) lease.isAsked = true;
+  }
+
+  /** The owner took attempts back or told their workers to stop. */
+  released(beats: readonly Beat[]): void {
+    for (const lease of this.#named(beats)) this.#drop(lease);
+  }
+
+  workerLeft(worker: string): void {
+    for (const lease of this.#all()) if (lease.worker === worker) lease.canBeAsked = false;
+  }
+
+  /** Attempts that the journal ended are not held any more. */
+  prune(model: Model): void {
+    for (const lease of [...this.ofExecution(model.id)]) {
+      const handler = model.handler(lease);
+      const isOver =
+        handler === undefined ||
+        model.visit?.open !== true ||
+        handler.finished ||
+        handler.settled.has(lease.task) ||
+        (handler.ended.get(lease.task) ?? 0) >= lease.attempt ||
+        (lease.task < 0 && handler.sealed);
+      if (isOver) this.#drop(lease);
+    }
+  }
+
+  /** The tasks' attempts have ended by their own words. */
+  untouch(execution: string, at: At, tasks: readonly number[] | "all"): void {
+    const touched = this.#touched.get(execution);
+    if (touched === undefined) return;
+    if (tasks !== "all") for (const task of tasks) touched.delete(keyOf(at, task));
+    else for (const key of [...touched]) if (key.startsWith(prefixOf(at))) touched.delete(key);
+  }
+
+  /** A visit is over. */
+  endVisit(execution: string, at: { phase: string; visit: number }): void {
+    for (const lease of [...this.ofExecution(execution)])
+      if (lease.phase === at.phase && lease.visit === at.visit) this.#drop(lease);
+  }
+
+  crashed(): void {
+    for (const [execution, leases] of this.#given) {
+      const touched = this.#touched.get(execution) ?? new Set();
+      for (const key of leases.keys()) touched.add(key);
+      this.#touched.set(execution, touched);
+    }
+    this.#given.clear();
+  }
+
+  closed(): void {
+    this.#given.clear();
+  }
+
+  forget(execution: string): void {
+    this.#given.delete(execution);
+    this.#touched.delete(execution);
+  }
+
+  *#all(): Generator<Given> {
+    for (const leases of this.#given.values()) yield* leases.values();
+  }
+
+  *#open(): Generator<Given> {
+    for (const lease of this.#all()) if (!lease.isReported) yield lease;
+  }
+
+  #named(beats: readonly Beat[]): Given[] {
+    return beats.flatMap((beat) =>
+      beat.attempts.flatMap(({ task, attempt }) => {
+        const lease = this.find(beat.execution, beat, task);
+        return lease?.attempt === attempt ? [lease] : [];
+      }),
+    );
+  }
+
+  #drop(lease: Given): void {
+    this.#given.get(lease.execution)?.delete(keyOf(lease, lease.task));
+  }
+}
+
+function prefixOf({ phase, visit, handler }: At): string {
+  return `${phase}.${visit}/${handler}#`;
+}
+
+function keyOf(at: At, task: number): string {
+  return `${prefixOf(at)}${task}`;
+}

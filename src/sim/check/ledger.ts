@@ -1,0 +1,350 @@
+/** What the outside knows: durable rows, grants, results that code produced. The invariants are checked here. */
+import type { Event } from "../../kernel/event.ts";
+import { Execution } from "../../kernel/execution.ts";
+import { decodeEntry, type Entry } from "../../kernel/journal-entry.ts";
+import type { Verdict } from "../../kernel/message.ts";
+import type { Plan } from "../../kernel/plan.ts";
+import { replay, restore } from "../../kernel/replay.ts";
+import { writeSnapshot } from "../../kernel/snapshot.ts";
+import type { Grant, Report } from "../../protocol/work.ts";
+import type { MemoryTables } from "../../store/memory/memory-tables.ts";
+import type { Fence, LoadedExecution, StoreInfo } from "../../store/store.ts";
+import { tasksOf } from "../behaviour.ts";
+import { must } from "../trace.ts";
+import { Effects } from "./effects.ts";
+import { Families } from "./families.ts";
+import { Leases } from "./leases.ts";
+import { Model } from "./model.ts";
+import { Records } from "./records.ts";
+import { Roster } from "./roster.ts";
+
+export interface LedgerOptions {
+  readonly tables: MemoryTables;
+  readonly plans: ReadonlyMap<string, Plan>;
+  readonly seed: number;
+  /** Attempts at a time, by project. */
+  readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
+}
+
+export class Ledger {
+  readonly effects = new Effects();
+  readonly leases = new Leases();
+  readonly roster = new Roster();
+  readonly #records: Records;
+  readonly #families: Families;
+  readonly #options: LedgerOptions;
+  readonly #models = new Map<string, Model>();
+  /** Executions that were purged, as they were. */
+  readonly #purged = new Map<string, Model>();
+  readonly #kinds = new Set<string>();
+  /** Executions that were written and not read yet. */
+  readonly #written = new Set<string>();
+  #info: StoreInfo | null = null;
+
+  constructor(options: LedgerOptions) {
+    this.#options = options;
+    this.#records = new Records(options.tables);
+    this.#families = new Families((id) => this.#models.get(id) ?? this.#purged.get(id));
+  }
+
+  /** Something about the execution may be durable soon. */
+  written(execution: string): void {
+    this.#written.add(execution);
+  }
+
+  /** Reads what has become durable since the last time. While a commit can still be lost, nothing new has. */
+  sync(): void {
+    const { tables } = this.#options;
+    if (this.#written.size === 0 || tables.unsettled > 0) return;
+    for (const id of this.#written) {
+      const known = this.#models.get(id);
+      const rows = tables.readJournal({ execution: id, from: (known?.seq ?? 0) + 1 });
+      const [first] = rows;
+      if (first === undefined) continue;
+      const model = known ?? this.#modelOf(id, first);
+      for (const row of rows) {
+        for (const recorded of decodeEntry(row)) {
+          if (recorded.seq <= model.seq) continue;
+          this.#checkBefore(model, recorded.event);
+          model.read(recorded);
+          this.#families.read(model, recorded.event);
+          this.#checkEvent(model, recorded.event);
+        }
+      }
+    }
+    this.#written.clear();
+    this.#families.settle();
+  }
+
+  durableSeq(execution: string): number {
+    return this.model(execution)?.seq ?? 0;
+  }
+
+  /** The execution as it is or, if it was purged, was. */
+  model(execution: string): Model | undefined {
+    return this.#models.get(execution) ?? this.#purged.get(execution);
+  }
+
+  wasPurged(execution: string): boolean {
+    return this.#purged.has(execution);
+  }
+
+  /** Every execution there is, children included. */
+  get models(): Iterable<Model> {
+    return this.#models.values();
+  }
+
+  status(execution: string): string {
+    return this.model(execution)?.status ?? "not started";
+  }
+
+  /** Whether these, and all others there are, have ended. */
+  allEnded(executions: Iterable<string>): boolean {
+    for (const model of this.#models.values()) if (!model.ended) return false;
+    for (const execution of executions) if (this.model(execution) === undefined) return false;
+    return true;
+  }
+
+  opened(info: StoreInfo): void {
+    const { tables } = this.#options;
+    this.#info = info;
+    this.sync();
+    for (const [id, model] of this.#models) {
+      must(
+        (tables.load([id])[0] ?? null) !== null,
+        `${id}: an execution that was durable exists after a restart`,
+      );
+      const last = tables.readJournal({ execution: id, from: model.seq }).at(-1);
+      must(
+        last !== undefined && last.seq + last.count - 1 >= model.seq,
+        `${id}: durable events are still there after a restart`,
+      );
+      this.#records.check(model);
+    }
+  }
+
+  fence(): Fence {
+    return (this.#info as StoreInfo).fence;
+  }
+
+  crashed(): void {
+    this.leases.crashed();
+    this.roster.clear();
+  }
+
+  closed(): void {
+    this.leases.closed();
+    this.roster.clear();
+  }
+
+  /** What a load gives is the same by snapshot and by replay of all rows. */
+  checkLoad(loaded: LoadedExecution): void {
+    const { id, hash } = loaded.head;
+    const plan = this.#options.plans.get(hash) as Plan;
+    const fast = restore(id, plan, { snapshot: loaded.snapshot?.body ?? null, entries: loaded.entries });
+    const rows = this.#options.tables.readJournal({ execution: id, from: 1 });
+    const slow = replay(new Execution(id, plan), rows);
+    must(fast.seq === slow.seq, `${id}: a snapshot with its rows reaches the journal's end`);
+    must(writeSnapshot(fast) === writeSnapshot(slow), `${id}: a snapshot says the same as the journal`);
+  }
+
+  /** A grant stands on durable, committed state. */
+  checkGrant(worker: string, grant: Grant, now: { at: number; clock: number }): void {
+    this.sync();
+    const model = this.#models.get(grant.execution);
+    const at = `${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler}`;
+    for (const other of this.#models.values()) this.leases.prune(other);
+    must(model !== undefined && !model.ended, `${at}: work is given out only for a durable, open execution`);
+    must(model.status === "running", `${at}: nothing is given out while ${model.status}`);
+    const handler = model.handler(grant);
+    must(
+      handler !== undefined && model.visit?.open === true,
+      `${at}: work is given out only in the open phase`,
+    );
+    const { plan } = handler;
+    this.roster.checkVersion(worker, grant, { plan, at: now.at });
+    const canBeAsked = this.roster.canBeAsked(worker);
+    const { execution, phase, visit, handler: name } = grant;
+    const { project } = model;
+    for (const { number: task, attempt, checkpoints } of grant.items) {
+      const key = `${at}#${task}`;
+      const place = { execution, phase, visit, handler: name, task, attempt };
+      const given = { ...place, worker, project, plan, isReported: false, canBeAsked, isAsked: false };
+      this.leases.give(given);
+      if (task < 0) continue;
+      must(task < Math.max(1, handler.total), `${key}: a task is given out after it is durable`);
+      must(!handler.settled.has(task), `${key}: a settled task is not given out`);
+      const ended = handler.ended.get(task) ?? 0;
+      must(attempt === ended + 1, `${key}: attempt ${attempt} follows ${ended}`);
+      must(now.clock >= (handler.until.get(task) ?? 0), `${key}: is not tried again before its time`);
+      const known = handler.checkpoints(task).map((one) => `${one.kind} ${one.name} ${one.at}`);
+      const told = (checkpoints ?? []).map(
+        (one) => `${one.kind} ${one.name} ${one.kind === "sleep" ? one.due : one.seq}`,
+      );
+      must(known.join() === told.join(), `${key}: is told of [${told.join()}], journaled is [${known.join()}]`);
+      if (this.leases.isTouched(execution, grant, task))
+        must(
+          handler.started.get(task) === attempt,
+          `${key}: after an unclean stop its start is journaled before it is given out`,
+        );
+      if ((handler.crashes.get(task) ?? 0) >= 2) this.leases.checkAlone(given);
+      this.leases.checkRate(given, now);
+      this.leases.checkLimits(given, this.#options.projects[project]?.concurrency);
+    }
+  }
+
+  /** After a commit. */
+  progressed(execution: string, seq: number): void {
+    this.sync();
+    const model = this.model(execution);
+    must((model?.seq ?? 0) >= seq, `${execution}: observers hear of durable events only`);
+    if (model !== undefined) this.leases.prune(model);
+  }
+
+  /** A worker is told what became of its reports. */
+  judged(reports: readonly Report[], verdicts: readonly (readonly Verdict[])[]): void {
+    this.sync();
+    reports.forEach((report, i) => {
+      const verdict = verdicts[i]?.[0];
+      if (verdict !== "accepted") return;
+      if (report.kind === "logs") this.#records.accepted(report, report.lines);
+      if (report.kind !== "step" && report.kind !== "run") return;
+      const handler = this.#models.get(report.execution)?.handler(report);
+      const isThere =
+        handler === undefined ||
+        handler.settled.has(report.task) ||
+        handler.checkpoints(report.task).some(({ name }) => name === report.name);
+      must(isThere, `${report.execution}: ${report.kind} ${report.name} is acknowledged once it is durable`);
+    });
+  }
+
+  /** Whatever is about to be purged is looked at for the last time. */
+  beforePurge(ids: readonly string[]): void {
+    this.sync();
+    for (const id of ids) {
+      const model = this.#models.get(id);
+      if (model !== undefined) this.#records.check(model);
+    }
+  }
+
+  /** These are gone. */
+  purged(ids: readonly string[]): void {
+    for (const id of ids) {
+      const model = this.#models.get(id);
+      if (model === undefined || this.#options.tables.load([id])[0] !== null) continue;
+      must(model.ended, `${id}: only what has ended is purged`);
+      this.#models.delete(id);
+      this.#purged.set(id, model);
+      this.leases.forget(id);
+      this.effects.forget(id);
+      this.#records.forget(id);
+    }
+  }
+
+  /** When all is over: everything acknowledged happened once, every result was produced by code. */
+  checkEnd(acknowledged: ReadonlyMap<string, { execution: string; kind: string; seq: number }>): void {
+    this.sync();
+    for (const [id, { execution, kind, seq }] of acknowledged) {
+      if (this.wasPurged(execution)) continue;
+      const model = this.#models.get(execution);
+      must(model !== undefined && model.seq >= seq, `${execution}: ${kind} was acknowledged and is there`);
+      if (kind !== "start")
+        must(
+          model.ids.get(id) === seq,
+          `${execution}: ${kind} ${id} was acknowledged at ${seq} and is journaled there`,
+        );
+    }
+    for (const model of this.#models.values()) {
+      this.#records.check(model);
+      this.#families.checkEnd(model);
+    }
+    const letters = this.#options.tables.scanLetters({ after: 0, max: 1 });
+    must(letters.length === 0, `no letter is left: ${JSON.stringify(letters)}`);
+  }
+
+  summary(): string {
+    return [...this.#models.values()].map((model) => `${model.id}:${model.status}@${model.seq}`).join(" ");
+  }
+
+  /** Every kind of event seen in this run. */
+  get kinds(): ReadonlySet<string> {
+    return this.#kinds;
+  }
+
+  #modelOf(id: string, first: Entry): Model {
+    const [created] = decodeEntry(first);
+    const hash = created?.event.kind === "created" ? created.event.hash : "";
+    const plan = this.#options.plans.get(hash);
+    must(plan !== undefined, `${id}: its journal begins with its creation`);
+    const model = new Model(id, plan, this.#options.seed);
+    this.#models.set(id, model);
+    return model;
+  }
+
+  /** What the journal says against what the outside knows, before it is read. */
+  #checkBefore(model: Model, event: Event): void {
+    this.#kinds.add(event.kind);
+    if (event.kind !== "tasks.lost") return;
+    for (const task of event.tasks) {
+      const lease = this.leases.find(model.id, event, task);
+      must(
+        lease === undefined || !lease.canBeAsked || lease.isAsked,
+        `${model.id}: ${event.phase}/${event.handler}#${task} is lost, its worker was not asked`,
+      );
+    }
+  }
+
+  /** The same, after it is read. */
+  #checkEvent(model: Model, event: Event): void {
+    const { id } = model;
+    switch (event.kind) {
+      case "handler.enumerated":
+        return this.#checkSealed(model, event);
+      case "handler.finished":
+        return this.leases.untouch(id, event, "all");
+      case "tasks.waiting":
+      case "tasks.retrying":
+        return this.leases.untouch(id, event, event.tasks);
+      case "tasks.settled":
+        this.leases.untouch(id, event, event.tasks);
+        return this.#checkProduced(model, event);
+      case "phase.finished": {
+        if (event.status === "done") return;
+        for (const lease of this.leases.ofExecution(id))
+          if (lease.phase === event.phase && lease.visit === event.visit)
+            must(
+              lease.isReported,
+              `${id}: ${event.phase} ended ${event.status} while ${lease.handler}#${lease.task} was open`,
+            );
+        return this.leases.endVisit(id, event);
+      }
+      default:
+        return;
+    }
+  }
+
+  #checkSealed({ id, plan }: Model, event: Extract<Event, { kind: "handler.enumerated" }>): void {
+    const handler = plan.byName.get(event.phase)?.handlers.find(({ name }) => name === event.handler);
+    if (handler === undefined || handler.enumerateUse === null) return;
+    const at = { execution: id, ...event };
+    const { texts } = tasksOf(this.#options.seed, at, handler.mode === "workflow");
+    must(
+      event.total === texts.length,
+      `${id}: ${event.phase}/${event.handler} was sealed with ${event.total} tasks, ${texts.length} were enumerated`,
+    );
+  }
+
+  /** A counted result was produced by code. */
+  #checkProduced({ id, plan }: Model, event: Extract<Event, { kind: "tasks.settled" }>): void {
+    const handler = plan.byName.get(event.phase)?.handlers.find(({ name }) => name === event.handler);
+    if (handler?.waits === true || handler?.mode === "workflow") return;
+    event.tasks.forEach((task, i) => {
+      if (event.statuses[i] !== "done") return;
+      const at = { execution: id, ...event };
+      must(
+        this.effects.wasProduced(at, task, event.payloads[i] as string),
+        `${id}: ${event.phase}/${event.handler}#${task}: a counted result was produced by code`,
+      );
+    });
+  }
+}

@@ -1,0 +1,53 @@
+/** Which workers the node knows of, and whether the right one got the work. */
+import type { HandlerPlan } from "../../kernel/plan.ts";
+import type { Grant, Serves } from "../../protocol/work.ts";
+import { must } from "../trace.ts";
+import { expectedVersion } from "../versions.ts";
+
+/** A grant may have been decided a little before it goes out. */
+const SLACK_MS = 200;
+
+export class Roster {
+  readonly #workers = new Map<string, { serves: readonly Serves[]; asks: boolean }>();
+  #changedAt = 0;
+
+  joined(worker: string, { serves, asks }: { serves: readonly Serves[]; asks: boolean }, now: number): void {
+    const isKnown = this.#workers.has(worker);
+    this.#workers.set(worker, { serves, asks });
+    if (!isKnown) this.#changedAt = now;
+  }
+
+  left(worker: string, now: number): void {
+    if (this.#workers.delete(worker)) this.#changedAt = now;
+  }
+
+  clear(): void {
+    this.#workers.clear();
+  }
+
+  canBeAsked(worker: string): boolean {
+    return this.#workers.get(worker)?.asks === true;
+  }
+
+  /** The highest version that fits among all that are served, at a worker that has it. */
+  checkVersion(worker: string, grant: Grant, { plan, at }: { plan: HandlerPlan; at: number }): void {
+    const { use, version } = grant;
+    const isSame = plan.enumerateUse === plan.use;
+    const range = grant.do === "enumerate" && !isSame ? null : (plan.definition.version ?? null);
+    const what = `${grant.execution}/${grant.phase}/${grant.handler}: ${use} ${version}`;
+    must(
+      this.#workers.get(worker)?.serves.some((one) => one.use === use && (one.version ?? null) === version) ===
+        true,
+      `${what} went to ${worker}, which does not serve it`,
+    );
+    if (at - this.#changedAt < SLACK_MS) return;
+    const served = new Set<string>();
+    for (const { serves } of this.#workers.values())
+      for (const one of serves) if (one.use === use) served.add(one.version ?? "");
+    const expected = expectedVersion(served, range);
+    must(
+      expected === (version ?? ""),
+      `${what} got the work, ${expected} fits "${range}" best of ${[...served].join()}`,
+    );
+  }
+}

@@ -1,0 +1,23 @@
+/**
+ * Versions that simulated code is served in, and which of them each range means, written down: the checks must not
+ * share the engine's way of telling.
+ */
+
+/** From the lowest to the highest. */
+export const VERSIONS = ["0.9.0", "1.0.0", "1.0.1", "1.2.0", "2.0.0", "3.0.0"] as const;
+
+/** What fits each range. */
+export const RANGES: Readonly<Record<string, readonly string[]>> = {
+  "~1.0": ["1.0.0", "1.0.1"],
+  "^1": ["1.0.0", "1.0.1", "1.2.0"],
+  ">=1 <3": ["1.0.0", "1.0.1", "1.2.0", "2.0.0"],
+  "~3": ["3.0.0"],
+};
+
+/** The version that gets the work among those served ("" for code without one); null: none fits. */
+export function expectedVersion(served: ReadonlySet<string>, range: string | null): string | null {
+  const fitting = VERSIONS.filter(
+    (version) => served.has(version) && (range === null || RANGES[range]?.includes(version) === true),
+  );
+  return fitting.at(-1) ?? (range === null && served.has("") ? "" : null);
+}

@@ -1,0 +1,275 @@
+/**
+ * One attempt at a simulated worker. Code is interpreted as the real worker runs it: what is journaled is not done
+ * again, a step is journaled before the code goes on, a sleep or a wait ends the attempt. Lines that it logs go out
+ * before its other words, again and again until they are acknowledged.
+ */
+import type { Outcome, Verdict } from "../../kernel/message.ts";
+import type { Checkpoint, Grant, GrantItem, Report, ReportedLine } from "../../protocol/work.ts";
+import type { SeededRandom } from "../../std/random.ts";
+import { decisionOf, troubleOf } from "../behaviour.ts";
+import { type Op, programOf } from "../program.ts";
+import type { World } from "../world.ts";
+import { attemptOf, keyOf, placeOf } from "./place.ts";
+import { enumerate } from "./sim-enumeration.ts";
+
+/** What an attempt needs of its worker. */
+export interface AttemptHost {
+  readonly world: World;
+  readonly random: SeededRandom;
+  readonly local: boolean;
+  /** Sends until it is heard. */
+  send(reports: readonly Report[], heard: (verdicts: readonly (readonly Verdict[])[]) => void): void;
+  later(ms: number, run: () => void): void;
+  ended(attempt: SimAttempt): void;
+  /** The code takes its process down. */
+  dies(): void;
+}
+
+export class SimAttempt {
+  readonly host: AttemptHost;
+  readonly grant: Grant;
+  readonly item: GrantItem;
+  readonly key: string;
+  isStarted = false;
+  isOver = false;
+  /** What earlier attempts journaled, as it was given out. */
+  readonly #known: readonly Checkpoint[];
+  readonly #values: Record<string, string | null> = {};
+  #lines: ReportedLine[] = [];
+  #lastLine = 0;
+  #isTelling = false;
+
+  constructor(host: AttemptHost, grant: Grant, item: GrantItem) {
+    this.host = host;
+    this.grant = grant;
+    this.item = item;
+    this.key = keyOf(attemptOf(grant, item));
+    this.#known = (item.checkpoints ?? []).slice();
+  }
+
+  start(): void {
+    if (this.isOver) return;
+    const { grant, item, host } = this;
+    const { world, random, local } = host;
+    this.isStarted = true;
+    world.noteRun(grant, item);
+    if (grant.do === "enumerate") {
+      enumerate(this);
+      return;
+    }
+    const ops = grant.do === "process" ? programOf(world.behaviour.seed, grant.use, item.number) : [];
+    const trouble = troubleOf(world.behaviour, grant, { task: item.number, attempt: item.attempt });
+    const length = grant.script?.runs.length ?? ops.length;
+    const troubleAt = trouble === null ? -1 : random.below(length + 1);
+    if (trouble === "dies" && troubleAt === 0) {
+      host.dies();
+      return;
+    }
+    if (!local || random.chance(0.5)) {
+      const { number: task, attempt, claim } = item;
+      host.send([{ kind: "started", ...placeOf(grant), attempts: [{ task, attempt, claim }] }], () => {});
+    }
+    this.#log();
+    host.later(random.pick([0, 5, 50]), () => {
+      if (grant.script === null) this.#go(ops, 0, { trouble, troubleAt });
+      else this.#runScript(this.#finishedRuns(), { trouble, troubleAt });
+    });
+  }
+
+  /** The engine wants it ended: handed back. */
+  handBack(): void {
+    this.end({ status: "cancelled", payload: "null" });
+  }
+
+  /** The last word on the attempt, with what it has logged. */
+  end(outcome: Outcome): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    const { grant, item, host } = this;
+    host.ended(this);
+    if (outcome.status === "done" && grant.do !== "enumerate")
+      host.world.ledger.effects.produced(grant, item.number, outcome.payload);
+    const { number: task, attempt, claim } = item;
+    const receipt: Report =
+      grant.do === "enumerate"
+        ? { kind: "enumeration", ...placeOf(grant), attempt, claim, ms: 1, outcome }
+        : { kind: "receipts", ...placeOf(grant), receipts: [{ task, attempt, claim, ms: 1, outcome }] };
+    this.#tell(receipt, () => {});
+  }
+
+  /** Says something about the attempt, after what it has logged. */
+  ask(report: Report, heard: (verdict: Verdict | undefined) => void): void {
+    this.#tell(report, (verdict) => {
+      if (!this.isOver) heard(verdict);
+    });
+  }
+
+  /** Does the program from an operation on. */
+  #go(ops: readonly Op[], at: number, end: { trouble: Outcome | "dies" | null; troubleAt: number }): void {
+    if (this.isOver) return;
+    const { host, grant, item } = this;
+    if (end.trouble !== null && at >= end.troubleAt) {
+      if (end.trouble === "dies") host.dies();
+      else this.end(end.trouble);
+      return;
+    }
+    const op = ops[at];
+    if (op !== undefined) {
+      const next = () => host.later(host.random.pick([0, 5, 50]), () => this.#go(ops, at + 1, end));
+      this.#do(op, next);
+      return;
+    }
+    host.later(host.random.pick([0, 5, 50, 400]), () => {
+      if (grant.do === "next") {
+        const among = host.world.among(grant);
+        this.end({ status: "done", payload: decisionOf(host.world.behaviour.seed, grant, among) });
+      } else {
+        const result = { r: `${grant.handler}#${item.number}`, s: this.#values };
+        this.end({ status: "done", payload: JSON.stringify(result) });
+      }
+    });
+  }
+
+  #do(op: Op, next: () => void): void {
+    const known = this.#known.find(({ kind, name }) => kind !== "run" && name === op.name);
+    if (op.kind === "sleep") {
+      const now = this.host.world.clock;
+      if (known?.kind === "sleep" && known.due <= now) return next();
+      const untilMs = known?.kind === "sleep" ? known.due : now + op.ms;
+      return this.end({ status: "suspended", payload: "null", wait: { name: op.name, untilMs } });
+    }
+    if (known !== undefined && known.kind !== "sleep") return this.#recall(op, known.seq, next);
+    if (op.kind === "step") return this.#step(op.name, next);
+    const timeout = op.timeoutMs === null ? {} : { timeoutMs: op.timeoutMs };
+    this.end({
+      status: "suspended",
+      payload: "null",
+      wait: { name: op.name, signal: op.name, ...timeout },
+    });
+  }
+
+  /** Takes a value, or the news that none came in time, from the journal. */
+  #recall(op: Op, seq: number, next: () => void): void {
+    const event = this.host.world.readEvent(this.grant.execution, seq);
+    if (event?.kind !== "task.step") {
+      this.handBack();
+      return;
+    }
+    this.#values[op.name] = event.result;
+    if (event.error === null || (op.kind === "wait" && op.isCaught)) next();
+    else this.end({ status: "failed", payload: event.error, fatal: true });
+  }
+
+  #step(name: string, next: () => void): void {
+    const { host, grant, item } = this;
+    const { effects } = host.world.ledger;
+    const at = { task: item.number, attempt: item.attempt, name };
+    effects.executed(grant, at);
+    const result = JSON.stringify(`${name} by ${this.key}`);
+    this.#values[name] = result;
+    this.#log();
+    host.later(host.random.pick([0, 20]), () =>
+      this.ask({ kind: "step", ...attemptOf(grant, item), name, result }, (verdict) => {
+        if (verdict !== "accepted" && verdict !== "duplicate") return this.handBack();
+        effects.acknowledged(grant, at);
+        next();
+      }),
+    );
+  }
+
+  #finishedRuns(): readonly Extract<Checkpoint, { kind: "run" }>[] {
+    if (this.grant.script?.resume !== true) return [];
+    return this.#known.filter((known) => known.kind === "run");
+  }
+
+  /** Does the runs of a script that are not finished. */
+  #runScript(
+    finished: readonly { readonly seq: number }[],
+    end: { trouble: Outcome | "dies" | null; troubleAt: number },
+  ): void {
+    const last = finished.at(-1);
+    let state: string[] = [];
+    if (last !== undefined) {
+      const event = this.host.world.readEvent(this.grant.execution, last.seq);
+      if (event?.kind !== "task.run") return this.handBack();
+      state = JSON.parse(event.state) as string[];
+    }
+    this.#run(finished.length, state, end);
+  }
+
+  #run(
+    index: number,
+    state: readonly string[],
+    end: { trouble: Outcome | "dies" | null; troubleAt: number },
+  ): void {
+    if (this.isOver) return;
+    const { host, grant, item } = this;
+    if (end.trouble !== null && index >= end.troubleAt) {
+      if (end.trouble === "dies") host.dies();
+      else this.end(end.trouble);
+      return;
+    }
+    const run = grant.script?.runs[index];
+    if (run === undefined) {
+      this.end({ status: "done", payload: JSON.stringify(state) });
+      return;
+    }
+    const { name } = run;
+    const { effects } = host.world.ledger;
+    const at = { task: item.number, attempt: item.attempt, name };
+    if (grant.script?.resume === true) effects.executed(grant, at);
+    const next = [...state, `${name} by ${item.attempt}`];
+    this.#log();
+    host.later(host.random.pick([0, 5, 100]), () =>
+      this.ask(
+        {
+          kind: "run",
+          ...attemptOf(grant, item),
+          name,
+          index,
+          state: JSON.stringify(next),
+          oversized: false,
+          stats: { durationMs: 1, memoryBytes: 1 },
+        },
+        (verdict) => {
+          if (verdict !== "accepted" && verdict !== "duplicate") return this.handBack();
+          if (grant.script?.resume === true) effects.acknowledged(grant, at);
+          this.#run(index + 1, next, end);
+        },
+      ),
+    );
+  }
+
+  /** Sometimes a line; it waits for the next word, or goes out by itself. */
+  #log(): void {
+    const { random, world } = this.host;
+    if (this.isOver || !random.chance(0.3)) return;
+    const n = ++this.#lastLine;
+    this.#lines.push({ n, at: world.clock, level: "info", text: `${n} of ${this.key}` });
+    if (this.#isTelling || !random.chance(0.5)) return;
+    this.#isTelling = true;
+    const lines = this.#lines.slice();
+    this.host.send([this.#logs(lines)], (verdicts) => this.#logged(lines, verdicts[0]?.[0]));
+  }
+
+  /** A word on the attempt, in one message with the lines that nobody acknowledged yet. */
+  #tell(report: Report, heard: (verdict: Verdict | undefined) => void): void {
+    const lines = this.#lines.slice();
+    const reports = lines.length === 0 ? [report] : [this.#logs(lines), report];
+    this.host.send(reports, (verdicts) => {
+      if (lines.length > 0) this.#logged(lines, verdicts[0]?.[0]);
+      heard(verdicts.at(-1)?.[0]);
+    });
+  }
+
+  #logs(lines: readonly ReportedLine[]): Report {
+    return { kind: "logs", ...attemptOf(this.grant, this.item), lines };
+  }
+
+  #logged(lines: readonly ReportedLine[], verdict: Verdict | undefined): void {
+    this.#isTelling = false;
+    const last = lines.at(-1)?.n ?? 0;
+    // What is not taken now is never taken: the attempt is over.
+    this.#lines = verdict === "accepted" ? this.#lines.filter(({ n }) => n > last) : [];
+  }
+}

@@ -1,0 +1,178 @@
+/**
+ * Runs user code, and sees to it that every attempt ends in exactly one receipt: what the code says, unless the attempt
+ * has ended before by its time limit, a lost lease, or because it waits.
+ */
+import type { Outcome } from "../kernel/message.ts";
+import type { GrantItem } from "../protocol/work.ts";
+import type { Clock } from "../std/clock.ts";
+import { isThenable } from "../std/thenable.ts";
+import { batchOutcomes } from "./batch.ts";
+import { AttemptContext, GroupContext, ListingContext, type Shared, TaskContext } from "./context.ts";
+import { enumerate } from "./enumerate.ts";
+import type { HandlerCode } from "./handler-code.ts";
+import { doneWith, handedBack, threw } from "./outcome.ts";
+import type { Reporter } from "./reporter.ts";
+import { type Running, RunningAttempts } from "./running.ts";
+import type { ScriptRunner } from "./script-runner.ts";
+import type { TaskSpan } from "./tracing.ts";
+
+export interface CodeRunnerOptions {
+  readonly clock: Clock;
+  readonly reporter: Reporter;
+  /** Something that ran on after its turn has ended. */
+  readonly onEnded: () => void;
+  readonly onBug: (thrown: unknown) => void;
+}
+
+export class CodeRunner {
+  readonly #options: CodeRunnerOptions;
+  readonly attempts: RunningAttempts;
+  /** Scripts that run. */
+  scripts = 0;
+
+  constructor(options: CodeRunnerOptions) {
+    this.#options = options;
+    this.attempts = new RunningAttempts(options.clock, (running, outcome) => this.#ended(running, outcome));
+  }
+
+  /** Begins a task, a decision or an output. */
+  beginTask(shared: Shared, item: GrantItem, code: HandlerCode): void {
+    const context =
+      shared.grant.do === "process"
+        ? new TaskContext(shared, item, JSON.parse(item.task ?? "null") as unknown)
+        : new AttemptContext(shared, item);
+    const span = startSpan(context);
+    const since = this.#options.clock.now();
+    let value: unknown;
+    let isPending = false;
+    try {
+      value = span === null ? call(code, context) : span.run(() => call(code, context));
+      isPending = isThenable(value);
+    } catch (thrown) {
+      this.#settle(context, since, span, context.ending ?? threw(thrown));
+      return;
+    }
+    if (!isPending || context.ending !== null) {
+      if (isPending) ignore(value);
+      this.#settle(context, since, span, context.ending ?? doneWith(value));
+      return;
+    }
+    const running = this.attempts.add(context, since, span);
+    this.#options.reporter.began(running);
+    // Not Promise.resolve: that reads the value's constructor, which may throw here.
+    new Promise((resolve) => resolve(value)).then(
+      (result) => this.#finish(running, doneWith(result)),
+      (thrown: unknown) => this.#finish(running, threw(thrown)),
+    );
+  }
+
+  /** Begins tasks that `processBatch` does together. */
+  beginGroup(shared: Shared, items: readonly GrantItem[], code: HandlerCode): void {
+    const context = new GroupContext(shared, items);
+    const span = startSpan(context);
+    const since = this.#options.clock.now();
+    const all = (thrown: unknown): Outcome[] => items.map(() => threw(thrown));
+    let value: unknown;
+    let outcomes: readonly Outcome[] | null = null;
+    try {
+      value = span === null ? code.processBatch?.(context) : span.run(() => code.processBatch?.(context));
+      if (!isThenable(value)) outcomes = batchOutcomes(value, items.length);
+    } catch (thrown) {
+      outcomes = all(thrown);
+    }
+    const attempts = this.attempts.addGroup({ context, since, span }, items);
+    const finish = (ended: readonly Outcome[]): void =>
+      attempts.forEach((running, i) => this.#finish(running, ended[i] as Outcome));
+    if (outcomes !== null) {
+      finish(outcomes);
+      return;
+    }
+    for (const running of attempts) this.#options.reporter.began(running);
+    new Promise((resolve) => resolve(value)).then(
+      (results) => finish(batchOutcomes(results, items.length)),
+      (thrown: unknown) => finish(all(thrown)),
+    );
+  }
+
+  /** Begins an enumeration. */
+  beginEnumeration(shared: Shared, item: GrantItem, code: HandlerCode): void {
+    const { clock, reporter, onBug } = this.#options;
+    const context = new ListingContext(shared, item);
+    const span = startSpan(context);
+    const running = this.attempts.add(context, clock.now(), span);
+    const run = (): Promise<Outcome> =>
+      enumerate(context, code, {
+        clock,
+        sendPage: async (page) => {
+          const verdict = context.ask(page);
+          // A page does not wait for the end of a turn.
+          reporter.flush();
+          return !["stale", "gone"].includes((await verdict) ?? "");
+        },
+      });
+    (span === null ? run() : span.run(run))
+      .then((outcome) => this.attempts.end(running, outcome))
+      .catch(onBug);
+  }
+
+  /** Begins a script. */
+  beginScript(shared: Shared, item: GrantItem, runner: ScriptRunner): void {
+    const { clock, reporter, onEnded, onBug } = this.#options;
+    const context = new AttemptContext(shared, item);
+    const running = this.attempts.add(context, clock.now(), startSpan(context));
+    reporter.began(running);
+    this.scripts++;
+    runner
+      .run(context)
+      .catch(threw)
+      .then((outcome) => {
+        this.scripts--;
+        this.#finish(running, outcome);
+        // Also if the attempt had ended before: there is room for another.
+        onEnded();
+      })
+      .catch(onBug);
+  }
+
+  /** It ended in the turn in which it began. */
+  #settle(context: AttemptContext, since: number, span: TaskSpan | null, outcome: Outcome): void {
+    const { reporter, clock } = this.#options;
+    context.close(outcome);
+    const told = reporter.receipt(context.shared.lead, context.item, clock.now() - since, outcome);
+    if (span !== null) span.end(told);
+  }
+
+  /** Its code has ended. What was cancelled and did not end well is handed back. */
+  #finish(running: Running, outcome: Outcome): void {
+    const isHandedBack = running.isCancelled && outcome.status === "failed";
+    this.attempts.end(running, isHandedBack ? handedBack("cancelled") : outcome);
+  }
+
+  #ended(running: Running, outcome: Outcome): void {
+    const { reporter, clock, onEnded } = this.#options;
+    const { context, item, since, span, group } = running;
+    const isLast = group === null || group.open === 0;
+    if (isLast) context.close(outcome);
+    else context.flushLog();
+    const told = reporter.receipt(context.shared.lead, item, clock.now() - since, outcome);
+    if (group !== null && told.status !== "done") group.trouble ??= told;
+    if (span !== null && isLast) span.end(group?.trouble ?? told);
+    // The end of an enumeration does not wait for the end of a turn.
+    if (context.shared.grant.do === "enumerate") reporter.flush();
+    onEnded();
+  }
+}
+
+function call(code: HandlerCode, context: AttemptContext): unknown {
+  return context instanceof TaskContext ? code.process?.(context) : code.answer?.(context);
+}
+
+function startSpan(context: AttemptContext): TaskSpan | null {
+  const { tracing } = context.shared;
+  return tracing === null ? null : tracing.start(context.item);
+}
+
+/** The code of an attempt that has ended goes on: nothing it says is heard. */
+function ignore(value: unknown): void {
+  new Promise((resolve) => resolve(value)).catch(() => {});
+}

@@ -1,0 +1,453 @@
+// step, sleep and waitFor inside process, at a worker without an engine.
+import { describe, expect, test } from "vitest";
+import { beatFor, WorkerBench, type WorkerBenchOptions } from "../../test/conformance/worker-bench.ts";
+import type { Checkpoint, Grant } from "../protocol/work.ts";
+import type { ProcessContext } from "./handler-code.ts";
+import type { ResultsSource } from "./results-reader.ts";
+
+const parse = (text: string | undefined) => JSON.parse(text ?? "null") as Record<string, unknown>;
+const never = () => new Promise<never>(() => {});
+
+type Payload = { result: string } | { error: string };
+
+/** A bench for one task whose earlier attempts journaled payloads at these places. */
+function benchOf(
+  process: (context: ProcessContext) => unknown,
+  options: WorkerBenchOptions & { journal?: Record<number, Payload> } = {},
+): WorkerBench {
+  const results: ResultsSource = {
+    async *settled() {},
+    checkpoint: async (execution, seq) => {
+      expect(execution).toBe("e1");
+      return options.journal?.[seq] ?? Promise.reject(new Error(`nothing at ${seq}`));
+    },
+  };
+  return new WorkerBench({ process }, { results, ...options });
+}
+
+const again = (bench: WorkerBench, checkpoints: readonly Checkpoint[], more: Partial<Grant> = {}) =>
+  bench.give([], { items: [{ number: 0, attempt: 2, claim: 0, task: "1", checkpoints }], ...more });
+
+describe("step", () => {
+  test("runs, is journaled, and goes on only when that is committed", async () => {
+    const trace: string[] = [];
+    let acknowledge: () => void = () => {};
+    const bench = benchOf(
+      async ({ step }) => {
+        const value = await step("load", () => {
+          trace.push("ran");
+          return { at: new Date(0), gone: undefined };
+        });
+        trace.push(`went on with ${JSON.stringify(value)}`);
+        return value;
+      },
+      {
+        acknowledged: () =>
+          new Promise((resolve) => {
+            acknowledge = resolve;
+          }),
+      },
+    );
+    await bench.give([1]);
+    expect(bench.of("step")).toMatchObject([
+      { name: "load", result: '{"at":"1970-01-01T00:00:00.000Z"}', task: 0, attempt: 1, claim: 0, round: 1 },
+    ]);
+    expect(trace).toEqual(["ran"]);
+    acknowledge();
+    await bench.clock.settle();
+    // As stored, in this attempt like in any other.
+    expect(trace[1]).toBe('went on with {"at":"1970-01-01T00:00:00.000Z"}');
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "done" });
+  });
+
+  test("that is journaled gives its result without running", async () => {
+    const ran: string[] = [];
+    const bench = benchOf(
+      async ({ step }) => {
+        const a = await step("a", () => ran.push("a"));
+        const b = await step("b", () => ran.push("b"));
+        return [a, b];
+      },
+      { journal: { 7: { result: '{"n":1}' } } },
+    );
+    await again(bench, [{ kind: "step", name: "a", seq: 7 }]);
+    expect(ran).toEqual(["b"]);
+    expect(bench.of("step").map(({ name }) => name)).toEqual(["b"]);
+    expect(bench.outcomes.get(0)?.payload).toBe('[{"n":1},1]');
+  });
+
+  test("may be sync, async, without a result, and one of many side by side", async () => {
+    const bench = benchOf(({ step }) =>
+      Promise.all([
+        step("a", () => 1),
+        step("b", async () => 2),
+        step("c", () => undefined),
+        ...Array.from({ length: 50 }, (_, i) => step(`n${i}`, async () => i)),
+      ]),
+    );
+    await bench.give([1]);
+    const results = JSON.parse(bench.outcomes.get(0)?.payload ?? "[]") as unknown[];
+    expect(results.slice(0, 3)).toEqual([1, 2, null]);
+    expect(bench.of("step")).toHaveLength(53);
+  });
+
+  test("of many tasks in one turn are sent together", async () => {
+    let sends = 0;
+    const bench = benchOf(({ step, task }) => step("s", () => task), {
+      concurrency: 100,
+      acknowledged: async () => void sends++,
+    });
+    await bench.give(Array.from({ length: 100 }, (_, i) => i));
+    expect(bench.of("step")).toHaveLength(100);
+    expect(bench.outcomes.size).toBe(100);
+    expect(sends).toBeLessThanOrEqual(4);
+  });
+
+  test("that throws throws in the task, is not journaled, and can be caught", async () => {
+    const bench = benchOf(async ({ step, task }) => {
+      try {
+        await step("s", () => {
+          throw new Error("boom");
+        });
+      } catch (error) {
+        if (task === 0) throw error;
+      }
+      return "caught";
+    });
+    await bench.give([0, 1]);
+    expect(bench.of("step")).toEqual([]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed" });
+    expect(bench.outcomes.get(0)?.fatal).toBeUndefined();
+    expect(bench.outcomes.get(1)?.payload).toBe('"caught"');
+  });
+
+  test.each<[string, unknown]>([
+    ["a Map", new Map()],
+    ["NaN", { deep: [Number.NaN] }],
+    ["too much", "x".repeat(300_000)],
+  ])("whose result is %s has failed for good, with the step in the message", async (_what, value) => {
+    const bench = benchOf(({ step }) => step("load", () => value));
+    await bench.give([1]);
+    expect(bench.of("step")).toEqual([]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+    expect(parse(bench.outcomes.get(0)?.payload)).toMatchObject({
+      name: "NotStorable",
+      message: expect.stringContaining('step "load"'),
+    });
+  });
+
+  test("twice of the same name is fatal and says so, whatever it is", async () => {
+    const bench = benchOf(async ({ step, sleep, task }) => {
+      await step("same", () => 1);
+      return task === 0 ? step("same", () => 2) : sleep("same", "1s");
+    });
+    await bench.give([0, 1]);
+    for (const task of [0, 1]) {
+      expect(bench.outcomes.get(task)).toMatchObject({ status: "failed", fatal: true });
+      expect(parse(bench.outcomes.get(task)?.payload)["message"]).toContain('"same" is used twice');
+    }
+  });
+
+  test("in a later attempt may have the name of one that is journaled, once", async () => {
+    const bench = benchOf(
+      async ({ step }) => {
+        await step("a", () => 1);
+        await step("a", () => 2);
+      },
+      { journal: { 3: { result: "1" } } },
+    );
+    await again(bench, [{ kind: "step", name: "a", seq: 3 }]);
+    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain('"a" is used twice');
+  });
+
+  test.each<[string, unknown]>([
+    ["empty", ""],
+    ["too long", "x".repeat(101)],
+    ["no text", 7],
+    ["missing", undefined],
+    ["a lone surrogate", "\ud800"],
+  ])("with a name that is %s is fatal", async (_what, name) => {
+    const bench = benchOf(({ step }) => step(name as string, () => 1));
+    await bench.give([1]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("1 to 100 characters");
+  });
+
+  test("beyond a thousand names is fatal, those of earlier attempts included", async () => {
+    const bench = benchOf(
+      async ({ step }) => {
+        for (let i = 0; i < 1_001; i++) await step(`s${i}`, () => i);
+      },
+      { journal: { 1: { result: "0" } } },
+    );
+    await bench.give([1]);
+    expect(bench.of("step")).toHaveLength(1_000);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("1000 steps");
+    const known = Array.from({ length: 600 }, (_, i) => ({ kind: "step" as const, name: `old${i}`, seq: 1 }));
+    const before = bench.of("step").length;
+    await again(bench, known);
+    expect(bench.of("step").length - before).toBe(400);
+  });
+
+  test.each(["stale", "gone", "late"])(
+    "whose verdict is %s ends the attempt: its code is told to stop and never goes on",
+    async (verdict) => {
+      let signal: AbortSignal | undefined;
+      const trace: string[] = [];
+      const bench = benchOf(
+        async (context) => {
+          ({ signal } = context);
+          await context.step("s", () => trace.push("ran"));
+          trace.push("went on");
+        },
+        { verdict: (report) => (report.kind === "step" ? verdict : "stale") },
+      );
+      await bench.give([1]);
+      expect(trace).toEqual(["ran"]);
+      expect(signal?.aborted).toBe(true);
+      expect(bench.outcomes.get(0)).toMatchObject({ status: "cancelled" });
+      expect(bench.of("receipts")).toHaveLength(1);
+    },
+  );
+
+  test("whose verdict is duplicate goes on (C6)", async () => {
+    const bench = benchOf(({ step }) => step("s", () => 7), {
+      verdict: (report) => (report.kind === "step" ? "duplicate" : "accepted"),
+    });
+    await bench.give([1]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: "7" });
+  });
+
+  test("of an attempt that ran out of time, or was lost, is neither run nor reported any more", async () => {
+    const trace: string[] = [];
+    let finish: () => void = () => {};
+    const bench = benchOf(async ({ step }) => {
+      await step("slow", () => new Promise<void>((resolve) => (finish = resolve)));
+      trace.push("went on");
+      await step("next", () => trace.push("next"));
+    });
+    await bench.give([1], { timeoutMs: 1_000 });
+    await bench.clock.advance(1_000);
+    finish();
+    await bench.clock.settle();
+    expect(trace).toEqual([]);
+    expect(bench.of("step")).toEqual([]);
+    const grant = await bench.give([1]);
+    bench.worker.cancel([beatFor(grant, 0)], "lost");
+    finish();
+    await bench.clock.settle();
+    expect([trace, bench.of("step")]).toEqual([[], []]);
+  });
+
+  test("of a cancelled attempt is still journaled: its code decides when to stop", async () => {
+    let finish: () => void = () => {};
+    const bench = benchOf(async ({ step, signal }) => {
+      await step("s", () => new Promise<void>((resolve) => (finish = resolve)));
+      signal.throwIfAborted();
+    });
+    const grant = await bench.give([1]);
+    bench.worker.cancel([beatFor(grant, 0)], "cancel");
+    finish();
+    await bench.clock.settle();
+    expect(bench.of("step")).toHaveLength(1);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "cancelled" });
+  });
+
+  test("that was a sleep before is fatal and says so", async () => {
+    const bench = benchOf(({ step }) => step("x", () => 1));
+    await again(bench, [{ kind: "sleep", name: "x", due: 5 }]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("was a sleep in an earlier attempt");
+  });
+
+  test("whose payload cannot be read fails the attempt, to be tried again", async () => {
+    const bench = benchOf(({ step }) => step("x", () => 1));
+    await again(bench, [{ kind: "step", name: "x", seq: 99 }]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed" });
+    expect(bench.outcomes.get(0)?.fatal).toBeUndefined();
+  });
+});
+
+describe("sleep", () => {
+  test("ends the attempt as suspended, at once, and its code never goes on", async () => {
+    const trace: string[] = [];
+    let signal: AbortSignal | undefined;
+    const bench = benchOf(async (context) => {
+      ({ signal } = context);
+      await context.step("a", () => 1);
+      await context.sleep("nap", "1h");
+      trace.push("went on");
+    });
+    await bench.give([1]);
+    expect(bench.outcomes.get(0)).toEqual({
+      status: "suspended",
+      payload: "null",
+      wait: { name: "nap", untilMs: bench.clock.now() + 3_600_000 },
+    });
+    expect(signal?.aborted).toBe(true);
+    await bench.clock.advance("2h");
+    expect(trace).toEqual([]);
+    expect(bench.of("receipts")).toHaveLength(1);
+  });
+
+  test("at the very beginning needs no start of its own", async () => {
+    const bench = benchOf(({ sleep }) => sleep("nap", 5));
+    await bench.give([1]);
+    expect(bench.reports.map(({ kind }) => kind)).toEqual(["receipts"]);
+    expect(bench.outcomes.get(0)?.status).toBe("suspended");
+    expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  test.each<[string, (context: ProcessContext) => unknown]>([
+    [
+      "returns a value",
+      ({ sleep }) => {
+        void sleep("nap", 5);
+        return "value";
+      },
+    ],
+    [
+      "throws",
+      ({ sleep }) => {
+        void sleep("nap", 5);
+        throw new Error("ignored");
+      },
+    ],
+    [
+      "rejects later",
+      async ({ sleep }) => {
+        void sleep("nap", 5);
+        await Promise.resolve();
+        throw new Error("ignored");
+      },
+    ],
+    [
+      "logs and steps on",
+      async ({ sleep, step, log }) => {
+        void sleep("nap", 5);
+        log("ignored");
+        await step("ignored", () => 1);
+      },
+    ],
+  ])("counts also if the code %s: later words are ignored", async (_what, process) => {
+    const bench = benchOf(process);
+    await bench.give([1]);
+    await bench.clock.advance("1s");
+    expect(bench.reports.map(({ kind }) => kind)).toEqual(["receipts"]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "suspended", wait: { name: "nap" } });
+  });
+
+  test("whose time has passed gives back; one that has not is waited for until its own time", async () => {
+    const bench = benchOf(async ({ sleep }) => {
+      await sleep("past", "1h");
+      await sleep("over", "1h");
+      await sleep("future", "1h");
+    });
+    const now = bench.clock.now();
+    await again(bench, [
+      { kind: "sleep", name: "past", due: now },
+      { kind: "step", name: "over", seq: 4 },
+      { kind: "sleep", name: "future", due: now + 17 },
+    ]);
+    expect(bench.outcomes.get(0)).toMatchObject({ wait: { name: "future", untilMs: now + 17 } });
+  });
+
+  test("of several side by side, the first ends the attempt", async () => {
+    const bench = benchOf(({ sleep, waitFor }) =>
+      Promise.all([sleep("a", "1h"), sleep("b", "2h"), waitFor("c")]),
+    );
+    await bench.give([1]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "suspended", wait: { name: "a" } });
+    expect(bench.of("receipts")).toHaveLength(1);
+  });
+
+  test("beside a step that still runs: the step is not heard any more", async () => {
+    let finish: () => void = () => {};
+    const bench = benchOf(({ sleep, step }) =>
+      Promise.all([step("s", () => new Promise<void>((resolve) => (finish = resolve))), sleep("nap", "1h")]),
+    );
+    await bench.give([1]);
+    finish();
+    await bench.clock.settle();
+    expect(bench.of("step")).toEqual([]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "suspended" });
+  });
+
+  test.each(["soon", -1, Number.NaN, undefined])("for %s is fatal", async (duration) => {
+    const bench = benchOf(({ sleep }) => sleep("nap", duration as string));
+    await bench.give([1]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain('sleep "nap"');
+  });
+
+  test("frees its place at the worker", async () => {
+    const bench = benchOf(({ sleep }) => sleep("nap", "1h").then(never), { concurrency: 1 });
+    await bench.give([1, 2, 3]);
+    expect([...bench.outcomes.values()].map(({ status }) => status)).toEqual([
+      "suspended",
+      "suspended",
+      "suspended",
+    ]);
+  });
+});
+
+describe("waitFor", () => {
+  test("ends the attempt as suspended, with its signal and its timeout", async () => {
+    const bench = benchOf(({ waitFor, task }) =>
+      task === 0 ? waitFor("approved") : waitFor("approved", { timeout: "2d" }),
+    );
+    await bench.give([0, 1]);
+    expect(bench.outcomes.get(0)?.wait).toEqual({ name: "approved", signal: "approved" });
+    expect(bench.outcomes.get(1)?.wait).toEqual({
+      name: "approved",
+      signal: "approved",
+      timeoutMs: 172_800_000,
+    });
+  });
+
+  test("that was answered gives the payload", async () => {
+    const bench = benchOf(({ waitFor }) => waitFor("approved"), {
+      journal: { 9: { result: '{"by":"ann"}' } },
+    });
+    await again(bench, [{ kind: "step", name: "approved", seq: 9 }]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: '{"by":"ann"}' });
+  });
+
+  test("that ran out of time throws a WaitTimeout, which can be caught", async () => {
+    const error = JSON.stringify({ code: "wait_timeout", message: 'no signal "approved" came within 2 d' });
+    const bench = benchOf(
+      async ({ waitFor, attempt }) => {
+        try {
+          return await waitFor("approved", { timeout: "2d" });
+        } catch (thrown) {
+          if (attempt === 3) throw thrown;
+          return [(thrown as Error).name, (thrown as { code?: string }).code, (thrown as Error).message];
+        }
+      },
+      { journal: { 9: { error } } },
+    );
+    const checkpoints = [{ kind: "step" as const, name: "approved", seq: 9 }];
+    await again(bench, checkpoints);
+    expect(JSON.parse(bench.outcomes.get(0)?.payload ?? "")).toEqual([
+      "WaitTimeout",
+      "wait_timeout",
+      'no signal "approved" came within 2 d',
+    ]);
+    await bench.give([], { items: [{ number: 1, attempt: 3, claim: 0, task: "1", checkpoints }] });
+    expect(bench.outcomes.get(1)).toMatchObject({ status: "failed", fatal: true });
+    expect(parse(bench.outcomes.get(1)?.payload)).toMatchObject({ code: "wait_timeout" });
+  });
+
+  test("for a name that no signal can have is fatal", async () => {
+    const bench = benchOf(({ waitFor }) => waitFor("is it ok?"));
+    await bench.give([1]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+  });
+
+  test("that was a sleep before is fatal and says so", async () => {
+    const bench = benchOf(({ waitFor }) => waitFor("x"));
+    await again(bench, [{ kind: "sleep", name: "x", due: 5 }]);
+    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("was a sleep in an earlier attempt");
+  });
+});

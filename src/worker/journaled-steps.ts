@@ -1,0 +1,150 @@
+/**
+ * `step`, `sleep` and `waitFor` inside `process`. What an earlier attempt journaled under a name is given back; what is
+ * new is journaled before the code goes on (a step), or ends the attempt until it is over (a sleep, a wait). The code
+ * between them runs again in each attempt.
+ *
+ * A promise of an attempt that is over never settles: its code must not go on.
+ */
+import { CHECKPOINTS_MAX } from "../kernel/checkpoint.ts";
+import { LIMITS, NAME_PATTERN } from "../kernel/definition.ts";
+import type { TaskWait } from "../kernel/message.ts";
+import { brandFatal } from "../protocol/error-brands.ts";
+import type { Checkpoint, Grant, GrantItem, Report } from "../protocol/work.ts";
+import type { Clock } from "../std/clock.ts";
+import { type Duration, parseDuration } from "../std/duration.ts";
+import { toStoredText } from "../std/json.ts";
+import { isRejection } from "../std/rejection.ts";
+import { reportedAttempt } from "./attempt-place.ts";
+import type { ResultsSource } from "./results-reader.ts";
+
+/** What steps need of their attempt. */
+export interface StepsOptions {
+  readonly grant: Grant;
+  readonly item: GrantItem;
+  readonly clock: Clock;
+  readonly results: ResultsSource;
+  readonly isOver: () => boolean;
+  /** Says something about the attempt; resolves with the verdict once it is committed. */
+  readonly ask: (report: Report) => Promise<string | undefined>;
+  /** Ends the attempt: the task waits. */
+  readonly suspend: (wait: TaskWait) => void;
+  /** Ends the attempt: it is not this worker's any more. */
+  readonly lose: () => void;
+}
+
+const NAME_CHARS_MAX = 100;
+
+export class JournaledSteps {
+  readonly #options: StepsOptions;
+  readonly #known: ReadonlyMap<string, Checkpoint>;
+  readonly #used = new Set<string>();
+  /** Names that earlier attempts did not have. */
+  #added = 0;
+
+  constructor(options: StepsOptions) {
+    this.#options = options;
+    this.#known = new Map((options.item.checkpoints ?? []).map((known) => [known.name, known]));
+  }
+
+  async step<T>(name: string, run: () => T | Promise<T>): Promise<T> {
+    const known = this.#enter(name, "step");
+    if (this.#options.isOver()) return never();
+    if (known?.kind === "sleep") throw changed(name, "a sleep", "a step");
+    if (known !== undefined) return (await this.#read(name, known)) as T;
+    if (typeof run !== "function") throw fatal(`step "${name}" has no function to run`);
+    const value = await run();
+    if (this.#options.isOver()) return never();
+    const result = toStoredText(value, { bytesMax: LIMITS.resultBytes, what: `step "${name}"` });
+    if (isRejection(result)) {
+      const { code, message, hint, path } = result;
+      throw Object.assign(fatal(message), { name: "NotStorable", code, hint, path });
+    }
+    const { grant, item, ask, lose } = this.#options;
+    const verdict = await ask({ kind: "step", ...reportedAttempt(grant, item), name, result });
+    if (this.#options.isOver()) return never();
+    if (verdict === "accepted" || verdict === "duplicate") return JSON.parse(result) as T;
+    lose();
+    return never();
+  }
+
+  async sleep(name: string, duration: Duration): Promise<void> {
+    const known = this.#enter(name, "sleep");
+    const ms = this.#duration(duration, `sleep "${name}"`);
+    const { clock, suspend, isOver } = this.#options;
+    if (isOver()) return never();
+    const now = clock.now();
+    // A sleep that is over may be journaled like a step.
+    if (known?.kind === "step" || (known?.kind === "sleep" && known.due <= now)) return;
+    suspend({ name, untilMs: known?.kind === "sleep" ? known.due : now + ms });
+    return never();
+  }
+
+  async waitFor(name: string, options: { timeout?: Duration } = {}): Promise<unknown> {
+    const known = this.#enter(name, "waitFor");
+    if (!NAME_PATTERN.test(name))
+      throw fatal(
+        `waitFor "${name}": no signal can have this name; use letters, digits, _ and -, at most 40`,
+      );
+    const { timeout } = options;
+    const ms = timeout === undefined ? undefined : this.#duration(timeout, `waitFor "${name}".timeout`);
+    const { suspend, isOver } = this.#options;
+    if (isOver()) return never();
+    if (known?.kind === "sleep") throw changed(name, "a sleep", "a wait");
+    if (known !== undefined) return this.#read(name, known);
+    suspend({ name, signal: name, ...(ms === undefined ? {} : { timeoutMs: ms }) });
+    return never();
+  }
+
+  /** Checks a name, and gives what is journaled under it. */
+  #enter(name: string, what: string): Exclude<Checkpoint, { kind: "run" }> | undefined {
+    if (typeof name !== "string" || name === "" || name.length > NAME_CHARS_MAX || !name.isWellFormed())
+      throw fatal(`the name of a ${what} must be a text of 1 to ${NAME_CHARS_MAX} characters`);
+    if (this.#used.has(name))
+      throw fatal(
+        `"${name}" is used twice in one attempt: each step, sleep and wait of a task needs a name of its own`,
+      );
+    this.#used.add(name);
+    const known = this.#known.get(name);
+    if (known !== undefined && known.kind !== "run") return known;
+    if (this.#known.size + ++this.#added > CHECKPOINTS_MAX)
+      throw fatal(
+        `a task can have ${CHECKPOINTS_MAX} steps, sleeps and waits over all of its attempts; "${name}" is one more`,
+      );
+    return undefined;
+  }
+
+  #duration(duration: Duration, what: string): number {
+    const ms = parseDuration(duration, what);
+    if (isRejection(ms)) throw fatal(ms.hint === undefined ? ms.message : `${ms.message} (${ms.hint})`);
+    return ms;
+  }
+
+  /** What is journaled: a value, or the error of a wait that ran out of time. */
+  async #read(name: string, known: { readonly seq: number }): Promise<unknown> {
+    const { grant, results, isOver } = this.#options;
+    const found = await results.checkpoint(grant.execution, known.seq);
+    if (isOver()) return never();
+    if ("result" in found) return JSON.parse(found.result) as unknown;
+    throw waitTimeout(name, found.error);
+  }
+}
+
+function never(): Promise<never> {
+  return new Promise(() => {});
+}
+
+/** It would fail the same way in every attempt. */
+function fatal(message: string): Error {
+  return brandFatal(new Error(message));
+}
+
+function changed(name: string, was: string, is: string): Error {
+  return fatal(`"${name}" was ${was} in an earlier attempt and is ${is} now: give it another name`);
+}
+
+/** Fatal unless it is caught: that nothing came in time is journaled, and stays so. */
+function waitTimeout(name: string, error: string): Error {
+  const { message } = (JSON.parse(error) ?? {}) as { message?: unknown };
+  const text = typeof message === "string" ? message : `no signal "${name}" came in time`;
+  return Object.assign(fatal(text), { name: "WaitTimeout", code: "wait_timeout" });
+}

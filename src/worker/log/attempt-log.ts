@@ -1,0 +1,86 @@
+/**
+ * The logs of one attempt on their way out: lines are gathered and taken as one report, in the order in which they were
+ * written; of several words about progress only the newest is kept. What exceeds the limits of an attempt is dropped.
+ */
+import type { ReportedAttempt, ReportedLine } from "../../protocol/work.ts";
+import type { Clock } from "../../std/clock.ts";
+import { linesOf } from "./log-text.ts";
+import type { Secrets } from "./secrets.ts";
+
+/** What the logs of all attempts at a worker share. */
+export interface LogDesk {
+  readonly clock: Clock;
+  readonly secrets: Secrets;
+  /** Called with the first line since the last report; `isFull`: with enough of them to go out at once. */
+  readonly onLines: (log: AttemptLog, isFull: boolean) => void;
+}
+
+export type LogsReport = ReportedAttempt & { readonly kind: "logs"; readonly lines: readonly ReportedLine[] };
+
+const LINES_MAX = 10_000;
+const BYTES_MAX = 1_048_576;
+/** Lines of this many bytes do not wait for more. */
+const REPORT_BYTES = 65_536;
+
+export class AttemptLog {
+  readonly #attempt: ReportedAttempt;
+  readonly #desk: LogDesk;
+  #lines: Omit<ReportedLine, "n">[] = [];
+  /** Where the word about progress is among them; -1: there is none. */
+  #progressAt = -1;
+  #waitingBytes = 0;
+  /** Lines reported so far: the last one's number. */
+  #taken = 0;
+  #bytes = 0;
+  #isOver = false;
+
+  constructor(attempt: ReportedAttempt, desk: LogDesk) {
+    this.#attempt = attempt;
+    this.#desk = desk;
+  }
+
+  /** Takes the lines of a text. */
+  write(level: string, text: string, run?: string): void {
+    if (this.#isOver) return;
+    const at = this.#desk.clock.now();
+    const wasEmpty = this.#lines.length === 0;
+    for (const line of linesOf(text, this.#desk.secrets)) {
+      if (level === "progress") this.#dropProgress();
+      const bytes = Buffer.byteLength(line);
+      const isFull = this.#taken + this.#lines.length >= LINES_MAX || this.#bytes + bytes > BYTES_MAX;
+      const added = isFull ? { at, level: "warn", text: NOTICE } : { at, level, text: line };
+      this.#bytes += bytes;
+      this.#waitingBytes += bytes;
+      if (level === "progress") this.#progressAt = this.#lines.length;
+      this.#lines.push(run === undefined ? added : { ...added, run });
+      if (isFull) {
+        this.#isOver = true;
+        break;
+      }
+    }
+    const isMuch = this.#waitingBytes >= REPORT_BYTES;
+    if (wasEmpty || isMuch) this.#desk.onLines(this, isMuch);
+  }
+
+  /** The lines since the last time; null: none. */
+  take(): LogsReport | null {
+    if (this.#lines.length === 0) return null;
+    const lines = this.#lines.map((line, i) => ({ n: this.#taken + i + 1, ...line }));
+    this.#taken += lines.length;
+    this.#lines = [];
+    this.#waitingBytes = 0;
+    this.#progressAt = -1;
+    return { ...this.#attempt, kind: "logs", lines };
+  }
+
+  #dropProgress(): void {
+    if (this.#progressAt < 0) return;
+    const [dropped] = this.#lines.splice(this.#progressAt, 1);
+    const bytes = Buffer.byteLength(dropped?.text ?? "");
+    this.#bytes -= bytes;
+    this.#waitingBytes -= bytes;
+    this.#progressAt = -1;
+  }
+}
+
+const NOTICE = `[logs end here: over ${LINES_MAX} lines or ${BYTES_MAX} bytes per attempt]`;

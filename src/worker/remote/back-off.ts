@@ -1,0 +1,24 @@
+import type { Random } from "../../std/random.ts";
+
+const MIN_MS = 100;
+const MAX_MS = 10_000;
+
+/** How long to wait before the next try: twice as long each time, with jitter; one success begins anew. */
+export class BackOff {
+  readonly #random: Random;
+  #failures = 0;
+
+  constructor(random: Random) {
+    this.#random = random;
+  }
+
+  /** The wait after one more failure, from 100 ms to 10 s. */
+  next(): number {
+    const most = Math.min(MAX_MS, MIN_MS * 2 ** Math.min(this.#failures++, 10));
+    return Math.max(MIN_MS, Math.round(most * (0.5 + this.#random.u32() / 8_589_934_592)));
+  }
+
+  reset(): void {
+    this.#failures = 0;
+  }
+}

@@ -1,0 +1,77 @@
+/** A worker's reports as events of the wire: JSON texts but for their numbers, each with the attempt it is of. */
+import type { Outcome } from "../../kernel/message.ts";
+import { attemptPrefix } from "../../protocol/attempt-id.ts";
+import type { Report, ReportedLine } from "../../protocol/work.ts";
+
+/** Called for each event of a report, in order: the attempt's id, what comes after the number, the last word or not. */
+export type TakeEvent = (attempt: string, rest: string, isReceipt: boolean) => void;
+
+/** Gives the events of a report. How many it has words on, hence verdicts: `wordsOf`. */
+export function eachEvent(report: Report, take: TakeEvent): void {
+  const prefix = attemptPrefix(report);
+  const idOf = ({ task, attempt, claim }: { task: number; attempt: number; claim: number }): string =>
+    `${prefix}${task}.${attempt}.${claim}.${report.epoch}`;
+  switch (report.kind) {
+    case "started":
+      for (const attempt of report.attempts) take(idOf(attempt), `"kind":"started"}`, false);
+      return;
+    case "receipts":
+      for (const receipt of report.receipts)
+        take(idOf(receipt), receiptText(receipt.outcome, receipt.ms), true);
+      return;
+    case "enumeration":
+      return take(idOf({ ...report, task: -1 }), receiptText(report.outcome, report.ms), true);
+    case "page": {
+      const { from, tasks, keys, identities } = report;
+      const more = `${keys === null ? "" : `,"keys":${JSON.stringify(keys)}`}${
+        identities === null ? "" : `,"identities":${JSON.stringify(identities)}`
+      }`;
+      const text = `"kind":"page","from":${from},"tasks":[${tasks.join(",")}]${more}}`;
+      return take(idOf({ ...report, task: -1 }), text, false);
+    }
+    case "step":
+      return take(
+        idOf(report),
+        `"kind":"step","name":${JSON.stringify(report.name)},"result":${report.result}}`,
+        false,
+      );
+    case "run": {
+      const { name, index, state, oversized, stats } = report;
+      const more = JSON.stringify({ run: name, index, oversized, stats: whole(stats) }).slice(1);
+      return take(idOf(report), `"kind":"run_finished","state":${state},${more}`, false);
+    }
+    case "logs":
+      for (const line of report.lines) take(idOf(report), lineText(line), false);
+      return;
+  }
+}
+
+/** How many attempts a report has a word on: so many verdicts are wanted for it. */
+export function wordsOf(report: Report): number {
+  if (report.kind === "receipts") return report.receipts.length;
+  return 1;
+}
+
+function lineText({ at, level, text, run }: ReportedLine): string {
+  return `"kind":"log",${JSON.stringify({ text, level, at, run }).slice(1)}`;
+}
+
+/** Results are JSON texts already; errors are taken apart, since the wire has their marks beside them. */
+function receiptText({ status, payload, fatal, retryAfterMs, total, wait }: Outcome, ms: number): string {
+  const head = `"kind":"receipt","status":"${status}","stats":{"durationMs":${Math.max(0, Math.round(ms))}}`;
+  if (status === "done")
+    return `${head},"result":${payload}${total === undefined ? "" : `,"total":${total}`}}`;
+  if (status === "suspended") return `${head},"wait":${JSON.stringify(wait)}}`;
+  return `${head},"error":${JSON.stringify({ ...errorOf(payload), fatal, retryAfterMs })}}`;
+}
+
+function errorOf(payload: string): object {
+  const error = JSON.parse(payload) as unknown;
+  if (typeof error !== "object" || error === null) return { name: "Error", message: payload };
+  const { message } = error as { message?: unknown };
+  return { ...error, message: typeof message === "string" ? message : payload };
+}
+
+function whole({ durationMs, memoryBytes }: { durationMs: number; memoryBytes: number }): object {
+  return { durationMs: Math.round(durationMs), memoryBytes: Math.round(memoryBytes) };
+}

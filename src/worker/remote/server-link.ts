@@ -1,0 +1,224 @@
+/**
+ * A worker's way to its server: which of the addresses is used, whether it is registered there, and what to do when an
+ * answer does not come. A request is sent until the server has taken or refused it; between tries it waits, longer each
+ * time, and the next address has its turn.
+ */
+import { HttpConnection } from "../../http/http-connection.ts";
+import { HttpFault } from "../../http/http-fault.ts";
+import type { Registered, Registration } from "../../protocol/worker-wire.ts";
+import type { Clock } from "../../std/clock.ts";
+import type { Random } from "../../std/random.ts";
+import { BackOff } from "./back-off.ts";
+
+export interface ServerLinkOptions {
+  /** Tried in turn: `http(s)://host:port` or `unix:<path>`. */
+  readonly addresses: readonly string[];
+  readonly token?: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** What to register as; `worker` is kept from the first registration on. */
+  readonly registration: () => Registration;
+  /** Called after every registration. */
+  readonly onRegistered: (registered: Registered) => void;
+  /** Told when the server cannot be reached or refuses, and when it is there again. */
+  readonly onTrouble: (what: string | null) => void;
+}
+
+/** The server's word that a request as such is wrong: sending it again would change nothing. */
+export interface Refused {
+  readonly kind: "refused";
+  readonly status: number;
+  readonly code: string;
+  readonly message: string;
+}
+
+/** The link was closed before an answer came. */
+export interface Unsent {
+  readonly kind: "unsent";
+}
+
+export type Called = { readonly kind: "answered"; readonly value: unknown } | Refused | Unsent;
+
+/** Statuses with which a request as such is refused. */
+const REFUSALS = [400, 409, 413, 422];
+const TIMEOUT_MS = 60_000;
+
+export class ServerLink {
+  readonly #options: ServerLinkOptions;
+  readonly #connections: readonly HttpConnection[];
+  #at = 0;
+  #worker: string | null = null;
+  #registering: Promise<void> | null = null;
+  #isRegistered = false;
+  #isClosed = false;
+  #isInTrouble = false;
+  readonly #sleeping = new Set<() => void>();
+
+  constructor(options: ServerLinkOptions) {
+    this.#options = options;
+    const { token } = options;
+    this.#connections = options.addresses.map(
+      (address) => new HttpConnection({ address, ...(token === undefined ? {} : { token }) }),
+    );
+  }
+
+  /** This worker's id, once it is registered. */
+  get worker(): string | null {
+    return this.#worker;
+  }
+
+  get isInTrouble(): boolean {
+    return this.#isInTrouble;
+  }
+
+  /** This side's own address, as the server sees it; asks the server for it. Null: it is reached by a unix socket. */
+  async ownAddress(): Promise<string | null> {
+    const backOff = new BackOff(this.#options.random);
+    while (!this.#isClosed) {
+      const connection = this.#connection;
+      try {
+        await connection.send({ method: "GET", path: "/healthz", timeoutMs: TIMEOUT_MS });
+        return connection.localAddress;
+      } catch (thrown) {
+        await this.#wait(thrown, connection, backOff);
+      }
+    }
+    return null;
+  }
+
+  /** Posts to a route under this worker (`claim`, `events`, `heartbeat`), as a registered one. */
+  async post(route: string, body: string, options: { timeoutMs?: number } = {}): Promise<Called> {
+    const backOff = new BackOff(this.#options.random);
+    while (!this.#isClosed) {
+      const connection = this.#connection;
+      try {
+        if (!this.#isRegistered) await this.#register(connection);
+        const path = `/v1/workers/${encodeURIComponent(this.#worker ?? "")}/${route}`;
+        const { timeoutMs = TIMEOUT_MS } = options;
+        const { status, text } = await connection.send({ method: "POST", path, body, timeoutMs });
+        if (status === 200) {
+          this.#tell(null);
+          return { kind: "answered", value: JSON.parse(text) as unknown };
+        }
+        const problem = problemOf(status, text);
+        if (REFUSALS.includes(status)) return problem;
+        // The server has forgotten this worker, or is another one.
+        if (status === 404 && connection === this.#connection) this.#isRegistered = false;
+        if (status !== 404 || problem.code !== "not_found") throw new ServerRefused(problem);
+      } catch (thrown) {
+        await this.#wait(thrown, connection, backOff);
+      }
+    }
+    return { kind: "unsent" };
+  }
+
+  /** Any other request, sent once: the answer as text, or what went wrong as an error. */
+  async send(method: string, path: string, more: { token?: string; body?: string }): Promise<string> {
+    const headers = more.token === undefined ? {} : { authorization: `Bearer ${more.token}` };
+    const { status, text } = await this.#connection.send({
+      method,
+      path,
+      headers,
+      timeoutMs: TIMEOUT_MS,
+      ...(more.body === undefined ? {} : { body: more.body }),
+    });
+    if (status >= 200 && status < 300) return text;
+    throw new ServerRefused(problemOf(status, text));
+  }
+
+  /** Says goodbye, if there is anybody to say it to, and ends what is under way. */
+  async close(): Promise<void> {
+    const isKnown = this.#isRegistered && !this.#isInTrouble;
+    this.#isClosed = true;
+    for (const wake of [...this.#sleeping]) wake();
+    if (isKnown && this.#worker !== null) {
+      const path = `/v1/workers/${encodeURIComponent(this.#worker)}`;
+      // If it cannot be said, the server notices by itself.
+      await this.#connection.send({ method: "DELETE", path, timeoutMs: 2_000 }).catch(() => null);
+    }
+    for (const connection of this.#connections) connection.close();
+  }
+
+  get #connection(): HttpConnection {
+    return this.#connections[this.#at % this.#connections.length] as HttpConnection;
+  }
+
+  /** Registers, once for all who wait for it. */
+  #register(connection: HttpConnection): Promise<void> {
+    this.#registering ??= this.#registerNow(connection).finally(() => {
+      this.#registering = null;
+    });
+    return this.#registering;
+  }
+
+  async #registerNow(connection: HttpConnection): Promise<void> {
+    const registration = this.#options.registration();
+    const body = JSON.stringify({
+      ...registration,
+      ...(this.#worker === null ? {} : { worker: this.#worker }),
+    });
+    const { status, text } = await connection.send({
+      method: "POST",
+      path: "/v1/workers",
+      body,
+      timeoutMs: TIMEOUT_MS,
+    });
+    if (status !== 200) throw new ServerRefused(problemOf(status, text));
+    const registered = JSON.parse(text) as Registered;
+    this.#worker = registered.worker;
+    this.#isRegistered = true;
+    this.#tell(null);
+    this.#options.onRegistered(registered);
+  }
+
+  /** Waits after something went wrong; only faults and refusals are waited out. */
+  async #wait(thrown: unknown, connection: HttpConnection, backOff: BackOff): Promise<void> {
+    if (!(thrown instanceof HttpFault) && !(thrown instanceof ServerRefused)) throw thrown;
+    if (this.#isClosed) return;
+    this.#tell(thrown.message);
+    if (connection === this.#connection && this.#connections.length > 1) {
+      this.#at++;
+      this.#isRegistered = false;
+    }
+    await this.#sleep(backOff.next());
+  }
+
+  #sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        this.#sleeping.delete(wake);
+        cancel();
+        resolve();
+      };
+      const cancel = this.#options.clock.after(ms, wake);
+      this.#sleeping.add(wake);
+    });
+  }
+
+  #tell(what: string | null): void {
+    if ((what !== null) === this.#isInTrouble) return;
+    this.#isInTrouble = what !== null;
+    this.#options.onTrouble(what);
+  }
+}
+
+/** The server answered, and the answer is no. */
+export class ServerRefused extends Error {
+  override name = "ServerRefused";
+  readonly problem: Refused;
+  constructor(problem: Refused) {
+    super(`the server answers ${problem.status} ${problem.code}: ${problem.message}`);
+    this.problem = problem;
+  }
+}
+
+function problemOf(status: number, text: string): Refused {
+  const kind = "refused";
+  try {
+    const { code, detail } = JSON.parse(text) as { code?: string; detail?: string };
+    return { kind, status, code: code ?? "unknown", message: detail ?? text.slice(0, 200) };
+  } catch {
+    // Not one of our servers, or something in between.
+    return { kind, status, code: "unknown", message: text.slice(0, 200) };
+  }
+}

@@ -1,0 +1,194 @@
+/**
+ * Events on disk until they are acknowledged, so that they survive the worker's process. One file per process, named
+ * after it. What comes while a sync is under way is written and synced together. A process that starts takes over the
+ * files of those that are gone. Acknowledged events leave with the file's next rewrite: sent twice, they do no harm.
+ */
+import fs from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+/** One event, with what is needed to send it. */
+export interface SpooledEvent {
+  readonly attempt: string;
+  readonly token: string;
+  readonly n: number;
+  readonly json: string;
+  readonly isReceipt: boolean;
+}
+
+interface Waiting {
+  readonly text: string;
+  readonly synced: () => void;
+  readonly failed: (error: unknown) => void;
+}
+
+const SUFFIX = ".spool";
+/** A file over this is written anew with what is not acknowledged. */
+const REWRITE_BYTES = 8 * 1_048_576;
+
+const writeTo = promisify(fs.write);
+const syncData = promisify(fs.fdatasync);
+
+export class Spool {
+  readonly #directory: string;
+  readonly #path: string;
+  #file: number;
+  #bytes = 0;
+  #waiting: Waiting[] = [];
+  #isWriting = false;
+  #isClosed = false;
+  /** What is on disk and not acknowledged; set by whoever sends it. */
+  unacknowledged: () => readonly SpooledEvent[] = () => [];
+
+  private constructor(directory: string, left: readonly SpooledEvent[]) {
+    this.#directory = directory;
+    this.#path = join(directory, `${ownName()}${SUFFIX}`);
+    this.#file = this.#writeFile(left);
+  }
+
+  /** Opens this process's file; gives what former processes left, which is in it. */
+  static open(directory: string): { readonly spool: Spool; readonly left: readonly SpooledEvent[] } {
+    fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    const left: SpooledEvent[] = [];
+    const taken: string[] = [];
+    for (const name of fs.readdirSync(directory)) {
+      if (!name.endsWith(SUFFIX) || isAlive(name.slice(0, -SUFFIX.length))) continue;
+      const path = takeFile(directory, name, taken.length);
+      if (path === null) continue;
+      for (const line of fs.readFileSync(path, "utf8").split("\n")) {
+        const event = readLine(line);
+        if (event !== null) left.push(event);
+      }
+      taken.push(path);
+    }
+    const spool = new Spool(directory, left);
+    for (const path of taken) fs.unlinkSync(path);
+    return { spool, left };
+  }
+
+  /** Calls `synced` as soon as these are on disk. */
+  append(events: readonly SpooledEvent[], synced: () => void, failed: (error: unknown) => void): void {
+    this.#waiting.push({ text: linesOf(events), synced, failed });
+    if (!this.#isWriting) this.#write().catch(failed);
+  }
+
+  /** Something was acknowledged: the file may be shorter. */
+  acknowledged(): void {
+    if (!this.#isWriting && !this.#isClosed) this.#tidy();
+  }
+
+  /** Leaves nothing behind if nothing is owed. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    fs.closeSync(this.#file);
+    if (this.unacknowledged().length === 0 && this.#waiting.length === 0) fs.unlinkSync(this.#path);
+  }
+
+  async #write(): Promise<void> {
+    this.#isWriting = true;
+    while (this.#waiting.length > 0 && !this.#isClosed) {
+      const batch = this.#waiting;
+      this.#waiting = [];
+      try {
+        const data = Buffer.from(batch.map(({ text }) => text).join(""));
+        for (let at = 0; at < data.length; ) at += (await writeTo(this.#file, data, at)).bytesWritten;
+        await syncData(this.#file);
+        this.#bytes += data.length;
+        for (const { synced } of batch) synced();
+        this.#tidy();
+      } catch (error) {
+        for (const { failed } of batch) failed(error);
+      }
+    }
+    this.#isWriting = false;
+  }
+
+  /** Nothing is being written now, so what is not acknowledged is all there is. */
+  #tidy(): void {
+    if (this.#bytes === 0) return;
+    const left = this.unacknowledged();
+    if (left.length === 0) {
+      fs.ftruncateSync(this.#file, 0);
+      this.#bytes = 0;
+    } else if (this.#bytes > REWRITE_BYTES) {
+      fs.closeSync(this.#file);
+      this.#file = this.#writeFile(left);
+    }
+  }
+
+  /** A file with these only takes the place of the one that is there. */
+  #writeFile(events: readonly SpooledEvent[]): number {
+    const path = `${this.#path}.new`;
+    const text = linesOf(events);
+    fs.writeFileSync(path, text, { mode: 0o600, flush: true });
+    fs.renameSync(path, this.#path);
+    const directory = fs.openSync(this.#directory, "r");
+    fs.fsyncSync(directory);
+    fs.closeSync(directory);
+    this.#bytes = Buffer.byteLength(text);
+    return fs.openSync(this.#path, "a");
+  }
+}
+
+function linesOf(events: readonly SpooledEvent[]): string {
+  return events
+    .map(({ attempt, token, n, json, isReceipt }) => {
+      const head = JSON.stringify({ attempt, token, n, isReceipt });
+      return `${head.slice(0, -1)},"event":${json}}\n`;
+    })
+    .join("");
+}
+
+/** An event of a spool; null: the line was cut off by the end of its process. */
+function readLine(line: string): SpooledEvent | null {
+  if (line === "" || !line.endsWith("}")) return null;
+  try {
+    const { attempt, token, n, isReceipt, event } = JSON.parse(line) as SpooledEvent & { event: object };
+    return { attempt, token, n, isReceipt, json: JSON.stringify(event) };
+  } catch {
+    // The last line of a process that was killed while it wrote: nobody was told that it is there.
+    return null;
+  }
+}
+
+/** Takes over the file of a process that is gone; whoever renames it first has it, under a name of its own. */
+function takeFile(directory: string, name: string, number: number): string | null {
+  const path = join(directory, `${ownName()}-${number}${SUFFIX}`);
+  try {
+    fs.renameSync(join(directory, name), path);
+    return path;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+    throw error;
+  }
+}
+
+/** A process by its number and, where that can be had, the time it began, since numbers come again. */
+function ownName(): string {
+  return `${process.pid}-${beginningOf(process.pid) ?? "0"}`;
+}
+
+function isAlive(name: string): boolean {
+  const [pid = "", beginning = "0"] = name.split("-");
+  const now = beginningOf(Number(pid));
+  if (beginning !== "0") return now === beginning;
+  try {
+    process.kill(Number(pid), 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+/** When a process began, in ticks of the system; null: it is not there, or the system does not say. */
+function beginningOf(pid: number): string | null {
+  try {
+    const stat = fs.readFileSync(`/proc/${pid}/stat`, "utf8");
+    // The second field is the program's name in brackets, and may hold anything.
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? null;
+  } catch {
+    // Not Linux, or no such process.
+    return null;
+  }
+}

@@ -1,0 +1,59 @@
+/** A worker's own HTTP API, on a port of its own: is it well, and does it still have an attempt. */
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import { type AddressInfo, isIPv6 } from "node:net";
+
+export interface StatusOptions {
+  readonly host: string;
+  /** 0: any that is free. */
+  readonly port: number;
+  readonly health: () => Readonly<Record<string, unknown>>;
+  /** What there is to say about an attempt; null: this worker does not have it. */
+  readonly attempt: (id: string) => Readonly<Record<string, unknown>> | null;
+}
+
+export interface StatusServer {
+  readonly url: string;
+  close(): void;
+}
+
+const HEADER_MS = 5_000;
+
+/** Starts to listen. */
+export async function startStatusServer(options: StatusOptions): Promise<StatusServer> {
+  const server: Server = createServer(
+    { headersTimeout: HEADER_MS, requestTimeout: HEADER_MS },
+    (request, response) => {
+      const path = (request.url ?? "").split("?")[0] as string;
+      const attempt = /^\/attempts\/([^/]+)$/.exec(path)?.[1];
+      const body =
+        request.method !== "GET"
+          ? null
+          : path === "/healthz"
+            ? options.health()
+            : attempt === undefined
+              ? null
+              : options.attempt(decoded(attempt));
+      response.writeHead(body === null ? 404 : 200, { "content-type": "application/json" });
+      response.end(JSON.stringify(body ?? { code: "not_found" }));
+    },
+  );
+  server.listen(options.port, options.host);
+  await once(server, "listening");
+  // It must not keep a process alive that has nothing else to do.
+  server.unref();
+  const { address, port } = server.address() as AddressInfo;
+  return {
+    url: `http://${isIPv6(address) ? `[${address}]` : address}:${port}`,
+    close: () => server.close().closeAllConnections(),
+  };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // Not an id, then.
+    return text;
+  }
+}

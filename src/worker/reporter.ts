@@ -1,0 +1,195 @@
+/**
+ * What a worker says, in order and in batches. Of one attempt: that it began, its logs, steps, runs and pages as they
+ * came, its receipt last.
+ *
+ * 1. Receipts of consecutive grants of one handler are one report.
+ * 2. Logs wait for the next word of their attempt, for a tenth of a second, or until they are many.
+ * 3. Everything said since the last turn goes out together, in one call of `send`.
+ */
+import type { Outcome } from "../kernel/message.ts";
+import type { Grant, GrantItem, Report, ReportedReceipt } from "../protocol/work.ts";
+import type { Clock } from "../std/clock.ts";
+import { reportPlace } from "./attempt-place.ts";
+import type { AttemptLog } from "./log/attempt-log.ts";
+import type { Secrets } from "./log/secrets.ts";
+import type { Running } from "./running.ts";
+
+/** Delivers reports; resolves when they are committed, with a verdict list per report. */
+export type Send = (reports: readonly Report[]) => Promise<readonly (readonly string[])[]>;
+
+export interface ReporterOptions {
+  readonly clock: Clock;
+  readonly secrets: Secrets;
+  readonly send: Send;
+  /** Asks for a turn, at whose end `flush` is called. */
+  readonly schedule: () => void;
+  /** Something is committed: there may be room for more. */
+  readonly onCommitted: () => void;
+  readonly onBug: (thrown: unknown) => void;
+}
+
+interface Said {
+  readonly report: Report;
+  /** Gets the verdict; undefined: there will be none. */
+  readonly heard: ((verdict: string | undefined) => void) | null;
+}
+
+const LOGS_WAIT_MS = 100;
+
+export class Reporter {
+  readonly #options: ReporterOptions;
+  #begun: Running[] = [];
+  #said: Said[] = [];
+  #receipts = new Map<Grant, ReportedReceipt[]>();
+  /** Logs with lines that are not said yet. */
+  readonly #waiting = new Set<AttemptLog>();
+  #stopWaiting: (() => void) | null = null;
+  readonly #sending = new Set<Promise<unknown>>();
+  #uncommittedChars = 0;
+  #gatheredChars = 0;
+  /** What a result usually comes to, in characters. */
+  usualChars = 65_536;
+
+  constructor(options: ReporterOptions) {
+    this.#options = options;
+  }
+
+  /** Characters of what is said and not committed yet. */
+  get uncommittedChars(): number {
+    return this.#uncommittedChars;
+  }
+
+  /** It runs on after the turn in which it began: reported as started, unless it has ended by the end of the turn. */
+  began(running: Running): void {
+    this.#begun.push(running);
+  }
+
+  /** The last word on an attempt, without secrets in what it says of errors; returns it as it is told. */
+  receipt(grant: Grant, item: GrantItem, ms: number, outcome: Outcome): Outcome {
+    const { secrets } = this.#options;
+    const told = secrets.isEmpty || outcome.status === "done" ? outcome : redacted(outcome, secrets);
+    if (grant.do === "enumerate") {
+      const { attempt, claim } = item;
+      this.say({ kind: "enumeration", ...reportPlace(grant), attempt, claim, ms, outcome: told });
+      return told;
+    }
+    const chars = told.payload.length;
+    this.#count(chars);
+    this.usualChars += (chars - this.usualChars) / 16;
+    const receipt = { task: item.number, attempt: item.attempt, claim: item.claim, ms, outcome: told };
+    const batch = this.#receipts.get(grant);
+    if (batch === undefined) this.#receipts.set(grant, [receipt]);
+    else batch.push(receipt);
+    return told;
+  }
+
+  /** Anything else, in the order in which it is said. */
+  say(report: Report, heard: Said["heard"] = null): void {
+    this.#said.push({ report, heard });
+    this.#count(sizeOf(report));
+    this.#options.schedule();
+  }
+
+  /** The same, as a promise of the verdict. */
+  ask(report: Report): Promise<string | undefined> {
+    return new Promise((resolve) => this.say(report, resolve));
+  }
+
+  /** The log has lines. */
+  logged(log: AttemptLog, isFull: boolean): void {
+    this.#waiting.add(log);
+    if (isFull) this.sayLogs(log);
+    else this.#stopWaiting ??= this.#options.clock.after(LOGS_WAIT_MS, () => this.#sayAllLogs());
+  }
+
+  /** Says what an attempt has logged so far: called before any other word on it. */
+  sayLogs(log: AttemptLog): void {
+    const report = log.take();
+    if (report !== null) this.say(report);
+    this.#waiting.delete(log);
+    if (this.#waiting.size > 0) return;
+    this.#stopWaiting?.();
+    this.#stopWaiting = null;
+  }
+
+  /** Sends what ended, what began and what was said. */
+  flush(): void {
+    const reports: Report[] = this.#takeStarts();
+    const heard: [at: number, Said["heard"]][] = [];
+    const said = this.#said;
+    if (said.length > 0) this.#said = [];
+    for (const { report, heard: hear } of said) {
+      if (hear !== null) heard.push([reports.length, hear]);
+      reports.push(report);
+    }
+    const receipts = this.#receipts;
+    if (receipts.size > 0) this.#receipts = new Map();
+    for (const [grant, batch] of receipts)
+      reports.push({ kind: "receipts", ...reportPlace(grant), receipts: batch });
+    if (reports.length > 0) this.#deliver(reports, heard);
+  }
+
+  /** Resolves when everything that was sent is committed. */
+  async settled(): Promise<void> {
+    while (this.#sending.size > 0) await Promise.all(this.#sending);
+  }
+
+  #sayAllLogs(): void {
+    this.#stopWaiting = null;
+    for (const log of [...this.#waiting]) this.sayLogs(log);
+  }
+
+  #takeStarts(): Report[] {
+    if (this.#begun.length === 0) return [];
+    const began = new Map<Grant, { task: number; attempt: number; claim: number }[]>();
+    for (const running of this.#begun) {
+      const { grant } = running.context.shared;
+      if (running.hasEnded || grant.do === "enumerate") continue;
+      const attempts = began.get(grant) ?? [];
+      attempts.push({ task: running.item.number, attempt: running.item.attempt, claim: running.item.claim });
+      began.set(grant, attempts);
+    }
+    this.#begun = [];
+    return Array.from(began, ([grant, attempts]) => ({ kind: "started", ...reportPlace(grant), attempts }));
+  }
+
+  #count(chars: number): void {
+    this.#uncommittedChars += chars;
+    this.#gatheredChars += chars;
+  }
+
+  #deliver(reports: readonly Report[], heard: readonly [at: number, Said["heard"]][]): void {
+    const chars = this.#gatheredChars;
+    this.#gatheredChars = 0;
+    const sending: Promise<unknown> = this.#options
+      .send(reports)
+      .then((verdicts) => {
+        for (const [at, hear] of heard) hear?.(verdicts[at]?.[0]);
+      })
+      .catch(this.#options.onBug)
+      .finally(() => {
+        this.#sending.delete(sending);
+        this.#uncommittedChars -= chars;
+        this.#options.onCommitted();
+      });
+    this.#sending.add(sending);
+  }
+}
+
+function redacted(outcome: Outcome, secrets: Secrets): Outcome {
+  return { ...outcome, payload: secrets.redactJson(outcome.payload) };
+}
+
+/** What a report holds in memory until it is committed; those of enumerations have their own limit. */
+function sizeOf(report: Report): number {
+  switch (report.kind) {
+    case "step":
+      return report.result.length;
+    case "run":
+      return report.state.length;
+    case "logs":
+      return report.lines.reduce((sum, { text }) => sum + text.length, 0);
+    default:
+      return 0;
+  }
+}

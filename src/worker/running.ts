@@ -1,0 +1,129 @@
+/**
+ * Attempts whose code runs on after the turn in which it began. `processBatch` works for a group of them: the group has
+ * one signal and one time limit, and each of its attempts ends on its own, once, in a receipt.
+ */
+import type { Outcome } from "../kernel/message.ts";
+import type { Beat, GrantItem } from "../protocol/work.ts";
+import type { Clock } from "../std/clock.ts";
+import { keyOf } from "./attempt-place.ts";
+import type { AttemptContext } from "./context.ts";
+import { handedBack, outOfTime } from "./outcome.ts";
+import type { TaskSpan } from "./tracing.ts";
+
+/** One attempt. */
+export interface Running {
+  readonly context: AttemptContext;
+  readonly item: GrantItem;
+  readonly since: number;
+  /** Null: nobody traces. */
+  readonly span: TaskSpan | null;
+  /** Those that the same code works for; null: none. */
+  readonly group: Group | null;
+  /** The engine wants it ended; its word is final only when the code has ended. */
+  isCancelled: boolean;
+  hasEnded: boolean;
+  /** Null: it may take any time. */
+  stopTimer: (() => void) | null;
+}
+
+interface Group {
+  readonly attempts: readonly Running[];
+  /** Attempts that have not ended. */
+  open: number;
+  /** The first outcome that is not done, as it was told. */
+  trouble: Outcome | null;
+}
+
+/** What began. */
+type Begun = Pick<Running, "context" | "since" | "span">;
+
+export class RunningAttempts {
+  readonly #attempts = new Map<string, Running>();
+  readonly #clock: Clock;
+  readonly #onEnd: (running: Running, outcome: Outcome) => void;
+
+  constructor(clock: Clock, onEnd: (running: Running, outcome: Outcome) => void) {
+    this.#clock = clock;
+    this.#onEnd = onEnd;
+  }
+
+  /** Attempts that run. */
+  get size(): number {
+    return this.#attempts.size;
+  }
+
+  /** Takes on an attempt; its time runs from now. */
+  add(context: AttemptContext, since: number, span: TaskSpan | null): Running {
+    const running = this.#add({ context, since, span }, context.item, null);
+    context.running = running;
+    const { timeoutMs } = context.shared.grant;
+    if (timeoutMs !== null) running.stopTimer = this.#limit([running], timeoutMs);
+    return running;
+  }
+
+  /** Takes on a group of attempts. */
+  addGroup(begun: Begun, items: readonly GrantItem[]): readonly Running[] {
+    const attempts: Running[] = [];
+    const group = { attempts, open: items.length, trouble: null };
+    for (const item of items) attempts.push(this.#add(begun, item, group));
+    const { timeoutMs } = begun.context.shared.grant;
+    const stopTimer = timeoutMs === null ? null : this.#limit(attempts, timeoutMs);
+    for (const running of attempts) running.stopTimer = stopTimer;
+    return attempts;
+  }
+
+  /** Ends an attempt, unless it has ended. */
+  end(running: Running, outcome: Outcome): void {
+    if (running.hasEnded) return;
+    const { context, item, group, stopTimer } = running;
+    running.hasEnded = true;
+    this.#attempts.delete(keyOf(context.shared.grant, item.number, item.attempt, item.claim));
+    if (group !== null) group.open--;
+    if (stopTimer !== null && (group === null || group.open === 0)) stopTimer();
+    this.#onEnd(running, outcome);
+  }
+
+  /** Stops the attempts that a beat names; code that works for others as well is not disturbed. */
+  cancel(beat: Beat, why: "cancel" | "lost"): void {
+    for (const { task, attempt, claim } of beat.attempts) {
+      const running = this.#attempts.get(keyOf(beat, task, attempt, claim));
+      if (running === undefined) continue;
+      running.isCancelled = true;
+      const others = running.group?.attempts ?? [];
+      if (others.every(({ isCancelled, hasEnded }) => isCancelled || hasEnded))
+        running.context.abort(new Error(why === "cancel" ? "cancelled" : "lease lost"));
+      // Its word is final only when the code has ended: until then the phase is not over.
+      if (why === "lost") this.end(running, handedBack(why));
+    }
+  }
+
+  /** Hands back whatever runs. */
+  abandon(why: Error, outcome: Outcome): void {
+    for (const running of [...this.#attempts.values()]) {
+      running.context.abort(why);
+      this.end(running, outcome);
+    }
+  }
+
+  #add({ context, since, span }: Begun, item: GrantItem, group: Group | null): Running {
+    const running = {
+      context,
+      item,
+      since,
+      span,
+      group,
+      isCancelled: false,
+      hasEnded: false,
+      stopTimer: null,
+    };
+    this.#attempts.set(keyOf(context.shared.grant, item.number, item.attempt, item.claim), running);
+    return running;
+  }
+
+  #limit(attempts: readonly Running[], timeoutMs: number): () => void {
+    return this.#clock.after(timeoutMs, () => {
+      attempts[0]?.context.abort(new Error(`ran longer than ${timeoutMs} ms`));
+      for (const running of attempts) this.end(running, outOfTime(timeoutMs));
+    });
+  }
+}

@@ -1,0 +1,246 @@
+/**
+ * Script tasks at a worker: their runs are done by a sandbox, which is opened with the first of them and knows nothing
+ * of attempts. Each finished run is journaled before the receipt; a later attempt goes on after the last of them.
+ */
+import { LIMITS } from "../kernel/definition.ts";
+import type { Outcome } from "../kernel/message.ts";
+import type { ScriptWork } from "../protocol/work.ts";
+import { assert } from "../std/assert.ts";
+import { byteLength } from "../std/json.ts";
+import { RondoError } from "../std/rejection.ts";
+import { reportedAttempt } from "./attempt-place.ts";
+import type { AttemptContext } from "./context.ts";
+import { handedBack, threw } from "./outcome.ts";
+
+/** The sandbox, as far as it is used here. */
+export interface ScriptSandbox {
+  run(attempt: SandboxAttempt, onEvent: (event: SandboxEvent) => void): SandboxRun;
+  close(): Promise<void>;
+}
+
+export interface SandboxRun {
+  /** Never rejects. */
+  readonly done: Promise<SandboxEnd>;
+  cancel(reason: string): void;
+}
+
+export interface SandboxAttempt {
+  readonly project: string;
+  readonly runs: ScriptWork["runs"];
+  readonly finished: number;
+  readonly state: string;
+  readonly input: string;
+  readonly attempt: number;
+}
+
+export type SandboxEvent =
+  | { readonly kind: "run_started"; readonly run: string }
+  | { readonly kind: "log"; readonly run: string; readonly level: string; readonly text: string }
+  | {
+      readonly kind: "run_finished";
+      readonly run: string;
+      readonly state: string;
+      readonly oversized: boolean;
+      readonly stats: { readonly durationMs: number; readonly memoryBytes: number };
+    }
+  | { readonly kind: "run_crashed"; readonly run: string; readonly message: string };
+
+export type SandboxEnd =
+  | { readonly kind: "done"; readonly state: string; readonly oversized: boolean }
+  | {
+      readonly kind: "failed";
+      readonly run: string;
+      readonly error: {
+        readonly name: string;
+        readonly message: string;
+        readonly line?: number;
+        readonly hint?: string;
+      };
+      readonly fatal: boolean;
+    }
+  | {
+      readonly kind: "killed";
+      readonly run: string;
+      readonly limit: "time" | "memory" | "security";
+      readonly message: string;
+    }
+  | { readonly kind: "crashed"; readonly run: string | null; readonly message: string }
+  | { readonly kind: "cancelled"; readonly run: string | null; readonly reason: string };
+
+/** How a worker runs scripts. */
+export interface ScriptOptions {
+  /** Opens the sandbox; throws a `RondoError` that says what to do where there can be none. */
+  readonly open: () => Promise<ScriptSandbox>;
+  /** Script attempts at a time. */
+  readonly atOnce: number;
+}
+
+export class ScriptRunner {
+  readonly #open: ScriptOptions["open"];
+  #sandbox: Promise<ScriptSandbox> | null = null;
+
+  constructor(open: ScriptOptions["open"]) {
+    this.#open = open;
+  }
+
+  /** Does the runs of an attempt that are not finished. Aborting the context's signal ends it. */
+  async run(context: AttemptContext): Promise<Outcome> {
+    const { grant, around } = context.shared;
+    const { script } = grant;
+    assert(script !== null, "a grant to do a script has one");
+    const finished = script.resume
+      ? (context.item.checkpoints ?? []).filter(({ kind }) => kind === "run")
+      : [];
+    const last = finished.at(-1);
+    let state = script.state ?? context.item.task ?? "null";
+    if (last !== undefined && last.kind === "run") {
+      const found = await around.results.checkpoint(grant.execution, last.seq);
+      assert("result" in found, "a finished run has a state");
+      state = found.result;
+    }
+    if (finished.length >= script.runs.length) return doneWithState(state);
+    let sandbox: ScriptSandbox;
+    try {
+      this.#sandbox ??= this.#open();
+      sandbox = await this.#sandbox;
+    } catch (thrown) {
+      // Another attempt tries again: what is missing may be there by then.
+      this.#sandbox = null;
+      return unavailable(thrown);
+    }
+    if (context.signal.aborted) return handedBack("cancelled");
+    return new ScriptJob(context, script).run(sandbox, { finished: finished.length, state });
+  }
+
+  async close(): Promise<void> {
+    const opened = this.#sandbox;
+    this.#sandbox = null;
+    // One that could not be opened has nothing to close: its attempts were told.
+    await opened?.then(
+      (sandbox) => sandbox.close(),
+      () => {},
+    );
+  }
+}
+
+/** One attempt in the sandbox. */
+class ScriptJob {
+  readonly #context: AttemptContext;
+  readonly #script: ScriptWork;
+  /** Runs that are said to be finished, and not heard of yet. */
+  readonly #unheard: Promise<void>[] = [];
+  #index = 0;
+  #isStale = false;
+
+  constructor(context: AttemptContext, script: ScriptWork) {
+    this.#context = context;
+    this.#script = script;
+  }
+
+  async run(
+    sandbox: ScriptSandbox,
+    { finished, state }: { finished: number; state: string },
+  ): Promise<Outcome> {
+    const { shared, item, signal } = this.#context;
+    const { project, input } = shared.grant;
+    this.#index = finished;
+    const running = sandbox.run(
+      { project, runs: this.#script.runs, finished, state, input, attempt: item.attempt },
+      (event) => this.#take(event, () => running.cancel("the attempt is over")),
+    );
+    const stop = (): void => running.cancel((signal.reason as Error).message);
+    signal.addEventListener("abort", stop, { once: true });
+    const end = await running.done;
+    signal.removeEventListener("abort", stop);
+    await Promise.all(this.#unheard);
+    return this.#isStale ? handedBack("the attempt is over") : outcomeOf(end);
+  }
+
+  #take(event: SandboxEvent, cancel: () => void): void {
+    const { run } = event;
+    switch (event.kind) {
+      case "run_started":
+        this.#context.write("run", [`run ${run} started`], { run });
+        break;
+      case "log":
+        this.#context.write(event.level, [event.text], { run });
+        break;
+      case "run_crashed":
+        this.#context.write("run", [`run ${run} crashed: ${event.message}`], { run });
+        break;
+      case "run_finished": {
+        const { state, oversized, stats } = event;
+        const attempt = reportedAttempt(this.#context.shared.grant, this.#context.item);
+        const said = this.#context.ask({
+          kind: "run",
+          ...attempt,
+          name: run,
+          index: this.#index++,
+          state,
+          oversized,
+          stats,
+        });
+        this.#unheard.push(
+          said.then((verdict) => {
+            if (verdict === "accepted" || verdict === "duplicate") return;
+            this.#isStale = true;
+            cancel();
+          }),
+        );
+      }
+    }
+  }
+}
+
+function outcomeOf(end: SandboxEnd): Outcome {
+  switch (end.kind) {
+    case "done":
+      return doneWithState(end.state);
+    case "failed": {
+      const { name, message, line, hint } = end.error;
+      return {
+        status: "failed",
+        payload: JSON.stringify({ name, code: "script_failed", message, run: end.run, line, hint }),
+        ...(end.fatal ? { fatal: true } : {}),
+      };
+    }
+    case "killed": {
+      const code = end.limit === "time" ? "timeout" : end.limit;
+      return {
+        status: "killed",
+        payload: JSON.stringify({ name: "Killed", code, message: end.message, run: end.run }),
+      };
+    }
+    case "crashed": {
+      const { message, run } = end;
+      return {
+        status: "crashed",
+        payload: JSON.stringify({
+          name: "Crashed",
+          code: "crashed",
+          message,
+          ...(run === null ? {} : { run }),
+        }),
+      };
+    }
+    case "cancelled":
+      return handedBack(end.reason);
+  }
+}
+
+/** Done with the last state. One that is too large for a result is whole in the journal, at its run. */
+function doneWithState(state: string): Outcome {
+  const bytes = byteLength(state);
+  const isTooLarge = bytes > LIMITS.resultBytes;
+  return { status: "done", payload: isTooLarge ? JSON.stringify({ oversized: true, bytes }) : state };
+}
+
+function unavailable(thrown: unknown): Outcome {
+  if (!(thrown instanceof RondoError)) return threw(thrown);
+  const { code, hint, message } = thrown;
+  return {
+    status: "failed",
+    fatal: true,
+    payload: JSON.stringify({ name: "ScriptsUnavailable", code, message, hint }),
+  };
+}

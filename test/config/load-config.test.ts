@@ -1,0 +1,196 @@
+// Where settings come from: flag > environment > file > default, each with its origin, and mistakes with their place.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { loadModule } from "../../src/cli/load/load-module.ts";
+import { type LoadedConfig, loadConfig } from "../../src/config/load-config.ts";
+import type { RondoError } from "../../src/std/rejection.ts";
+
+interface Given {
+  readonly flags?: Record<string, unknown>;
+  readonly env?: Record<string, string>;
+  readonly files?: Record<string, string>;
+}
+
+function load({ flags = {}, env = {}, files = {} }: Given): Promise<LoadedConfig> {
+  const cwd = mkdtempSync(join(tmpdir(), "rondo-config-"));
+  onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(join(cwd, name, ".."), { recursive: true });
+    writeFileSync(join(cwd, name), text);
+  }
+  return loadConfig({ flags, env, cwd, loadModule });
+}
+
+async function refusal(given: Given): Promise<Pick<RondoError, "code" | "message">> {
+  const { code, message } = await load(given).then(
+    () => expect.unreachable("it was not refused"),
+    (error: RondoError) => error,
+  );
+  return { code, message };
+}
+
+describe("a value", () => {
+  const files = { "rondo.config.json": '{ "port": 1, "host": "file", "store": "file:a" }' };
+
+  test("of a flag beats one of the environment, which beats one of the file, which beats the default", async () => {
+    const { config, origins } = await load({
+      flags: { port: "3", store: undefined },
+      env: { RONDO_PORT: "2", RONDO_HOST: "env" },
+      files,
+    });
+    expect([config.port, config.host, config.store, config.prefix]).toEqual([3, "env", "file:a", "rondo"]);
+    expect([origins.port, origins.host, origins.store, origins.prefix]).toEqual([
+      { kind: "flag", name: "port" },
+      { kind: "environment", name: "RONDO_HOST" },
+      { kind: "file", name: "rondo.config.json" },
+      { kind: "default" },
+    ]);
+  });
+
+  test("without any origin is the default", async () => {
+    const { config, file } = await load({});
+    expect(file).toBe(null);
+    expect(config).toEqual({
+      store: "file:.rondo",
+      broker: null,
+      prefix: "rondo",
+      host: "127.0.0.1",
+      port: 7_777,
+      advertise: null,
+      hosts: [],
+      files: [],
+      stateStores: {},
+      allowTargets: [],
+      webhookSecrets: [],
+      projects: {},
+      retention: 2_592_000_000,
+      heartbeat: 30_000,
+      limits: {},
+      url: null,
+      token: null,
+      secret: null,
+      adminToken: null,
+    });
+  });
+
+  test("that is empty in the environment, or an empty list of arguments, is none", async () => {
+    const { config } = await load({ flags: { files: [] }, env: { RONDO_STORE: "" } });
+    expect([config.store, config.files]).toEqual(["file:.rondo", []]);
+  });
+});
+
+describe("the file", () => {
+  test.each([
+    ["rondo.config.ts", "const n: number = 5;\nexport default { port: n } as { port: number };"],
+    ["rondo.config.js", "export default { port: 5 };"],
+    ["rondo.config.json", '{ "port": 5 }'],
+  ])("may be %s", async (name, text) => {
+    const { config, origins } = await load({ files: { [name]: text, "package.json": '{"type":"module"}' } });
+    expect([config.port, origins.port]).toEqual([5, { kind: "file", name }]);
+  });
+
+  test("that RONDO_CONFIG names is taken instead, and its paths are meant from its own folder", async () => {
+    const { config, origins } = await load({
+      env: { RONDO_CONFIG: "deep/other.json" },
+      files: {
+        "rondo.config.json": '{ "port": 5 }',
+        "deep/other.json": '{ "port": 6, "store": "file:data", "files": ["flow.ts"] }',
+      },
+    });
+    expect([config.port, config.store, config.files]).toEqual([6, "file:deep/data", ["deep/flow.ts"]]);
+    expect(origins.port).toEqual({ kind: "file", name: "other.json" });
+  });
+
+  test("gives everything there is to set in it", async () => {
+    const fields = {
+      broker: "amqp://localhost",
+      prefix: "p",
+      advertise: "https://rondo.example/",
+      hosts: ["rondo.example"],
+      stateStores: { main: "embedded", other: { kind: "http", url: "http://localhost:3500" } },
+      allowTargets: ["10.0.0.0/8"],
+      webhookSecrets: ["whsec_x"],
+      projects: { billing: { concurrency: 5 } },
+      retention: "7d",
+      heartbeat: "15s",
+      limits: { bodyBytes: 1_000 },
+    };
+    const { config } = await load({ files: { "rondo.config.json": JSON.stringify(fields) } });
+    expect(config).toMatchObject({
+      ...fields,
+      advertise: "https://rondo.example",
+      retention: 604_800_000,
+      heartbeat: 15_000,
+    });
+  });
+});
+
+const MISTAKES: [what: string, given: Given, code: string, says: string][] = [
+  [
+    "a misspelt key",
+    { files: { "rondo.config.json": '{ "prot": 1 }' } },
+    "unknown_field",
+    'rondo.config.json: prot: there is no such setting (did you mean "port"? there are: store, broker,',
+  ],
+  [
+    "a misspelt key further in",
+    { files: { "rondo.config.json": '{ "projects": { "a": { "concurency": 1 } } }' } },
+    "unknown_field",
+    'rondo.config.json: projects.a.concurency: there is no such setting (did you mean "concurrency"?',
+  ],
+  [
+    "a token in a file",
+    { files: { "rondo.config.json": '{ "token": "x" }' } },
+    "unknown_field",
+    "it is not kept in a file: set RONDO_TOKEN in the environment",
+  ],
+  ["a port that is none", { flags: { port: "99999" } }, "invalid_input", '--port: "99999" is not a port'],
+  ["a port of text", { env: { RONDO_PORT: "x" } }, "invalid_input", 'RONDO_PORT: "x" is not a port'],
+  [
+    "a mistake in a file that a flag overrules",
+    { flags: { port: "1" }, files: { "rondo.config.json": '{ "port": "x" }' } },
+    "invalid_input",
+    'rondo.config.json: port: "x" is not a port',
+  ],
+  ["an address that is none", { flags: { url: "localhost:1" } }, "invalid_input", "--url: "],
+  [
+    "a list with a hole",
+    { files: { "rondo.config.json": '{ "hosts": ["a", 1] }' } },
+    "invalid_input",
+    "rondo.config.json: hosts[1]: 1 is not a text",
+  ],
+  [
+    "a limit of nothing",
+    { files: { "rondo.config.json": '{ "projects": { "a": { "concurrency": 0 } } }' } },
+    "invalid_input",
+    "concurrency: 0 is not a whole number above zero",
+  ],
+  [
+    "a time that is none",
+    { files: { "rondo.config.json": '{ "retention": "soon" }' } },
+    "invalid_input",
+    '"soon" is not a duration',
+  ],
+  ["no JSON", { files: { "rondo.config.json": "{ port: 1 }" } }, "invalid_json", "is not JSON"],
+  ["no object", { files: { "rondo.config.json": "[]" } }, "invalid_input", "does not hold an object"],
+  ["a file that is not there", { env: { RONDO_CONFIG: "x.json" } }, "not_found", "RONDO_CONFIG names x.json"],
+  [
+    "two files",
+    { files: { "rondo.config.json": "{}", "rondo.config.ts": "export default {};" } },
+    "conflict",
+    "several configuration files: rondo.config.ts, rondo.config.json",
+  ],
+];
+
+test.each(MISTAKES)("%s is refused with its place", async (_, given, code, says) => {
+  expect(await refusal(given)).toEqual({ code, message: expect.stringContaining(says) as string });
+});
+
+test("a secret is not repeated when it is refused", async () => {
+  const { message } = await refusal({
+    files: { "rondo.config.json": '{ "webhookSecrets": ["hunter2", 5, "x"] }' },
+  });
+  expect(message).not.toContain("hunter2");
+});
