@@ -9,7 +9,8 @@ const KIND = "setting";
 const ID = "remote";
 
 /** Whether attempts of remote workers may still run from before this opening. */
-export async function mayRunRemotely(store: Store, { uncleanEpoch }: StoreInfo): Promise<boolean> {
+export async function mayRunRemotely(store: Store, { owned }: StoreInfo): Promise<boolean> {
+  const uncleanEpoch = Math.max(0, ...owned.map((own) => own.uncleanEpoch));
   if (uncleanEpoch === 0) return false;
   const body = await store.getDocument(KIND, ID);
   return body !== null && (JSON.parse(body) as { epoch: number }).epoch >= uncleanEpoch;
@@ -19,16 +20,15 @@ export async function mayRunRemotely(store: Store, { uncleanEpoch }: StoreInfo):
 export function rememberRemote(
   routes: readonly Route[],
   store: Store,
-  { fence }: StoreInfo,
+  { owned }: StoreInfo,
 ): readonly Route[] {
+  const epoch = Math.max(0, ...owned.map((own) => own.epoch));
   let remembered: Promise<void> | null = null;
   const remember = (): Promise<void> => {
-    remembered ??= store
-      .putDocument(KIND, ID, JSON.stringify({ epoch: fence.epoch }))
-      .catch((fault: unknown) => {
-        remembered = null;
-        throw fault;
-      });
+    remembered ??= store.putDocument(KIND, ID, JSON.stringify({ epoch })).catch((fault: unknown) => {
+      remembered = null;
+      throw fault;
+    });
     return remembered;
   };
   return routes.map((route) =>

@@ -142,7 +142,7 @@ test("a close waits for commits that are under way, and is clean if no attempt i
     kind === "applied" ? tables.load([`e${i}`])[0] !== null : true,
   );
   expect(kept).toEqual(answers.map(() => true));
-  expect(tables.open().uncleanEpoch).toBe(0);
+  expect(tables.open().owned[0]?.uncleanEpoch).toBe(0);
 });
 
 test("a close with open attempts is not clean", async () => {
@@ -159,7 +159,7 @@ test("a close with open attempts is not clean", async () => {
   expect(grants).toHaveLength(1);
   expect(r.engine.openLeases).toBe(1);
   await r.engine.close();
-  expect(tables.open().uncleanEpoch).toBe(1);
+  expect(tables.open().owned[0]?.uncleanEpoch).toBe(1);
 });
 
 test("watchers are told of every commit, of the end, and of a stop", async () => {

@@ -1,6 +1,7 @@
 /** What the parts of an engine node share. */
 import type { Plan } from "../kernel/plan.ts";
-import type { Fence } from "../store/store.ts";
+import { assert } from "../std/assert.ts";
+import { type Fence, fenceOf, type StoreInfo } from "../store/store.ts";
 import { NewestPlans } from "./child-desk.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
@@ -20,6 +21,7 @@ export function projectScope(project: string): string {
 export class NodeState {
   readonly settings: Settings;
   readonly fence: Fence;
+  readonly epoch: number;
   readonly uncleanEpoch: number;
   readonly slots = new Map<string, Slot>();
   readonly roster = new WorkerRoster();
@@ -39,10 +41,13 @@ export class NodeState {
   /** No grants any more. */
   closing = false;
 
-  constructor(settings: Settings, fence: Fence, uncleanEpoch: number) {
+  constructor(settings: Settings, info: StoreInfo) {
+    const [own] = info.owned;
+    assert(own !== undefined && info.partitions === 1, "the store is embedded");
     this.settings = settings;
-    this.fence = fence;
-    this.uncleanEpoch = uncleanEpoch;
+    this.fence = fenceOf(info);
+    this.epoch = own.epoch;
+    this.uncleanEpoch = own.uncleanEpoch;
     this.pages = new PageCache(settings.pageCacheChars);
   }
 
@@ -50,7 +55,7 @@ export class NodeState {
   declareLimits(plan: Plan, project: string): void {
     if (!this.#declared.has(project)) this.#declareProject(project);
     const mayBeHeld =
-      this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.fence.epoch - 1;
+      this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.epoch - 1;
     for (const phase of plan.phases) {
       for (const { scope: name, definition, heartbeatMs } of phase.handlers) {
         const scope = `${project}/${name}`;
@@ -58,7 +63,7 @@ export class NodeState {
           this.limits.rates.declare(
             scope,
             definition.rate,
-            this.uncleanEpoch === this.fence.epoch - 1 ? this.openedAt : null,
+            this.uncleanEpoch === this.epoch - 1 ? this.openedAt : null,
           );
         if (definition.concurrency !== undefined) this.limits.declare(scope, definition.concurrency);
         else if (definition.concurrencyPerKey === undefined) continue;
@@ -74,7 +79,7 @@ export class NodeState {
     const concurrency = this.settings.projects[project]?.concurrency;
     if (concurrency === undefined) return;
     this.limits.declare(projectScope(project), concurrency);
-    if (this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.fence.epoch - 1)
+    if (this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.epoch - 1)
       this.limits.block(projectScope(project), this.openedAt + 2 * this.settings.suspectMs);
   }
 

@@ -37,7 +37,7 @@ export class EngineNode {
   #nextSweepAt = 0;
 
   constructor(info: StoreInfo, now: number, settings: Partial<Settings> = {}) {
-    this.#node = new NodeState({ ...DEFAULT_SETTINGS, ...settings }, info.fence, info.uncleanEpoch);
+    this.#node = new NodeState({ ...DEFAULT_SETTINGS, ...settings }, info);
     this.#node.now = now;
     this.#node.openedAt = now;
     this.#timers = new TimerDesk(this.#node.settings);

@@ -130,7 +130,7 @@ export function toLogRow(
     number: attempt,
     worker,
     lines: report.lines,
-    mayRepeat: report.epoch !== node.fence.epoch,
+    mayRepeat: report.epoch !== node.epoch,
   };
 }
 
@@ -266,7 +266,7 @@ function adopt(
     desk === undefined ||
     at.task < 0 ||
     desk.suspectUntil <= node.now ||
-    place.epoch >= node.fence.epoch ||
+    place.epoch >= node.epoch ||
     desk.visit.round !== place.round
   )
     return false;

@@ -47,15 +47,24 @@ export async function readFor(store: Store, output: ReadOutput): Promise<Input> 
     }
     case "scan-work": {
       const { after, each } = output;
-      return { kind: "work-scanned", heads: await store.scanWork({ after, each }), each };
+      return { kind: "work-scanned", heads: await store.scanWork({ after, each, partitions: null }), each };
     }
     case "scan-timers": {
       const { until, max } = output;
-      return { kind: "timers-scanned", timers: await store.scanTimers({ until, max }), until, max };
+      return {
+        kind: "timers-scanned",
+        timers: await store.scanTimers({ until, max, partitions: null }),
+        until,
+        max,
+      };
     }
     case "scan-letters": {
       const { after, max } = output;
-      return { kind: "letters-scanned", letters: await store.scanLetters({ after, max }), max };
+      return {
+        kind: "letters-scanned",
+        letters: await store.scanLetters({ after, max, partitions: null }),
+        max,
+      };
     }
   }
 }

@@ -76,7 +76,7 @@ export class LocalRondo implements RondoClient {
     this.#options = options;
     const { engine, store, clock, random } = options;
     this.#parts = { engine, store, clock, random, checkSignal: (...signal) => this.#checkSignal(...signal) };
-    this.#workerId = `local~${options.engine.info.fence.epoch}`;
+    this.#workerId = `local~${options.engine.info.owned[0]?.epoch ?? 0}`;
     this.#worker = new Worker({
       clock: options.clock,
       results: resultsOf(options.store),

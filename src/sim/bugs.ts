@@ -30,7 +30,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/node.js",
     find: "for (const result of idle)",
     replace:
-      'if (stepped.length > 0) this.input({ kind: "committed", commit: this.#commits, verdict: { kind: "ok", exists: [] } }, node.now);\n        for (const result of idle)',
+      'if (stepped.length > 0) this.input({ kind: "committed", commit: this.#commits, verdict: { kind: "ok", exists: [], fenced: [] } }, node.now);\n        for (const result of idle)',
     seed: 1,
   },
   {

@@ -78,7 +78,7 @@ export class NodeHost {
     this.#node = new EngineNode(info, this.clock(), { ...SETTINGS, suspectMs, projects });
     this.#world.trace.note(
       this.#world.timeline.now,
-      `open epoch ${info.fence.epoch} unclean ${info.uncleanEpoch}`,
+      `open epoch ${info.owned[0]?.epoch} unclean ${info.owned[0]?.uncleanEpoch}`,
     );
     this.#world.staff.nodeOpened();
     this.#wakeAt = Number.POSITIVE_INFINITY;
@@ -240,20 +240,20 @@ export class NodeHost {
       case "scan-work":
         return this.#answer(() => ({
           kind: "work-scanned",
-          heads: tables.scanWork(output),
+          heads: tables.scanWork({ ...output, partitions: null }),
           each: output.each,
         }));
       case "scan-timers":
         return this.#answer(() => ({
           kind: "timers-scanned",
-          timers: tables.scanTimers(output),
+          timers: tables.scanTimers({ ...output, partitions: null }),
           until: output.until,
           max: output.max,
         }));
       case "scan-letters":
         return this.#answer(() => ({
           kind: "letters-scanned",
-          letters: tables.scanLetters(output),
+          letters: tables.scanLetters({ ...output, partitions: null }),
           max: output.max,
         }));
       default:

@@ -260,7 +260,7 @@ export class World {
     return (
       this.#isHealed &&
       this.ledger.allEnded(this.#executions.keys()) &&
-      this.#tables.scanLetters({ after: 0, max: 1 }).length === 0
+      this.#tables.scanLetters({ after: 0, max: 1, partitions: null }).length === 0
     );
   }
 
@@ -275,7 +275,9 @@ export class World {
   #stuck(): string {
     const open = [...this.ledger.models].filter(({ ended }) => !ended).map(({ id }) => id);
     for (const id of this.#executions.keys()) if (this.ledger.model(id) === undefined) open.push(id);
-    const letters = this.#tables.scanLetters({ after: 0, max: 5 }).map(({ id, to }) => `${id} to ${to}`);
+    const letters = this.#tables
+      .scanLetters({ after: 0, max: 5, partitions: null })
+      .map(({ id, to }) => `${id} to ${to}`);
     return `stuck: ${open.map((id) => `${id} is ${this.ledger.status(id)}: ${this.#host.why(id)}`).join(", ")}; letters: ${letters.join(", ")}`;
   }
 }

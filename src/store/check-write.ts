@@ -7,7 +7,7 @@ import { assert } from "../std/assert.ts";
 import type { ExecutionWrite, Fence } from "./store.ts";
 
 /** Asserts that a write hangs together: rows without gaps, whole numbers, its own head, a head when it creates. */
-export function assertWritable(write: ExecutionWrite): void {
+export function assertWritable(write: ExecutionWrite, partition: number): void {
   const { execution, create, after, entries, head } = write;
   assertContiguous(entries, after + 1);
   for (const { count, at } of entries) {
@@ -22,6 +22,7 @@ export function assertWritable(write: ExecutionWrite): void {
   if (create) assert(head !== null && after === 0, "a created execution has a head and starts at 0");
   if (head === null) return;
   assert(head.id === execution, "a head is written with its own execution");
+  assert(head.partition === partition, "a head has the partition of its execution");
   assert(
     head.project !== "" && head.workflow !== "" && head.status !== "",
     "project, workflow and status have names",
@@ -43,13 +44,19 @@ export function assertDocumentKey(kind: string, id: string): void {
     );
 }
 
-/** Why a commit under this fence is refused; null: it holds. */
-export function whyStale(given: Fence, current: Fence): string | null {
-  if (given.generation !== current.generation)
-    return `the store is of generation ${current.generation}, the owner of ${given.generation}`;
-  if (given.epoch !== current.epoch)
-    return `the store is in epoch ${current.epoch}, the owner in ${given.epoch}`;
-  return null;
+/** Why nothing is written under this fence, whatever the partition; null: it may be. */
+export function whyOfAnotherTime(fence: Fence, generation: string): string | null {
+  if (fence.generation === generation) return null;
+  return `the store is of generation ${generation}, the owner of ${fence.generation}`;
+}
+
+/** Why writes to a partition are refused, whose owner (null: nobody) has it in this epoch; null: the fence holds. */
+export function whyStale(fence: Fence, partition: number, epoch: number | null): string | null {
+  const given = fence.epochs[partition];
+  if (given === undefined) return `partition ${partition} is not the owner's`;
+  if (epoch === null) return `partition ${partition} was released`;
+  if (given === epoch) return null;
+  return `partition ${partition} is in epoch ${epoch}, the owner in ${given}`;
 }
 
 /** Why a write is refused whose execution ends elsewhere (`end` is null when there is no such execution). */

@@ -1,10 +1,12 @@
 /**
- * The store port: the one durable truth. Adapters: memory, sqlite, (postgres). An engine node writes only by
- * `commit`, which is all or nothing per partition and refused if the fence does not hold; everything else reads,
- * or puts content that is named by its own hash.
+ * The store port: the one durable truth. Adapters: memory, sqlite, postgres. Executions are in partitions
+ * (partition-of.ts), and a partition has one owner at a time (cluster-store.ts; an embedded store has one partition,
+ * which is its opener's). An engine node writes only by `commit`, which is all or nothing per partition and refused
+ * where the fence does not hold; everything else reads, or puts content that is named by its own hash.
  *
- * A commit ends in a verdict: `ok` (durable), `fenced` (this owner is stale: nothing was written), or it throws
- * `StoreFault`: outcome unknown unless the fault says that nothing was written.
+ * A commit ends in a verdict: `ok` (durable, but for the partitions it names as fenced), `fenced` (this owner is
+ * stale: nothing was written), or it throws `StoreFault`: outcome unknown unless the fault says that nothing was
+ * written.
  */
 import type { Entry } from "../kernel/journal-entry.ts";
 
@@ -12,17 +14,27 @@ import type { Entry } from "../kernel/journal-entry.ts";
 export interface Fence {
   /** Changes when a database is restored from a copy: voids all leases and tokens. */
   readonly generation: string;
-  /** Changes each time a store is opened (embedded) or a partition taken (cluster). */
+  /** Partition -> the epoch in which this owner has it. What is written to others is refused. */
+  readonly epochs: Readonly<Record<number, number>>;
+}
+
+/** A partition that this owner has. */
+export interface Ownership {
+  readonly partition: number;
+  /** Changes each time the store is opened (embedded) or the partition is taken (cluster). */
   readonly epoch: number;
+  /** The newest epoch that ended without a clean release; executions last written in it or before may have open leases. */
+  readonly uncleanEpoch: number;
 }
 
 export interface StoreInfo {
-  readonly fence: Fence;
-  /** The newest epoch that ended without a clean close; executions last written in it or before may have open leases. */
-  readonly uncleanEpoch: number;
+  readonly generation: string;
   /** Secret key for attempt tokens, kept in the store. */
   readonly key: string;
+  /** How many partitions there are; fixed when the store is made. */
   readonly partitions: number;
+  /** What this owner has after opening: everything (embedded), or nothing yet (cluster). */
+  readonly owned: readonly Ownership[];
 }
 
 /** What an execution needs from its owner. */
@@ -31,6 +43,7 @@ export type Want = "work" | "time" | "nothing";
 /** The small row of an execution: what lists show. Changed on status or phase only. */
 export interface Head {
   readonly id: string;
+  /** Where the execution lives: `partitionOf(id, partitions)`. */
   readonly partition: number;
   readonly workflow: string;
   readonly hash: string;
@@ -66,7 +79,10 @@ export interface Snapshot {
   readonly body: string;
 }
 
-/** A message from one execution to another: stored by the sender's commit, gone with the receiver's. */
+/**
+ * A message to an execution: stored by the sender's commit, gone with the receiver's. It is in the partition of its
+ * receiver, which may be any.
+ */
 export interface Letter {
   /** Unique, made by the sender. */
   readonly id: string;
@@ -147,19 +163,25 @@ export interface ExecutionWrite {
   readonly deadLetters?: readonly DeadLetter[];
   /** True: its dead letters from before this write are gone, since it is tried again. */
   readonly deadLettersCleared?: boolean;
+  /** Who holds which tasks, left by an owner that releases the partition; null takes it away. Absent: as it was. */
+  readonly leases?: string | null;
 }
 
 export interface Commit {
   readonly fence: Fence;
+  /** Of any of the owner's partitions. */
   readonly writes: readonly ExecutionWrite[];
   /** Letters that these writes have applied, or that have nobody to apply them: gone with this commit. */
   readonly lettersTaken?: readonly string[];
 }
 
-/** `exists`: a create found its id taken; only that write was left out. */
+/**
+ * `exists`: a create found its id taken; only that write was left out. `fenced`: of these partitions nothing was
+ * written and no letter taken. `kind: "fenced"`: of none that the commit touches.
+ */
 export type CommitVerdict =
-  | { readonly kind: "ok"; readonly exists: readonly string[] }
-  | { readonly kind: "fenced"; readonly why: string };
+  | { readonly kind: "ok"; readonly exists: readonly string[]; readonly fenced: readonly number[] }
+  | { readonly kind: "fenced"; readonly why: string; readonly partitions: readonly number[] };
 
 /** An execution as loaded: the latest valid snapshot, if any, and the rows after it. */
 export interface LoadedExecution {
@@ -171,6 +193,8 @@ export interface LoadedExecution {
   readonly opened: Readonly<Record<string, number>>;
   /** The epoch of the last write. */
   readonly epoch: number;
+  /** What the last owner left about open leases. */
+  readonly leases: string | null;
 }
 
 export interface JournalRange {
@@ -190,6 +214,9 @@ export interface HeadFilter {
   readonly status?: string;
 }
 
+/** Which partitions a scan is about; null: all. */
+export type Partitions = readonly number[] | null;
+
 /** The world failed. Only drivers catch it. */
 export class StoreFault extends Error {
   override name = "StoreFault";
@@ -205,7 +232,7 @@ export class StoreFault extends Error {
 }
 
 export interface Store {
-  /** Opens, migrates, takes ownership. The epoch is new and durable when this resolves. */
+  /** Opens, migrates; an embedded store is owned when this resolves, in a new and durable epoch. */
   open(): Promise<StoreInfo>;
   /** The fenced, durable write. */
   commit(commit: Commit): Promise<CommitVerdict>;
@@ -220,16 +247,28 @@ export interface Store {
   scanWork(options: {
     after: Readonly<Record<string, number>>;
     each: number;
+    partitions: Partitions;
   }): Promise<readonly StoredHead[]>;
   /** Timers due up to `until`, soonest first. */
-  scanTimers(options: { until: number; max: number }): Promise<readonly StoredTimer[]>;
+  scanTimers(options: {
+    until: number;
+    max: number;
+    partitions: Partitions;
+  }): Promise<readonly StoredTimer[]>;
   /** Heads by filter, newest first, order < before. */
   listHeads(
     filter: HeadFilter,
     options: { before: number | null; max: number },
   ): Promise<readonly StoredHead[]>;
-  /** Letters not taken yet, in the order of storing, with order > after. */
-  scanLetters(options: { after: number; max: number }): Promise<readonly StoredLetter[]>;
+  /**
+   * Letters not taken yet, in the order of storing, with order > after. In a cluster a letter that is stored while
+   * another is read can have a smaller order: to find what is new, begin at 0.
+   */
+  scanLetters(options: {
+    after: number;
+    max: number;
+    partitions: Partitions;
+  }): Promise<readonly StoredLetter[]>;
   /** Log rows of an execution in the order of storing, with order > after. */
   readLogs(options: { execution: string; after: number; rowsMax: number }): Promise<readonly StoredLogRow[]>;
   /** Dead letters, newest first, order < before. */
@@ -241,7 +280,7 @@ export interface Store {
   dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void>;
   /** Ids of executions that ended before a time, oldest first. */
   listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]>;
-  /** Forgets executions that have ended, with everything about them; others are left alone. */
+  /** Forgets executions that have ended, with everything about them; others, and those of other owners, are left alone. */
   purge(ids: readonly string[]): Promise<void>;
   /** Small things by kind and id (schedules, tokens, the audit log, settings): written without a fence, null deletes. */
   putDocument(kind: string, id: string, body: string | null): Promise<void>;
@@ -259,11 +298,18 @@ export interface Store {
     after: string;
     max: number;
   }): Promise<readonly { readonly name: string; readonly hash: string }[]>;
-  /** Releases ownership. `clean`: no lease is open, so nothing is suspect after it. */
+  /** Releases what is owned. `clean`: no lease is open, so nothing is suspect after it. */
   close(options: { clean: boolean }): Promise<void>;
 }
 
 /** The key of a (project, workflow) pair in `scanWork`. */
 export function workKey(project: string, workflow: string): string {
   return `${project}/${workflow}`;
+}
+
+/** The fence of an owner that has these partitions. */
+export function fenceOf(owner: { readonly generation: string; readonly owned: readonly Ownership[] }): Fence {
+  const epochs: Record<number, number> = {};
+  for (const { partition, epoch } of owner.owned) epochs[partition] = epoch;
+  return { generation: owner.generation, epochs };
 }

@@ -341,11 +341,15 @@ export class NodeBench {
         return this.input({ kind: "page-read", execution, seq, entry: entry ?? null });
       }
       case "scan-work":
-        return this.input({ kind: "work-scanned", heads: this.tables.scanWork(output), each: output.each });
+        return this.input({
+          kind: "work-scanned",
+          heads: this.tables.scanWork({ ...output, partitions: null }),
+          each: output.each,
+        });
       case "scan-timers":
         return this.input({
           kind: "timers-scanned",
-          timers: this.tables.scanTimers(output),
+          timers: this.tables.scanTimers({ ...output, partitions: null }),
           until: output.until,
           max: output.max,
         });

@@ -10,7 +10,7 @@ import { DirectoryOwned, StoreUnreadable } from "../../src/store/sqlite/faults.t
 import { packWrites, unpackWrites } from "../../src/store/sqlite/packed-commit.ts";
 import { restoreBackup } from "../../src/store/sqlite/restore-backup.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { Store } from "../../src/store/store.ts";
+import { fenceOf, type Store } from "../../src/store/store.ts";
 import { StoreChild } from "./child-process.ts";
 import { commit, logRow, start } from "./example-writes.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";
@@ -32,10 +32,10 @@ async function everything(store: Store, count: number): Promise<unknown> {
   return {
     heads: await store.listHeads({}, { before: null, max: 99 }),
     loaded: await store.load(ids),
-    letters: await store.scanLetters({ after: 0, max: 99 }),
+    letters: await store.scanLetters({ after: 0, max: 99, partitions: null }),
     logs: await Promise.all(ids.map((execution) => store.readLogs({ execution, after: 0, rowsMax: 9 }))),
     dead: await store.listDeadLetters({}, { before: null, max: 99 }),
-    timers: await store.scanTimers({ until: 99, max: 99 }),
+    timers: await store.scanTimers({ until: 99, max: 99, partitions: null }),
     documents: await store.listDocuments("token", { max: 9 }),
     definitions: await store.listDefinitions({ after: "", max: 9 }),
   };
@@ -87,17 +87,19 @@ test("a backup between commits holds all before it and none after it; its store 
   const restored = new SqliteStore({ directory });
   const renewed = await restored.open();
   expect(await everything(restored, 3)).toEqual(before);
-  expect(renewed).toMatchObject({ fence: { epoch: 2 }, uncleanEpoch: 1 });
-  expect(renewed.fence.generation).not.toBe(info.fence.generation);
+  expect(renewed).toMatchObject({ owned: [{ epoch: 2, uncleanEpoch: 1 }] });
+  expect(renewed.generation).not.toBe(info.generation);
   expect(renewed.key).not.toBe(info.key);
   expect(renewed.key).toHaveLength(info.key.length);
-  const old = { ...info.fence, epoch: 2 };
+  const old = { ...fenceOf(renewed), generation: info.generation };
   expect(await restored.commit({ fence: old, writes: [create(4)] })).toMatchObject({
     kind: "fenced",
     why: expect.stringContaining("generation"),
   });
   await commit(restored, renewed, [create(4)]);
-  expect((await restored.scanLetters({ after: 0, max: 9 })).map(({ order }) => order)).toEqual([2, 4]);
+  expect(
+    (await restored.scanLetters({ after: 0, max: 9, partitions: null })).map(({ order }) => order),
+  ).toEqual([2, 4]);
   await restored.close({ clean: true });
   await store.close({ clean: true });
 });
@@ -112,9 +114,9 @@ test("each restored store is another one, and one closed cleanly is unclean once
     infos.push(await store.open());
     await store.close({ clean: true });
   }
-  expect(infos[0]?.fence.generation).not.toBe(infos[1]?.fence.generation);
+  expect(infos[0]?.generation).not.toBe(infos[1]?.generation);
   expect(infos[0]?.key).not.toBe(infos[1]?.key);
-  expect(infos.map(({ uncleanEpoch }) => uncleanEpoch)).toEqual([1, 1]);
+  expect(infos.map(({ owned }) => owned[0]?.uncleanEpoch)).toEqual([1, 1]);
 });
 
 test("a backup of the first version is restored, and grows up when it is opened", async () => {
@@ -149,7 +151,7 @@ test("a backup that fails on its way leaves no file, and the store goes on", asy
   const { driver, watched } = await watchedDriver();
   mkdirSync(join(place, "origin"));
   const store = new DirectoryStore(join(place, "origin"), driver);
-  const { fence } = store.open({ pid: 1, startedAt: 1 });
+  const fence = fenceOf(store.open({ pid: 1, startedAt: 1 }));
   const file = join(place, "backup");
   for (const code of [FULL, 778]) {
     watched.beforeExec = (sql) => {
@@ -162,7 +164,7 @@ test("a backup that fails on its way leaves no file, and the store goes on", asy
   }
   watched.beforeExec = () => {};
   const writes = unpackWrites(packWrites([create(1)]));
-  expect(store.commit(fence, writes)).toEqual({ kind: "ok", exists: [] });
+  expect(store.commit(fence, writes)).toEqual({ kind: "ok", exists: [], fenced: [] });
   store.backup(file);
   store.close({ clean: true });
   await restoreBackup({ file, directory: join(place, "restored") });

@@ -1,6 +1,7 @@
 /** The part of the conformance suite about commits: what they refuse, and what they leave behind. */
 import { expect, test } from "vitest";
 import { Bug } from "../../src/std/assert.ts";
+import { fenceOf } from "../../src/store/store.ts";
 import { commit, entry, headOf, start, step } from "./example-writes.ts";
 import type { Lives } from "./lives.ts";
 
@@ -23,6 +24,7 @@ function describeVerdicts(get: () => Lives): void {
         chain: "chain-a-1",
         opened: {},
         epoch: 1,
+        leases: null,
       },
     ]);
     await lives.restart({ clean: false });
@@ -31,16 +33,20 @@ function describeVerdicts(get: () => Lives): void {
 
   test("a commit under an older epoch is refused and writes nothing", async () => {
     const lives = get();
-    const { fence } = lives.info;
+    const fence = fenceOf(lives.info);
     await lives.restart();
     const verdict = await lives.store.commit({ fence, writes: [start("a")] });
-    expect(verdict).toEqual({ kind: "fenced", why: expect.stringContaining("epoch 2") });
+    expect(verdict).toEqual({
+      kind: "fenced",
+      why: expect.stringContaining("epoch 2"),
+      partitions: [0],
+    });
     expect(await lives.store.load(["a"])).toEqual([null]);
   });
 
   test("a commit of another generation is refused", async () => {
     const { store, info } = get();
-    const fence = { ...info.fence, generation: "restored" };
+    const fence = { ...fenceOf(info), generation: "restored" };
     expect(await store.commit({ fence, writes: [start("a")] })).toMatchObject({ kind: "fenced" });
   });
 
@@ -54,8 +60,12 @@ function describeVerdicts(get: () => Lives): void {
     await commit(store, info, [step("a", 1), step("c", 1)]);
     const before = await store.load(["a", "b", "c", "d"]);
     const writes = [start("d"), step("c", 2), wrong];
-    const verdict = await store.commit({ fence: info.fence, writes });
-    expect(verdict).toEqual({ kind: "fenced", why: expect.stringContaining(wrong.execution) });
+    const verdict = await store.commit({ fence: fenceOf(info), writes });
+    expect(verdict).toEqual({
+      kind: "fenced",
+      why: expect.stringContaining(wrong.execution),
+      partitions: [0],
+    });
     expect(await store.load(["a", "b", "c", "d"])).toEqual(before);
     expect(await commit(store, info, [step("a", 2), step("c", 2), start("d")])).toEqual([]);
   });
@@ -68,7 +78,7 @@ function describeVerdicts(get: () => Lives): void {
     ["another execution's head", start("a", { head: headOf("b") })],
   ])("%s is a bug, not a verdict", async (_what, write) => {
     const { store, info } = get();
-    await expect(store.commit({ fence: info.fence, writes: [write] })).rejects.toThrow(Bug);
+    await expect(store.commit({ fence: fenceOf(info), writes: [write] })).rejects.toThrow(Bug);
   });
 }
 
@@ -80,14 +90,14 @@ function describeContent(get: () => Lives): void {
     expect(await commit(store, info, [start("b"), again, start("c"), start("c")])).toEqual(["a", "c"]);
     const [a, b, c] = await store.load(["a", "b", "c"]);
     expect([a?.chain, b?.chain, c?.chain]).toEqual(["chain-a-1", "chain-b-1", "chain-c-1"]);
-    expect(await store.scanTimers({ until: 9, max: 9 })).toEqual([]);
+    expect(await store.scanTimers({ until: 9, max: 9, partitions: null })).toEqual([]);
   });
 
   test("order numbers follow creation, without gaps for what was refused", async () => {
     const lives = get();
     await commit(lives.store, lives.info, [start("b"), start("a")]);
     await commit(lives.store, lives.info, [start("b"), start("c")]);
-    await lives.store.commit({ fence: lives.info.fence, writes: [start("x"), step("nobody", 4)] });
+    await lives.store.commit({ fence: fenceOf(lives.info), writes: [start("x"), step("nobody", 4)] });
     await lives.restart();
     await commit(lives.store, lives.info, [start("d")]);
     const heads = await lives.store.listHeads({}, { before: null, max: 9 });

@@ -1,5 +1,6 @@
 /** The part of the conformance suite about executions that have ended: finding and forgetting them. */
 import { expect, test } from "vitest";
+import { fenceOf } from "../../src/store/store.ts";
 import { commit, endedHead, entry, headOf, logRow, start, step } from "./example-writes.ts";
 import type { Lives } from "./lives.ts";
 
@@ -21,11 +22,13 @@ async function everything({ store }: Lives) {
     heads: (await store.listHeads({}, { before: null, max: 9 })).map(({ id, order }) => [id, order]),
     byProject: (await store.listHeads({ project: "default" }, { before: null, max: 9 })).length,
     ended: await store.listEnded({ finishedBefore: Infinity, max: 9 }),
-    timers: (await store.scanTimers({ until: 9, max: 9 })).map(({ execution }) => execution),
+    timers: (await store.scanTimers({ until: 9, max: 9, partitions: null })).map(
+      ({ execution }) => execution,
+    ),
     logs: await store.readLogs({ execution: "a", after: 0, rowsMax: 9 }),
     dead: (await store.listDeadLetters({}, { before: null, max: 9 })).map(({ execution }) => execution),
     ofProject: await store.listDeadLetters({ project: "default" }, { before: null, max: 9 }),
-    letters: (await store.scanLetters({ after: 0, max: 9 })).map(({ to }) => to),
+    letters: (await store.scanLetters({ after: 0, max: 9, partitions: null })).map(({ to }) => to),
   };
 }
 
@@ -96,8 +99,8 @@ function describeForgetting(get: () => Lives): void {
     const lives = get();
     await commit(lives.store, lives.info, [start("a", { ...full("a"), head: endedHead("a", 1) })]);
     await lives.store.purge(["a"]);
-    const late = await lives.store.commit({ fence: lives.info.fence, writes: [step("a", 2)] });
-    expect(late).toEqual({ kind: "fenced", why: "there is no execution a" });
+    const late = await lives.store.commit({ fence: fenceOf(lives.info), writes: [step("a", 2)] });
+    expect(late).toEqual({ kind: "fenced", why: "there is no execution a", partitions: [0] });
     expect(await commit(lives.store, lives.info, [start("a"), step("a", 1)])).toEqual([]);
     const [a] = await lives.store.load(["a"]);
     expect(a).toMatchObject({ head: { order: 2, finishedAt: null }, snapshot: null, opened: {} });

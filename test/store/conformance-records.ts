@@ -1,7 +1,7 @@
 /** The part of the conformance suite about what rides along with commits: letters, logs, dead letters. */
 import { expect, test } from "vitest";
 import { Bug } from "../../src/std/assert.ts";
-import type { LogRow, StoredLogRow } from "../../src/store/store.ts";
+import { fenceOf, type LogRow, type StoredLogRow } from "../../src/store/store.ts";
 import { commit, headOf, logRow, start, step } from "./example-writes.ts";
 import type { Lives } from "./lives.ts";
 
@@ -19,13 +19,13 @@ export function describeRecords(get: () => Lives): void {
     };
     await commit(store, info, [start("a")]);
     const everything = async () => [
-      await store.scanLetters({ after: 0, max: 9 }),
+      await store.scanLetters({ after: 0, max: 9, partitions: null }),
       await store.readLogs({ execution: "a", after: 0, rowsMax: 9 }),
       await store.listDeadLetters({}, { before: null, max: 9 }),
     ];
     const writes = [step("a", 1, records), step("nobody", 1)];
-    expect(await store.commit({ fence: info.fence, writes })).toMatchObject({ kind: "fenced" });
-    const stale = { ...info.fence, epoch: info.fence.epoch - 1 };
+    expect(await store.commit({ fence: fenceOf(info), writes })).toMatchObject({ kind: "fenced" });
+    const stale = { ...fenceOf(info), epochs: { 0: (info.owned[0]?.epoch ?? 0) - 1 } };
     expect(await store.commit({ fence: stale, writes: [step("a", 1, records)] })).toMatchObject({
       kind: "fenced",
     });
@@ -47,7 +47,7 @@ function describeLetters(get: () => Lives): void {
     ]);
     await lives.restart({ clean: false });
     const { store, info } = lives;
-    const scan = (after: number, max = 9) => store.scanLetters({ after, max });
+    const scan = (after: number, max = 9) => store.scanLetters({ after, max, partitions: null });
     expect(await scan(0)).toEqual([
       { order: 1, ...letter("z") },
       { order: 2, ...letter("y", "nobody") },
@@ -64,25 +64,27 @@ function describeLetters(get: () => Lives): void {
 
   test("letters can be taken by a commit without writes, which is fenced as any other", async () => {
     const lives = get();
-    const { fence } = lives.info;
+    const fence = fenceOf(lives.info);
     await commit(lives.store, lives.info, [start("a", { letters: [letter("x"), letter("y")] })]);
     await commit(lives.store, lives.info, [], ["x"]);
     await lives.restart({ clean: false });
     const verdict = await lives.store.commit({ fence, writes: [], lettersTaken: ["y"] });
     expect(verdict).toMatchObject({ kind: "fenced" });
-    expect((await lives.store.scanLetters({ after: 0, max: 9 })).map(({ id }) => id)).toEqual(["y"]);
+    expect(
+      (await lives.store.scanLetters({ after: 0, max: 9, partitions: null })).map(({ id }) => id),
+    ).toEqual(["y"]);
   });
 
   test("a refused commit takes no letters", async () => {
     const { store, info } = get();
     await commit(store, info, [start("a", { letters: [letter("x")] })]);
     const verdict = await store.commit({
-      fence: info.fence,
+      fence: fenceOf(info),
       writes: [step("a", 1), step("a", 7)],
       lettersTaken: ["x"],
     });
     expect(verdict).toMatchObject({ kind: "fenced" });
-    expect(await store.scanLetters({ after: 0, max: 9 })).toHaveLength(1);
+    expect(await store.scanLetters({ after: 0, max: 9, partitions: null })).toHaveLength(1);
   });
 
   test("an order is never given twice, not even after the last letter was taken", async () => {
@@ -91,7 +93,9 @@ function describeLetters(get: () => Lives): void {
     await commit(lives.store, lives.info, [], ["y", "x"]);
     await lives.restart();
     await commit(lives.store, lives.info, [step("a", 1, { letters: [letter("x")] })]);
-    expect(await lives.store.scanLetters({ after: 2, max: 9 })).toEqual([{ order: 3, ...letter("x") }]);
+    expect(await lives.store.scanLetters({ after: 2, max: 9, partitions: null })).toEqual([
+      { order: 3, ...letter("x") },
+    ]);
   });
 
   test("a letter whose id is there already is left out; odd bodies come back as they were", async () => {
@@ -99,7 +103,7 @@ function describeLetters(get: () => Lives): void {
     const odd = { ...letter("x"), body: "before\0after \u{1F600}" };
     await commit(store, info, [start("a", { letters: [odd, letter("x")] })]);
     await commit(store, info, [step("a", 1, { letters: [letter("x"), letter("y")] })]);
-    expect(await store.scanLetters({ after: 0, max: 9 })).toEqual([
+    expect(await store.scanLetters({ after: 0, max: 9, partitions: null })).toEqual([
       { order: 1, ...odd },
       { order: 2, ...letter("y") },
     ]);
@@ -150,7 +154,7 @@ function describeLogs(get: () => Lives): void {
   test("a line without a number is a bug", async () => {
     const { store, info } = get();
     const writes = [start("a", { logs: [logRow([0])] })];
-    await expect(store.commit({ fence: info.fence, writes })).rejects.toThrow(Bug);
+    await expect(store.commit({ fence: fenceOf(info), writes })).rejects.toThrow(Bug);
   });
 }
 
@@ -255,6 +259,6 @@ function describeDrops(get: () => Lives): void {
   test("a dead letter of nothing is a bug", async () => {
     const { store, info } = get();
     const writes = [start("a", { deadLetters: [{ seq: 1, tasks: [] }] })];
-    await expect(store.commit({ fence: info.fence, writes })).rejects.toThrow(Bug);
+    await expect(store.commit({ fence: fenceOf(info), writes })).rejects.toThrow(Bug);
   });
 }

@@ -8,6 +8,21 @@ export function describeScans(get: () => Lives): void {
   describeWork(get);
   describeTimers(get);
   describeLists(get);
+
+  test("a scan of no partition finds nothing, one of all by number finds what a scan of all does", async () => {
+    const { store, info } = get();
+    const letters = [{ id: "l", to: "b", body: "{}" }];
+    await commit(store, info, [start("a", { timersSet: [{ timer: "t", due: 1 }], letters })]);
+    const scan = async (partitions: readonly number[] | null) => [
+      await store.scanWork({ after: {}, each: 9, partitions }),
+      await store.scanTimers({ until: 9, max: 9, partitions }),
+      await store.scanLetters({ after: 0, max: 9, partitions }),
+    ];
+    const all = await scan(null);
+    expect(all.map((found) => found.length)).toEqual([1, 1, 1]);
+    expect(await scan([])).toEqual([[], [], []]);
+    expect(await scan([0])).toEqual(all);
+  });
 }
 
 function describeWork(get: () => Lives): void {
@@ -20,7 +35,7 @@ function describeWork(get: () => Lives): void {
     const many = Array.from({ length: 50 }, (_, i) => withWork(`b${i}`, "big", "w"));
     await commit(store, info, [...many, withWork("s1", "small", "v"), withWork("s2", "small", "w")]);
     await commit(store, info, [withWork("b50", "big", "v")]);
-    const heads = await store.scanWork({ after: {}, each: 2 });
+    const heads = await store.scanWork({ after: {}, each: 2, partitions: null });
     expect(ids(heads)).toEqual(["b50", "b0", "b1", "s1", "s2"]);
   });
 
@@ -32,7 +47,7 @@ function describeWork(get: () => Lives): void {
       withWork("a2", "p", "a"),
       withWork("a3", "p", "a"),
     ]);
-    const scan = (after: Record<string, number>) => store.scanWork({ after, each: 1 });
+    const scan = (after: Record<string, number>) => store.scanWork({ after, each: 1, partitions: null });
     expect(ids(await scan({ [workKey("p", "a")]: 1 }))).toEqual(["a2", "b1"]);
     expect(ids(await scan({ [workKey("p", "a")]: 3, [workKey("p", "b")]: 2 }))).toEqual(["a3"]);
     expect(ids(await scan({ [workKey("p", "a")]: 4, [workKey("p", "b")]: 2 }))).toEqual([]);
@@ -45,11 +60,11 @@ function describeWork(get: () => Lives): void {
     const want = (id: string, value: "work" | "time" | "nothing", after: number) =>
       step(id, after, { head: headOf(id, { project: "p", workflow: "w", want: value }) });
     await commit(store, info, [want("a", "time", 1), want("b", "nothing", 1)]);
-    expect(ids(await store.scanWork({ after: {}, each: 9 }))).toEqual(["c"]);
+    expect(ids(await store.scanWork({ after: {}, each: 9, partitions: null }))).toEqual(["c"]);
     await commit(store, info, [want("a", "work", 2), want("c", "work", 1)]);
-    expect(ids(await store.scanWork({ after: {}, each: 9 }))).toEqual(["a", "c"]);
+    expect(ids(await store.scanWork({ after: {}, each: 9, partitions: null }))).toEqual(["a", "c"]);
     await lives.restart();
-    expect(ids(await lives.store.scanWork({ after: {}, each: 9 }))).toEqual(["a", "c"]);
+    expect(ids(await lives.store.scanWork({ after: {}, each: 9, partitions: null }))).toEqual(["a", "c"]);
   });
 }
 
@@ -71,7 +86,11 @@ function describeTimers(get: () => Lives): void {
       }),
     ]);
     const timers = async (until: number, max: number) =>
-      (await store.scanTimers({ until, max })).map(({ execution, timer, due }) => [execution, timer, due]);
+      (await store.scanTimers({ until, max, partitions: null })).map(({ execution, timer, due }) => [
+        execution,
+        timer,
+        due,
+      ]);
     expect(await timers(20, 9)).toEqual([
       ["a", "s", 10],
       ["b", "t", 10],
@@ -90,7 +109,7 @@ function describeTimers(get: () => Lives): void {
       step("a", 1, { timersSet: [set("t", 9), set("u", 8)], timersCleared: ["u", "v", "never"] }),
     ]);
     await lives.restart({ clean: false });
-    expect(await lives.store.scanTimers({ until: 99, max: 9 })).toEqual([
+    expect(await lives.store.scanTimers({ until: 99, max: 9, partitions: null })).toEqual([
       { execution: "a", timer: "u", due: 8 },
       { execution: "a", timer: "t", due: 9 },
     ]);

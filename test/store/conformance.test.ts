@@ -1,7 +1,10 @@
+import { LEASE_MS } from "../../src/store/cluster-store.ts";
+import { MemoryClusterStore } from "../../src/store/memory/memory-cluster-store.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { describeStore } from "./conformance.ts";
+import { describeCluster, PARTITIONS } from "./conformance-cluster.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";
 
 describeStore("memory", () => {
@@ -9,7 +12,26 @@ describeStore("memory", () => {
   return () => new MemoryStore(tables);
 });
 
+describeStore("memory of a cluster", () => {
+  const tables = new MemoryTables();
+  return () => new MemoryClusterStore(tables, { url: "http://node", clock: { now: () => 1 } });
+});
+
 describeStore("sqlite", () => {
   const directory = temporaryDirectory();
   return () => new SqliteStore({ directory });
+});
+
+describeCluster("memory", async () => {
+  const tables = new MemoryTables({ partitions: PARTITIONS });
+  let now = 1_000;
+  return {
+    makeStore: (url) => new MemoryClusterStore(tables, { url, clock: { now: () => now } }),
+    lapse: async (_incarnation, others) => {
+      now += LEASE_MS - 1;
+      for (const other of others) await other.renew();
+      now += 1;
+    },
+    hintsCome: async () => {},
+  };
 });

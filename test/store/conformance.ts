@@ -4,7 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { Bug } from "../../src/std/assert.ts";
-import { StoreFault } from "../../src/store/store.ts";
+import { fenceOf, StoreFault } from "../../src/store/store.ts";
 import { describeCommits } from "./conformance-commits.ts";
 import { describeJournals } from "./conformance-journals.ts";
 import { describePurge } from "./conformance-purge.ts";
@@ -33,28 +33,28 @@ export function describeStore(name: string, makePlace: MakePlace): void {
 function describeOpening(get: () => Lives): void {
   test("a new store is in epoch 1 and nothing is unclean", () => {
     const { info } = get();
-    expect(info).toMatchObject({ fence: { epoch: 1 }, uncleanEpoch: 0, partitions: 1 });
+    expect(info).toMatchObject({ owned: [{ partition: 0, epoch: 1, uncleanEpoch: 0 }], partitions: 1 });
     expect(info.key.length).toBeGreaterThanOrEqual(64);
-    expect(info.fence.generation).not.toBe("");
+    expect(info.generation).not.toBe("");
   });
 
   test("each open is a new epoch of the same store", async () => {
     const lives = get();
     const first = lives.info;
     await lives.restart();
-    expect(lives.info).toEqual({ ...first, fence: { ...first.fence, epoch: 2 } });
+    expect(lives.info).toEqual({ ...first, owned: [{ partition: 0, epoch: 2, uncleanEpoch: 0 }] });
   });
 
   test("the epoch of a crash is unclean, and stays the newest unclean one after clean ends", async () => {
     const lives = get();
     await lives.restart({ clean: true });
-    expect(lives.info.uncleanEpoch).toBe(0);
+    expect(lives.info.owned).toMatchObject([{ epoch: 2, uncleanEpoch: 0 }]);
     await lives.restart({ clean: false });
-    expect(lives.info).toMatchObject({ fence: { epoch: 3 }, uncleanEpoch: 2 });
+    expect(lives.info.owned).toMatchObject([{ epoch: 3, uncleanEpoch: 2 }]);
     await lives.restart({ clean: true });
-    expect(lives.info).toMatchObject({ fence: { epoch: 4 }, uncleanEpoch: 2 });
+    expect(lives.info.owned).toMatchObject([{ epoch: 4, uncleanEpoch: 2 }]);
     await lives.restart({ clean: false });
-    expect(lives.info).toMatchObject({ fence: { epoch: 5 }, uncleanEpoch: 4 });
+    expect(lives.info.owned).toMatchObject([{ epoch: 5, uncleanEpoch: 4 }]);
   });
 }
 
@@ -157,9 +157,9 @@ function describeClosing(get: () => Lives): void {
     const { store, info } = get();
     await store.close({ clean: true });
     await store.close({ clean: true });
-    await expect(store.commit({ fence: info.fence, writes: [] })).rejects.toThrow(StoreFault);
+    await expect(store.commit({ fence: fenceOf(info), writes: [] })).rejects.toThrow(StoreFault);
     await expect(store.load(["a"])).rejects.toThrow("not open");
-    await expect(store.scanLetters({ after: 0, max: 1 })).rejects.toThrow("not open");
+    await expect(store.scanLetters({ after: 0, max: 1, partitions: null })).rejects.toThrow("not open");
     await expect(store.purge(["a"])).rejects.toThrow("not open");
   });
 }

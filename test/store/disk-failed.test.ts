@@ -5,6 +5,7 @@ import { SqliteError } from "../../src/store/sqlite/driver.ts";
 import { DiskFailed } from "../../src/store/sqlite/faults.ts";
 import { packWrites, unpackWrites } from "../../src/store/sqlite/packed-commit.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { fenceOf } from "../../src/store/store.ts";
 import { StoreChild } from "./child-process.ts";
 import { start } from "./example-writes.ts";
 import { expectWholePairs } from "./pairs.ts";
@@ -16,7 +17,7 @@ const IOERR_FSYNC = 1_034;
 test("after an fsync error no commit is tried again, not even one that would work", async () => {
   const { driver, watched } = await watchedDriver();
   const store = new DirectoryStore(temporaryDirectory(), driver);
-  const { fence } = store.open({ pid: 1, startedAt: 1 });
+  const fence = fenceOf(store.open({ pid: 1, startedAt: 1 }));
   const create = (id: string) => store.commit(fence, unpackWrites(packWrites([start(id)])));
   create("a");
   watched.beforeExec = (sql) => {
@@ -44,7 +45,7 @@ test("a process whose disk refuses a write ends with code 70, says why, and has 
   expect(child.errors).toContain("rondo: the disk failed while writing");
   expect(acknowledged).toBeGreaterThan(5);
   const store = new SqliteStore({ directory });
-  expect((await store.open()).uncleanEpoch).toBe(1);
+  expect((await store.open()).owned[0]?.uncleanEpoch).toBe(1);
   await expectWholePairs(store, acknowledged);
   await store.close({ clean: true });
 });

@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { DirectoryStore } from "../../src/store/sqlite/directory-store.ts";
 import { packWrites, unpackWrites } from "../../src/store/sqlite/packed-commit.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { type ExecutionWrite, StoreFault } from "../../src/store/store.ts";
+import { type ExecutionWrite, fenceOf, StoreFault } from "../../src/store/store.ts";
 import { entry, start, step } from "./example-writes.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";
 import { watchedDriver } from "./watched-driver.ts";
@@ -18,7 +18,7 @@ const large = (seq: number) => entry(seq, "x".repeat(100_000));
 test("a commit without room writes nothing, and the same commit is accepted once there is room", async () => {
   const { driver, watched } = await watchedDriver();
   const store = new DirectoryStore(temporaryDirectory(), driver);
-  const { fence } = store.open({ pid: 1, startedAt: 1 });
+  const fence = fenceOf(store.open({ pid: 1, startedAt: 1 }));
   store.commit(fence, rows([start("a")]));
   watched.connection?.exec("PRAGMA max_page_count = 30");
   const writes = rows([step("a", 1), start("b"), step("a", 2, { entries: [large(3)] })]);
@@ -35,10 +35,14 @@ test("a commit without room writes nothing, and the same commit is accepted once
     expect(String(fault)).toContain("the disk is full: nothing was written; work goes on when there is room");
     expect(store.load(["a", "b"])).toEqual(before);
   }
-  expect(store.commit(fence, rows([step("a", 1), start("c")]))).toEqual({ kind: "ok", exists: [] });
+  expect(store.commit(fence, rows([step("a", 1), start("c")]))).toEqual({
+    kind: "ok",
+    exists: [],
+    fenced: [],
+  });
   watched.connection?.exec("PRAGMA max_page_count = 100000");
   const later = rows([step("a", 2), start("b"), step("a", 3, { entries: [large(4)] })]);
-  expect(store.commit(fence, later)).toEqual({ kind: "ok", exists: [] });
+  expect(store.commit(fence, later)).toEqual({ kind: "ok", exists: [], fenced: [] });
   expect(store.load(["a", "b", "c"]).map((execution) => execution?.head.order)).toEqual([1, 3, 2]);
   store.close({ clean: true });
 });
@@ -69,7 +73,7 @@ describe.runIf(probe !== null)("on a disk of 1 MiB", () => {
     const directory = smallDisk() as string;
     onTestFinished(() => removeDisk(directory));
     const store = new SqliteStore({ directory });
-    const { fence } = await store.open();
+    const fence = fenceOf(await store.open());
     let end = 0;
     const next = () =>
       store.commit({

@@ -1,6 +1,13 @@
 /** Writes for store tests: small, valid, with every part to be overridden. */
 import type { Entry } from "../../src/kernel/journal-entry.ts";
-import type { ExecutionWrite, Head, LogRow, Store, StoreInfo } from "../../src/store/store.ts";
+import {
+  type ExecutionWrite,
+  fenceOf,
+  type Head,
+  type LogRow,
+  type Store,
+  type StoreInfo,
+} from "../../src/store/store.ts";
 
 export function headOf(id: string, parts: Partial<Head> = {}): Head {
   return {
@@ -76,7 +83,8 @@ export async function commit(
   lettersTaken?: readonly string[],
 ) {
   const taken = lettersTaken === undefined ? {} : { lettersTaken };
-  const verdict = await store.commit({ fence: info.fence, writes, ...taken });
+  const verdict = await store.commit({ fence: fenceOf(info), writes, ...taken });
   if (verdict.kind !== "ok") throw new Error(`fenced: ${verdict.why}`);
+  if (verdict.fenced.length > 0) throw new Error(`fenced: partitions ${verdict.fenced.join(", ")}`);
   return verdict.exists;
 }

@@ -4,6 +4,7 @@
  * commits are accepted and some are not.
  */
 import fc from "fast-check";
+import { partitionOf } from "../../src/store/partition-of.ts";
 import type { ExecutionWrite, HeadFilter, Want } from "../../src/store/store.ts";
 import { headOf } from "./example-writes.ts";
 import {
@@ -20,16 +21,24 @@ const PROJECTS = ["p", "q", "\u{10FFFF}", "\uFFFD"];
 const WORKFLOWS = ["v", "w"];
 
 export type Operation =
-  | { kind: "commit"; stale: boolean; writes: AbstractWrite[]; lettersTaken: string[] }
+  | { kind: "commit"; stale: Stale | null; writes: AbstractWrite[]; lettersTaken: string[] }
+  | { kind: "release"; partitions: number[]; clean: boolean }
+  | { kind: "take"; partitions: number[] }
   | { kind: "load"; ids: string[]; foldVersion: number | undefined }
   | { kind: "readJournal"; id: string; from: number; to: number; rowsMax: number; charsMax: number }
-  | { kind: "scanWork"; after: Record<string, number>; each: number }
-  | { kind: "scanTimers"; until: number; max: number }
+  | { kind: "scanWork"; after: Record<string, number>; each: number; partitions: number[] | null }
+  | { kind: "scanTimers"; until: number; max: number; partitions: number[] | null }
   | { kind: "listHeads"; filter: HeadFilter; before: number | null; max: number }
   | { kind: "putDefinition"; name: string; hash: string }
   | { kind: "getDefinition"; by: { hash: string } | { newestOf: string } }
   | RecordOperation
   | { kind: "restart"; clean: boolean };
+
+/** The partition whose epoch is one of before, or is not in the fence at all. */
+interface Stale {
+  partition: number;
+  isMissing: boolean;
+}
 
 interface AbstractWrite {
   id: string;
@@ -52,10 +61,15 @@ interface AbstractWrite {
   /** How far before the end, and whether its chain is the right one. */
   snapshot: { back: number; isRight: boolean; foldVersion: number } | null;
   records: AbstractRecords;
+  /** Absent when undefined. */
+  leases: string | null | undefined;
 }
 
 /** The write as concrete as the port wants it, for an execution that ends at `end` (null: there is none). */
-export function resolveWrite(write: AbstractWrite, end: number | null): ExecutionWrite {
+export function resolveWrite(
+  write: AbstractWrite,
+  { end, partitions }: { end: number | null; partitions: number },
+): ExecutionWrite {
   const number = IDS.indexOf(write.id);
   const create = write.create || (end === null && write.off === 0);
   const after = create ? 0 : Math.max(0, (end ?? 0) + write.off);
@@ -67,6 +81,7 @@ export function resolveWrite(write: AbstractWrite, end: number | null): Executio
   });
   const head = headOf(write.id, {
     ...write.head,
+    partition: partitionOf(write.id, partitions),
     project: PROJECTS[number % PROJECTS.length] ?? "p",
     workflow: WORKFLOWS[number % WORKFLOWS.length] ?? "v",
     createdAt: number,
@@ -93,6 +108,7 @@ export function resolveWrite(write: AbstractWrite, end: number | null): Executio
             body: `state ${at}`,
           },
     ...resolveRecords(write.records, seq),
+    ...(write.leases === undefined ? {} : { leases: write.leases }),
   };
 }
 
@@ -127,7 +143,10 @@ const write: fc.Arbitrary<AbstractWrite> = fc.record({
     }),
   ),
   records,
+  leases: fc.constantFrom(undefined, undefined, undefined, null, "leases", "", "with \0"),
 });
+
+const somePartitions = fc.uniqueArray(fc.integer({ min: 0, max: 3 }), { maxLength: 4 });
 
 const workAfter = fc.dictionary(
   fc.constantFrom(...PROJECTS.flatMap((project) => WORKFLOWS.map((workflow) => `${project}/${workflow}`))),
@@ -145,7 +164,13 @@ export const operations: fc.Arbitrary<Operation[]> = fc.array(
       weight: 12,
       arbitrary: fc.record({
         kind: fc.constant("commit" as const),
-        stale: fc.constantFrom(...Array.from({ length: 20 }, (_, i) => i === 19)),
+        stale: fc.oneof(
+          { weight: 19, arbitrary: fc.constant(null) },
+          {
+            weight: 1,
+            arbitrary: fc.record({ partition: fc.integer({ min: 0, max: 3 }), isMissing: fc.boolean() }),
+          },
+        ),
         writes: fc.array(write, { maxLength: 5 }),
         lettersTaken: fc.array(letterId, { maxLength: 2 }),
       }),
@@ -171,11 +196,21 @@ export const operations: fc.Arbitrary<Operation[]> = fc.array(
     },
     {
       weight: 2,
-      arbitrary: fc.record({ kind: fc.constant("scanWork" as const), after: workAfter, each: small }),
+      arbitrary: fc.record({
+        kind: fc.constant("scanWork" as const),
+        after: workAfter,
+        each: small,
+        partitions: fc.option(somePartitions),
+      }),
     },
     {
       weight: 2,
-      arbitrary: fc.record({ kind: fc.constant("scanTimers" as const), until: small, max: small }),
+      arbitrary: fc.record({
+        kind: fc.constant("scanTimers" as const),
+        until: small,
+        max: small,
+        partitions: fc.option(somePartitions),
+      }),
     },
     {
       weight: 3,
@@ -202,6 +237,18 @@ export const operations: fc.Arbitrary<Operation[]> = fc.array(
       }),
     },
     { weight: 12, arbitrary: recordOperations(id) },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        kind: fc.constant("release" as const),
+        partitions: somePartitions,
+        clean: fc.boolean(),
+      }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({ kind: fc.constant("take" as const), partitions: somePartitions }),
+    },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant("restart" as const), clean: fc.boolean() }) },
   ),
   { minLength: 5, maxLength: 60, size: "max" },

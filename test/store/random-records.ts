@@ -10,7 +10,7 @@ type ListDeadLetters = Parameters<Store["listDeadLetters"]>;
 type ListDocuments = Parameters<Store["listDocuments"]>;
 
 export type RecordOperation =
-  | { kind: "scanLetters"; after: number; max: number }
+  | { kind: "scanLetters"; after: number; max: number; partitions: number[] | null }
   | { kind: "readLogs"; execution: string; after: number; rowsMax: number }
   | { kind: "listDeadLetters"; filter: ListDeadLetters[0]; before: number | null; max: number }
   | { kind: "dropDeadLetter"; order: number; tasks: number[] | null }
@@ -23,7 +23,7 @@ export type RecordOperation =
 
 /** What a write brings along; null: the field is absent. */
 export interface AbstractRecords {
-  letters: string[] | null;
+  letters: { id: string; to: string }[] | null;
   logs: { attempt: string; lines: number[]; mayRepeat: boolean }[] | null;
   deadLetters: number[][] | null;
   cleared: boolean | null;
@@ -35,7 +35,7 @@ export function resolveRecords(abstract: AbstractRecords, seq: number): Partial<
   return {
     ...(letters === null
       ? {}
-      : { letters: letters.map((id) => ({ id, to: "e0", body: `${id} at ${seq}` })) }),
+      : { letters: letters.map(({ id, to }) => ({ id, to, body: `${id} at ${seq}` })) }),
     ...(logs === null ? {} : { logs: logs.map(resolveLog) }),
     ...(deadLetters === null ? {} : { deadLetters: deadLetters.map((tasks) => ({ seq, tasks })) }),
     ...(cleared === null ? {} : { deadLettersCleared: cleared }),
@@ -90,7 +90,9 @@ const tasks = fc.uniqueArray(small, { minLength: 1, maxLength: 4 });
 export const letterId = fc.constantFrom(...Array.from({ length: 12 }, (_, i) => `letter-${i}`));
 
 export const records: fc.Arbitrary<AbstractRecords> = fc.record({
-  letters: fc.option(fc.array(letterId, { maxLength: 2 })),
+  letters: fc.option(
+    fc.array(fc.record({ id: letterId, to: fc.constantFrom("e0", "e1", "e2", "nobody") }), { maxLength: 2 }),
+  ),
   logs: fc.option(
     fc.array(
       fc.record({
@@ -104,6 +106,8 @@ export const records: fc.Arbitrary<AbstractRecords> = fc.record({
   deadLetters: fc.option(fc.array(tasks, { maxLength: 2 })),
   cleared: fc.option(fc.constantFrom(false, false, false, true)),
 });
+
+const somePartitions = fc.uniqueArray(fc.integer({ min: 0, max: 3 }), { maxLength: 4 });
 
 const of = fc.constantFrom("audit", "token");
 const documentId = fc.constantFrom("a", "aa", "b", "B", "\u{1F600}", "\uFFFD");
@@ -121,7 +125,7 @@ export function recordOperations(id: fc.Arbitrary<string>): fc.Arbitrary<RecordO
     { requiredKeys: ["max"] },
   );
   return fc.oneof(
-    fc.record({ kind: kind("scanLetters"), after: order, max: small }),
+    fc.record({ kind: kind("scanLetters"), after: order, max: small, partitions: fc.option(somePartitions) }),
     fc.record({ kind: kind("readLogs"), execution: id, after: order, rowsMax: small }),
     fc.record({ kind: kind("listDeadLetters"), filter, before: fc.option(order), max: small }),
     fc.record({ kind: kind("dropDeadLetter"), order, tasks: fc.option(tasks) }),

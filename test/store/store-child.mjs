@@ -6,11 +6,12 @@
  */
 import { writeSync } from "node:fs";
 import { SqliteStore } from "../../dist/store/sqlite/sqlite-store.js";
+import { fenceOf } from "../../dist/store/store.js";
 
 const [mode, directory] = process.argv.slice(2);
 const say = (text) => writeSync(1, `${text}\n`);
 const store = new SqliteStore({ directory });
-const { fence } = await store.open();
+const fence = fenceOf(await store.open());
 
 if (mode === "hold") {
   await store.announce("http://localhost:4321");

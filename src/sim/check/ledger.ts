@@ -8,7 +8,7 @@ import { replay, restore } from "../../kernel/replay.ts";
 import { writeSnapshot } from "../../kernel/snapshot.ts";
 import type { Grant, Report } from "../../protocol/work.ts";
 import type { MemoryTables } from "../../store/memory/memory-tables.ts";
-import type { Fence, LoadedExecution, StoreInfo } from "../../store/store.ts";
+import { type Fence, fenceOf, type LoadedExecution, type StoreInfo } from "../../store/store.ts";
 import { tasksOf } from "../behaviour.ts";
 import { must } from "../trace.ts";
 import { Effects } from "./effects.ts";
@@ -124,7 +124,7 @@ export class Ledger {
   }
 
   fence(): Fence {
-    return (this.#info as StoreInfo).fence;
+    return fenceOf(this.#info as StoreInfo);
   }
 
   crashed(): void {
@@ -181,7 +181,10 @@ export class Ledger {
       const told = (checkpoints ?? []).map(
         (one) => `${one.kind} ${one.name} ${one.kind === "sleep" ? one.due : one.seq}`,
       );
-      must(known.join() === told.join(), `${key}: is told of [${told.join()}], journaled is [${known.join()}]`);
+      must(
+        known.join() === told.join(),
+        `${key}: is told of [${told.join()}], journaled is [${known.join()}]`,
+      );
       if (this.leases.isTouched(execution, grant, task))
         must(
           handler.started.get(task) === attempt,
@@ -258,7 +261,7 @@ export class Ledger {
       this.#records.check(model);
       this.#families.checkEnd(model);
     }
-    const letters = this.#options.tables.scanLetters({ after: 0, max: 1 });
+    const letters = this.#options.tables.scanLetters({ after: 0, max: 1, partitions: null });
     must(letters.length === 0, `no letter is left: ${JSON.stringify(letters)}`);
   }
 

@@ -47,8 +47,19 @@ export class MemoryRecords {
     undo.push(() => void this.#letters.set(letterId, letter));
   }
 
-  scanLetters(options: { after: number; max: number }): StoredLetter[] {
+  /** Who a letter is to; null: there is no such letter. */
+  receiverOf(letterId: string): string | null {
+    return this.#letters.get(letterId)?.to ?? null;
+  }
+
+  /** Stores letters that nothing takes back. */
+  post(letters: readonly Letter[]): void {
+    for (const letter of letters) this.#storeLetter(letter, []);
+  }
+
+  scanLetters(options: { after: number; max: number }, isWanted: (to: string) => boolean): StoredLetter[] {
     return [...this.#letters.values()]
+      .filter(({ to }) => isWanted(to))
       .filter(({ order }) => order > options.after)
       .sort((a, b) => a.order - b.order)
       .slice(0, options.max);

@@ -6,9 +6,11 @@ import type { Entry } from "../../kernel/journal-entry.ts";
 import {
   type Commit,
   type CommitVerdict,
+  fenceOf,
   type HeadFilter,
   type JournalRange,
   type LoadedExecution,
+  type Partitions,
   type Store,
   type StoredDeadLetter,
   type StoredHead,
@@ -24,6 +26,7 @@ import { MemoryTables } from "./memory-tables.ts";
 export class MemoryStore implements Store {
   readonly #tables: MemoryTables;
   #info: StoreInfo | null = null;
+  protected isOpen = false;
 
   constructor(tables: MemoryTables = new MemoryTables()) {
     this.#tables = tables;
@@ -31,11 +34,12 @@ export class MemoryStore implements Store {
 
   async open(): Promise<StoreInfo> {
     this.#info = this.#tables.open();
+    this.isOpen = true;
     return this.#info;
   }
 
   async commit(commit: Commit): Promise<CommitVerdict> {
-    const verdict = this.#opened().commit(commit);
+    const verdict = this.opened().commit(commit);
     this.#tables.settle();
     return verdict;
   }
@@ -44,33 +48,42 @@ export class MemoryStore implements Store {
     ids: readonly string[],
     options: { foldVersion?: number } = {},
   ): Promise<readonly (LoadedExecution | null)[]> {
-    return this.#opened().load(ids, options);
+    return this.opened().load(ids, options);
   }
 
   async readJournal(range: JournalRange): Promise<readonly Entry[]> {
-    return this.#opened().readJournal(range);
+    return this.opened().readJournal(range);
   }
 
   async scanWork(options: {
     after: Readonly<Record<string, number>>;
     each: number;
+    partitions: Partitions;
   }): Promise<readonly StoredHead[]> {
-    return this.#opened().scanWork(options);
+    return this.opened().scanWork(options);
   }
 
-  async scanTimers(options: { until: number; max: number }): Promise<readonly StoredTimer[]> {
-    return this.#opened().scanTimers(options);
+  async scanTimers(options: {
+    until: number;
+    max: number;
+    partitions: Partitions;
+  }): Promise<readonly StoredTimer[]> {
+    return this.opened().scanTimers(options);
   }
 
   async listHeads(
     filter: HeadFilter,
     options: { before: number | null; max: number },
   ): Promise<readonly StoredHead[]> {
-    return this.#opened().listHeads(filter, options);
+    return this.opened().listHeads(filter, options);
   }
 
-  async scanLetters(options: { after: number; max: number }): Promise<readonly StoredLetter[]> {
-    return this.#opened().scanLetters(options);
+  async scanLetters(options: {
+    after: number;
+    max: number;
+    partitions: Partitions;
+  }): Promise<readonly StoredLetter[]> {
+    return this.opened().scanLetters(options);
   }
 
   async readLogs(options: {
@@ -78,68 +91,69 @@ export class MemoryStore implements Store {
     after: number;
     rowsMax: number;
   }): Promise<readonly StoredLogRow[]> {
-    return this.#opened().readLogs(options);
+    return this.opened().readLogs(options);
   }
 
   async listDeadLetters(
     filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
     options: { before: number | null; max: number },
   ): Promise<readonly StoredDeadLetter[]> {
-    return this.#opened().listDeadLetters(filter, options);
+    return this.opened().listDeadLetters(filter, options);
   }
 
   async dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void> {
-    this.#opened().dropDeadLetter(order, tasks);
+    this.opened().dropDeadLetter(order, tasks);
   }
 
   async listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]> {
-    return this.#opened().listEnded(options);
+    return this.opened().listEnded(options);
   }
 
   async purge(ids: readonly string[]): Promise<void> {
-    this.#opened().purge(ids);
+    this.opened().purge(ids);
   }
 
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {
-    this.#opened().putDocument(kind, id, body);
+    this.opened().putDocument(kind, id, body);
   }
 
   async getDocument(kind: string, id: string): Promise<string | null> {
-    return this.#opened().getDocument(kind, id);
+    return this.opened().getDocument(kind, id);
   }
 
   async listDocuments(
     kind: string,
     options: { after?: string; before?: string; descending?: boolean; max: number },
   ): Promise<readonly { id: string; body: string }[]> {
-    return this.#opened().listDocuments(kind, options);
+    return this.opened().listDocuments(kind, options);
   }
 
   async putDefinition(name: string, hash: string, body: string): Promise<void> {
-    this.#opened().putDefinition(name, hash, body);
+    this.opened().putDefinition(name, hash, body);
   }
 
   async getDefinition(
     by: { hash: string } | { newestOf: string },
   ): Promise<{ hash: string; body: string } | null> {
-    return this.#opened().getDefinition(by);
+    return this.opened().getDefinition(by);
   }
 
   async listDefinitions(options: {
     after: string;
     max: number;
   }): Promise<readonly { name: string; hash: string }[]> {
-    return this.#opened().listDefinitions(options);
+    return this.opened().listDefinitions(options);
   }
 
   async close(options: { clean: boolean }): Promise<void> {
     if (this.#info === null) return;
-    this.#tables.close(this.#info.fence, options);
+    this.#tables.close(fenceOf(this.#info), options);
     this.#info = null;
+    this.isOpen = false;
   }
 
-  #opened(): MemoryTables {
-    if (this.#info === null)
+  protected opened(): MemoryTables {
+    if (!this.isOpen)
       throw new StoreFault("the store is not open", { retryable: false, nothingWritten: true });
     return this.#tables;
   }

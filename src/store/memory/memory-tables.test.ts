@@ -1,19 +1,19 @@
 import { expect, test } from "vitest";
 import { commit as commitTo, endedHead, logRow, start, step } from "../../../test/store/example-writes.ts";
 import { SeededRandom } from "../../std/random.ts";
-import type { ExecutionWrite } from "../store.ts";
+import { type ExecutionWrite, fenceOf } from "../store.ts";
 import { MemoryStore } from "./memory-store.ts";
 import { MemoryTables } from "./memory-tables.ts";
 
 function opened() {
   const tables = new MemoryTables({ random: new SeededRandom(1) });
-  const { fence } = tables.open();
+  const fence = fenceOf(tables.open());
   const commit = (...writes: ExecutionWrite[]) => expect(tables.commit({ fence, writes }).kind).toBe("ok");
   const everything = () => ({
     executions: tables.load(["a", "b", "c"]),
-    timers: tables.scanTimers({ until: 99, max: 99 }),
+    timers: tables.scanTimers({ until: 99, max: 99, partitions: null }),
     heads: tables.listHeads({}, { before: null, max: 99 }),
-    letters: tables.scanLetters({ after: 0, max: 99 }),
+    letters: tables.scanLetters({ after: 0, max: 99, partitions: null }),
     logs: ["a", "b"].map((execution) => tables.readLogs({ execution, after: 0, rowsMax: 99 })),
     deadLetters: tables.listDeadLetters({}, { before: null, max: 99 }),
   });
@@ -107,11 +107,11 @@ test("a store over the same tables is a restart, after which the first is a stal
   await commitTo(first, firstInfo, [start("a")]);
   const second = new MemoryStore(tables);
   const secondInfo = await second.open();
-  expect(secondInfo).toMatchObject({ fence: { epoch: 2 }, uncleanEpoch: 1 });
-  const late = await first.commit({ fence: firstInfo.fence, writes: [step("a", 1)] });
+  expect(secondInfo).toMatchObject({ owned: [{ epoch: 2, uncleanEpoch: 1 }] });
+  const late = await first.commit({ fence: fenceOf(firstInfo), writes: [step("a", 1)] });
   expect(late).toMatchObject({ kind: "fenced" });
   await first.close({ clean: true });
-  expect(await new MemoryStore(tables).open()).toMatchObject({ fence: { epoch: 3 }, uncleanEpoch: 2 });
+  expect(await new MemoryStore(tables).open()).toMatchObject({ owned: [{ epoch: 3, uncleanEpoch: 2 }] });
 });
 
 test("equal seeds give equal generations and keys", () => {

@@ -1,6 +1,7 @@
 /**
  * The store in plain maps, without promises: the oracle that the other adapters are compared with, and what the
- * simulator uses directly. Rows are never changed, only replaced, so a commit that is refused leaves no trace.
+ * simulator uses directly. Embedded, it is opened by one owner after the other; in a cluster, nodes renew and take
+ * partitions, and say who they are with each commit.
  *
  * A crash loses a suffix of the commits that were not acknowledged: each commit can be taken back until it is
  * settled. `settle(n)` makes the oldest n unsettled commits final (acknowledged), `lose(n)` takes the newest n
@@ -10,16 +11,19 @@
 import type { Entry } from "../../kernel/journal-entry.ts";
 import { assert } from "../../std/assert.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
-import { assertWritable, whyNotAtEnd, whyStale } from "../check-write.ts";
+import { assertWritable, whyNotAtEnd } from "../check-write.ts";
+import type { Hint, Membership } from "../cluster-store.ts";
+import { partitionOf } from "../partition-of.ts";
 import {
   type Commit,
   type CommitVerdict,
-  type ExecutionWrite,
   type Fence,
   type HeadFilter,
   type JournalRange,
+  type Letter,
   type LoadedExecution,
-  type Snapshot,
+  type Ownership,
+  type Partitions,
   type StoredDeadLetter,
   type StoredHead,
   type StoredLetter,
@@ -29,25 +33,9 @@ import {
   workKey,
 } from "../store.ts";
 import { compareText, MemoryDocuments } from "./memory-documents.ts";
+import { EMBEDDED, MemoryOwnership, type Renewal } from "./memory-ownership.ts";
 import { MemoryRecords, type Undo } from "./memory-records.ts";
-
-interface JournalRow {
-  readonly entry: Entry;
-  /** The chain hash after this row; null inside of a write. */
-  readonly chain: string | null;
-}
-
-interface ExecutionRow {
-  readonly head: StoredHead;
-  readonly journal: readonly JournalRow[];
-  /** Sequence number of the last event. */
-  readonly end: number;
-  readonly chain: string;
-  readonly timers: ReadonlyMap<string, number>;
-  readonly opened: Readonly<Record<string, number>>;
-  readonly snapshot: Snapshot | null;
-  readonly epoch: number;
-}
+import { type ExecutionRow, endOf, loadRow, newRow, nextRow } from "./memory-rows.ts";
 
 /** The rows that a commit replaced (undefined: it created them), and the last order number before it. */
 interface TakeBack {
@@ -57,41 +45,77 @@ interface TakeBack {
   readonly records: Undo;
 }
 
-/** Fields of a head that no later write changes; databases rely on it and do not write them again. */
-const FIXED = ["id", "partition", "workflow", "hash", "project", "createdAt"] as const;
-
 /** The tables of one store. Survives its users: opening again is a restart. */
 export class MemoryTables {
   readonly #generation: string;
   readonly #key: string;
-  #epoch = 0;
-  #uncleanEpoch = 0;
-  #clean = true;
+  readonly #partitions: number;
+  readonly #ownership: MemoryOwnership;
   #lastOrder = 0;
   #unsettled: TakeBack[] = [];
   /** By id, in the order of creation. */
   readonly #executions = new Map<string, ExecutionRow>();
   readonly #records = new MemoryRecords();
   readonly #documents = new MemoryDocuments();
+  /** Who is told by other nodes of the cluster that there may be something to do. */
+  readonly hinted = new Set<(hint: Hint) => void>();
 
-  constructor(options: { random?: Random } = {}) {
+  constructor(options: { random?: Random; partitions?: number } = {}) {
     const random = options.random ?? systemRandom;
     this.#generation = hex(random, 4);
     this.#key = hex(random, 8);
+    this.#partitions = options.partitions ?? 1;
+    this.#ownership = new MemoryOwnership(this.#generation, this.#partitions);
   }
 
-  /** Begins the next epoch. What was committed and not lost is final from here on. */
+  /** Embedded: begins the next epoch. What was committed and not lost is final from here on. */
   open(): StoreInfo {
     this.settle();
-    if (!this.#clean) this.#uncleanEpoch = this.#epoch;
-    this.#epoch++;
-    this.#clean = false;
-    return { fence: this.#fence(), uncleanEpoch: this.#uncleanEpoch, key: this.#key, partitions: 1 };
+    return this.info(this.#ownership.openAll());
   }
 
-  /** Ends the epoch of this fence; a stale owner ends nothing. */
+  /** Embedded: ends the epoch of this fence; a stale owner ends nothing. */
   close(fence: Fence, options: { clean: boolean }): void {
-    if (whyStale(fence, this.#fence()) === null) this.#clean = options.clean;
+    const whyNot = (partition: number) => this.#ownership.whyStale(fence, partition, EMBEDDED);
+    if (this.#ownership.whyOfAnotherTime(fence) !== null) return;
+    const own = Object.keys(fence.epochs).map(Number);
+    this.#ownership.release(
+      EMBEDDED,
+      own.filter((partition) => whyNot(partition) === null),
+      options,
+    );
+  }
+
+  /** What an owner of these partitions is told. */
+  info(owned: readonly Ownership[]): StoreInfo {
+    return { generation: this.#generation, key: this.#key, partitions: this.#partitions, owned };
+  }
+
+  /** Cluster: see the port. The incarnation is the one that the last renewal gave. */
+  renew(renewal: Renewal, now: number): Membership {
+    this.settle();
+    return this.#ownership.renew(renewal, now);
+  }
+
+  take(incarnation: string, partitions: readonly number[], now: number): Ownership[] {
+    this.settle();
+    return this.#ownership.take(incarnation, partitions, now);
+  }
+
+  release(incarnation: string, partitions: readonly number[], options: { clean: boolean }): void {
+    this.settle();
+    this.#ownership.release(incarnation, partitions, options);
+  }
+
+  leave(incarnation: string, options: { clean: boolean }): void {
+    this.settle();
+    this.#ownership.release(incarnation, null, options);
+    this.#ownership.forget(incarnation);
+  }
+
+  post(letters: readonly Letter[]): void {
+    this.settle();
+    this.#records.post(letters);
   }
 
   /** Commits that can still be lost. */
@@ -118,51 +142,22 @@ export class MemoryTables {
     }
   }
 
-  /** All writes or none; see the port. */
-  commit(commit: Commit): CommitVerdict {
-    const stale = whyStale(commit.fence, this.#fence());
-    if (stale !== null) return { kind: "fenced", why: stale };
-    const staged = new Map<string, ExecutionRow>();
-    const exists: string[] = [];
-    const written: ExecutionWrite[] = [];
-    let order = this.#lastOrder;
-    for (const write of commit.writes) {
-      assertWritable(write);
-      const row = staged.get(write.execution) ?? this.#executions.get(write.execution);
-      if (write.create) {
-        if (row === undefined) {
-          staged.set(write.execution, newRow(write, ++order, this.#epoch));
-          written.push(write);
-        } else exists.push(write.execution);
-        continue;
-      }
-      const why = whyNotAtEnd(write, row?.end ?? null);
-      if (row === undefined || why !== null) return { kind: "fenced", why: why ?? "" };
-      staged.set(write.execution, nextRow(row, write, this.#epoch));
-      written.push(write);
+  /** All writes of a partition or none; see the port. */
+  commit(commit: Commit, owner: string = EMBEDDED): CommitVerdict {
+    const { touched, refused } = this.#check(commit, owner);
+    const another = this.#ownership.whyOfAnotherTime(commit.fence);
+    if (another !== null || (touched.size > 0 && refused.size === touched.size)) {
+      const [why] = refused.values();
+      return { kind: "fenced", why: another ?? why ?? "", partitions: sorted(touched) };
     }
-    const rows = new Map<string, ExecutionRow | undefined>();
-    for (const id of staged.keys()) rows.set(id, this.#executions.get(id));
-    const records: Undo = [];
-    this.#unsettled.push({ rows, lastOrder: this.#lastOrder, records });
-    for (const [id, row] of staged) this.#executions.set(id, row);
-    this.#lastOrder = order;
-    for (const write of written)
-      this.#records.store((staged.get(write.execution) as ExecutionRow).head, write, records);
-    for (const id of commit.lettersTaken ?? []) this.#records.take(id, records);
-    return { kind: "ok", exists };
+    const exists = this.#write(commit, refused);
+    return { kind: "ok", exists, fenced: sorted(refused.keys()) };
   }
 
   load(ids: readonly string[], options: { foldVersion?: number } = {}): (LoadedExecution | null)[] {
     return ids.map((id) => {
       const row = this.#executions.get(id);
-      if (row === undefined) return null;
-      const snapshot = validSnapshot(row, options.foldVersion);
-      const entries = row.journal
-        .filter(({ entry }) => entry.seq > (snapshot?.seq ?? 0))
-        .map(({ entry }) => entry);
-      const { head, chain, opened, epoch } = row;
-      return { head, snapshot, entries, chain, opened, epoch };
+      return row === undefined ? null : loadRow(row, options.foldVersion);
     });
   }
 
@@ -179,10 +174,14 @@ export class MemoryTables {
     return found;
   }
 
-  scanWork(options: { after: Readonly<Record<string, number>>; each: number }): StoredHead[] {
+  scanWork(options: {
+    after: Readonly<Record<string, number>>;
+    each: number;
+    partitions: Partitions;
+  }): StoredHead[] {
     const byPair = new Map<string, StoredHead[]>();
     for (const { head } of this.#executions.values()) {
-      if (head.want !== "work") continue;
+      if (head.want !== "work" || !isOneOf(options.partitions, head.partition)) continue;
       const key = workKey(head.project, head.workflow);
       if (head.order <= (options.after[key] ?? 0)) continue;
       const pair = byPair.get(key) ?? [];
@@ -199,11 +198,13 @@ export class MemoryTables {
       .flat();
   }
 
-  scanTimers(options: { until: number; max: number }): StoredTimer[] {
+  scanTimers(options: { until: number; max: number; partitions: Partitions }): StoredTimer[] {
     const found: (StoredTimer & { order: number })[] = [];
-    for (const [execution, row] of this.#executions)
+    for (const [execution, row] of this.#executions) {
+      if (!isOneOf(options.partitions, row.head.partition)) continue;
       for (const [timer, due] of row.timers)
         if (due <= options.until) found.push({ execution, timer, due, order: row.head.order });
+    }
     return found
       .sort((a, b) => a.due - b.due || a.order - b.order || compareText(a.timer, b.timer))
       .slice(0, options.max)
@@ -220,8 +221,9 @@ export class MemoryTables {
       .slice(0, options.max);
   }
 
-  scanLetters(options: { after: number; max: number }): StoredLetter[] {
-    return this.#records.scanLetters(options);
+  scanLetters(options: { after: number; max: number; partitions: Partitions }): StoredLetter[] {
+    const isWanted = (to: string) => isOneOf(options.partitions, this.#partitionOf(to));
+    return this.#records.scanLetters(options, isWanted);
   }
 
   readLogs(options: { execution: string; after: number; rowsMax: number }): StoredLogRow[] {
@@ -249,9 +251,10 @@ export class MemoryTables {
       .map(({ id }) => id);
   }
 
-  purge(ids: readonly string[]): void {
+  purge(ids: readonly string[], owner: string = EMBEDDED): void {
     this.settle();
     for (const id of ids) {
+      if (this.#ownership.ownerOf(this.#partitionOf(id)) !== owner) continue;
       const finishedAt = this.#executions.get(id)?.head.finishedAt ?? null;
       if (finishedAt === null) continue;
       this.#executions.delete(id);
@@ -286,47 +289,74 @@ export class MemoryTables {
     return this.#documents.listDefinitions(options);
   }
 
-  #fence(): Fence {
-    return { generation: this.#generation, epoch: this.#epoch };
+  #partitionOf(execution: string): number {
+    return partitionOf(execution, this.#partitions);
+  }
+
+  /** The partitions that a commit touches, and those that are refused, each with the reason. */
+  #check({ fence, writes, lettersTaken = [] }: Commit, owner: string) {
+    const touched = new Set<number>();
+    const refused = new Map<number, string>();
+    const touch = (partition: number): void => {
+      if (touched.has(partition)) return;
+      touched.add(partition);
+      const why = this.#ownership.whyStale(fence, partition, owner);
+      if (why !== null) refused.set(partition, why);
+    };
+    const ends = new Map<string, number>();
+    for (const write of writes) {
+      const { execution: id } = write;
+      const partition = this.#partitionOf(id);
+      assertWritable(write, partition);
+      touch(partition);
+      const end = ends.get(id) ?? this.#executions.get(id)?.end ?? null;
+      if (write.create && end !== null) continue;
+      const why = write.create ? null : whyNotAtEnd(write, end);
+      if (why !== null && !refused.has(partition)) refused.set(partition, why);
+      ends.set(id, endOf(write) ?? end ?? 0);
+    }
+    for (const id of lettersTaken) {
+      const to = this.#records.receiverOf(id);
+      if (to !== null) touch(this.#partitionOf(to));
+    }
+    return { touched, refused };
+  }
+
+  /** Writes what is not refused, and answers whose ids were taken. */
+  #write({ writes, lettersTaken = [] }: Commit, refused: ReadonlyMap<number, string>): string[] {
+    const exists: string[] = [];
+    const records: Undo = [];
+    const rows = new Map<string, ExecutionRow | undefined>();
+    this.#unsettled.push({ rows, lastOrder: this.#lastOrder, records });
+    for (const write of writes) {
+      const { execution: id } = write;
+      const partition = this.#partitionOf(id);
+      if (refused.has(partition)) continue;
+      const row = this.#executions.get(id);
+      if (write.create && row !== undefined) {
+        exists.push(id);
+        continue;
+      }
+      const epoch = this.#ownership.epochOf(partition);
+      const next = row === undefined ? newRow(write, ++this.#lastOrder, epoch) : nextRow(row, write, epoch);
+      if (!rows.has(id)) rows.set(id, row);
+      this.#executions.set(id, next);
+      this.#records.store(next.head, write, records);
+    }
+    for (const id of lettersTaken) {
+      const to = this.#records.receiverOf(id);
+      if (to !== null && !refused.has(this.#partitionOf(to))) this.#records.take(id, records);
+    }
+    return exists;
   }
 }
 
-function newRow(write: ExecutionWrite, order: number, epoch: number): ExecutionRow {
-  assert(write.head !== null, "a created execution has a head");
-  const head = { ...write.head, order };
-  const empty = { journal: [], end: 0, chain: "", timers: new Map<string, number>(), opened: {} };
-  return nextRow({ head, snapshot: null, epoch, ...empty }, write, epoch);
+function isOneOf(partitions: Partitions, partition: number): boolean {
+  return partitions === null || partitions.includes(partition);
 }
 
-function nextRow(row: ExecutionRow, write: ExecutionWrite, epoch: number): ExecutionRow {
-  const { entries, head } = write;
-  if (head !== null)
-    for (const field of FIXED) assert(head[field] === row.head[field], `${field} is fixed at creation`);
-  const timers = new Map(row.timers);
-  for (const timer of write.timersCleared) timers.delete(timer);
-  for (const { timer, due } of write.timersSet) timers.set(timer, due);
-  const last = entries.at(-1);
-  const added = entries.map((entry) => ({ entry, chain: entry === last ? write.chain : null }));
-  return {
-    head: head === null ? row.head : { ...head, tags: { ...head.tags }, order: row.head.order },
-    journal: [...row.journal, ...added],
-    end: last === undefined ? row.end : last.seq + last.count - 1,
-    chain: last === undefined ? row.chain : write.chain,
-    timers,
-    opened: { ...row.opened, ...write.opened },
-    snapshot: write.snapshot ?? row.snapshot,
-    epoch,
-  };
-}
-
-/** The snapshot, if it is of the version asked for and the journal has its chain hash at its sequence number. */
-function validSnapshot(
-  { snapshot, journal }: ExecutionRow,
-  foldVersion: number | undefined,
-): Snapshot | null {
-  if (snapshot === null || snapshot.foldVersion !== (foldVersion ?? snapshot.foldVersion)) return null;
-  const row = journal.find(({ entry }) => entry.seq + entry.count - 1 === snapshot.seq);
-  return row?.chain === snapshot.chain ? snapshot : null;
+function sorted(partitions: Iterable<number>): number[] {
+  return [...partitions].sort((a, b) => a - b);
 }
 
 function hex(random: Random, words: number): string {

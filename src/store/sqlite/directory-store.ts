@@ -214,18 +214,18 @@ export class DirectoryStore {
     );
     const meta = connection.prepare("SELECT * FROM meta").get<MetaRow>([]);
     assert(meta !== undefined, "the store has its meta row");
-    const fence = { generation: meta.generation, epoch: meta.epoch };
+    const { generation, key, partitions, epoch, unclean_epoch: uncleanEpoch } = meta;
     this.#opened = {
       lock,
       connection,
-      writer: new SqliteWriter(connection, fence),
+      writer: new SqliteWriter(connection, { generation, epoch }),
       reader: new SqliteReader(connection),
       records: new RecordReader(connection),
       side: new SideWriter(connection),
       purger: new Purger(connection),
       checkpoints: new Checkpoints(connection),
     };
-    return { fence, uncleanEpoch: meta.unclean_epoch, key: meta.key, partitions: meta.partitions };
+    return { generation, key, partitions, owned: [{ partition: 0, epoch, uncleanEpoch }] };
   }
 
   #use(): Opened {

@@ -127,4 +127,11 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (kind, id)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- Who held which tasks when the owner released the execution.
+  CREATE TABLE leases (
+    e    INTEGER PRIMARY KEY,
+    body ANY NOT NULL
+  ) STRICT;
+  `,
 ];

@@ -39,6 +39,11 @@ export class RecordWriter {
     return { rows, chars };
   }
 
+  /** Whether one of these letters is there. */
+  hasOneOf(ids: readonly string[]): boolean {
+    return ids.some((id) => this.#statements.findLetter.get([id]) !== undefined);
+  }
+
   takeLetters(ids: readonly string[]): Written {
     let rows = 0;
     for (const id of ids) rows += 2 * this.#statements.takeLetter.run([id]);
@@ -65,6 +70,7 @@ function prepareStatements(connection: Connection) {
       `INSERT INTO letters (id, recipient, body) SELECT ?, ?, ?
         WHERE NOT EXISTS (SELECT 1 FROM letters WHERE id = ?)`,
     ),
+    findLetter: prepare("SELECT row FROM letters WHERE id = ?"),
     takeLetter: prepare("DELETE FROM letters WHERE id = ?"),
     log: prepare("INSERT INTO logs (e, attempt, last_n, body) VALUES (?, ?, ?, ?)"),
     lastLine: prepare(

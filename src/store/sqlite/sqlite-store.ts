@@ -14,6 +14,7 @@ import {
   type HeadFilter,
   type JournalRange,
   type LoadedExecution,
+  type Partitions,
   type Store,
   type StoredDeadLetter,
   type StoredHead,
@@ -83,7 +84,7 @@ export class SqliteStore implements Store {
   }
 
   async commit({ fence, writes, lettersTaken }: Commit): Promise<CommitVerdict> {
-    for (const write of writes) assertWritable(write);
+    for (const write of writes) assertWritable(write, 0);
     const call: Call = { kind: "commit", fence, writes: packWrites(writes) };
     if (lettersTaken === undefined || lettersTaken.length === 0) return this.#call(call);
     return this.#call({ ...call, lettersTaken });
@@ -103,12 +104,17 @@ export class SqliteStore implements Store {
   async scanWork(options: {
     after: Readonly<Record<string, number>>;
     each: number;
+    partitions: Partitions;
   }): Promise<readonly StoredHead[]> {
-    return this.#call({ ...options, kind: "scanWork" });
+    return this.#scan({ ...options, kind: "scanWork" });
   }
 
-  async scanTimers(options: { until: number; max: number }): Promise<readonly StoredTimer[]> {
-    return this.#call({ ...options, kind: "scanTimers" });
+  async scanTimers(options: {
+    until: number;
+    max: number;
+    partitions: Partitions;
+  }): Promise<readonly StoredTimer[]> {
+    return this.#scan({ ...options, kind: "scanTimers" });
   }
 
   async listHeads(
@@ -118,8 +124,12 @@ export class SqliteStore implements Store {
     return this.#call({ kind: "listHeads", filter, options });
   }
 
-  async scanLetters(options: { after: number; max: number }): Promise<readonly StoredLetter[]> {
-    return this.#call({ ...options, kind: "scanLetters" });
+  async scanLetters(options: {
+    after: number;
+    max: number;
+    partitions: Partitions;
+  }): Promise<readonly StoredLetter[]> {
+    return this.#scan({ ...options, kind: "scanLetters" });
   }
 
   async readLogs(options: {
@@ -213,6 +223,11 @@ export class SqliteStore implements Store {
     }
     await thread.end();
     releaseInProcess(thread.directory);
+  }
+
+  /** There is one partition, so a scan is about everything or about nothing. */
+  async #scan<T>({ partitions, ...call }: Call & { readonly partitions: Partitions }): Promise<T[]> {
+    return partitions?.includes(0) === false ? [] : this.#call<T[]>(call);
   }
 
   async #call<T>(call: Call): Promise<T> {

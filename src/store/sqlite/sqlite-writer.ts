@@ -2,7 +2,7 @@
  * The fenced write: one commit is one transaction and one fsync. It owns the statements that write, what is known
  * of recent executions (so that most writes need no read), and the order numbers of new ones.
  */
-import { whyNotAtEnd, whyStale } from "../check-write.ts";
+import { whyNotAtEnd, whyOfAnotherTime, whyStale } from "../check-write.ts";
 import type { CommitVerdict, Fence } from "../store.ts";
 import { type Connection, type Statement, textValue } from "./driver.ts";
 import { DiskFailed } from "./faults.ts";
@@ -12,9 +12,13 @@ import { RecordWriter } from "./record-writer.ts";
 
 const RECENT_MAX = 100_000;
 
+/** The one partition. */
+const PARTITION = 0;
+
 export class SqliteWriter {
   readonly #connection: Connection;
-  readonly #fence: Fence;
+  readonly #generation: string;
+  readonly #epoch: number;
   readonly #recent = new RecentExecutions(RECENT_MAX);
   readonly #statements: Statements;
   readonly #records: RecordWriter;
@@ -23,17 +27,18 @@ export class SqliteWriter {
   #rows = 0;
   #chars = 0;
 
-  constructor(connection: Connection, fence: Fence) {
+  constructor(connection: Connection, owner: { readonly generation: string; readonly epoch: number }) {
     this.#connection = connection;
-    this.#fence = fence;
+    this.#generation = owner.generation;
+    this.#epoch = owner.epoch;
     this.#statements = prepareStatements(connection);
     this.#records = new RecordWriter(connection);
     this.#lastE = this.#readLastE();
   }
 
   commit(fence: Fence, writes: readonly RowWrite[], lettersTaken: readonly string[]): CommitVerdict {
-    const stale = whyStale(fence, this.#fence);
-    if (stale !== null) return { kind: "fenced", why: stale };
+    const stale = this.#whyStale(fence, writes, lettersTaken);
+    if (stale !== null) return fenced(stale);
     const exists: string[] = [];
     this.#rows = 0;
     this.#chars = 0;
@@ -48,7 +53,7 @@ export class SqliteWriter {
         const why = whyNotAtEnd(write, known?.end ?? null);
         if (known === null || why !== null) {
           this.#takeBack();
-          return { kind: "fenced", why: why ?? "" };
+          return fenced(why ?? "");
         }
         this.#write(known, write);
       }
@@ -58,7 +63,7 @@ export class SqliteWriter {
       this.#takeBack();
       throw error;
     }
-    return { kind: "ok", exists };
+    return { kind: "ok", exists, fenced: [] };
   }
 
   /** What the last commit wrote. */
@@ -74,6 +79,14 @@ export class SqliteWriter {
   /** After a purge: what is known of these executions is no longer true. */
   forget(ids: readonly string[]): void {
     for (const id of ids) this.#recent.delete(id);
+  }
+
+  /** A stale owner is refused if its commit touches anything. */
+  #whyStale(fence: Fence, writes: readonly RowWrite[], lettersTaken: readonly string[]): string | null {
+    const another = whyOfAnotherTime(fence, this.#generation);
+    if (another !== null) return another;
+    const why = whyStale(fence, PARTITION, this.#epoch);
+    return why !== null && (writes.length > 0 || this.#records.hasOneOf(lettersTaken)) ? why : null;
   }
 
   /** Inserts the execution's row; null if the id is taken. */
@@ -95,13 +108,13 @@ export class SqliteWriter {
       head.finishedAt,
       head.tags,
       head.error === null ? null : textValue(head.error),
-      this.#fence.epoch,
+      this.#epoch,
     ]);
     if (created === 0) return null;
     this.#lastE = e;
     this.#rows++;
     const { status, want, finishedAt } = head;
-    const known = { e, end: 0, status, want, finishedAt, epoch: this.#fence.epoch };
+    const known = { e, end: 0, status, want, finishedAt, epoch: this.#epoch };
     this.#recent.set(write.execution, known);
     return known;
   }
@@ -118,8 +131,8 @@ export class SqliteWriter {
       this.#chars += body.length;
     }
     if (write.head !== null && !write.create) this.#writeHead(known, write.head);
-    else if (known.epoch !== this.#fence.epoch) this.#statements.touch.run([this.#fence.epoch, e]);
-    known.epoch = this.#fence.epoch;
+    else if (known.epoch !== this.#epoch) this.#statements.touch.run([this.#epoch, e]);
+    known.epoch = this.#epoch;
     for (const timer of write.timersCleared) this.#statements.clearTimer.run([e, timer]);
     for (const { timer, due } of write.timersSet) this.#statements.setTimer.run([e, timer, due]);
     for (const { mark, tasks } of write.opened) this.#statements.open.run([e, mark, tasks]);
@@ -128,6 +141,8 @@ export class SqliteWriter {
       this.#statements.snapshot.run([e, seq, foldVersion, chain, textValue(body)]);
       this.#chars += body.length;
     }
+    if (typeof write.leases === "string") this.#statements.leave.run([e, textValue(write.leases)]);
+    else if (write.leases === null) this.#statements.takeLeases.run([e]);
     if (write.records !== null) this.#count(this.#records.write(e, write.records));
     this.#rows += 1 + write.timersCleared.length + write.timersSet.length + write.opened.length;
   }
@@ -136,7 +151,7 @@ export class SqliteWriter {
   #writeHead(known: Known, head: RowHead): void {
     const { status, want, finishedAt, phase, priority, tags } = head;
     const error = head.error === null ? null : textValue(head.error);
-    const rest = [phase, priority, tags, error, this.#fence.epoch];
+    const rest = [phase, priority, tags, error, this.#epoch];
     if (known.status === status && known.want === want && known.finishedAt === finishedAt) {
       this.#statements.changeRest.run([...rest, known.e]);
       return;
@@ -179,6 +194,10 @@ export class SqliteWriter {
   }
 }
 
+function fenced(why: string): CommitVerdict {
+  return { kind: "fenced", why, partitions: [PARTITION] };
+}
+
 type Statements = ReturnType<typeof prepareStatements>;
 
 function prepareStatements(connection: Connection) {
@@ -203,5 +222,7 @@ function prepareStatements(connection: Connection) {
     clearTimer: prepare("DELETE FROM timers WHERE e = ? AND timer = ?"),
     open: prepare("INSERT OR REPLACE INTO opened VALUES (?, ?, ?)"),
     snapshot: prepare("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)"),
+    leave: prepare("INSERT OR REPLACE INTO leases VALUES (?, ?)"),
+    takeLeases: prepare("DELETE FROM leases WHERE e = ?"),
   } satisfies Record<string, Statement>;
 }

@@ -1,0 +1,123 @@
+/**
+ * Who has which partition of a store in memory, and who is a member of its cluster. Embedded, the opener has all;
+ * in a cluster a node takes what is free. Time is passed in, so that a simulator can let leases lapse.
+ */
+import { whyOfAnotherTime, whyStale } from "../check-write.ts";
+import type { MemberNode, Membership } from "../cluster-store.ts";
+import type { Fence, Ownership } from "../store.ts";
+import { compareText } from "./memory-documents.ts";
+
+/** The owner of an embedded store. */
+export const EMBEDDED = "embedded";
+
+/** A node that joins or renews: `next` is its incarnation if the one it has is none any more. */
+export interface Renewal {
+  readonly url: string;
+  readonly incarnation: string | null;
+  readonly next: string;
+  readonly leaseMs: number;
+}
+
+interface PartitionRow {
+  readonly partition: number;
+  epoch: number;
+  uncleanEpoch: number;
+  clean: boolean;
+  owner: string | null;
+}
+
+/** Partitions and members of one store. */
+export class MemoryOwnership {
+  readonly #generation: string;
+  readonly #rows: readonly PartitionRow[];
+  readonly #nodes = new Map<string, MemberNode>();
+
+  constructor(generation: string, partitions: number) {
+    this.#generation = generation;
+    this.#rows = Array.from({ length: partitions }, (_, partition) => ({
+      partition,
+      epoch: 0,
+      uncleanEpoch: 0,
+      clean: true,
+      owner: null,
+    }));
+  }
+
+  /** The next epoch of every partition, whoever had it. */
+  openAll(): Ownership[] {
+    return this.#rows.map((row) => begin(row, EMBEDDED));
+  }
+
+  /** Why nothing is written under this fence. */
+  whyOfAnotherTime(fence: Fence): string | null {
+    return whyOfAnotherTime(fence, this.#generation);
+  }
+
+  /** Why this owner's writes to a partition are refused. */
+  whyStale(fence: Fence, partition: number, owner: string): string | null {
+    const row = this.#rows[partition];
+    if (row === undefined) return `there is no partition ${partition}`;
+    const isReleased = row.owner !== owner && row.epoch === fence.epochs[partition];
+    return whyStale(fence, partition, isReleased ? null : row.epoch);
+  }
+
+  ownerOf(partition: number): string | null {
+    return this.#rows[partition]?.owner ?? null;
+  }
+
+  epochOf(partition: number): number {
+    return this.#rows[partition]?.epoch ?? 0;
+  }
+
+  /** Joins, or goes on being a member. */
+  renew({ url, incarnation, next, leaseMs }: Renewal, now: number): Membership {
+    for (const node of this.#nodes.values()) if (node.leaseUntil <= now) this.#nodes.delete(node.incarnation);
+    const known = incarnation === null ? undefined : this.#nodes.get(incarnation);
+    const leaseUntil = now + leaseMs;
+    const node =
+      known === undefined ? { url, incarnation: next, since: now, leaseUntil } : { ...known, leaseUntil };
+    this.#nodes.set(node.incarnation, node);
+    return {
+      now,
+      incarnation: node.incarnation,
+      leaseUntil,
+      nodes: [...this.#nodes.values()].sort(
+        (a, b) => compareText(a.url, b.url) || compareText(a.incarnation, b.incarnation),
+      ),
+      partitions: this.#rows.map(({ partition, owner, epoch }) => ({ partition, owner, epoch })),
+    };
+  }
+
+  take(incarnation: string, partitions: readonly number[], now: number): Ownership[] {
+    if (!this.#isMember(incarnation, now)) return [];
+    return this.#rows
+      .filter(({ partition }) => partitions.includes(partition))
+      .filter(({ owner }) => owner === null || owner === incarnation || !this.#isMember(owner, now))
+      .map((row) => begin(row, incarnation));
+  }
+
+  /** Null: all partitions. */
+  release(owner: string, partitions: readonly number[] | null, options: { clean: boolean }): void {
+    for (const row of this.#rows) {
+      if (row.owner !== owner || partitions?.includes(row.partition) === false) continue;
+      row.owner = null;
+      row.clean = options.clean;
+    }
+  }
+
+  forget(incarnation: string): void {
+    this.#nodes.delete(incarnation);
+  }
+
+  #isMember(incarnation: string, now: number): boolean {
+    return (this.#nodes.get(incarnation)?.leaseUntil ?? 0) > now;
+  }
+}
+
+function begin(row: PartitionRow, owner: string): Ownership {
+  if (!row.clean) row.uncleanEpoch = row.epoch;
+  row.epoch++;
+  row.clean = false;
+  row.owner = owner;
+  return { partition: row.partition, epoch: row.epoch, uncleanEpoch: row.uncleanEpoch };
+}
