@@ -8,6 +8,7 @@
 import { join } from "node:path";
 import type { Entry } from "../../kernel/journal-entry.ts";
 import { assert } from "../../std/assert.ts";
+import type { PackedLogRow } from "../packed-log.ts";
 import {
   type CommitVerdict,
   type Fence,
@@ -28,7 +29,6 @@ import type { Connection, Driver } from "./driver.ts";
 import { DiskFailed, faultOf, type Owner, StoreUnreadable } from "./faults.ts";
 import { databaseFile, openDatabase } from "./open-database.ts";
 import type { RowWrite } from "./packed-commit.ts";
-import type { PackedLogRow } from "./packed-log.ts";
 import { Purger } from "./purger.ts";
 import { RecordReader } from "./record-reader.ts";
 import { SideWriter } from "./side-writer.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { logRow, start, step } from "../../../test/store/example-writes.ts";
+import { unpackLog } from "../packed-log.ts";
 import { packWrites, unpackWrites } from "./packed-commit.ts";
-import { unpackLog } from "./packed-log.ts";
 
 test("what a write does not bring takes no room", () => {
   const plain = packWrites([start("a"), step("a", 1)]);

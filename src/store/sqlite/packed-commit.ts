@@ -4,8 +4,8 @@
  * the store's; the order of fields is known to this file only. Parts that are absent take no room.
  */
 import type { Entry } from "../../kernel/journal-entry.ts";
+import { packLog } from "../packed-log.ts";
 import type { DeadLetter, ExecutionWrite, Head, Letter, Snapshot } from "../store.ts";
-import { packLog } from "./packed-log.ts";
 
 export type Packed = (string | number | null)[];
 

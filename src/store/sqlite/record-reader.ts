@@ -4,9 +4,10 @@
  * `RECORD_READS` holds every one of them for the test of their plans. Dead letters of an execution that is being
  * purged are there for a while and are passed over.
  */
+
+import type { PackedLogRow } from "../packed-log.ts";
 import type { StoredDeadLetter, StoredLetter } from "../store.ts";
 import { type Connection, type Statement, textOf, type Value } from "./driver.ts";
-import type { PackedLogRow } from "./packed-log.ts";
 import { distinct, LAST, limit, oneOrAll } from "./skip-scan.ts";
 
 const DEAD =

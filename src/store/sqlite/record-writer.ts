@@ -2,9 +2,10 @@
  * What rides along in a commit's transaction: letters, logs, dead letters. A letter whose id is there already is
  * left out, and so are lines of a log that are stored already, if the row says that it may repeat some.
  */
+
+import { linesAfter } from "../packed-log.ts";
 import { type Connection, type Statement, textValue } from "./driver.ts";
 import type { RowLog, RowRecords } from "./packed-commit.ts";
-import { linesAfter } from "./packed-log.ts";
 
 /** How much was written, for the estimate of the WAL's length. */
 interface Written {

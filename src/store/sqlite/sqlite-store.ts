@@ -8,6 +8,7 @@ import { resolve } from "node:path";
 import type { Entry } from "../../kernel/journal-entry.ts";
 import { assert } from "../../std/assert.ts";
 import { assertDocumentKey, assertWritable } from "../check-write.ts";
+import { type PackedLogRow, unpackLog } from "../packed-log.ts";
 import {
   type Commit,
   type CommitVerdict,
@@ -28,7 +29,6 @@ import { reserveFile } from "./copy-database.ts";
 import { claimInProcess, releaseInProcess } from "./directory-lock.ts";
 import { faultOf } from "./faults.ts";
 import { packWrites } from "./packed-commit.ts";
-import { type PackedLogRow, unpackLog } from "./packed-log.ts";
 import { StoreThread } from "./store-thread.ts";
 import type { Call } from "./thread-messages.ts";
 

@@ -3,14 +3,25 @@
  * of recent executions (so that most writes need no read), and the order numbers of new ones.
  */
 import { whyNotAtEnd, whyOfAnotherTime, whyStale } from "../check-write.ts";
+import { RecentExecutions } from "../recent-executions.ts";
 import type { CommitVerdict, Fence } from "../store.ts";
 import { type Connection, type Statement, textValue } from "./driver.ts";
 import { DiskFailed } from "./faults.ts";
 import type { RowHead, RowWrite } from "./packed-commit.ts";
-import { type Known, RecentExecutions } from "./recent-executions.ts";
 import { RecordWriter } from "./record-writer.ts";
 
 const RECENT_MAX = 100_000;
+
+/** What the writer knows of an execution without asking the database. */
+interface Known {
+  readonly e: number;
+  /** Sequence number of the last event. */
+  end: number;
+  status: string;
+  want: string;
+  finishedAt: number | null;
+  epoch: number;
+}
 
 /** The one partition. */
 const PARTITION = 0;
@@ -19,7 +30,7 @@ export class SqliteWriter {
   readonly #connection: Connection;
   readonly #generation: string;
   readonly #epoch: number;
-  readonly #recent = new RecentExecutions(RECENT_MAX);
+  readonly #recent = new RecentExecutions<Known>(RECENT_MAX);
   readonly #statements: Statements;
   readonly #records: RecordWriter;
   #lastE: number;

@@ -4,7 +4,7 @@ import { RecentExecutions } from "./recent-executions.ts";
 const known = (e: number) => ({ e, end: 0, status: "running", want: "work", finishedAt: null, epoch: 1 });
 
 test("what was used lately is kept, the rest goes, and the number is bounded", () => {
-  const recent = new RecentExecutions(10);
+  const recent = new RecentExecutions<ReturnType<typeof known>>(10);
   for (let i = 0; i < 100; i++) {
     recent.set(`e${i}`, known(i));
     expect(recent.get("e0")?.e).toBe(0);
@@ -17,7 +17,7 @@ test("what was used lately is kept, the rest goes, and the number is bounded", (
 });
 
 test("after a rollback nothing is known", () => {
-  const recent = new RecentExecutions(4);
+  const recent = new RecentExecutions<ReturnType<typeof known>>(4);
   for (let i = 0; i < 4; i++) recent.set(`e${i}`, known(i));
   recent.clear();
   expect(recent.get("e0")).toBeUndefined();

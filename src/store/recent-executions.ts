@@ -1,19 +1,8 @@
-/** What the writer knows of an execution without asking the database. */
-export interface Known {
-  readonly e: number;
-  /** Sequence number of the last event. */
-  end: number;
-  status: string;
-  want: string;
-  finishedAt: number | null;
-  epoch: number;
-}
-
 /**
- * Recently written executions by id, in two generations: when the young one is full, the old one is dropped. An
- * entry that is used moves to the young one.
+ * What a database adapter knows of recently written executions by id, in two generations: when the young one is
+ * full, the old one is dropped. An entry that is used moves to the young one.
  */
-export class RecentExecutions {
+export class RecentExecutions<Known> {
   readonly #sizeMax: number;
   #young = new Map<string, Known>();
   #old = new Map<string, Known>();
@@ -43,7 +32,7 @@ export class RecentExecutions {
     this.#old.delete(id);
   }
 
-  /** After a rollback nothing here can be trusted. */
+  /** When nothing here can be trusted any more. */
   clear(): void {
     this.#young.clear();
     this.#old.clear();

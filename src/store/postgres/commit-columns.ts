@@ -1,0 +1,239 @@
+/**
+ * The columns of one call of `write_commit_1` (migrations/write-commit.ts), made from writes in their order. Several
+ * writes of one execution become what is left of them: each timer, mark, head, snapshot and lease table once.
+ */
+import { packLog } from "../packed-log.ts";
+import type { DeadLetter, ExecutionWrite, Head, Letter, LogRow, Snapshot } from "../store.ts";
+import type { Statement, Value } from "./link.ts";
+import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
+
+/** An execution as the writes of a call see it. */
+export interface Written {
+  readonly id: string;
+  readonly partition: number;
+  /** The epoch of its partition. */
+  readonly epoch: number;
+  /** The number of the execution; negative: its place among the created ones. */
+  readonly ref: number;
+  /** Sequence number of the last event. */
+  end: number;
+  /** It was last written in this epoch, or is created. */
+  isTouched: boolean;
+  head: Head | null;
+  timers: Map<string, number | null> | null;
+  opened: Map<string, number> | null;
+  snapshot: Snapshot | null;
+  leases: string | null | undefined;
+  /** Places of its dead letters among those of the call, for when they are cleared again. */
+  dead: number[] | null;
+}
+
+export class CommitColumns {
+  readonly #texts: Record<string, (string | null)[]> = {};
+  readonly #numbers: Record<string, (number | null)[]> = {};
+  readonly #letterIds = new Set<string>();
+  readonly #written: Written[] = [];
+  #created = 0;
+
+  constructor() {
+    for (const name of TEXTS) this.#texts[name] = [];
+    for (const name of NUMBERS) this.#numbers[name] = [];
+  }
+
+  get createdCount(): number {
+    return this.#created;
+  }
+
+  /** The place of the next execution to be created, as a `ref`. */
+  nextRef(): number {
+    return -++this.#created;
+  }
+
+  /** An execution that will be written, once. */
+  begin(written: Written): void {
+    this.#written.push(written);
+  }
+
+  /** One write, but for its logs and letters. */
+  add(written: Written, write: ExecutionWrite): void {
+    const { entries } = write;
+    const last = entries.length - 1;
+    const { j_ref, j_seq, j_count, j_at } = this.#numbers as Columns<number>;
+    const { j_chain, j_body } = this.#texts as Columns<string>;
+    for (let i = 0; i <= last; i++) {
+      const { seq, count, at, body } = entries[i] as (typeof entries)[number];
+      j_ref.push(written.ref);
+      j_seq.push(seq);
+      j_count.push(count);
+      j_at.push(at);
+      j_chain.push(i === last ? encodeText(write.chain) : null);
+      j_body.push(encodeText(body));
+      written.end = seq + count - 1;
+    }
+    if (write.head !== null) written.head = write.head;
+    if (write.timersCleared.length > 0 || write.timersSet.length > 0) noteTimers(written, write);
+    if (write.opened !== null) {
+      written.opened ??= new Map();
+      for (const mark in write.opened) written.opened.set(mark, write.opened[mark] as number);
+    }
+    if (write.snapshot !== null) written.snapshot = write.snapshot;
+    if (write.leases !== undefined) written.leases = write.leases;
+    if (write.deadLettersCleared === true) this.#clearDead(written);
+    if (write.deadLetters !== undefined) for (const dead of write.deadLetters) this.#addDead(written, dead);
+  }
+
+  addLetter(written: Written, { id, to, body }: Letter, partition: number): void {
+    if (this.#letterIds.has(id)) return;
+    this.#letterIds.add(id);
+    this.#push("m_ref", written.ref);
+    this.#push("m_partition", partition);
+    this.#pushText("m_id", plainText(id));
+    this.#pushText("m_recipient", plainText(to));
+    this.#pushText("m_body", encodeText(body));
+  }
+
+  /** A row with at least one line, the greatest number of which is `lastN`. */
+  addLog(written: Written, row: LogRow, lastN: number): void {
+    this.#push("g_ref", written.ref);
+    this.#push("g_last_n", lastN);
+    this.#pushText("g_attempt", plainText(row.attempt));
+    this.#pushText("g_body", encodeText(packLog(row)));
+  }
+
+  /** The values of the call; `fixed` are those that are not columns of writes. */
+  values(fixed: Readonly<Record<string, Value>>): Value[] {
+    for (const written of this.#written) this.#finish(written);
+    const given: Record<string, Value> = {
+      ...fixed,
+      has_marks: this.#has(MARKS),
+      has_records: this.#has(RECORDS),
+    };
+    for (const name of TEXTS) given[name] = joinTexts(this.#texts[name] ?? []);
+    for (const name of NUMBERS) given[name] = joinNumbers(this.#numbers[name] ?? []);
+    return PARAMETERS.map((name) => given[name] ?? null);
+  }
+
+  #finish(written: Written): void {
+    const { ref, head, timers, opened, snapshot, leases } = written;
+    if (ref < 0) this.#create(written, head as Head);
+    else if (head !== null) this.#changeHead(written, head);
+    else if (!written.isTouched) {
+      this.#push("t_e", ref);
+      this.#push("t_epoch", written.epoch);
+    }
+    if (timers !== null) for (const [timer, due] of timers) this.#addTimer(written, timer, due);
+    if (opened !== null)
+      for (const [mark, tasks] of opened) {
+        this.#push("o_ref", ref);
+        this.#push("o_tasks", tasks);
+        this.#pushText("o_mark", plainText(mark));
+      }
+    if (snapshot !== null) {
+      this.#push("s_ref", ref);
+      this.#push("s_seq", snapshot.seq);
+      this.#push("s_fold_version", snapshot.foldVersion);
+      this.#pushText("s_chain", encodeText(snapshot.chain));
+      this.#pushText("s_body", encodeText(snapshot.body));
+    }
+    if (typeof leases === "string") {
+      this.#push("l_ref", ref);
+      this.#pushText("l_body", encodeText(leases));
+    } else if (leases === null && ref > 0) this.#push("lc_e", ref);
+  }
+
+  #create({ partition, epoch }: Written, head: Head): void {
+    this.#push("c_partition", partition);
+    this.#push("c_epoch", epoch);
+    this.#push("c_created_at", head.createdAt);
+    this.#pushText("c_id", plainText(head.id));
+    this.#pushText("c_workflow", plainText(head.workflow));
+    this.#pushText("c_hash", plainText(head.hash));
+    this.#pushText("c_project", plainText(head.project));
+    this.#pushHead("c", head);
+  }
+
+  #changeHead({ ref, epoch }: Written, head: Head): void {
+    this.#push("h_e", ref);
+    this.#push("h_epoch", epoch);
+    this.#pushHead("h", head);
+  }
+
+  #pushHead(table: "c" | "h", head: Head): void {
+    this.#push(`${table}_priority`, head.priority);
+    this.#push(`${table}_finished_at`, head.finishedAt);
+    this.#pushText(`${table}_status`, plainText(head.status));
+    this.#pushText(`${table}_phase`, head.phase === null ? null : plainText(head.phase));
+    this.#pushText(`${table}_want`, head.want);
+    this.#pushText(`${table}_tags`, encodeText(JSON.stringify(head.tags)));
+    this.#pushText(`${table}_error`, head.error === null ? null : encodeText(head.error));
+  }
+
+  #addTimer({ ref, partition }: Written, timer: string, due: number | null): void {
+    if (due === null) {
+      if (ref < 0) return;
+      this.#push("tc_e", ref);
+      this.#pushText("tc_timer", plainText(timer));
+      return;
+    }
+    this.#push("ts_ref", ref);
+    this.#push("ts_due", due);
+    this.#push("ts_partition", partition);
+    this.#pushText("ts_timer", plainText(timer));
+  }
+
+  #addDead(written: Written, { seq, tasks }: DeadLetter): void {
+    written.dead ??= [];
+    written.dead.push(this.#push("d_ref", written.ref));
+    this.#push("d_seq", seq);
+    this.#pushText("d_tasks", JSON.stringify(tasks));
+  }
+
+  #clearDead(written: Written): void {
+    for (const place of written.dead ?? []) (this.#numbers["d_ref"] ?? [])[place] = 0;
+    written.dead = null;
+    if (written.ref > 0) this.#push("dc_e", written.ref);
+  }
+
+  #has(names: readonly string[]): boolean {
+    return names.some((name) => (this.#numbers[name] as unknown[]).length > 0);
+  }
+
+  /** Answers the place. */
+  #push(name: string, value: number | null): number {
+    return (this.#numbers[name] as (number | null)[]).push(value) - 1;
+  }
+
+  #pushText(name: string, value: string | null): void {
+    (this.#texts[name] as (string | null)[]).push(value);
+  }
+}
+
+type Columns<T> = Record<string, (T | null)[]> &
+  Record<"j_ref" | "j_seq" | "j_count" | "j_at", (T | null)[]> &
+  Record<"j_chain" | "j_body", (T | null)[]>;
+
+function noteTimers(written: Written, { timersCleared, timersSet }: ExecutionWrite): void {
+  written.timers ??= new Map();
+  for (const timer of timersCleared) written.timers.set(timer, null);
+  for (const { timer, due } of timersSet) written.timers.set(timer, due);
+}
+
+const TEXTS =
+  `c_id c_workflow c_hash c_project c_status c_phase c_want c_tags c_error j_chain j_body h_status h_phase
+  h_want h_tags h_error tc_timer ts_timer o_mark s_chain s_body l_body m_id m_recipient m_body g_attempt g_body
+  d_tasks`.split(/\s+/);
+const MARKS = ["tc_e", "ts_ref", "o_ref", "s_ref", "lc_e", "l_ref"];
+const RECORDS = ["m_ref", "g_ref", "dc_e", "d_ref"];
+const NUMBERS =
+  `c_partition c_epoch c_priority c_created_at c_finished_at j_ref j_seq j_count j_at h_e h_epoch
+  h_priority h_finished_at t_e t_epoch ts_due ts_partition o_tasks s_seq s_fold_version m_partition g_last_n d_seq`
+    .split(/\s+/)
+    .concat(MARKS, RECORDS);
+const FIXED = ["p_lock", "p_generation", "p_owner", "p_partitions", "p_epochs", "p_skipped", "p_taken"];
+const PARAMETERS = [...FIXED, "has_marks", "has_records", ...TEXTS, ...NUMBERS];
+
+/** The call. */
+export const WRITE: Statement = {
+  name: "write",
+  text: `SELECT refused, created, touched FROM write_commit_1(${PARAMETERS.map((name, i) => `${name} => $${i + 1}`).join(", ")})`,
+};

@@ -1,0 +1,197 @@
+/**
+ * Commits on their way: one call is under way at a time, and all that are issued meanwhile travel together in the
+ * next one, as far as they fit. What is written in one call is as if the commits had come one after the other; where
+ * that would not be so, they do come one after the other.
+ */
+import { assert } from "../../std/assert.ts";
+import { whyOfAnotherTime } from "../check-write.ts";
+import { partitionOf } from "../partition-of.ts";
+import type { Commit, CommitVerdict, Fence } from "../store.ts";
+import { CommitBatch, type Pending, type Refusal } from "./commit-batch.ts";
+import { WRITE } from "./commit-columns.ts";
+import { sqlState } from "./faults.ts";
+import type { Knowledge } from "./knowledge.ts";
+import type { Link } from "./link.ts";
+
+/** Payload characters, and commits, after which a call is full. */
+const CHARS_MAX = 8_388_608;
+const COMMITS_MAX = 256;
+/** Tries to write a batch, each after learning that something had changed. */
+const TRIES_MAX = 5;
+const UNIQUE_VIOLATION = "23505";
+
+/** Something that no commit may run beside. */
+interface Alone {
+  readonly alone: () => Promise<void>;
+}
+
+export interface QueueOptions {
+  readonly link: Link;
+  readonly knowledge: Knowledge;
+  readonly partitions: number;
+  readonly generation: string;
+  readonly lock: number;
+  /** The incarnation of this node. */
+  readonly owner: () => string;
+}
+
+export class CommitQueue {
+  readonly #options: QueueOptions;
+  #waiting: (Pending | Alone)[] = [];
+  #running: Promise<void> | null = null;
+
+  constructor(options: QueueOptions) {
+    this.#options = options;
+  }
+
+  /** Commits are written in the order of the calls. */
+  commit(commit: Commit): Promise<CommitVerdict> {
+    const another = whyOfAnotherTime(commit.fence, this.#options.generation);
+    if (another !== null) return Promise.resolve(this.#refuseAll(commit, another));
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ commit, chars: charsOf(commit), resolve, reject });
+      this.#running ??= this.#run();
+    });
+  }
+
+  /** Runs something while no commit is under way, after those that were issued before. */
+  alone(run: () => Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ alone: () => run().then(resolve, reject) });
+      this.#running ??= this.#run();
+    });
+  }
+
+  /** Resolves when nothing is under way. */
+  async idle(): Promise<void> {
+    while (this.#running !== null) await this.#running;
+  }
+
+  #refuseAll({ writes }: Commit, why: string): CommitVerdict {
+    const touched = new Set(writes.map(({ execution }) => partitionOf(execution, this.#options.partitions)));
+    return { kind: "fenced", why, partitions: [...touched].sort((a, b) => a - b) };
+  }
+
+  async #run(): Promise<void> {
+    // What is issued in the same turn travels together.
+    await Promise.resolve();
+    for (;;) {
+      const [first] = this.#waiting;
+      if (first === undefined) break;
+      if ("alone" in first) {
+        this.#waiting.shift();
+        await first.alone();
+      } else await this.#writeOrFail(this.#take(first));
+    }
+    this.#running = null;
+  }
+
+  /** The commits that travel together, from the first on. */
+  #take(first: Pending): Pending[] {
+    const taken = new Set(first.commit.lettersTaken);
+    let chars = first.chars;
+    let count = 1;
+    for (; count < Math.min(this.#waiting.length, COMMITS_MAX); count++) {
+      const next = this.#waiting[count] as Pending | Alone;
+      if ("alone" in next) break;
+      const { commit } = next;
+      chars += next.chars;
+      if (chars > CHARS_MAX || !isSame(commit.fence, first.commit.fence)) break;
+      // In one call letters are taken last, also those that a later commit stores again.
+      if (taken.size > 0 && commit.writes.some(({ letters }) => letters?.some(({ id }) => taken.has(id))))
+        break;
+      for (const id of commit.lettersTaken ?? []) taken.add(id);
+    }
+    return this.#waiting.splice(0, count) as Pending[];
+  }
+
+  async #writeOrFail(pendings: readonly Pending[]): Promise<void> {
+    try {
+      await this.#write(pendings);
+    } catch (error) {
+      for (const { reject, commit } of pendings) {
+        this.#options.knowledge.forget(commit.writes.map(({ execution }) => execution));
+        reject(error);
+      }
+    }
+  }
+
+  async #write(pendings: readonly Pending[]): Promise<void> {
+    const { knowledge, partitions } = this.#options;
+    const batch = new CommitBatch(pendings, partitions);
+    for (let tries = 0; ; tries++) {
+      assert(tries < TRIES_MAX + partitions, "a commit is written or refused in the end");
+      const session = await knowledge.session();
+      await this.#learn(batch, batch.toLearn(knowledge));
+      let ends = batch.checkEnds(knowledge);
+      if (ends.doubtful.length > 0) {
+        await this.#learn(batch, ends.doubtful);
+        ends = batch.checkEnds(knowledge);
+      }
+      if (ends.wrong.size > 0 && pendings.length > 1) {
+        for (const pending of pendings) await this.#writeOrFail([pending]);
+        return;
+      }
+      batch.refuse(ends.wrong);
+      if (await this.#send(batch, session)) break;
+    }
+    for (const pending of pendings) pending.resolve(batch.verdictOf(pending));
+  }
+
+  async #learn(batch: CommitBatch, ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    const { knowledge } = this.#options;
+    knowledge.forget(ids);
+    await knowledge.learn(ids, (id) => batch.epochOf(id));
+    batch.learnt(ids, knowledge);
+  }
+
+  /** False: something was learnt, and it is to be tried again. */
+  async #send(batch: CommitBatch, session: number): Promise<boolean> {
+    const { link, knowledge, generation, lock, owner } = this.#options;
+    const call = batch.build(knowledge, await knowledge.lastLines(batch.repeating(knowledge)));
+    if (call === null) return true;
+    const fixed = { ...call.fixed, p_lock: lock, p_generation: generation, p_owner: owner() };
+    type Row = [refused: string | null, created: string | null, touched: string];
+    let rows: Row[] | null;
+    try {
+      rows = await link.run<Row>(WRITE, call.columns.values(fixed), { writes: true, session });
+    } catch (error) {
+      if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
+      // Something is there that was not known: nothing was written, and a second look will tell.
+      knowledge.forget(batch.ids);
+      return false;
+    }
+    if (rows === null) return false;
+    const [refused, created, touched] = rows[0] as Row;
+    if (refused !== null) {
+      batch.refusedBy(JSON.parse(refused) as Refusal);
+      return false;
+    }
+    batch.wrote(numbersOf(created), numbersOf(touched), knowledge);
+    return true;
+  }
+}
+
+/** The numbers of an array as the database writes it. */
+function numbersOf(array: string | null): number[] {
+  return array === null || array === "{}" ? [] : array.slice(1, -1).split(",").map(Number);
+}
+
+function charsOf({ writes }: Commit): number {
+  let chars = 0;
+  for (const { entries, snapshot } of writes) {
+    for (const { body } of entries) chars += body.length;
+    chars += snapshot?.body.length ?? 0;
+  }
+  return chars;
+}
+
+function isSame(a: Fence, b: Fence): boolean {
+  if (a === b) return true;
+  const keys = Object.keys(a.epochs);
+  return (
+    keys.length === Object.keys(b.epochs).length &&
+    keys.every((key) => a.epochs[Number(key)] === b.epochs[Number(key)])
+  );
+}

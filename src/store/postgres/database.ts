@@ -1,0 +1,122 @@
+/**
+ * The database as this node was given it: migrated, of one generation, made in one place. Every further connection is
+ * checked against that, so that a node never goes on over another database than the one it knows.
+ */
+import type pg from "pg";
+import { systemRandom } from "../../std/random.ts";
+import { DatabaseUnusable, restoredMeanwhile } from "./faults.ts";
+import { migrate } from "./migrate.ts";
+import { beginSession, type ServerState } from "./session.ts";
+
+/** What is fixed when a store is made, or declared restored. */
+export interface Meta {
+  readonly generation: string;
+  readonly key: string;
+  readonly partitions: number;
+  readonly origin: string | null;
+  /** The class of this store's advisory locks, and the name of its channel. */
+  readonly lock: number;
+}
+
+const RESTORED_ADVICE = "If it was restored from a backup or copied, run `rondo migrate --restored`";
+
+export class Database {
+  readonly #schema: string;
+  #meta: Meta | null = null;
+  #walPosition = 0;
+
+  constructor(schema: string) {
+    this.#schema = schema;
+  }
+
+  get meta(): Meta {
+    if (this.#meta === null) throw new DatabaseUnusable("foreign", "the database is not open");
+    return this.#meta;
+  }
+
+  /** Migrates, and reads what this node then relies on. */
+  async open(client: pg.Client, partitions: number): Promise<Meta> {
+    const state = await beginSession(client, this.#schema);
+    const fill = (filled: pg.Client) => fillNew(filled, partitions, state);
+    await migrate(client, { schema: this.#schema, fill });
+    const meta = await readMeta(client);
+    if (meta.origin !== null && state.origin !== null && meta.origin !== state.origin)
+      throw new DatabaseUnusable(
+        "restored",
+        `this store was made in another database server or database. ${RESTORED_ADVICE}`,
+      );
+    this.#walPosition = state.walPosition;
+    this.#meta = meta;
+    return meta;
+  }
+
+  /** Sets up a further connection, and makes sure that the same database is behind it, no older than before. */
+  async begin(client: pg.Client): Promise<void> {
+    const state = await beginSession(client, this.#schema);
+    const { generation, origin } = await readMeta(client);
+    if (generation !== this.meta.generation)
+      throw restoredMeanwhile(`it is of generation ${generation}, this node of ${this.meta.generation}`);
+    const isElsewhere = origin !== null && state.origin !== null && origin !== state.origin;
+    if (isElsewhere || state.walPosition < this.#walPosition)
+      throw new DatabaseUnusable(
+        "older",
+        `the database is another one, or older, than the one that this node has used. ${RESTORED_ADVICE}, then ` +
+          "start the nodes again",
+      );
+    this.#walPosition = state.walPosition;
+  }
+
+  /** The database has been seen with its log there. */
+  sawWalPosition(position: number): void {
+    this.#walPosition = Math.max(this.#walPosition, position);
+  }
+}
+
+/** Declares a database restored: a new generation and key, all leases void, all partitions free and unclean. */
+export async function declareRestored(client: pg.Client, schema: string): Promise<void> {
+  const state = await beginSession(client, schema);
+  await migrate(client, { schema, fill: (filled) => fillNew(filled, PARTITIONS_DEFAULT, state) });
+  const { lock } = await readMeta(client);
+  await client.query("BEGIN");
+  await client.query("SELECT pg_advisory_xact_lock($1, partition) FROM partitions ORDER BY partition", [
+    lock,
+  ]);
+  await client.query("UPDATE meta SET generation = $1, key = $2, origin = $3", [
+    hex(4),
+    hex(8),
+    state.origin,
+  ]);
+  await client.query("DELETE FROM nodes");
+  await client.query("UPDATE partitions SET owner = NULL, clean = false WHERE epoch > 0");
+  await client.query("DELETE FROM leases");
+  await client.query("COMMIT");
+}
+
+/** How many partitions a new store has. */
+export const PARTITIONS_DEFAULT = 256;
+
+async function readMeta(client: pg.Client): Promise<Meta> {
+  const { rows } = await client.query<Meta>(`
+    SELECT generation, key, partitions, origin, ('partitions'::regclass::oid::bigint & 2147483647)::int AS lock
+    FROM meta`);
+  const [meta] = rows;
+  if (meta === undefined)
+    throw new DatabaseUnusable("foreign", "the schema holds no store; choose another schema, or drop it");
+  return meta;
+}
+
+async function fillNew(client: pg.Client, partitions: number, { origin }: ServerState): Promise<void> {
+  await client.query(
+    "INSERT INTO meta (generation, key, partitions, origin, created_at) VALUES ($1, $2, $3, $4, now_ms_1())",
+    [hex(4), hex(8), partitions, origin],
+  );
+  await client.query(
+    `INSERT INTO partitions (partition, epoch, unclean_epoch, clean)
+      SELECT partition, 0, 0, true FROM generate_series(0, $1::int - 1) AS partition`,
+    [partitions],
+  );
+}
+
+function hex(words: number): string {
+  return Array.from({ length: words }, () => systemRandom.u32().toString(16).padStart(8, "0")).join("");
+}

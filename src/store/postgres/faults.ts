@@ -1,0 +1,112 @@
+/**
+ * What can go wrong with a database, in words that say what to do. An error of a statement leaves nothing behind,
+ * since every statement is a transaction of its own; but when the connection goes while a write is under way, nobody
+ * knows its outcome.
+ */
+import { StoreFault } from "../store.ts";
+
+export type UnusableReason = "version" | "settings" | "foreign" | "newer" | "restored" | "older";
+
+/** A database that this node must not use as it is. Nothing was written. */
+export class DatabaseUnusable extends StoreFault {
+  override name = "DatabaseUnusable";
+  readonly reason: UnusableReason;
+  constructor(reason: UnusableReason, message: string, cause?: unknown) {
+    super(message, { retryable: false, nothingWritten: true, cause });
+    this.reason = reason;
+  }
+}
+
+/** The code with which our own functions say that the store is of another generation. */
+const OTHER_GENERATION = "RO001";
+
+/** What a failed statement was: sent to the server or not, and whether it writes. */
+export interface Attempted {
+  readonly sent: boolean;
+  readonly writes: boolean;
+}
+
+/** The fault behind an error of the server or of the connection; every other error is given back as it is. */
+export function faultOf(error: unknown, attempted: Attempted): unknown {
+  if (error instanceof StoreFault || !(error instanceof Error)) return error;
+  const state = sqlState(error);
+  if (state === null) return isOfConnection(error) ? lost(error, attempted) : error;
+  const fault = (what: string, retryable: boolean): StoreFault =>
+    new StoreFault(`${what} (${error.message}, SQLSTATE ${state})`, {
+      retryable,
+      nothingWritten: true,
+      cause: error,
+    });
+  if (state === OTHER_GENERATION) return restoredMeanwhile(error.message, error);
+  if (endsConnection(error, state)) return lost(error, attempted);
+  switch (state) {
+    case "53100":
+      return fault("the database's disk is full: nothing was written; work goes on when there is room", true);
+    case "25006":
+      return fault("the database is read-only; is it a standby?", true);
+    case "57014":
+      return fault("the database took too long", true);
+    case "3D000":
+      return fault("there is no such database; create it first", false);
+    case "42501":
+      return fault("the database refuses this to its user; grant it", false);
+    default:
+      break;
+  }
+  switch (state.slice(0, 2)) {
+    case "53":
+      return fault("the database has no room for more (connections, memory)", true);
+    case "40":
+    case "55":
+      return fault("the database was busy with something else", true);
+    case "28":
+      return fault("the database does not let this user in; check the URL", false);
+    case "58":
+    case "XX":
+      return fault("the database failed; see its log", true);
+    default:
+      return error;
+  }
+}
+
+/** The code of an error of the server; null: it is none. */
+export function sqlState(error: unknown): string | null {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) && "severity" in (error as Error)
+    ? code
+    : null;
+}
+
+/** The database was declared restored while this node ran. */
+export function restoredMeanwhile(message: string, cause?: unknown): DatabaseUnusable {
+  return new DatabaseUnusable(
+    "restored",
+    `the database was restored meanwhile: ${message}; whatever this node holds is void. Start it again`,
+    cause,
+  );
+}
+
+/** After these the server closes the connection, whatever it had done. */
+function endsConnection(error: Error, state: string): boolean {
+  const severity = "severity" in error ? error.severity : "";
+  const isOfStart = state.startsWith("28") || state.startsWith("3D") || state.startsWith("53");
+  return state.startsWith("08") || state.startsWith("57P") || (severity !== "ERROR" && !isOfStart);
+}
+
+function isOfConnection(error: Error): boolean {
+  return (
+    ("code" in error && typeof error.code === "string" && /^E[A-Z_]+$/.test(error.code)) ||
+    /^(?:Connection terminated|timeout expired|Client has encountered|Client was closed)/.test(error.message)
+  );
+}
+
+function lost(error: Error, { sent, writes }: Attempted): StoreFault {
+  const isUnknown = sent && writes;
+  const message = error instanceof AggregateError ? String(error.errors[0]) : error.message;
+  const outcome = isUnknown ? "; whether it was written is not known" : "";
+  return new StoreFault(`the database cannot be reached (${message})${outcome}`, {
+    retryable: true,
+    nothingWritten: !isUnknown,
+    cause: error,
+  });
+}

@@ -1,0 +1,86 @@
+/**
+ * Wake-ups between nodes, by LISTEN and NOTIFY. They are sent outside of commits, since a commit that notifies waits
+ * for every other that does, and are gathered for a moment before they go. Nothing depends on them.
+ */
+import type pg from "pg";
+import type { Clock } from "../../std/clock.ts";
+import type { Hint } from "../cluster-store.ts";
+import { StoreFault } from "../store.ts";
+import type { Link, Statement } from "./link.ts";
+
+/** Hints are gathered this long. */
+const GATHER_MS = 20;
+/** Below PostgreSQL's limit of 8,000 bytes for all 256 partitions. */
+const PARTITIONS_MAX = 1_024;
+
+const NOTIFY: Statement = { name: "notify", text: "SELECT pg_notify($1, $2)" };
+
+export class Hints {
+  readonly #link: Link;
+  readonly #clock: Clock;
+  readonly #channel: string;
+  #callback: ((hint: Hint) => void) | null = null;
+  readonly #letters = new Set<number>();
+  #members = false;
+  #cancel: (() => void) | null = null;
+
+  constructor(link: Link, clock: Clock, channel: string) {
+    this.#link = link;
+    this.#clock = clock;
+    this.#channel = channel;
+  }
+
+  onHint(callback: (hint: Hint) => void): void {
+    this.#callback = callback;
+  }
+
+  /** To be called with each connection that is to listen. */
+  async listen(client: pg.Client): Promise<void> {
+    const own = (client as unknown as { readonly processID: number }).processID;
+    client.on("notification", ({ processId, payload }) => {
+      if (processId !== own) this.#take(payload ?? "");
+    });
+    await client.query(`LISTEN "${this.#channel}"`);
+  }
+
+  letters(partitions: Iterable<number>): void {
+    for (const partition of partitions) this.#letters.add(partition);
+    if (this.#letters.size > 0) this.#sendSoon();
+  }
+
+  members(): void {
+    this.#members = true;
+    this.#sendSoon();
+  }
+
+  /** Sends what is gathered. */
+  async flush(): Promise<void> {
+    this.#cancel?.();
+    this.#cancel = null;
+    const partitions = [...this.#letters].sort((a, b) => a - b).slice(0, PARTITIONS_MAX);
+    const payload = [
+      ...(this.#members ? ["members"] : []),
+      ...(partitions.length > 0 ? [partitions.join()] : []),
+    ];
+    this.#letters.clear();
+    this.#members = false;
+    if (payload.length > 0)
+      await this.#link.run(NOTIFY, [this.#channel, payload.join(" ")], { writes: false });
+  }
+
+  #sendSoon(): void {
+    this.#cancel ??= this.#clock.after(GATHER_MS, () => {
+      this.flush().catch((error: unknown) => {
+        // A hint that is lost is made up for by the next scan.
+        if (!(error instanceof StoreFault)) throw error;
+      });
+    });
+  }
+
+  #take(payload: string): void {
+    for (const part of payload.split(" ")) {
+      if (part === "members") this.#callback?.({ kind: "members" });
+      else this.#callback?.({ kind: "letters", partitions: part.split(",").map(Number) });
+    }
+  }
+}

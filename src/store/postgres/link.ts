@@ -1,0 +1,135 @@
+/**
+ * One connection to the database, made when it is first needed and again when it was lost. Statements go through it
+ * one after the other, each prepared once per connection. `session` counts the connections: what was learnt through
+ * one is not trusted through the next, since the database behind it may have been put back.
+ */
+import pg from "pg";
+import type { Clock } from "../../std/clock.ts";
+import { StoreFault } from "../store.ts";
+import { faultOf } from "./faults.ts";
+
+/** A statement that is prepared under its name. */
+export interface Statement {
+  readonly name: string;
+  readonly text: string;
+}
+
+export type Value = string | number | boolean | null;
+
+export interface LinkOptions {
+  readonly url: string;
+  readonly applicationName: string;
+  readonly clock: Clock;
+  /** A connection that is not there after this time is given up, and so is a statement without an answer. */
+  readonly timeoutMs: number;
+  /** Sets up each connection; throws if the database behind it must not be used. */
+  readonly begin: (client: pg.Client) => Promise<void>;
+}
+
+/** The database's numbers as numbers: all of ours are safe integers. */
+const TYPES = {
+  getTypeParser: (oid: number): ((value: string) => unknown) => {
+    if (oid === INT8 || oid === INT4 || oid === INT2) return Number;
+    return oid === BOOL ? (value) => value === "t" : (value) => value;
+  },
+};
+const BOOL = 16;
+const INT8 = 20;
+const INT2 = 21;
+const INT4 = 23;
+
+export class Link {
+  readonly #options: LinkOptions;
+  #client: pg.Client | null = null;
+  #connecting: Promise<pg.Client> | null = null;
+  #isEnded = false;
+  /** How many statements have no answer yet. */
+  busy = 0;
+  /** Which connection this is, from 1; it is another when the connection was lost. */
+  session = 0;
+
+  constructor(options: LinkOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Runs a statement, and answers its rows as arrays. `session`: only through that connection, else nothing is sent
+   * and null is the answer.
+   */
+  async run<Row extends readonly unknown[]>(
+    statement: Statement,
+    values: readonly Value[],
+    options: { readonly writes: boolean; readonly session?: number },
+  ): Promise<Row[] | null> {
+    const attempted = { sent: false, writes: options.writes };
+    this.busy++;
+    let cancel = (): void => {};
+    try {
+      const client = await this.connected();
+      if (options.session !== undefined && options.session !== this.session) return null;
+      cancel = this.#options.clock.after(this.#options.timeoutMs, () => drop(client, "no answer in time"));
+      attempted.sent = true;
+      const { name, text } = statement;
+      const result = await client.query<never[]>({ name, text, values: [...values], rowMode: "array" });
+      return result.rows as unknown as Row[];
+    } catch (error) {
+      throw faultOf(error, attempted);
+    } finally {
+      cancel();
+      this.busy--;
+    }
+  }
+
+  /** The connection, made if there is none. */
+  async connected(): Promise<pg.Client> {
+    if (this.#isEnded)
+      throw new StoreFault("the store is not open", { retryable: false, nothingWritten: true });
+    if (this.#client !== null) return this.#client;
+    this.#connecting ??= this.#connect().finally(() => {
+      this.#connecting = null;
+    });
+    return this.#connecting;
+  }
+
+  /** Closes the connection for good; what is under way is waited for. */
+  async end(): Promise<void> {
+    this.#isEnded = true;
+    const client = this.#client ?? (await this.#connecting?.catch(() => null)) ?? null;
+    this.#client = null;
+    if (client === null) return;
+    const cancel = this.#options.clock.after(this.#options.timeoutMs, () => drop(client, "no end in time"));
+    await client.end().finally(cancel);
+  }
+
+  async #connect(): Promise<pg.Client> {
+    const { url, applicationName, timeoutMs, begin } = this.#options;
+    const client = new pg.Client({
+      connectionString: url,
+      application_name: applicationName,
+      connectionTimeoutMillis: timeoutMs,
+      keepAlive: true,
+      types: TYPES as unknown as pg.CustomTypesConfig,
+    });
+    // Whoever waits for an answer is told by its own promise.
+    client.on("error", () => this.#forget(client));
+    client.on("end", () => this.#forget(client));
+    try {
+      await client.connect();
+      await begin(client);
+    } catch (error) {
+      drop(client, "could not be set up");
+      throw faultOf(error, { sent: false, writes: false });
+    }
+    this.#client = client;
+    this.session++;
+    return client;
+  }
+
+  #forget(client: pg.Client): void {
+    if (this.#client === client) this.#client = null;
+  }
+}
+
+function drop(client: pg.Client, why: string): void {
+  client.connection.stream.destroy(new Error(`Connection terminated: ${why}`));
+}

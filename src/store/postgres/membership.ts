@@ -1,0 +1,125 @@
+/**
+ * This node among the others: its incarnation, its lease, the partitions it has. All by a connection of its own, so
+ * that no commit or read delays a renewal. It also notices when the database has gone back in time.
+ */
+import { type Random, systemRandom } from "../../std/random.ts";
+import type { Membership } from "../cluster-store.ts";
+import type { Letter, Ownership } from "../store.ts";
+import { DatabaseUnusable } from "./faults.ts";
+import type { Link, Statement } from "./link.ts";
+import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
+
+const STATEMENTS = {
+  renew: "SELECT renew_node_1($1, $2, $3, $4, $5)",
+  take: "SELECT taken, taken_epoch, taken_unclean_epoch FROM take_partitions_1($1, $2, $3, $4) ORDER BY taken",
+  release: "SELECT release_partitions_1($1, $2, $3, $4)",
+  leave: "SELECT leave_1($1, $2, $3)",
+  post: "SELECT post_letters_1($1, $2, $3, $4, $5)",
+} as const;
+
+export interface MembershipOptions {
+  readonly link: Link;
+  readonly nodeUrl: string;
+  readonly generation: string;
+  readonly lock: number;
+  readonly leaseMs: number;
+  readonly random?: Random;
+}
+
+/** Nobody's incarnation. */
+const NONE = "";
+
+export class PostgresMembership {
+  readonly #options: MembershipOptions;
+  #incarnation = NONE;
+  /** Partition -> the epoch in which this node has it, as far as it knows. */
+  readonly #owned = new Map<number, number>();
+  /** Partition -> the newest epoch seen. */
+  readonly #seen = new Map<number, number>();
+
+  constructor(options: MembershipOptions) {
+    this.#options = options;
+  }
+
+  get incarnation(): string {
+    return this.#incarnation;
+  }
+
+  /** The epoch in which a partition is had; undefined: it is not. */
+  epochOf(partition: number): number | undefined {
+    return this.#owned.get(partition);
+  }
+
+  /** Answers also whether this is a new incarnation, and where the write-ahead log is. */
+  async renew(): Promise<Membership & { readonly isNew: boolean; readonly walPosition: number }> {
+    const { nodeUrl, generation, leaseMs, random = systemRandom } = this.#options;
+    const next = Array.from({ length: 3 }, () => random.u32().toString(36)).join("");
+    const rows = await this.#run<[string]>("renew", [generation, nodeUrl, this.#incarnation, next, leaseMs]);
+    const membership = JSON.parse((rows[0] as [string])[0]) as Membership & { walPosition: number };
+    const isNew = membership.incarnation !== this.#incarnation;
+    if (isNew) this.#owned.clear();
+    this.#incarnation = membership.incarnation;
+    for (const { partition, epoch } of membership.partitions) this.#see(partition, epoch);
+    return { ...membership, isNew };
+  }
+
+  async take(partitions: readonly number[]): Promise<Ownership[]> {
+    const { lock, generation } = this.#options;
+    const wanted = joinNumbers([...new Set(partitions)]);
+    if (wanted === null || this.#incarnation === NONE) return [];
+    type Row = [partition: number, epoch: number, uncleanEpoch: number];
+    const rows = await this.#run<Row>("take", [lock, generation, this.#incarnation, wanted]);
+    return rows.map(([partition, epoch, uncleanEpoch]) => {
+      this.#owned.set(partition, epoch);
+      this.#see(partition, epoch);
+      return { partition, epoch, uncleanEpoch };
+    });
+  }
+
+  async release(partitions: readonly number[], options: { clean: boolean }): Promise<void> {
+    const given = joinNumbers([...new Set(partitions)]);
+    if (given === null || this.#incarnation === NONE) return;
+    await this.#run("release", [this.#options.lock, this.#incarnation, given, options.clean]);
+    for (const partition of partitions) this.#owned.delete(partition);
+  }
+
+  async leave(options: { clean: boolean }): Promise<void> {
+    if (this.#incarnation === NONE) return;
+    await this.#run("leave", [this.#options.lock, this.#incarnation, options.clean]);
+    this.#owned.clear();
+    this.#incarnation = NONE;
+  }
+
+  /** Stores letters, each with its partition. */
+  async post(letters: readonly (Letter & { readonly partition: number })[]): Promise<void> {
+    const firsts = new Map(letters.toReversed().map((letter) => [letter.id, letter]));
+    const unique = letters.filter((letter) => firsts.get(letter.id) === letter);
+    await this.#run("post", [
+      this.#options.generation,
+      joinTexts(unique.map(({ id }) => plainText(id))),
+      joinNumbers(unique.map(({ partition }) => partition)),
+      joinTexts(unique.map(({ to }) => plainText(to))),
+      joinTexts(unique.map(({ body }) => encodeText(body))),
+    ]);
+  }
+
+  /** Epochs only grow; one that has shrunk is of a database from before. */
+  #see(partition: number, epoch: number): void {
+    const seen = this.#seen.get(partition) ?? 0;
+    if (epoch < seen)
+      throw new DatabaseUnusable(
+        "older",
+        `the database is older than what this node has seen (partition ${partition} is in epoch ${epoch}, was ` +
+          `in ${seen}). If it was restored from a backup, run \`rondo migrate --restored\`, then start the nodes again`,
+      );
+    this.#seen.set(partition, epoch);
+  }
+
+  async #run<Row extends readonly unknown[]>(
+    name: keyof typeof STATEMENTS,
+    values: Parameters<Link["run"]>[1],
+  ): Promise<Row[]> {
+    const statement: Statement = { name, text: STATEMENTS[name] };
+    return (await this.#options.link.run<Row>(statement, values, { writes: true })) ?? [];
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * Brings the schema to the version of this Rondo: each missing step in a transaction of its own, under a lock, so
+ * that nodes that start together do it once. Nodes of an older version run on meanwhile. What fails is taken back
+ * with its connection, which is to be closed then.
+ */
+import type pg from "pg";
+import { DatabaseUnusable, sqlState } from "./faults.ts";
+import { MIGRATIONS, type Migration } from "./migrations/migrations.ts";
+import { quoteName } from "./session.ts";
+
+/** A step waits this long for statements of running nodes, which wait behind it meanwhile. */
+const LOCK_TIMEOUT_MS = 5_000;
+
+export interface MigrateOptions {
+  readonly schema: string;
+  /** Called in the first step's transaction, to put in what a new store begins with. */
+  readonly fill: (client: pg.Client) => Promise<void>;
+  readonly migrations?: readonly Migration[];
+}
+
+/** Applies what is missing. Throws `DatabaseUnusable` if the schema is newer than this Rondo can use. */
+export async function migrate(client: pg.Client, options: MigrateOptions): Promise<void> {
+  const { migrations = MIGRATIONS } = options;
+  for (;;) {
+    const version = await readVersion(client, migrations.length);
+    if (version >= migrations.length) return;
+    await applyNext(client, options, migrations);
+  }
+}
+
+/** The version of the schema; 0: there is none. */
+async function readVersion(client: pg.Client, known: number): Promise<number> {
+  const { rows } = await client
+    .query<{ version: number; compatible_from: number }>(
+      "SELECT version, compatible_from FROM migrations ORDER BY version DESC LIMIT 1",
+    )
+    .catch((error: unknown) => {
+      if (sqlState(error) === "42P01") return { rows: [] };
+      throw error;
+    });
+  const [newest] = rows;
+  if (newest === undefined) return 0;
+  if (newest.compatible_from > known)
+    throw new DatabaseUnusable(
+      "newer",
+      `the database was changed by a newer Rondo (schema version ${newest.version}, this one knows up to ` +
+        `${known}); use that one`,
+    );
+  return newest.version;
+}
+
+async function applyNext(
+  client: pg.Client,
+  { schema, fill }: MigrateOptions,
+  migrations: readonly Migration[],
+): Promise<void> {
+  await client.query("BEGIN");
+  await client.query("SELECT pg_advisory_xact_lock(hashtext('rondo'), hashtext($1))", [schema]);
+  await client.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
+  const { rows } = await client.query<{ found: string | null }>(
+    "SELECT to_regnamespace(quote_ident($1))::text AS found",
+    [schema],
+  );
+  if (rows[0]?.found === null) await client.query(`CREATE SCHEMA ${quoteName(schema)}`);
+  await client.query(`CREATE TABLE IF NOT EXISTS migrations (
+    version int PRIMARY KEY, compatible_from int NOT NULL, at timestamptz NOT NULL DEFAULT now())`);
+  // Another node may have been quicker.
+  const version = await readVersion(client, migrations.length);
+  const next = migrations[version];
+  if (next !== undefined) {
+    await client.query(next.sql);
+    await client.query("INSERT INTO migrations (version, compatible_from) VALUES ($1, $2)", [
+      version + 1,
+      next.compatibleFrom,
+    ]);
+    if (version === 0) await fill(client);
+  }
+  await client.query("COMMIT");
+}

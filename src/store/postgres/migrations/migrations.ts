@@ -1,0 +1,36 @@
+/**
+ * The numbered steps that make and change the schema: entry i leads to version i + 1. A landed one is never edited.
+ * Nodes of older versions run on while it is applied, so a step only adds; functions carry a number in their name,
+ * and a changed one gets the next number beside the old one. What old nodes can no longer live with raises
+ * `compatibleFrom`: the oldest version that may still use the database.
+ */
+import { CHECK_FENCE } from "./check-fence.ts";
+import { FIRST_TABLES } from "./first-tables.ts";
+import { FORGET_EXECUTIONS } from "./forget-executions.ts";
+import { MOVE_PARTITIONS } from "./move-partitions.ts";
+import { POST_LETTERS } from "./post-letters.ts";
+import { WRITE_COMMIT } from "./write-commit.ts";
+import { WRITE_MARKS } from "./write-marks.ts";
+import { WRITE_RECORDS } from "./write-records.ts";
+
+export interface Migration {
+  readonly compatibleFrom: number;
+  readonly sql: string;
+}
+
+/** All steps, from an empty schema. */
+export const MIGRATIONS: readonly Migration[] = [
+  {
+    compatibleFrom: 1,
+    sql: [
+      FIRST_TABLES,
+      CHECK_FENCE,
+      WRITE_MARKS,
+      WRITE_RECORDS,
+      WRITE_COMMIT,
+      POST_LETTERS,
+      MOVE_PARTITIONS,
+      FORGET_EXECUTIONS,
+    ].join("\n"),
+  },
+];

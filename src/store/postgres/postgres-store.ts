@@ -1,0 +1,355 @@
+/**
+ * The store port over PostgreSQL, for a node of a cluster. Connections, each for one thing:
+ * 1. commits: one call at a time, all that wait travel together (commit-queue.ts);
+ * 2. membership: renewals, taking and releasing partitions, hints; nothing delays it;
+ * 3. two for everything else.
+ */
+import type pg from "pg";
+import type { Entry } from "../../kernel/journal-entry.ts";
+import { assert } from "../../std/assert.ts";
+import { type Clock, systemClock } from "../../std/clock.ts";
+import { assertDocumentKey, assertWritable } from "../check-write.ts";
+import { type ClusterStore, type Hint, LEASE_MS, type Membership } from "../cluster-store.ts";
+import { partitionOf } from "../partition-of.ts";
+import {
+  type Commit,
+  type CommitVerdict,
+  type HeadFilter,
+  type JournalRange,
+  type Letter,
+  type LoadedExecution,
+  type Ownership,
+  type Partitions,
+  type StoredDeadLetter,
+  type StoredHead,
+  type StoredLetter,
+  type StoredLogRow,
+  type StoredTimer,
+  StoreFault,
+  type StoreInfo,
+} from "../store.ts";
+import { CommitQueue } from "./commit-queue.ts";
+import { Database, declareRestored, type Meta, PARTITIONS_DEFAULT } from "./database.ts";
+import { Hints } from "./hints.ts";
+import { Knowledge } from "./knowledge.ts";
+import { Link } from "./link.ts";
+import { Links } from "./links.ts";
+import { PostgresMembership } from "./membership.ts";
+import { PostgresReader } from "./reader.ts";
+import { RecordReader } from "./record-reader.ts";
+import { SideWriter } from "./side-writer.ts";
+
+const SCHEMA = "rondo";
+const TIMEOUT_MS = 40_000;
+/** Connections for all but commits and membership. */
+const LINKS = 2;
+
+export interface PostgresStoreOptions {
+  /** Where the database is: postgres://user:password@host:port/database. */
+  readonly url: string;
+  /** Where this node listens: its name among the others. */
+  readonly nodeUrl: string;
+  /** The schema that holds everything; made if it does not exist. */
+  readonly schema?: string;
+  /** How many partitions a new store has. */
+  readonly partitions?: number;
+  readonly leaseMs?: number;
+  readonly clock?: Clock;
+  /** How long to wait for a connection or an answer. */
+  readonly timeoutMs?: number;
+}
+
+interface Opened {
+  readonly database: Database;
+  readonly meta: Meta;
+  readonly commits: Link;
+  readonly control: Link;
+  readonly links: Links;
+  readonly knowledge: Knowledge;
+  readonly queue: CommitQueue;
+  readonly membership: PostgresMembership;
+  readonly hints: Hints;
+  readonly reader: PostgresReader;
+  readonly records: RecordReader;
+  readonly side: SideWriter;
+}
+
+/** Makes a database that was restored from a backup usable: voids every lease and token of before. */
+export async function declareDatabaseRestored(options: { url: string; schema?: string }): Promise<void> {
+  const { url, schema = SCHEMA } = options;
+  const link = new Link({
+    url,
+    applicationName: "rondo migrate",
+    clock: systemClock(),
+    timeoutMs: TIMEOUT_MS,
+    begin: (client) => declareRestored(client, schema),
+  });
+  try {
+    await link.connected();
+  } finally {
+    await link.end();
+  }
+}
+
+/** A store that many nodes share. */
+export class PostgresStore implements ClusterStore {
+  readonly #options: PostgresStoreOptions;
+  #opened: Opened | null = null;
+  #callback: ((hint: Hint) => void) | null = null;
+
+  constructor(options: PostgresStoreOptions) {
+    this.#options = options;
+  }
+
+  async open(): Promise<StoreInfo> {
+    assert(this.#opened === null, "a store is opened once");
+    const { schema = SCHEMA, partitions = PARTITIONS_DEFAULT } = this.#options;
+    const database = new Database(schema);
+    const first = this.#link("open", async (client) => void (await database.open(client, partitions)));
+    try {
+      await first.connected();
+    } finally {
+      await first.end();
+    }
+    this.#opened = this.#makeParts(database);
+    const { generation, key, partitions: count } = database.meta;
+    return { generation, key, partitions: count, owned: [] };
+  }
+
+  async commit(commit: Commit): Promise<CommitVerdict> {
+    const { queue, hints, meta } = this.#use();
+    for (const write of commit.writes) assertWritable(write, partitionOf(write.execution, meta.partitions));
+    const verdict = await queue.commit(commit);
+    if (verdict.kind === "ok") hints.letters(this.#foreignPartitions(commit));
+    return verdict;
+  }
+
+  async load(
+    ids: readonly string[],
+    options: { foldVersion?: number } = {},
+  ): Promise<readonly (LoadedExecution | null)[]> {
+    const { reader, knowledge, membership, meta } = this.#use();
+    const ownedIn = new Map(ids.map((id) => [id, membership.epochOf(partitionOf(id, meta.partitions))]));
+    const { forgotten } = knowledge;
+    const loaded = await reader.load(ids, options.foldVersion);
+    for (const [id, { e, end, execution }] of loaded) {
+      const epoch = ownedIn.get(id);
+      if (epoch === undefined) continue;
+      knowledge.suggest(id, { e, end, epoch: execution.epoch, ownedIn: epoch }, forgotten);
+    }
+    return ids.map((id) => loaded.get(id)?.execution ?? null);
+  }
+
+  async readJournal(range: JournalRange): Promise<readonly Entry[]> {
+    return this.#use().reader.readJournal(range);
+  }
+
+  async scanWork(options: {
+    after: Readonly<Record<string, number>>;
+    each: number;
+    partitions: Partitions;
+  }): Promise<readonly StoredHead[]> {
+    return this.#use().reader.scanWork(options);
+  }
+
+  async scanTimers(options: {
+    until: number;
+    max: number;
+    partitions: Partitions;
+  }): Promise<readonly StoredTimer[]> {
+    return this.#use().reader.scanTimers(options);
+  }
+
+  async listHeads(
+    filter: HeadFilter,
+    options: { before: number | null; max: number },
+  ): Promise<readonly StoredHead[]> {
+    return this.#use().reader.listHeads(filter, options);
+  }
+
+  async scanLetters(options: {
+    after: number;
+    max: number;
+    partitions: Partitions;
+  }): Promise<readonly StoredLetter[]> {
+    return this.#use().records.scanLetters(options);
+  }
+
+  async readLogs(options: {
+    execution: string;
+    after: number;
+    rowsMax: number;
+  }): Promise<readonly StoredLogRow[]> {
+    return this.#use().records.readLogs(options);
+  }
+
+  async listDeadLetters(
+    filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
+    options: { before: number | null; max: number },
+  ): Promise<readonly StoredDeadLetter[]> {
+    return this.#use().records.listDeadLetters(filter, options);
+  }
+
+  async dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void> {
+    await this.#use().side.dropDeadLetter(order, tasks);
+  }
+
+  async listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]> {
+    return this.#use().records.listEnded(options);
+  }
+
+  async purge(ids: readonly string[]): Promise<void> {
+    const { side, queue, knowledge, membership, meta } = this.#use();
+    const { lock, generation, partitions } = meta;
+    const executions = ids.map((id) => ({ id, partition: partitionOf(id, partitions) }));
+    // No commit is under way meanwhile: what is known of these executions is true until it is forgotten.
+    await queue.alone(async () => {
+      knowledge.forget(ids);
+      await side.forget(executions, { lock, generation, incarnation: membership.incarnation });
+    });
+    await side.sweep();
+  }
+
+  async putDocument(kind: string, id: string, body: string | null): Promise<void> {
+    assertDocumentKey(kind, id);
+    await this.#use().side.putDocument(kind, id, body);
+  }
+
+  async getDocument(kind: string, id: string): Promise<string | null> {
+    return this.#use().records.getDocument(kind, id);
+  }
+
+  async listDocuments(
+    kind: string,
+    options: { after?: string; before?: string; descending?: boolean; max: number },
+  ): Promise<readonly { id: string; body: string }[]> {
+    return this.#use().records.listDocuments(kind, options);
+  }
+
+  async putDefinition(name: string, hash: string, body: string): Promise<void> {
+    await this.#use().side.putDefinition(name, hash, body);
+  }
+
+  async getDefinition(
+    by: { hash: string } | { newestOf: string },
+  ): Promise<{ hash: string; body: string } | null> {
+    return this.#use().records.getDefinition(by);
+  }
+
+  async listDefinitions(options: {
+    after: string;
+    max: number;
+  }): Promise<readonly { name: string; hash: string }[]> {
+    return this.#use().records.listDefinitions(options);
+  }
+
+  async renew(): Promise<Membership> {
+    const { membership, hints, database } = this.#use();
+    const { isNew, walPosition, ...renewed } = await membership.renew();
+    database.sawWalPosition(walPosition);
+    if (isNew) hints.members();
+    return renewed;
+  }
+
+  async take(partitions: readonly number[]): Promise<readonly Ownership[]> {
+    return this.#use().membership.take(partitions);
+  }
+
+  async release(partitions: readonly number[], options: { clean: boolean }): Promise<void> {
+    const { membership, hints } = this.#use();
+    await membership.release(partitions, options);
+    hints.members();
+  }
+
+  async leave(options: { clean: boolean }): Promise<void> {
+    const { membership, hints } = this.#use();
+    await membership.leave(options);
+    hints.members();
+    await hints.flush();
+  }
+
+  async post(letters: readonly Letter[]): Promise<void> {
+    if (letters.length === 0) return;
+    const { membership, hints, meta } = this.#use();
+    const placed = letters.map((letter) => ({
+      ...letter,
+      partition: partitionOf(letter.to, meta.partitions),
+    }));
+    await membership.post(placed);
+    hints.letters(placed.map(({ partition }) => partition));
+  }
+
+  onHint(callback: (hint: Hint) => void): void {
+    this.#callback = callback;
+  }
+
+  async close(options: { clean: boolean }): Promise<void> {
+    const opened = this.#opened;
+    if (opened === null) return;
+    // From here on calls are refused.
+    this.#opened = null;
+    try {
+      await opened.queue.idle();
+      await opened.membership.leave(options);
+      opened.hints.members();
+      await opened.hints.flush();
+    } finally {
+      await Promise.all([opened.commits.end(), opened.control.end(), opened.links.end()]);
+    }
+  }
+
+  #makeParts(database: Database): Opened {
+    const { meta } = database;
+    const { generation, lock, partitions } = meta;
+    const { nodeUrl, leaseMs = LEASE_MS, clock = systemClock() } = this.#options;
+    const begin = (client: pg.Client) => database.begin(client);
+    const commits = this.#link("commits", begin);
+    const control: Link = this.#link("membership", async (client) => {
+      await begin(client);
+      await hints.listen(client);
+    });
+    const hints = new Hints(control, clock, `rondo_${lock}`);
+    hints.onHint((hint) => this.#callback?.(hint));
+    const links = new Links(Array.from({ length: LINKS }, () => this.#link("reads", begin)));
+    const knowledge = new Knowledge(commits);
+    const membership = new PostgresMembership({ link: control, nodeUrl, generation, lock, leaseMs });
+    const owner = () => membership.incarnation;
+    return {
+      database,
+      meta,
+      commits,
+      control,
+      links,
+      knowledge,
+      membership,
+      hints,
+      queue: new CommitQueue({ link: commits, knowledge, partitions, generation, lock, owner }),
+      reader: new PostgresReader(links),
+      records: new RecordReader(links),
+      side: new SideWriter(links),
+    };
+  }
+
+  #link(what: string, begin: (client: pg.Client) => Promise<void>): Link {
+    const { url, nodeUrl, clock = systemClock(), timeoutMs = TIMEOUT_MS } = this.#options;
+    return new Link({ url, applicationName: `rondo ${what} ${nodeUrl}`, clock, timeoutMs, begin });
+  }
+
+  #use(): Opened {
+    if (this.#opened === null)
+      throw new StoreFault("the store is not open", { retryable: false, nothingWritten: true });
+    return this.#opened;
+  }
+
+  /** Partitions that a commit's letters go to and that are not its owner's. */
+  *#foreignPartitions({ writes, fence }: Commit): Generator<number> {
+    const { partitions } = this.#use().meta;
+    for (const { letters } of writes) {
+      if (letters === undefined) continue;
+      for (const { to } of letters) {
+        const partition = partitionOf(to, partitions);
+        if (!(partition in fence.epochs)) yield partition;
+      }
+    }
+  }
+}

@@ -1,0 +1,99 @@
+/**
+ * Every statement that reads executions. None walks over more rows than it answers with, but for those of other
+ * partitions, which it passes over inside of an index. Groups are found by skipping through an index, one seek each.
+ * Texts that were joined are split by U+001F, which no stored text holds (text.ts).
+ */
+const HEAD = `x.e, x.id, x.partition, x.workflow, x.hash, x.project, x.status, x.phase, x.want, x.priority,
+  x.created_at, x.finished_at, x.tags, x.error`;
+
+/** The distinct (project, workflow) pairs that have work. */
+const PAIRS_WITH_WORK = `pairs AS (
+  (SELECT project, workflow FROM executions WHERE want = 'work' ORDER BY project, workflow LIMIT 1)
+  UNION ALL
+  SELECT n.project, n.workflow FROM pairs p CROSS JOIN LATERAL (
+    SELECT project, workflow FROM executions
+    WHERE want = 'work' AND (project, workflow) > (p.project, p.workflow)
+    ORDER BY project, workflow LIMIT 1
+  ) n
+)`;
+
+/** The distinct (project, workflow, status) groups, of all projects or of $1. */
+function groups(ofProject: boolean): string {
+  const first = ofProject ? "WHERE project = $1" : "";
+  const next = ofProject
+    ? "project = $1 AND (workflow, status) > (g.workflow, g.status)"
+    : "(project, workflow, status) > (g.project, g.workflow, g.status)";
+  return `groups AS (
+    (SELECT project, workflow, status FROM executions ${first} ORDER BY project, workflow, status LIMIT 1)
+    UNION ALL
+    SELECT n.project, n.workflow, n.status FROM groups g CROSS JOIN LATERAL (
+      SELECT project, workflow, status FROM executions WHERE ${next} ORDER BY project, workflow, status LIMIT 1
+    ) n
+  )`;
+}
+
+function listOfGroups(ofProject: boolean): string {
+  return `WITH RECURSIVE ${groups(ofProject)}
+    SELECT ${HEAD} FROM (
+      SELECT n.e FROM groups g CROSS JOIN LATERAL (
+        SELECT e FROM executions
+        WHERE project = g.project AND workflow = g.workflow AND status = g.status AND e < $4
+        ORDER BY e DESC LIMIT $5
+      ) n
+      WHERE ($1::text IS NULL OR g.project = $1) AND ($2::text IS NULL OR g.workflow = $2)
+        AND ($3::text IS NULL OR g.status = $3)
+      ORDER BY n.e DESC LIMIT $5
+    ) f JOIN executions x ON x.e = f.e ORDER BY x.e DESC`;
+}
+
+export const READS = {
+  load: String.raw`
+    SELECT ${HEAD}, x.epoch, l.body, o.marks, s.seq, s.fold_version, s.chain, s.body, j.rows, j.bodies,
+      z.chain, coalesce(z.last, 0)
+    FROM unnest(string_to_array($1, E'\x1f')) AS w (id)
+    JOIN executions x ON x.id = w.id
+    LEFT JOIN leases l ON l.e = x.e
+    LEFT JOIN LATERAL (SELECT json_object_agg(mark, tasks) AS marks FROM opened WHERE e = x.e) o ON true
+    LEFT JOIN LATERAL (
+      SELECT y.* FROM snapshots y CROSS JOIN LATERAL (
+        SELECT seq + count - 1 AS last, chain FROM journal WHERE e = x.e AND seq <= y.seq ORDER BY seq DESC LIMIT 1
+      ) r
+      WHERE y.e = x.e AND y.fold_version = coalesce($2::int, y.fold_version) AND r.last = y.seq AND r.chain = y.chain
+    ) s ON true
+    LEFT JOIN LATERAL (
+      SELECT string_agg(seq || ',' || count || ',' || at, ';' ORDER BY seq) AS rows,
+        string_agg(body, E'\x1f' ORDER BY seq) AS bodies
+      FROM journal WHERE e = x.e AND seq > coalesce(s.seq, 0)
+    ) j ON true
+    LEFT JOIN LATERAL (
+      SELECT chain, seq + count - 1 AS last FROM journal WHERE e = x.e ORDER BY seq DESC LIMIT 1
+    ) z ON true`,
+  journal: `
+    SELECT j.seq, j.count, j.at, j.body
+    FROM executions x
+    LEFT JOIN LATERAL (SELECT seq, count FROM journal WHERE e = x.e AND seq <= $2 ORDER BY seq DESC LIMIT 1) f ON true
+    CROSS JOIN LATERAL (
+      SELECT seq, count, at, body FROM journal
+      WHERE e = x.e AND seq >= CASE WHEN f.seq + f.count > $2 THEN f.seq ELSE $2 END AND seq <= $3
+      ORDER BY seq LIMIT $4
+    ) j
+    WHERE x.id = $1`,
+  work: String.raw`WITH RECURSIVE ${PAIRS_WITH_WORK}
+    SELECT ${HEAD} FROM pairs p
+    LEFT JOIN unnest(string_to_array($1, E'\x1f'), $2::bigint[]) AS a (pair, after)
+      ON a.pair = p.project || '/' || p.workflow
+    CROSS JOIN LATERAL (
+      SELECT * FROM executions
+      WHERE want = 'work' AND project = p.project AND workflow = p.workflow AND e > coalesce(a.after, 0)
+        AND ($3::int[] IS NULL OR partition = ANY ($3))
+      ORDER BY e LIMIT $4
+    ) x
+    ORDER BY x.project, x.workflow, x.e`,
+  timers: `
+    SELECT x.id, t.timer, t.due FROM timers t JOIN executions x ON x.e = t.e
+    WHERE t.due <= $1 AND ($2::int[] IS NULL OR t.partition = ANY ($2))
+    ORDER BY t.due, t.e, t.timer LIMIT $3`,
+  newest: `SELECT ${HEAD} FROM executions x WHERE e < $1 ORDER BY e DESC LIMIT $2`,
+  list: listOfGroups(false),
+  "list-of-project": listOfGroups(true),
+} as const;

@@ -1,0 +1,95 @@
+/**
+ * What every connection begins with: settings that the store relies on, and a look at the server. A commit that is
+ * acknowledged has to be on the disk, so a server that does not care is refused; a standby is asked again later.
+ */
+import type pg from "pg";
+import { StoreFault } from "../store.ts";
+import { DatabaseUnusable, sqlState } from "./faults.ts";
+
+/** PostgreSQL 14: the oldest with all that is used here. */
+const VERSION_MIN = 140_000;
+
+const STATEMENT_TIMEOUT_MS = 30_000;
+
+/** What a connection tells of the server. */
+export interface ServerState {
+  /** Names the server and the database in it, to tell a copy from the original; null: may not be asked. */
+  readonly origin: string | null;
+  /** Where its write-ahead log is, which never goes back. */
+  readonly walPosition: number;
+}
+
+/** Sets a connection up and looks at the server. Throws `StoreFault` if it cannot be used. */
+export async function beginSession(client: pg.Client, schema: string): Promise<ServerState> {
+  // All reads go by an index (query-plans.test.ts), however small or unknown a table is when a plan is made.
+  await client.query(`
+    SET search_path TO ${quoteName(schema)};
+    SET default_transaction_isolation = 'read committed';
+    SET default_transaction_read_only = off;
+    SET statement_timeout = ${STATEMENT_TIMEOUT_MS};
+    SET lock_timeout = 0;
+    SET client_min_messages = warning;
+    SET plan_cache_mode = force_generic_plan;
+    SET enable_seqscan = off;
+    SET enable_bitmapscan = off;
+    SET enable_hashjoin = off;
+    SET enable_mergejoin = off;
+    SET jit = off`);
+  const { rows } = await client.query<Record<string, string>>(`
+    SELECT current_setting('server_version_num') AS version, current_setting('server_version') AS shown,
+      current_setting('fsync') AS fsync, current_setting('server_encoding') AS encoding,
+      pg_is_in_recovery()::text AS recovering,
+      set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+        WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false) AS synchronous_commit`);
+  checkServer(rows[0] ?? {});
+  return { origin: await readOrigin(client), walPosition: await readWalPosition(client) };
+}
+
+/** A name as an identifier. */
+export function quoteName(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+function checkServer(server: Record<string, string>): void {
+  if (Number(server["version"]) < VERSION_MIN)
+    throw new DatabaseUnusable(
+      "version",
+      `the database is PostgreSQL ${server["shown"]}; Rondo needs 14 or newer`,
+    );
+  if (server["fsync"] !== "on")
+    throw new DatabaseUnusable(
+      "settings",
+      "the database runs with fsync=off: what it acknowledges is lost with its power. Turn it on",
+    );
+  if (server["encoding"] !== "UTF8")
+    throw new DatabaseUnusable(
+      "settings",
+      `the database is encoded in ${server["encoding"]}; create one in UTF8`,
+    );
+  if (server["recovering"] === "true")
+    throw new StoreFault("the database is a standby, or still recovers", {
+      retryable: true,
+      nothingWritten: true,
+    });
+}
+
+async function readOrigin(client: pg.Client): Promise<string | null> {
+  try {
+    const { rows } = await client.query<{ origin: string }>(`
+      SELECT system_identifier::text || '/' || (SELECT oid FROM pg_database WHERE datname = current_database())
+        AS origin
+      FROM pg_control_system()`);
+    return rows[0]?.origin ?? null;
+  } catch (error) {
+    // Some providers keep it to themselves.
+    if (sqlState(error) === "42501") return null;
+    throw error;
+  }
+}
+
+async function readWalPosition(client: pg.Client): Promise<number> {
+  const { rows } = await client.query<{ position: string }>(
+    "SELECT (pg_current_wal_insert_lsn() - '0/0')::text AS position",
+  );
+  return Number(rows[0]?.position);
+}

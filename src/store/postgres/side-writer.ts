@@ -1,0 +1,83 @@
+/** What is written beside commits, without a fence: definitions, documents, dead letters that are dropped; and purges. */
+import type { Value } from "./link.ts";
+import type { Links } from "./links.ts";
+import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
+
+const STATEMENTS = {
+  "put-definition": `
+    WITH put AS (INSERT INTO definitions (hash, body) VALUES ($2, $3) ON CONFLICT DO NOTHING)
+    INSERT INTO newest_definitions (name, hash) VALUES ($1, $2)
+    ON CONFLICT (name) DO UPDATE SET hash = excluded.hash WHERE newest_definitions.hash <> excluded.hash`,
+  "put-document": `
+    INSERT INTO documents (kind, id, body) VALUES ($1, $2, $3)
+    ON CONFLICT (kind, id) DO UPDATE SET body = excluded.body`,
+  "delete-document": "DELETE FROM documents WHERE kind = $1 AND id = $2",
+  // The tasks are a JSON array of numbers, whose order stays.
+  "drop-dead-letter": `
+    WITH left_over AS (
+      SELECT n, (
+        SELECT json_agg(task ORDER BY i) FROM json_array_elements(tasks::json) WITH ORDINALITY AS t (task, i)
+        WHERE $2::bigint[] IS NOT NULL AND task::text::bigint <> ALL ($2::bigint[])
+      ) AS tasks
+      FROM dead_letters WHERE n = $1 FOR UPDATE
+    ), gone AS (
+      DELETE FROM dead_letters d USING left_over l WHERE d.n = l.n AND l.tasks IS NULL
+    )
+    UPDATE dead_letters d SET tasks = l.tasks::text FROM left_over l WHERE d.n = l.n AND l.tasks IS NOT NULL`,
+  forget: "SELECT forget_executions_1($1, $2, $3, $4, $5)",
+  sweep: "SELECT sweep_purged_1($1)",
+} as const;
+
+/** Executions that one transaction of a purge forgets, and rows that one deletes. */
+const FORGOTTEN_AT_ONCE = 100;
+const ROWS_AT_ONCE = 1_000;
+
+export class SideWriter {
+  readonly #links: Links;
+
+  constructor(links: Links) {
+    this.#links = links;
+  }
+
+  async putDefinition(name: string, hash: string, body: string): Promise<void> {
+    await this.#run("put-definition", [name, hash, encodeText(body)]);
+  }
+
+  async putDocument(kind: string, id: string, body: string | null): Promise<void> {
+    if (body === null) await this.#run("delete-document", [kind, id]);
+    else await this.#run("put-document", [kind, id, encodeText(body)]);
+  }
+
+  async dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void> {
+    await this.#run("drop-dead-letter", [order, tasks === null ? null : (joinNumbers(tasks) ?? "{}")]);
+  }
+
+  /** Those of the executions that have ended and are this owner's are gone for everybody. */
+  async forget(
+    executions: readonly { readonly id: string; readonly partition: number }[],
+    owner: { readonly lock: number; readonly generation: string; readonly incarnation: string },
+  ): Promise<void> {
+    const { lock, generation, incarnation } = owner;
+    for (let from = 0; from < executions.length; from += FORGOTTEN_AT_ONCE) {
+      const some = executions.slice(from, from + FORGOTTEN_AT_ONCE);
+      const ids = joinTexts(some.map(({ id }) => plainText(id)));
+      const partitions = joinNumbers(some.map(({ partition }) => partition));
+      await this.#run("forget", [lock, generation, incarnation, ids, partitions]);
+    }
+  }
+
+  /** Deletes what is left of forgotten executions, some rows at a time. */
+  async sweep(): Promise<void> {
+    for (;;) {
+      const [row] = await this.#run<[rows: number]>("sweep", [ROWS_AT_ONCE]);
+      if ((row?.[0] ?? 0) < ROWS_AT_ONCE) return;
+    }
+  }
+
+  async #run<Row extends readonly unknown[]>(
+    name: keyof typeof STATEMENTS,
+    values: readonly Value[],
+  ): Promise<Row[]> {
+    return this.#links.run<Row>({ name, text: STATEMENTS[name] }, values, { writes: true });
+  }
+}

@@ -1,0 +1,35 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { Bug } from "../../std/assert.ts";
+import { decodeText, encodeText, joinNumbers, joinTexts, plainText, splitTexts } from "./text.ts";
+
+const characters = fc.constantFrom("\0", "\x01", "\x02", "\x1f", "a", "b", "c", "ß", "\u{1F600}");
+const odd = fc.array(characters, { maxLength: 8 }).map((list) => list.join(""));
+
+test("any text comes back as it was, and what is stored holds neither NUL nor separator", () => {
+  fc.assert(
+    fc.property(odd, (text) => {
+      const stored = encodeText(text);
+      expect(decodeText(stored)).toBe(text);
+      expect(stored).not.toMatch(/[\0\x1f]/);
+      expect(stored).not.toBe("\x02");
+    }),
+    { numRuns: 2_000, seed: 1 },
+  );
+});
+
+test("ordinary texts are stored as they are", () => {
+  for (const text of ["", "{}", "ß \u{1F600}", "a\x01b", 'x"\\\n']) expect(encodeText(text)).toBe(text);
+});
+
+test("columns are joined and split; nulls are marked, and none is null", () => {
+  expect(splitTexts(joinTexts(["a", "", "b"]) ?? "")).toEqual(["a", "", "b"]);
+  expect(joinTexts(["a", null])).toBe("a\x1f\x02");
+  expect(joinNumbers([1, null, -3])).toBe("{1,NULL,-3}");
+  expect([joinTexts([]), joinNumbers([])]).toEqual([null, null]);
+});
+
+test("a name with a control character is a bug", () => {
+  expect(plainText("name")).toBe("name");
+  expect(() => plainText("a\x1fb")).toThrow(Bug);
+});
