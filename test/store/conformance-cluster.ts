@@ -13,8 +13,8 @@ export const PARTITIONS = 4;
 
 export interface Cluster {
   makeStore(url: string): ClusterStore;
-  /** Resolves when this incarnation has lapsed, by the store's clock; the others renew meanwhile. */
-  lapse(incarnation: string, others: readonly ClusterStore[]): Promise<void>;
+  /** Lets the lease of this incarnation end now. */
+  lapse(incarnation: string): Promise<void>;
   /** Resolves when hints that are on their way have come. */
   hintsCome(seen: readonly Hint[], count: number): Promise<void>;
 }
@@ -121,7 +121,7 @@ function describeMembers(get: () => Cluster): void {
     const b = await Node.join(get(), "http://b");
     await a.take([0, 1]);
     const before = a.incarnation;
-    await get().lapse(before, [b.store]);
+    await get().lapse(before);
     expect((await b.renew()).nodes.map(({ url }) => url)).toEqual(["http://b"]);
     await a.renew();
     expect(a.incarnation).not.toBe(before);
@@ -188,7 +188,7 @@ function describeOwnership(get: () => Cluster): void {
     await a.take([0, 1]);
     await a.store.release([0], { clean: true });
     await a.take([0]);
-    await get().lapse(a.incarnation, [b.store]);
+    await get().lapse(a.incarnation);
     expect(await b.take([0, 1, 2])).toEqual([
       { partition: 0, epoch: 3, uncleanEpoch: 2 },
       { partition: 1, epoch: 2, uncleanEpoch: 1 },
@@ -200,7 +200,7 @@ function describeOwnership(get: () => Cluster): void {
     const a = await Node.join(get(), "http://a");
     const b = await Node.join(get(), "http://b");
     await a.take([0, 1]);
-    await get().lapse(a.incarnation, [b.store]);
+    await get().lapse(a.incarnation);
     expect(await a.commit([startIn(0), startIn(1)])).toMatchObject({ kind: "ok", fenced: [] });
     await b.take([1]);
     expect(await a.commit([step(idIn(0), 1), step(idIn(1), 1)])).toEqual({

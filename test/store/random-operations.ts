@@ -22,6 +22,8 @@ const WORKFLOWS = ["v", "w"];
 
 export type Operation =
   | { kind: "commit"; stale: Stale | null; writes: AbstractWrite[]; lettersTaken: string[] }
+  /** Commits that are issued at once; they are taken in their order. */
+  | { kind: "together"; commits: (Operation & { kind: "commit" })[] }
   | { kind: "release"; partitions: number[]; clean: boolean }
   | { kind: "take"; partitions: number[] }
   | { kind: "load"; ids: string[]; foldVersion: number | undefined }
@@ -158,21 +160,28 @@ const filter = fc.record(
   { requiredKeys: [] },
 );
 
+const commit = (writesMax: number): fc.Arbitrary<Operation & { kind: "commit" }> =>
+  fc.record({
+    kind: fc.constant("commit" as const),
+    stale: fc.oneof(
+      { weight: 19, arbitrary: fc.constant(null) },
+      {
+        weight: 1,
+        arbitrary: fc.record({ partition: fc.integer({ min: 0, max: 3 }), isMissing: fc.boolean() }),
+      },
+    ),
+    writes: fc.array(write, { maxLength: writesMax }),
+    lettersTaken: fc.array(letterId, { maxLength: 2 }),
+  });
+
 export const operations: fc.Arbitrary<Operation[]> = fc.array(
   fc.oneof(
+    { weight: 10, arbitrary: commit(5) },
     {
-      weight: 12,
+      weight: 4,
       arbitrary: fc.record({
-        kind: fc.constant("commit" as const),
-        stale: fc.oneof(
-          { weight: 19, arbitrary: fc.constant(null) },
-          {
-            weight: 1,
-            arbitrary: fc.record({ partition: fc.integer({ min: 0, max: 3 }), isMissing: fc.boolean() }),
-          },
-        ),
-        writes: fc.array(write, { maxLength: 5 }),
-        lettersTaken: fc.array(letterId, { maxLength: 2 }),
+        kind: fc.constant("together" as const),
+        commits: fc.array(commit(2), { minLength: 2, maxLength: 5 }),
       }),
     },
     {

@@ -150,7 +150,7 @@ export class MemoryTables {
       const [why] = refused.values();
       return { kind: "fenced", why: another ?? why ?? "", partitions: sorted(touched) };
     }
-    const exists = this.#write(commit, refused);
+    const exists = this.#write(commit, touched, refused);
     return { kind: "ok", exists, fenced: sorted(refused.keys()) };
   }
 
@@ -323,7 +323,11 @@ export class MemoryTables {
   }
 
   /** Writes what is not refused, and answers whose ids were taken. */
-  #write({ writes, lettersTaken = [] }: Commit, refused: ReadonlyMap<number, string>): string[] {
+  #write(
+    { writes, lettersTaken = [] }: Commit,
+    touched: ReadonlySet<number>,
+    refused: ReadonlyMap<number, string>,
+  ): string[] {
     const exists: string[] = [];
     const records: Undo = [];
     const rows = new Map<string, ExecutionRow | undefined>();
@@ -345,7 +349,8 @@ export class MemoryTables {
     }
     for (const id of lettersTaken) {
       const to = this.#records.receiverOf(id);
-      if (to !== null && !refused.has(this.#partitionOf(to))) this.#records.take(id, records);
+      const partition = to === null ? -1 : this.#partitionOf(to);
+      if (touched.has(partition) && !refused.has(partition)) this.#records.take(id, records);
     }
     return exists;
   }

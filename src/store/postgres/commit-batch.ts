@@ -27,7 +27,6 @@ export interface Refusal {
 interface PlacedWrite {
   readonly write: ExecutionWrite;
   readonly partition: number;
-  readonly pending: Pending;
 }
 
 export class CommitBatch {
@@ -44,8 +43,9 @@ export class CommitBatch {
   readonly #absent = new Set<string>();
   /** Executions that were looked up for this batch. */
   readonly #fresh = new Set<string>();
-  #exists = new Map<Pending, string[]>();
-  #created: { readonly pending: Pending; readonly written: Written }[] = [];
+  /** Creates whose ids are taken. */
+  #exists = new Set<ExecutionWrite>();
+  #created: { readonly write: ExecutionWrite; readonly id: string }[] = [];
   #written = new Map<string, Written>();
 
   constructor(pendings: readonly Pending[], partitions: number) {
@@ -56,7 +56,6 @@ export class CommitBatch {
       pending.commit.writes.map((write) => ({
         write,
         partition: partitionOf(write.execution, partitions),
-        pending,
       })),
     );
     for (const { partition } of this.#writes)
@@ -73,14 +72,25 @@ export class CommitBatch {
     return this.fence.epochs[partitionOf(id, this.#partitions)] ?? 0;
   }
 
-  /** Executions that must be looked up: all that are written and not known, but for those that are just created. */
+  /**
+   * Executions that must be looked up: all that are written and not known, but for those that are just created. Of
+   * two letters with one id the first counts, unless its sender is a create that is left out; so that is looked up.
+   */
   toLearn(knowledge: Knowledge): string[] {
     const wanted = new Set<string>();
     const created = new Set<string>();
+    const senders = new Map<string, string>();
+    const isUnknown = (id: string) =>
+      !this.#absent.has(id) && knowledge.get(id, this.epochOf(id)) === undefined;
     for (const { write, partition } of this.#writes) {
-      const { execution: id } = write;
-      if (this.#refused.has(partition) || this.#absent.has(id)) continue;
-      if (knowledge.get(id, this.epochOf(id)) !== undefined) continue;
+      const { execution: id, letters = [] } = write;
+      if (this.#refused.has(partition)) continue;
+      for (const letter of letters) {
+        const sender = senders.get(letter.id);
+        if (sender === undefined) senders.set(letter.id, id);
+        else if (isUnknown(sender)) wanted.add(sender);
+      }
+      if (!isUnknown(id)) continue;
       if (write.create && !created.has(id)) created.add(id);
       else wanted.add(id);
     }
@@ -149,7 +159,7 @@ export class CommitBatch {
     const columns = new CommitColumns();
     const lines = new Map(lastLines);
     const touched = new Set<number>();
-    this.#exists = new Map();
+    this.#exists = new Set();
     this.#created = [];
     this.#written = new Map();
     for (const placed of this.#writes) {
@@ -180,10 +190,10 @@ export class CommitBatch {
   /** It is written: `created` are the numbers of the new executions, 0 for those that were there. */
   wrote(created: readonly number[], touched: readonly number[], knowledge: Knowledge): void {
     this.#letterTouched = touched;
-    for (const [i, { pending, written }] of this.#created.entries()) {
+    for (const [i, { write, id }] of this.#created.entries()) {
       if (created[i] !== 0) continue;
-      this.#noteExists(pending, written.id);
-      this.#written.delete(written.id);
+      this.#exists.add(write);
+      this.#written.delete(id);
     }
     for (const [id, { ref, end, epoch }] of this.#written) {
       const e = ref < 0 ? (created[-ref - 1] as number) : ref;
@@ -203,20 +213,17 @@ export class CommitBatch {
     const [first] = refused;
     if (first !== undefined && refused.length === touched.size)
       return { kind: "fenced", why: this.#refused.get(first) ?? "", partitions: refused };
-    return { kind: "ok", exists: this.#exists.get(pending) ?? [], fenced: refused };
+    const exists = this.#exists.size === 0 ? [] : writes.filter((write) => this.#exists.has(write));
+    return { kind: "ok", exists: exists.map(({ execution }) => execution), fenced: refused };
   }
 
   /** The execution of a write among those that the call writes; null: it is a create whose id is taken. */
-  #begin(
-    columns: CommitColumns,
-    { write, partition, pending }: PlacedWrite,
-    knowledge: Knowledge,
-  ): Written | null {
+  #begin(columns: CommitColumns, { write, partition }: PlacedWrite, knowledge: Knowledge): Written | null {
     const { execution: id, create } = write;
     const begun = this.#written.get(id);
     const known = begun === undefined ? knowledge.get(id, this.epochOf(id)) : undefined;
     if (create && (begun !== undefined || known !== undefined)) {
-      this.#noteExists(pending, id);
+      this.#exists.add(write);
       return null;
     }
     if (begun !== undefined) return begun;
@@ -236,15 +243,9 @@ export class CommitBatch {
       dead: null,
     };
     this.#written.set(id, written);
-    if (known === undefined) this.#created.push({ pending, written });
+    if (known === undefined) this.#created.push({ write, id });
     columns.begin(written);
     return written;
-  }
-
-  #noteExists(pending: Pending, id: string): void {
-    const exists = this.#exists.get(pending);
-    if (exists === undefined) this.#exists.set(pending, [id]);
-    else exists.push(id);
   }
 }
 

@@ -88,19 +88,17 @@ export class CommitQueue {
 
   /** The commits that travel together, from the first on. */
   #take(first: Pending): Pending[] {
-    const taken = new Set(first.commit.lettersTaken);
+    const letters = new LetterOrder();
+    letters.note(first.commit);
     let chars = first.chars;
     let count = 1;
     for (; count < Math.min(this.#waiting.length, COMMITS_MAX); count++) {
       const next = this.#waiting[count] as Pending | Alone;
       if ("alone" in next) break;
-      const { commit } = next;
       chars += next.chars;
-      if (chars > CHARS_MAX || !isSame(commit.fence, first.commit.fence)) break;
-      // In one call letters are taken last, also those that a later commit stores again.
-      if (taken.size > 0 && commit.writes.some(({ letters }) => letters?.some(({ id }) => taken.has(id))))
-        break;
-      for (const id of commit.lettersTaken ?? []) taken.add(id);
+      if (chars > CHARS_MAX || !isSame(next.commit.fence, first.commit.fence)) break;
+      if (letters.isDisturbedBy(next.commit)) break;
+      letters.note(next.commit);
     }
     return this.#waiting.splice(0, count) as Pending[];
   }
@@ -170,6 +168,27 @@ export class CommitQueue {
     }
     batch.wrote(numbersOf(created), numbersOf(touched), knowledge);
     return true;
+  }
+}
+
+/**
+ * One call looks up the letters to take, then stores some, then takes those. So a letter that one commit takes and a
+ * later one stores again, or the other way round, needs two calls.
+ */
+class LetterOrder {
+  readonly #stored = new Set<string>();
+  readonly #taken = new Set<string>();
+
+  isDisturbedBy({ writes, lettersTaken }: Commit): boolean {
+    if (this.#stored.size > 0 && lettersTaken?.some((id) => this.#stored.has(id)) === true) return true;
+    if (this.#taken.size === 0) return false;
+    return writes.some(({ letters }) => letters?.some(({ id }) => this.#taken.has(id)));
+  }
+
+  note({ writes, lettersTaken }: Commit): void {
+    for (const { letters } of writes)
+      if (letters !== undefined) for (const { id } of letters) this.#stored.add(id);
+    if (lettersTaken !== undefined) for (const id of lettersTaken) this.#taken.add(id);
   }
 }
 

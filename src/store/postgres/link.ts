@@ -43,6 +43,8 @@ export class Link {
   #client: pg.Client | null = null;
   #connecting: Promise<pg.Client> | null = null;
   #isEnded = false;
+  /** Resolves when the statements before have their answers. */
+  #free: Promise<unknown> = Promise.resolve();
   /** How many statements have no answer yet. */
   busy = 0;
   /** Which connection this is, from 1; it is another when the connection was lost. */
@@ -63,8 +65,14 @@ export class Link {
   ): Promise<Row[] | null> {
     const attempted = { sent: false, writes: options.writes };
     this.busy++;
+    const before = this.#free;
+    let done = (): void => {};
+    this.#free = new Promise<void>((resolve) => {
+      done = resolve;
+    });
     let cancel = (): void => {};
     try {
+      await before;
       const client = await this.connected();
       if (options.session !== undefined && options.session !== this.session) return null;
       cancel = this.#options.clock.after(this.#options.timeoutMs, () => drop(client, "no answer in time"));
@@ -76,6 +84,7 @@ export class Link {
       throw faultOf(error, attempted);
     } finally {
       cancel();
+      done();
       this.busy--;
     }
   }

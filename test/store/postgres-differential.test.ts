@@ -1,0 +1,26 @@
+// The same random operations through the memory store (the oracle) and through PostgreSQL.
+import { afterAll, beforeAll, test } from "vitest";
+import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
+import { expectEqualAnswers } from "./differential.ts";
+import { TestDatabase } from "./postgres-server.ts";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await TestDatabase.make();
+}, 120_000);
+afterAll(() => database.remove());
+
+test.each([1, 4])(
+  "memory and postgres give equal answers to any sequence of operations, with %d partitions",
+  async (partitions) => {
+    const makePlace = async () => {
+      const schema = database.newSchema();
+      return {
+        makeStore: () => new PostgresStore({ url: database.url, nodeUrl: "http://node", schema, partitions }),
+        remove: async () => void (await database.query(`DROP SCHEMA ${schema} CASCADE`)),
+      };
+    };
+    await expectEqualAnswers({ makePlace, runs: 60, partitions, cluster: true });
+  },
+  120_000,
+);
