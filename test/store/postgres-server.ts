@@ -6,11 +6,22 @@
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
+import { vi } from "vitest";
 
 const MISSING =
   "there is no PostgreSQL for the tests: set RONDO_TEST_POSTGRES to the URL of one, or install it " +
@@ -61,19 +72,21 @@ export class PostgresServer {
   async start(settings: Readonly<Record<string, string>> = {}): Promise<void> {
     const given = { listen_addresses: "127.0.0.1", unix_socket_directories: "", ...settings };
     const args = Object.entries(given).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-    this.#process = spawn(join(this.#bin, "postgres"), ["-D", this.data, "-p", String(this.port), ...args], {
+    const log = openSync(join(this.place, "server.log"), "a");
+    const child = spawn(join(this.#bin, "postgres"), ["-D", this.data, "-p", String(this.port), ...args], {
       ...this.#user,
       cwd: this.place,
-      stdio: ["ignore", "ignore", "pipe"],
+      stdio: ["ignore", log, log],
     });
-    let log = "";
-    const { stderr } = this.#process;
-    for await (const chunk of stderr as AsyncIterable<Buffer>) {
-      log += chunk.toString();
-      if (log.includes("database system is ready to accept connections")) break;
-    }
-    if (!log.includes("is ready to accept")) throw new Error(`PostgreSQL did not start: ${log}`);
-    // Breaking out of the loop has closed our end of the pipe, which the server does not mind.
+    closeSync(log);
+    this.#process = child;
+    await vi.waitUntil(() => child.exitCode !== null || letsIn(this.url), { timeout: 60_000, interval: 20 });
+    if (child.exitCode !== null) throw new Error(`PostgreSQL did not start: ${this.log}`);
+  }
+
+  /** What the server has said. */
+  get log(): string {
+    return readFileSync(join(this.place, "server.log"), "utf8");
   }
 
   /** fast: connections are cut; immediate: as if the power went; kill: the postmaster is killed, too. */
@@ -130,6 +143,18 @@ export class TestDatabase {
   async remove(): Promise<void> {
     if (this.server !== null) return this.server.remove();
     for (const schema of this.#made) await this.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`);
+  }
+}
+
+async function letsIn(url: string): Promise<boolean> {
+  const client = new pg.Client(url);
+  try {
+    await client.connect();
+    await client.end();
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "code" in error) return false;
+    throw error;
   }
 }
 

@@ -49,8 +49,10 @@ export const WRITE_COMMIT = String.raw`
     END IF;
 
     IF c_id IS NOT NULL THEN
+      -- Not by EXISTS, which may be planned as a hash of all executions.
       created := ARRAY(
-        SELECT CASE WHEN EXISTS (SELECT FROM executions x WHERE x.id = c.id) THEN 0 ELSE nextval('executions_e') END
+        SELECT CASE WHEN (SELECT true FROM executions x WHERE x.id = c.id LIMIT 1) THEN 0
+          ELSE nextval('executions_e') END
         FROM unnest(string_to_array(c_id, E'\x1f')) AS c (id)
       );
       INSERT INTO executions (e, id, partition, epoch, workflow, hash, project, status, phase, want, priority,
