@@ -6,7 +6,7 @@ import { whyNotAtEnd, whyStale } from "../check-write.ts";
 import { partitionOf } from "../partition-of.ts";
 import type { Commit, CommitVerdict, ExecutionWrite, Fence, LogRow } from "../store.ts";
 import { CommitColumns, type Written } from "./commit-columns.ts";
-import { type Knowledge, lineKey } from "./knowledge.ts";
+import { type Knowledge, type Known, lineKey } from "./knowledge.ts";
 import { joinNumbers, joinTexts, plainText } from "./text.ts";
 
 /** A commit that waits for its verdict. */
@@ -24,84 +24,83 @@ export interface Refusal {
   readonly letters: Readonly<Record<string, number>> | null;
 }
 
-interface PlacedWrite {
-  readonly write: ExecutionWrite;
-  readonly partition: number;
+/** An execution that the batch writes. */
+interface Place extends Written {
+  /** How many writes there are of it. */
+  readonly count: number;
+  known: Known | undefined;
+  /** It was looked up for this batch; if it is not known then, it does not exist. */
+  isFresh: boolean;
+  /** The call under construction writes it. */
+  isBegun: boolean;
 }
 
 export class CommitBatch {
   readonly pendings: readonly Pending[];
   readonly fence: Fence;
   readonly #partitions: number;
-  readonly #writes: readonly PlacedWrite[];
+  /** The writes of all commits, and beside each its execution. */
+  readonly #writes: ExecutionWrite[] = [];
+  readonly #placeOf: Place[] = [];
+  readonly #places = new Map<string, Mutable<Place>>();
   /** Partition -> why nothing is written there. */
   readonly #refused = new Map<number, string>();
   /** Partitions of letters to be taken, as far as they are known. */
   readonly #letterPartitions = new Map<string, number>();
   #letterTouched: readonly number[] = [];
-  /** Executions that were looked up and do not exist. */
-  readonly #absent = new Set<string>();
-  /** Executions that were looked up for this batch. */
-  readonly #fresh = new Set<string>();
+  #learnsAll = false;
   /** Creates whose ids are taken. */
   #exists = new Set<ExecutionWrite>();
-  #created: { readonly write: ExecutionWrite; readonly id: string }[] = [];
-  #written = new Map<string, Written>();
+  /** Creates, in the order of their places in the call. */
+  #created: { readonly write: ExecutionWrite; readonly place: Place }[] = [];
 
   constructor(pendings: readonly Pending[], partitions: number) {
     this.pendings = pendings;
     this.fence = (pendings[0] as Pending).commit.fence;
     this.#partitions = partitions;
-    this.#writes = pendings.flatMap((pending) =>
-      pending.commit.writes.map((write) => ({
-        write,
-        partition: partitionOf(write.execution, partitions),
-      })),
-    );
-    for (const { partition } of this.#writes)
-      if (!(partition in this.fence.epochs))
-        this.#refused.set(partition, whyStale(this.fence, partition, 0) ?? "");
+    for (const { commit } of pendings) for (const write of commit.writes) this.#add(write);
   }
 
-  get ids(): string[] {
-    return this.#writes.map(({ write }) => write.execution);
-  }
-
-  /** The epoch in which an execution's partition is had. */
-  epochOf(id: string): number {
-    return this.fence.epochs[partitionOf(id, this.#partitions)] ?? 0;
+  get ids(): Iterable<string> {
+    return this.#places.keys();
   }
 
   /**
    * Executions that must be looked up: all that are written and not known, but for those that are just created. Of
    * two letters with one id the first counts, unless its sender is a create that is left out; so that is looked up.
    */
-  toLearn(knowledge: Knowledge): string[] {
-    const wanted = new Set<string>();
-    const created = new Set<string>();
-    const senders = new Map<string, string>();
-    const isUnknown = (id: string) =>
-      !this.#absent.has(id) && knowledge.get(id, this.epochOf(id)) === undefined;
-    for (const { write, partition } of this.#writes) {
-      const { execution: id, letters = [] } = write;
-      if (this.#refused.has(partition)) continue;
-      for (const letter of letters) {
-        const sender = senders.get(letter.id);
-        if (sender === undefined) senders.set(letter.id, id);
-        else if (isUnknown(sender)) wanted.add(sender);
+  toLearn(knowledge: Knowledge): Map<string, number> {
+    const wanted = new Map<string, number>();
+    const senders = new Map<string, Place>();
+    for (const place of this.#places.values()) place.known = knowledge.get(place.id, place.epoch);
+    const isUnknown = (place: Place) => place.known === undefined && !place.isFresh;
+    for (const [i, write] of this.#writes.entries()) {
+      const place = this.#placeOf[i] as Place;
+      if (this.#refused.has(place.partition)) continue;
+      const mayBeUnknown = write.create && place.count === 1 && !this.#learnsAll;
+      if (isUnknown(place) && !mayBeUnknown) wanted.set(place.id, place.epoch);
+      if (write.letters === undefined) continue;
+      for (const { id } of write.letters) {
+        const sender = senders.get(id);
+        if (sender === undefined) senders.set(id, place);
+        else if (isUnknown(sender)) wanted.set(sender.id, sender.epoch);
       }
-      if (!isUnknown(id)) continue;
-      if (write.create && !created.has(id)) created.add(id);
-      else wanted.add(id);
     }
-    return [...wanted];
+    return wanted;
   }
 
-  /** These were looked up; what is not known now does not exist. */
-  learnt(ids: readonly string[], knowledge: Knowledge): void {
+  /** What was looked up is no longer true: everything is looked up anew. */
+  startOver(): void {
+    this.#learnsAll = true;
+    for (const place of this.#places.values()) place.isFresh = false;
+  }
+
+  /** These were looked up. */
+  learnt(ids: Iterable<string>, knowledge: Knowledge): void {
     for (const id of ids) {
-      this.#fresh.add(id);
-      if (knowledge.get(id, this.epochOf(id)) === undefined) this.#absent.add(id);
+      const place = this.#places.get(id) as Place;
+      place.isFresh = true;
+      place.known = knowledge.get(id, place.epoch);
     }
   }
 
@@ -109,22 +108,22 @@ export class CommitBatch {
    * Writes that do not go where their journal ends. `doubtful`: by what was known before, which may be behind;
    * `wrong`: partition -> why, by what was looked up just now.
    */
-  checkEnds(knowledge: Knowledge): { doubtful: string[]; wrong: Map<number, string> } {
-    const ends = new Map<string, number>();
-    const doubtful = new Set<string>();
+  checkEnds(): { doubtful: Map<string, number>; wrong: Map<number, string> } {
+    const doubtful = new Map<string, number>();
     const wrong = new Map<number, string>();
-    for (const { write, partition } of this.#writes) {
-      const { execution: id } = write;
-      if (this.#refused.has(partition)) continue;
-      const end = ends.get(id) ?? knowledge.get(id, this.epochOf(id))?.end ?? null;
-      if (write.create && end !== null) continue;
-      const why = write.create ? null : whyNotAtEnd(write, end);
-      if (why !== null && !this.#fresh.has(id)) doubtful.add(id);
+    for (const place of this.#places.values()) place.end = place.known?.end ?? NO_END;
+    for (const [i, write] of this.#writes.entries()) {
+      const place = this.#placeOf[i] as Place;
+      const { id, partition, end } = place;
+      if (this.#refused.has(partition) || (write.create && end !== NO_END)) continue;
+      const why =
+        write.create || end === write.after ? null : whyNotAtEnd(write, end === NO_END ? null : end);
+      if (why !== null && !place.isFresh) doubtful.set(id, place.epoch);
       else if (why !== null && !wrong.has(partition)) wrong.set(partition, why);
       const last = write.entries.at(-1);
-      ends.set(id, last === undefined ? (end ?? 0) : last.seq + last.count - 1);
+      place.end = last === undefined ? Math.max(0, end) : last.seq + last.count - 1;
     }
-    return { doubtful: [...doubtful], wrong };
+    return { doubtful, wrong };
   }
 
   refuse(wrong: ReadonlyMap<number, string>): void {
@@ -142,18 +141,18 @@ export class CommitBatch {
   }
 
   /** Attempts whose lines may be stored already, of executions that are there already. */
-  repeating(knowledge: Knowledge): { e: number; attempt: string }[] {
-    return this.#writes.flatMap(({ write: { execution: id, logs = [] } }) => {
-      const e = knowledge.get(id, this.epochOf(id))?.e;
-      return e === undefined
-        ? []
-        : logs.filter((row) => row.mayRepeat).map(({ attempt }) => ({ e, attempt }));
-    });
+  repeating(): { e: number; attempt: string }[] {
+    const found: { e: number; attempt: string }[] = [];
+    for (const [i, { logs }] of this.#writes.entries()) {
+      const e = this.#placeOf[i]?.known?.e;
+      if (logs === undefined || e === undefined) continue;
+      for (const { attempt, mayRepeat } of logs) if (mayRepeat) found.push({ e, attempt });
+    }
+    return found;
   }
 
   /** The call for what is not refused; null: nothing is left. `lastLines` are of `repeating`. */
   build(
-    knowledge: Knowledge,
     lastLines: ReadonlyMap<string, number>,
   ): { columns: CommitColumns; fixed: Record<string, string | null> } | null {
     const columns = new CommitColumns();
@@ -161,18 +160,17 @@ export class CommitBatch {
     const touched = new Set<number>();
     this.#exists = new Set();
     this.#created = [];
-    this.#written = new Map();
-    for (const placed of this.#writes) {
-      if (this.#refused.has(placed.partition)) continue;
-      touched.add(placed.partition);
-      const written = this.#begin(columns, placed, knowledge);
-      if (written === null) continue;
-      const { write } = placed;
-      columns.add(written, write);
+    for (const place of this.#places.values()) place.isBegun = false;
+    for (const [i, write] of this.#writes.entries()) {
+      const place = this.#placeOf[i] as Mutable<Place>;
+      if (this.#refused.has(place.partition)) continue;
+      touched.add(place.partition);
+      if (!this.#begin(columns, place, write)) continue;
+      columns.add(place, write);
       if (write.letters !== undefined)
         for (const letter of write.letters)
-          columns.addLetter(written, letter, partitionOf(letter.to, this.#partitions));
-      if (write.logs !== undefined) for (const row of write.logs) addLog(columns, written, row, lines);
+          columns.addLetter(place, letter, partitionOf(letter.to, this.#partitions));
+      if (write.logs !== undefined) for (const row of write.logs) addLog(columns, place, row, lines);
     }
     const taken = this.pendings.flatMap(({ commit }) => commit.lettersTaken ?? []);
     if (touched.size === 0 && taken.length === 0) return null;
@@ -190,19 +188,27 @@ export class CommitBatch {
   /** It is written: `created` are the numbers of the new executions, 0 for those that were there. */
   wrote(created: readonly number[], touched: readonly number[], knowledge: Knowledge): void {
     this.#letterTouched = touched;
-    for (const [i, { write, id }] of this.#created.entries()) {
+    for (const [i, { write, place }] of this.#created.entries()) {
       if (created[i] !== 0) continue;
       this.#exists.add(write);
-      this.#written.delete(id);
+      place.isBegun = false;
     }
-    for (const [id, { ref, end, epoch }] of this.#written) {
-      const e = ref < 0 ? (created[-ref - 1] as number) : ref;
-      knowledge.set(id, { e, end, epoch, ownedIn: epoch });
+    for (const { id, ref, end, epoch, known, isBegun } of this.#places.values()) {
+      if (!isBegun) continue;
+      if (known === undefined)
+        knowledge.set(id, { e: created[-ref - 1] as number, end, epoch, ownedIn: epoch });
+      else {
+        known.end = end;
+        known.epoch = epoch;
+      }
     }
   }
 
   verdictOf(pending: Pending): CommitVerdict {
     const { writes, lettersTaken = [] } = pending.commit;
+    const exists = this.#exists.size === 0 ? [] : writes.filter((write) => this.#exists.has(write));
+    const ok: CommitVerdict = { kind: "ok", exists: exists.map(({ execution }) => execution), fenced: [] };
+    if (this.#refused.size === 0) return ok;
     const touched = new Set(writes.map((write) => partitionOf(write.execution, this.#partitions)));
     for (const id of lettersTaken) {
       const partition = this.#letterPartitions.get(id);
@@ -213,28 +219,32 @@ export class CommitBatch {
     const [first] = refused;
     if (first !== undefined && refused.length === touched.size)
       return { kind: "fenced", why: this.#refused.get(first) ?? "", partitions: refused };
-    const exists = this.#exists.size === 0 ? [] : writes.filter((write) => this.#exists.has(write));
-    return { kind: "ok", exists: exists.map(({ execution }) => execution), fenced: refused };
+    return { ...ok, fenced: refused };
   }
 
-  /** The execution of a write among those that the call writes; null: it is a create whose id is taken. */
-  #begin(columns: CommitColumns, { write, partition }: PlacedWrite, knowledge: Knowledge): Written | null {
-    const { execution: id, create } = write;
-    const begun = this.#written.get(id);
-    const known = begun === undefined ? knowledge.get(id, this.epochOf(id)) : undefined;
-    if (create && (begun !== undefined || known !== undefined)) {
-      this.#exists.add(write);
-      return null;
+  #add(write: ExecutionWrite): void {
+    const { execution: id } = write;
+    this.#writes.push(write);
+    const there = this.#places.get(id);
+    if (there !== undefined) {
+      there.count++;
+      this.#placeOf.push(there);
+      return;
     }
-    if (begun !== undefined) return begun;
-    const epoch = this.epochOf(id);
-    const written: Written = {
+    const partition = partitionOf(id, this.#partitions);
+    const epoch = this.fence.epochs[partition];
+    if (epoch === undefined) this.#refused.set(partition, whyStale(this.fence, partition, null) ?? "");
+    const place: Place = {
       id,
       partition,
-      epoch,
-      ref: known?.e ?? columns.nextRef(),
-      end: known?.end ?? 0,
-      isTouched: known === undefined || known.epoch === epoch,
+      epoch: epoch ?? 0,
+      count: 1,
+      known: undefined,
+      isFresh: false,
+      isBegun: false,
+      ref: 0,
+      end: NO_END,
+      isTouched: false,
       head: null,
       timers: null,
       opened: null,
@@ -242,12 +252,38 @@ export class CommitBatch {
       leases: undefined,
       dead: null,
     };
-    this.#written.set(id, written);
-    if (known === undefined) this.#created.push({ write, id });
-    columns.begin(written);
-    return written;
+    this.#places.set(id, place);
+    this.#placeOf.push(place);
+  }
+
+  /** Makes the execution of a write part of the call; false: it is a create whose id is taken. */
+  #begin(columns: CommitColumns, place: Mutable<Place>, write: ExecutionWrite): boolean {
+    const { known } = place;
+    if (write.create && (place.isBegun || known !== undefined)) {
+      this.#exists.add(write);
+      return false;
+    }
+    if (place.isBegun) return true;
+    place.isBegun = true;
+    place.ref = known?.e ?? columns.nextRef();
+    place.end = known?.end ?? 0;
+    place.isTouched = known === undefined || known.epoch === place.epoch;
+    place.head = null;
+    place.timers = null;
+    place.opened = null;
+    place.snapshot = null;
+    place.leases = undefined;
+    place.dead = null;
+    if (known === undefined) this.#created.push({ write, place });
+    columns.begin(place);
+    return true;
   }
 }
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** The end of what does not exist. */
+const NO_END = -1;
 
 /** Adds a log row, without the lines that are stored already if it may repeat some. */
 function addLog(columns: CommitColumns, written: Written, row: LogRow, lines: Map<string, number>): void {

@@ -5,7 +5,7 @@
 import { packLog } from "../packed-log.ts";
 import type { DeadLetter, ExecutionWrite, Head, Letter, LogRow, Snapshot } from "../store.ts";
 import type { Statement, Value } from "./link.ts";
-import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
+import { encodeText, joinNumbers, joinNumbersOrOnce, joinOrOnce, joinTexts, plainText } from "./text.ts";
 
 /** An execution as the writes of a call see it. */
 export interface Written {
@@ -108,8 +108,14 @@ export class CommitColumns {
       has_marks: this.#has(MARKS),
       has_records: this.#has(RECORDS),
     };
-    for (const name of TEXTS) given[name] = joinTexts(this.#texts[name] ?? []);
-    for (const name of NUMBERS) given[name] = joinNumbers(this.#numbers[name] ?? []);
+    for (const name of TEXTS) {
+      const texts = this.#texts[name] as (string | null)[];
+      given[name] = name.endsWith("_id") ? joinTexts(texts) : joinOrOnce(texts);
+    }
+    for (const name of NUMBERS) {
+      const numbers = this.#numbers[name] as (number | null)[];
+      given[name] = ONCE.has(name) ? joinNumbersOrOnce(numbers) : joinNumbers(numbers);
+    }
     return PARAMETERS.map((name) => given[name] ?? null);
   }
 
@@ -229,6 +235,8 @@ const NUMBERS =
   h_priority h_finished_at t_e t_epoch ts_due ts_partition o_tasks s_seq s_fold_version m_partition g_last_n d_seq`
     .split(/\s+/)
     .concat(MARKS, RECORDS);
+/** Numbers that are sent once if they are the same in all rows. */
+const ONCE = new Set(`c_epoch c_priority c_created_at j_seq j_count j_at h_epoch h_priority`.split(" "));
 const FIXED = ["p_lock", "p_generation", "p_owner", "p_partitions", "p_epochs", "p_skipped", "p_taken"];
 const PARAMETERS = [...FIXED, "has_marks", "has_records", ...TEXTS, ...NUMBERS];
 

@@ -121,10 +121,10 @@ export class CommitQueue {
       assert(tries < TRIES_MAX + partitions, "a commit is written or refused in the end");
       const session = await knowledge.session();
       await this.#learn(batch, batch.toLearn(knowledge));
-      let ends = batch.checkEnds(knowledge);
-      if (ends.doubtful.length > 0) {
+      let ends = batch.checkEnds();
+      if (ends.doubtful.size > 0) {
         await this.#learn(batch, ends.doubtful);
-        ends = batch.checkEnds(knowledge);
+        ends = batch.checkEnds();
       }
       if (ends.wrong.size > 0 && pendings.length > 1) {
         for (const pending of pendings) await this.#writeOrFail([pending]);
@@ -136,18 +136,18 @@ export class CommitQueue {
     for (const pending of pendings) pending.resolve(batch.verdictOf(pending));
   }
 
-  async #learn(batch: CommitBatch, ids: readonly string[]): Promise<void> {
-    if (ids.length === 0) return;
+  /** Looks executions up, which are given with the epochs of their partitions. */
+  async #learn(batch: CommitBatch, epochs: ReadonlyMap<string, number>): Promise<void> {
+    if (epochs.size === 0) return;
     const { knowledge } = this.#options;
-    knowledge.forget(ids);
-    await knowledge.learn(ids, (id) => batch.epochOf(id));
-    batch.learnt(ids, knowledge);
+    await knowledge.learn(epochs);
+    batch.learnt(epochs.keys(), knowledge);
   }
 
   /** False: something was learnt, and it is to be tried again. */
   async #send(batch: CommitBatch, session: number): Promise<boolean> {
     const { link, knowledge, generation, lock, owner } = this.#options;
-    const call = batch.build(knowledge, await knowledge.lastLines(batch.repeating(knowledge)));
+    const call = batch.build(await knowledge.lastLines(batch.repeating()));
     if (call === null) return true;
     const fixed = { ...call.fixed, p_lock: lock, p_generation: generation, p_owner: owner() };
     type Row = [refused: string | null, created: string | null, touched: string];
@@ -158,9 +158,13 @@ export class CommitQueue {
       if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
       // Something is there that was not known: nothing was written, and a second look will tell.
       knowledge.forget(batch.ids);
+      batch.startOver();
       return false;
     }
-    if (rows === null) return false;
+    if (rows === null) {
+      batch.startOver();
+      return false;
+    }
     const [refused, created, touched] = rows[0] as Row;
     if (refused !== null) {
       batch.refusedBy(JSON.parse(refused) as Refusal);

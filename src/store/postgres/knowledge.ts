@@ -12,9 +12,9 @@ const RECENT_MAX = 200_000;
 export interface Known {
   readonly e: number;
   /** Sequence number of the last event. */
-  readonly end: number;
+  end: number;
   /** The epoch of the last write. */
-  readonly epoch: number;
+  epoch: number;
   /** The epoch of its partition when this was learnt. */
   readonly ownedIn: number;
 }
@@ -84,12 +84,14 @@ export class Knowledge {
     return session;
   }
 
-  /** Looks executions up; those that exist are known then. */
-  async learn(ids: readonly string[], epochOf: (id: string) => number): Promise<void> {
+  /** Looks executions up, given with the epochs of their partitions; those that exist are known then. */
+  async learn(epochs: ReadonlyMap<string, number>): Promise<void> {
+    const ids = [...epochs.keys()];
+    this.forget(ids);
     type Row = [id: string, e: number, epoch: number, end: number];
     const rows = await this.#link.run<Row>(FIND, [joinTexts(ids.map(plainText))], { writes: false });
     for (const [id, e, epoch, end] of rows ?? [])
-      this.#recent.set(id, { e, end, epoch, ownedIn: epochOf(id) });
+      this.#recent.set(id, { e, end, epoch, ownedIn: epochs.get(id) ?? 0 });
   }
 
   /** The greatest numbers of lines that are stored of these attempts, by `lineKey`. */

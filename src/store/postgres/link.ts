@@ -38,6 +38,8 @@ const INT8 = 20;
 const INT2 = 21;
 const INT4 = 23;
 
+const END_TIMEOUT_MS = 5_000;
+
 export class Link {
   readonly #options: LinkOptions;
   #client: pg.Client | null = null;
@@ -106,7 +108,7 @@ export class Link {
     const client = this.#client ?? (await this.#connecting?.catch(() => null)) ?? null;
     this.#client = null;
     if (client === null) return;
-    const cancel = this.#options.clock.after(this.#options.timeoutMs, () => drop(client, "no end in time"));
+    const cancel = this.#options.clock.after(END_TIMEOUT_MS, () => drop(client, "no end in time"));
     await client.end().finally(cancel);
   }
 

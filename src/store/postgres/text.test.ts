@@ -1,7 +1,16 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { Bug } from "../../std/assert.ts";
-import { decodeText, encodeText, joinNumbers, joinTexts, plainText, splitTexts } from "./text.ts";
+import {
+  decodeText,
+  encodeText,
+  joinNumbers,
+  joinNumbersOrOnce,
+  joinOrOnce,
+  joinTexts,
+  plainText,
+  splitTexts,
+} from "./text.ts";
 
 const characters = fc.constantFrom("\0", "\x01", "\x02", "\x1f", "a", "b", "c", "ß", "\u{1F600}");
 const odd = fc.array(characters, { maxLength: 8 }).map((list) => list.join(""));
@@ -26,7 +35,17 @@ test("columns are joined and split; nulls are marked, and none is null", () => {
   expect(splitTexts(joinTexts(["a", "", "b"]) ?? "")).toEqual(["a", "", "b"]);
   expect(joinTexts(["a", null])).toBe("a\x1f\x02");
   expect(joinNumbers([1, null, -3])).toBe("{1,NULL,-3}");
-  expect([joinTexts([]), joinNumbers([])]).toEqual([null, null]);
+  expect([joinTexts([]), joinNumbers([]), joinNumbers([null, null])]).toEqual([null, null, null]);
+});
+
+test("a column that is the same throughout is sent once", () => {
+  expect([joinOrOnce(["a", "a"]), joinOrOnce([null, null]), joinOrOnce(["a", "b"])]).toEqual([
+    "a",
+    "\x02",
+    "a\x1fb",
+  ]);
+  expect([joinNumbersOrOnce([7, 7]), joinNumbersOrOnce([7, 8])]).toEqual(["{7}", "{7,8}"]);
+  expect([joinOrOnce([]), joinNumbersOrOnce([])]).toEqual([null, null]);
 });
 
 test("a name with a control character is a bug", () => {

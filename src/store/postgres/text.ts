@@ -36,15 +36,29 @@ export function joinTexts(texts: readonly (string | null)[]): string | null {
   return texts.includes(null) ? texts.map((text) => text ?? NULL).join(SEPARATOR) : texts.join(SEPARATOR);
 }
 
+/** A column of texts, or its one text if all are the same: for functions that know what to make of it. */
+export function joinOrOnce(texts: readonly (string | null)[]): string | null {
+  const [first] = texts;
+  if (first === undefined) return null;
+  return texts.every((text) => text === first) ? (first ?? NULL) : joinTexts(texts);
+}
+
 /** The texts of a column. */
 export function splitTexts(column: string): string[] {
   return column.split(SEPARATOR);
 }
 
-/** A column of numbers. Null for none. */
+/** A column of numbers without nulls, or its one number if all are the same. Null for none. */
+export function joinNumbersOrOnce(numbers: readonly (number | null)[]): string | null {
+  const [first] = numbers;
+  return first !== undefined && numbers.every((number) => number === first)
+    ? `{${first}}`
+    : joinNumbers(numbers);
+}
+
+/** A column of numbers. Null for none, or if all are null. */
 export function joinNumbers(numbers: readonly (number | null)[]): string | null {
-  if (numbers.length === 0) return null;
-  return numbers.includes(null)
-    ? `{${numbers.map((number) => number ?? "NULL").join()}}`
-    : `{${numbers.join()}}`;
+  if (!numbers.includes(null)) return numbers.length === 0 ? null : `{${numbers.join()}}`;
+  if (numbers.every((number) => number === null)) return null;
+  return `{${numbers.map((number) => number ?? "NULL").join()}}`;
 }

@@ -7,9 +7,9 @@
  * 3. The writes, with those of write-marks.ts and write-records.ts. The journal's primary key refuses what is there
  *    already. Letters are taken last, after those of this commit are stored.
  *
- * Columns come as arrays: numbers as such, texts joined by U+001F (text.ts), U+0002 for null. An array that is too
- * short is filled up with nulls, which happens only where its one text is empty. `ref` is the number of an
- * execution, or, negative, the place among the created ones. The answer is the numbers of the created ones, 0 for
+ * Columns come as arrays: numbers as such, texts joined by U+001F (text.ts), U+0002 for null. A column that is the
+ * same in all rows comes as that one value: the array is filled up with nulls, for which the value is put in. `ref`
+ * is the number of an execution, or, negative, the place among the created ones. The answer is the numbers of the created ones, 0 for
  * those whose id was taken, and the partitions that were touched. Letters of the skipped partitions stay.
  */
 export const WRITE_COMMIT = String.raw`
@@ -57,9 +57,11 @@ export const WRITE_COMMIT = String.raw`
       );
       INSERT INTO executions (e, id, partition, epoch, workflow, hash, project, status, phase, want, priority,
         created_at, finished_at, tags, error)
-      SELECT created[i], c.id, c.partition, c.epoch, c.workflow, c.hash, c.project, c.status,
-        nullif(coalesce(c.phase, ''), E'\x02'), c.want, c.priority, c.created_at, c.finished_at, c.tags,
-        nullif(coalesce(c.error, ''), E'\x02')
+      SELECT created[i], c.id, c.partition, coalesce(c.epoch, c_epoch[1]), coalesce(c.workflow, c_workflow),
+        coalesce(c.hash, c_hash), coalesce(c.project, c_project), coalesce(c.status, c_status),
+        nullif(coalesce(c.phase, c_phase), E'\x02'), coalesce(c.want, c_want), coalesce(c.priority, c_priority[1]),
+        coalesce(c.created_at, c_created_at[1]), c.finished_at, coalesce(c.tags, c_tags),
+        nullif(coalesce(c.error, c_error), E'\x02')
       FROM unnest(string_to_array(c_id, E'\x1f'), c_partition, c_epoch, string_to_array(c_workflow, E'\x1f'),
         string_to_array(c_hash, E'\x1f'), string_to_array(c_project, E'\x1f'), string_to_array(c_status, E'\x1f'),
         string_to_array(c_phase, E'\x1f'), string_to_array(c_want, E'\x1f'), c_priority, c_created_at,
@@ -71,8 +73,8 @@ export const WRITE_COMMIT = String.raw`
 
     IF j_ref IS NOT NULL THEN
       INSERT INTO journal (e, seq, count, at, chain, body)
-      SELECT CASE WHEN ref < 0 THEN created[-ref] ELSE ref END, seq, count, at,
-        nullif(coalesce(chain, ''), E'\x02'), coalesce(body, '')
+      SELECT CASE WHEN ref < 0 THEN created[-ref] ELSE ref END, coalesce(seq, j_seq[1]), coalesce(count, j_count[1]),
+        coalesce(at, j_at[1]), nullif(coalesce(chain, j_chain), E'\x02'), coalesce(body, j_body)
       FROM unnest(j_ref, j_seq, j_count, j_at, string_to_array(j_chain, E'\x1f'), string_to_array(j_body, E'\x1f'))
         AS j (ref, seq, count, at, chain, body)
       WHERE ref > 0 OR created[-ref] <> 0;
@@ -80,9 +82,10 @@ export const WRITE_COMMIT = String.raw`
 
     IF h_e IS NOT NULL THEN
       UPDATE executions x
-      SET epoch = h.epoch, status = h.status, phase = nullif(coalesce(h.phase, ''), E'\x02'), want = h.want,
-        priority = h.priority, finished_at = h.finished_at, tags = h.tags,
-        error = nullif(coalesce(h.error, ''), E'\x02')
+      SET epoch = coalesce(h.epoch, h_epoch[1]), status = coalesce(h.status, h_status),
+        phase = nullif(coalesce(h.phase, h_phase), E'\x02'), want = coalesce(h.want, h_want),
+        priority = coalesce(h.priority, h_priority[1]), finished_at = h.finished_at, tags = coalesce(h.tags, h_tags),
+        error = nullif(coalesce(h.error, h_error), E'\x02')
       FROM unnest(h_e, h_epoch, string_to_array(h_status, E'\x1f'), string_to_array(h_phase, E'\x1f'),
         string_to_array(h_want, E'\x1f'), h_priority, h_finished_at, string_to_array(h_tags, E'\x1f'),
         string_to_array(h_error, E'\x1f')) AS h (e, epoch, status, phase, want, priority, finished_at, tags, error)

@@ -15,7 +15,7 @@ export const WRITE_RECORDS = String.raw`
       INSERT INTO letters (n, id, partition, recipient, body)
       SELECT nextval('letters_n'), id, partition, recipient, body
       FROM (
-        SELECT m.id, m.partition, m.recipient, coalesce(m.body, '') AS body
+        SELECT m.id, m.partition, coalesce(m.recipient, m_recipient) AS recipient, coalesce(m.body, m_body) AS body
         FROM unnest(m_ref, string_to_array(m_id, E'\x1f'), m_partition, string_to_array(m_recipient, E'\x1f'),
           string_to_array(m_body, E'\x1f')) AS m (ref, id, partition, recipient, body)
         WHERE (ref >= 0 OR created[-ref] <> 0) AND NOT EXISTS (SELECT FROM letters l WHERE l.id = m.id)
@@ -25,7 +25,8 @@ export const WRITE_RECORDS = String.raw`
     END IF;
     IF g_ref IS NOT NULL THEN
       INSERT INTO logs (e, n, attempt, last_n, body)
-      SELECT CASE WHEN ref < 0 THEN created[-ref] ELSE ref END, nextval('logs_n'), attempt, last_n, body
+      SELECT CASE WHEN ref < 0 THEN created[-ref] ELSE ref END, nextval('logs_n'), coalesce(attempt, g_attempt),
+        last_n, coalesce(body, g_body)
       FROM unnest(g_ref, string_to_array(g_attempt, E'\x1f'), g_last_n, string_to_array(g_body, E'\x1f'))
         AS g (ref, attempt, last_n, body)
       WHERE ref > 0 OR created[-ref] <> 0;
@@ -37,7 +38,8 @@ export const WRITE_RECORDS = String.raw`
       INSERT INTO dead_letters (n, e, seq, project, workflow, tasks)
       SELECT d.n, x.e, d.seq, x.project, x.workflow, d.tasks
       FROM (
-        SELECT nextval('dead_letters_n') AS n, CASE WHEN ref < 0 THEN created[-ref] ELSE ref END AS e, seq, tasks
+        SELECT nextval('dead_letters_n') AS n, CASE WHEN ref < 0 THEN created[-ref] ELSE ref END AS e, seq,
+          coalesce(tasks, d_tasks) AS tasks
         FROM unnest(d_ref, d_seq, string_to_array(d_tasks, E'\x1f')) AS d (ref, seq, tasks)
         WHERE ref >= 0 OR created[-ref] <> 0
         OFFSET 0
