@@ -25,8 +25,8 @@ export class StoreChild {
     onTestFinished(() => this.kill());
   }
 
-  static run(mode: "hold" | "commit", directory: string): StoreChild {
-    return new StoreChild(process.execPath, [SCRIPT, mode, directory]);
+  static run(mode: "hold" | "commit" | "postgres", ...place: string[]): StoreChild {
+    return new StoreChild(process.execPath, [SCRIPT, mode, ...place]);
   }
 
   /** With a limit on the size of files, beyond which the kernel refuses to write. */

@@ -1,39 +1,15 @@
-// Real processes, really killed: what was acknowledged is there, and nothing is half there.
-import { expect, test } from "vitest";
-import { SeededRandom } from "../../src/std/random.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { Store } from "../../src/store/store.ts";
 import { StoreChild } from "./child-process.ts";
-import { expectWholePairs } from "./pairs.ts";
+import { describeKill } from "./kill.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";
 
-test("a process killed at any moment has lost nothing that it acknowledged", async () => {
-  const random = new SeededRandom("kill");
+describeKill("sqlite", () => {
   const directory = temporaryDirectory();
-  let acknowledged = 0;
-  for (let round = 1; round <= 4; round++) {
-    const child = StoreChild.run("commit", directory);
-    expect(Number((await child.line())?.replace("open ", ""))).toBeGreaterThanOrEqual(acknowledged);
-    const killAfter = acknowledged + random.between(1, 150);
-    while (acknowledged < killAfter) acknowledged = Number(await child.line());
-    await child.kill();
-    for (let line = await child.line(); line !== null; line = await child.line()) acknowledged = Number(line);
-    const store = new SqliteStore({ directory });
-    const { owned } = await store.open();
-    expect(owned).toEqual([{ partition: 0, epoch: 2 * round, uncleanEpoch: 2 * round - 1 }]);
-    await expectWholeRecords(store, await expectWholePairs(store, acknowledged));
-    await store.close({ clean: true });
-  }
+  return {
+    run: () => StoreChild.run("commit", directory),
+    open: async () => {
+      const store = new SqliteStore({ directory });
+      return { store, info: await store.open() };
+    },
+  };
 });
-
-/** Each commit's letter, log and dead letter are there exactly if it is, and it took the letter before its own. */
-async function expectWholeRecords(store: Store, commits: number): Promise<void> {
-  const letters = await store.scanLetters({ after: 0, max: 100_000, partitions: null });
-  expect(letters.map(({ id, order }) => [id, order])).toEqual([[`letter-${commits}`, commits]]);
-  const dead = await store.listDeadLetters({}, { before: null, max: 100_000 });
-  expect(dead.map(({ tasks }) => tasks[0])).toEqual(Array.from({ length: commits }, (_, i) => commits - i));
-  for (let n = 1; n <= commits; n++) {
-    const rows = await store.readLogs({ execution: `right-${n}`, after: 0, rowsMax: 9 });
-    expect(rows.map(({ order, lines }) => [order, lines.map((line) => line.n)])).toEqual([[n, [n]]]);
-  }
-}

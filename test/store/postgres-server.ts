@@ -64,6 +64,10 @@ export class PostgresServer {
     return join(this.place, "data");
   }
 
+  get isRunning(): boolean {
+    return this.#process !== null && this.#process.exitCode === null;
+  }
+
   get url(): string {
     return `postgres://rondo@127.0.0.1:${this.port}/postgres`;
   }
@@ -119,7 +123,11 @@ export class TestDatabase {
   static async make(): Promise<TestDatabase> {
     const given = process.env["RONDO_TEST_POSTGRES"];
     if (given !== undefined && given !== "") return new TestDatabase(null, given);
-    const server = await PostgresServer.make();
+    return TestDatabase.of(await PostgresServer.make());
+  }
+
+  /** On a server of our own, for tests that stop it. */
+  static of(server: PostgresServer): TestDatabase {
     return new TestDatabase(server, server.url);
   }
 
@@ -129,10 +137,16 @@ export class TestDatabase {
     return name;
   }
 
-  /** Runs one statement outside of any store. */
-  async query<Row extends pg.QueryResultRow>(sql: string, values: unknown[] = []): Promise<Row[]> {
+  /** A connection outside of any store. */
+  async client(): Promise<pg.Client> {
     const client = new pg.Client(this.url);
     await client.connect();
+    return client;
+  }
+
+  /** Runs one statement outside of any store. */
+  async query<Row extends pg.QueryResultRow>(sql: string, values: unknown[] = []): Promise<Row[]> {
+    const client = await this.client();
     try {
       return (await client.query<Row>(sql, values)).rows;
     } finally {

@@ -1,74 +1,37 @@
 /**
  * A process that owns a store, for tests that kill it. Modes:
- *   hold DIRECTORY    opens, announces an address, says "open", closes cleanly when its input ends;
- *   commit DIRECTORY  says "open N" (N = commits already there), then commits one pair after the other and says each number once acknowledged.
- *                     Each commit also sends a letter, takes the one of the commit before, and stores logs and a dead letter.
+ *   hold DIRECTORY           opens, announces an address, says "open", closes cleanly when its input ends;
+ *   commit DIRECTORY         says "open N" (N = commits already there), then commits (child-commits.mjs);
+ *   postgres URL SCHEMA      the same, as a node of a cluster with a short lease, which it does not renew.
  */
-import { writeSync } from "node:fs";
+import { PostgresStore } from "../../dist/store/postgres/postgres-store.js";
 import { SqliteStore } from "../../dist/store/sqlite/sqlite-store.js";
 import { fenceOf } from "../../dist/store/store.js";
+import { commitPairs, say } from "./child-commits.mjs";
 
-const [mode, directory] = process.argv.slice(2);
-const say = (text) => writeSync(1, `${text}\n`);
-const store = new SqliteStore({ directory });
-const fence = fenceOf(await store.open());
+const [mode, place, schema] = process.argv.slice(2);
 
-if (mode === "hold") {
-  await store.announce("http://localhost:4321");
-  say("open");
-  for await (const _ of process.stdin);
-  await store.close({ clean: true });
-} else {
-  const [newest] = await store.listHeads({}, { before: null, max: 1 });
-  let n = (newest?.order ?? 0) / 2;
-  say(`open ${n}`);
-  for (;;) {
-    n++;
-    const verdict = await store.commit({
-      fence,
-      writes: [
-        { ...created(`left-${n}`, n), letters: [{ id: `letter-${n}`, to: `right-${n}`, body: "{}" }] },
-        { ...created(`right-${n}`, n), logs: [logRow(n)], deadLetters: [{ seq: 1, tasks: [n] }] },
-      ],
-      lettersTaken: [`letter-${n - 1}`],
-    });
-    if (verdict.kind !== "ok" || verdict.exists.length > 0) throw new Error(JSON.stringify(verdict));
-    say(n);
+if (mode === "postgres") {
+  const store = new PostgresStore({
+    url: place,
+    nodeUrl: "http://child",
+    schema,
+    partitions: 1,
+    leaseMs: 300,
+  });
+  const { generation } = await store.open();
+  let owned = [];
+  // The node before may not have lapsed yet.
+  while (owned.length === 0) {
+    await store.renew();
+    owned = await store.take([0]);
   }
+  await commitPairs(store, fenceOf({ generation, owned }));
 }
-
-function logRow(n) {
-  const attempt = { attempt: `attempt-${n}`, phase: "p", visit: 1, handler: "h", task: 0, number: 1 };
-  const line = { n, at: n, level: "info", text: "x".repeat((n * 313) % 3000) };
-  return { ...attempt, worker: "w", mayRepeat: n % 2 === 0, lines: [line] };
-}
-
-function created(id, n) {
-  const body = JSON.stringify({ v: 1, id, text: "x".repeat((n * 997) % 9000) });
-  return {
-    execution: id,
-    create: true,
-    after: 0,
-    entries: [{ seq: 1, count: 1, at: n, body }],
-    chain: `chain-${id}`,
-    head: {
-      id,
-      partition: 0,
-      workflow: "pairs",
-      hash: "h",
-      project: "default",
-      status: "running",
-      phase: null,
-      want: "work",
-      priority: 0,
-      createdAt: n,
-      finishedAt: null,
-      tags: {},
-      error: null,
-    },
-    timersSet: [{ timer: "t", due: n }],
-    timersCleared: [],
-    opened: null,
-    snapshot: null,
-  };
-}
+const store = new SqliteStore({ directory: place });
+const fence = fenceOf(await store.open());
+if (mode === "commit") await commitPairs(store, fence);
+await store.announce("http://localhost:4321");
+say("open");
+for await (const _ of process.stdin);
+await store.close({ clean: true });

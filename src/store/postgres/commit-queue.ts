@@ -6,7 +6,7 @@
 import { assert } from "../../std/assert.ts";
 import { whyOfAnotherTime } from "../check-write.ts";
 import { partitionOf } from "../partition-of.ts";
-import type { Commit, CommitVerdict, Fence } from "../store.ts";
+import { type Commit, type CommitVerdict, type Fence, StoreFault } from "../store.ts";
 import { CommitBatch, type Pending, type Refusal } from "./commit-batch.ts";
 import { WRITE } from "./commit-columns.ts";
 import { sqlState } from "./faults.ts";
@@ -39,6 +39,8 @@ export class CommitQueue {
   readonly #options: QueueOptions;
   #waiting: (Pending | Alone)[] = [];
   #running: Promise<void> | null = null;
+  /** The outcome of a call is not known, and it may still be under way in the server. */
+  #isInDoubt = false;
 
   constructor(options: QueueOptions) {
     this.#options = options;
@@ -60,6 +62,13 @@ export class CommitQueue {
       this.#waiting.push({ alone: () => run().then(resolve, reject) });
       this.#running ??= this.#run();
     });
+  }
+
+  /** Resolves when every call that failed is over in the server, too. */
+  async settled(): Promise<void> {
+    if (!this.#isInDoubt) return;
+    await this.#options.knowledge.session();
+    this.#isInDoubt = false;
   }
 
   /** Resolves when nothing is under way. */
@@ -107,6 +116,7 @@ export class CommitQueue {
     try {
       await this.#write(pendings);
     } catch (error) {
+      if (error instanceof StoreFault && !error.nothingWritten) this.#isInDoubt = true;
       for (const { reject, commit } of pendings) {
         this.#options.knowledge.forget(commit.writes.map(({ execution }) => execution));
         reject(error);

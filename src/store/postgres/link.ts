@@ -2,6 +2,9 @@
  * One connection to the database, made when it is first needed and again when it was lost. Statements go through it
  * one after the other, each prepared once per connection. `session` counts the connections: what was learnt through
  * one is not trusted through the next, since the database behind it may have been put back.
+ *
+ * The server does not notice at once that a connection is lost, and may still be busy with a statement. So the next
+ * connection ends what is left of the ones before: once it is there, nothing of them happens any more.
  */
 import pg from "pg";
 import type { Clock } from "../../std/clock.ts";
@@ -18,6 +21,7 @@ export type Value = string | number | boolean | null;
 
 export interface LinkOptions {
   readonly url: string;
+  /** What the server shows for it; begins with something that no other link has. */
   readonly applicationName: string;
   readonly clock: Clock;
   /** A connection that is not there after this time is given up, and so is a statement without an answer. */
@@ -39,6 +43,7 @@ const INT2 = 21;
 const INT4 = 23;
 
 const END_TIMEOUT_MS = 5_000;
+const OLD_TIMEOUT_MS = 10_000;
 
 export class Link {
   readonly #options: LinkOptions;
@@ -126,6 +131,7 @@ export class Link {
     client.on("end", () => this.#forget(client));
     try {
       await client.connect();
+      if (this.session > 0) await endOthers(client);
       await begin(client);
     } catch (error) {
       drop(client, "could not be set up");
@@ -139,6 +145,21 @@ export class Link {
   #forget(client: pg.Client): void {
     if (this.#client === client) this.#client = null;
   }
+}
+
+/** Ends other connections of the same name, and waits until they are gone. */
+async function endOthers(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<{ gone: boolean }>(
+    `SELECT pg_terminate_backend(pid, $1) AS gone FROM pg_stat_activity
+      WHERE application_name = current_setting('application_name') AND usename = current_user
+        AND pid <> pg_backend_pid()`,
+    [OLD_TIMEOUT_MS],
+  );
+  if (rows.some(({ gone }) => !gone))
+    throw new StoreFault("the database is still busy with a connection that was lost", {
+      retryable: true,
+      nothingWritten: true,
+    });
 }
 
 function drop(client: pg.Client, why: string): void {

@@ -8,6 +8,7 @@ import type pg from "pg";
 import type { Entry } from "../../kernel/journal-entry.ts";
 import { assert } from "../../std/assert.ts";
 import { type Clock, systemClock } from "../../std/clock.ts";
+import { systemRandom } from "../../std/random.ts";
 import { assertDocumentKey, assertWritable } from "../check-write.ts";
 import { type ClusterStore, type Hint, LEASE_MS, type Membership } from "../cluster-store.ts";
 import { partitionOf } from "../partition-of.ts";
@@ -128,7 +129,7 @@ export class PostgresStore implements ClusterStore {
     ids: readonly string[],
     options: { foldVersion?: number } = {},
   ): Promise<readonly (LoadedExecution | null)[]> {
-    const { reader, knowledge, membership, meta } = this.#use();
+    const { reader, knowledge, membership, meta } = await this.#useSettled();
     const ownedIn = new Map(ids.map((id) => [id, membership.epochOf(partitionOf(id, meta.partitions))]));
     const { forgotten } = knowledge;
     const loaded = await reader.load(ids, options.foldVersion);
@@ -141,7 +142,7 @@ export class PostgresStore implements ClusterStore {
   }
 
   async readJournal(range: JournalRange): Promise<readonly Entry[]> {
-    return this.#use().reader.readJournal(range);
+    return (await this.#useSettled()).reader.readJournal(range);
   }
 
   async scanWork(options: {
@@ -149,7 +150,7 @@ export class PostgresStore implements ClusterStore {
     each: number;
     partitions: Partitions;
   }): Promise<readonly StoredHead[]> {
-    return this.#use().reader.scanWork(options);
+    return (await this.#useSettled()).reader.scanWork(options);
   }
 
   async scanTimers(options: {
@@ -157,7 +158,7 @@ export class PostgresStore implements ClusterStore {
     max: number;
     partitions: Partitions;
   }): Promise<readonly StoredTimer[]> {
-    return this.#use().reader.scanTimers(options);
+    return (await this.#useSettled()).reader.scanTimers(options);
   }
 
   async listHeads(
@@ -172,7 +173,7 @@ export class PostgresStore implements ClusterStore {
     max: number;
     partitions: Partitions;
   }): Promise<readonly StoredLetter[]> {
-    return this.#use().records.scanLetters(options);
+    return (await this.#useSettled()).records.scanLetters(options);
   }
 
   async readLogs(options: {
@@ -332,13 +333,22 @@ export class PostgresStore implements ClusterStore {
 
   #link(what: string, begin: (client: pg.Client) => Promise<void>): Link {
     const { url, nodeUrl, clock = systemClock(), timeoutMs = TIMEOUT_MS } = this.#options;
-    return new Link({ url, applicationName: `rondo ${what} ${nodeUrl}`, clock, timeoutMs, begin });
+    // The server cuts it off after 63 bytes.
+    const applicationName = `rondo ${what} ${systemRandom.u32().toString(36)} ${nodeUrl}`.slice(0, 63);
+    return new Link({ url, applicationName, clock, timeoutMs, begin });
   }
 
   #use(): Opened {
     if (this.#opened === null)
       throw new StoreFault("the store is not open", { retryable: false, nothingWritten: true });
     return this.#opened;
+  }
+
+  /** For reads that tell what became of a commit: not before that is settled. */
+  async #useSettled(): Promise<Opened> {
+    const opened = this.#use();
+    await opened.queue.settled();
+    return opened;
   }
 
   /** Partitions that a commit's letters go to and that are not its owner's. */
