@@ -103,6 +103,14 @@ export class PostgresServer {
     await gone;
   }
 
+  /** Makes a folder the server's own. */
+  give(path: string): void {
+    if (this.#user === null) return;
+    chownSync(path, this.#user.uid, this.#user.gid);
+    for (const name of readdirSync(path, { recursive: true, encoding: "utf8" }))
+      chownSync(join(path, name), this.#user.uid, this.#user.gid);
+  }
+
   async remove(): Promise<void> {
     await this.stop("immediate");
     rmSync(this.place, { recursive: true, force: true });

@@ -1,0 +1,65 @@
+import { expect, test } from "vitest";
+import { StoreFault } from "../store.ts";
+import { DatabaseUnusable, faultOf } from "./faults.ts";
+
+/** An error as the driver gives it. */
+const ofServer = (code: string, severity = "ERROR") =>
+  Object.assign(new Error("the server's words"), { code, severity });
+const ofSystem = (code: string) => Object.assign(new Error(`connect ${code}`), { code, syscall: "connect" });
+
+const WRITING = { sent: true, writes: true };
+
+const ERRORS: [what: string, error: Error, retryable: boolean, nothingWritten: boolean, words: string][] = [
+  ["a full disk", ofServer("53100"), true, true, "disk is full"],
+  ["too many connections", ofServer("53300", "FATAL"), true, true, "no room"],
+  ["a standby", ofServer("25006"), true, true, "standby"],
+  ["a timeout", ofServer("57014"), true, true, "too long"],
+  ["a deadlock", ofServer("40P01"), true, true, "busy"],
+  ["a lock that is not had", ofServer("55P03"), true, true, "busy"],
+  ["an error of the server's disk", ofServer("58030"), true, true, "see its log"],
+  ["a wrong password", ofServer("28P01", "FATAL"), false, true, "check the URL"],
+  ["no such database", ofServer("3D000", "FATAL"), false, true, "create it"],
+  ["a missing right", ofServer("42501"), false, true, "grant"],
+  ["a shutdown", ofServer("57P01", "FATAL"), true, false, "not known"],
+  ["a crash of another backend", ofServer("57P02", "FATAL"), true, false, "not known"],
+  ["a panic", ofServer("XX000", "PANIC"), true, false, "not known"],
+  ["a cut connection", new Error("Connection terminated unexpectedly"), true, false, "not known"],
+  ["a refused connection", ofSystem("ECONNREFUSED"), true, false, "cannot be reached"],
+  ["a reset connection", ofSystem("ECONNRESET"), true, false, "cannot be reached"],
+];
+
+test.each(ERRORS)("%s, while a write is under way", (_what, error, retryable, nothingWritten, words) => {
+  const fault = faultOf(error, WRITING);
+  expect(fault).toBeInstanceOf(StoreFault);
+  expect(fault).toMatchObject({ retryable, nothingWritten, cause: error });
+  expect(String(fault)).toContain(words);
+});
+
+test.each([
+  ["that only reads", { sent: true, writes: false }],
+  ["that was not sent", { sent: false, writes: true }],
+])("a connection lost under a statement %s leaves nothing unknown", (_which, attempted) => {
+  const fault = faultOf(new Error("Connection terminated unexpectedly"), attempted);
+  expect(fault).toMatchObject({ retryable: true, nothingWritten: true });
+});
+
+test("several addresses that all refuse are told by the first", () => {
+  const error = Object.assign(new AggregateError([new Error("one"), new Error("two")], ""), {
+    code: "ECONNREFUSED",
+  });
+  expect(String(faultOf(error, WRITING))).toContain("one");
+});
+
+test("another generation is a restored database, which no retry will help", () => {
+  const fault = faultOf(ofServer("RO001"), WRITING);
+  expect(fault).toBeInstanceOf(DatabaseUnusable);
+  expect(fault).toMatchObject({ reason: "restored", retryable: false, nothingWritten: true });
+});
+
+test.each([
+  ["a violated constraint", ofServer("23505")],
+  ["wrong SQL", ofServer("42703")],
+  ["an error of our own", new TypeError("x is not a function")],
+])("%s is no fault of the world", (_what, error) => {
+  expect(faultOf(error, WRITING)).toBe(error);
+});
