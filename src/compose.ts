@@ -1,6 +1,7 @@
 /** The one place that names adapters: turns settings into a running Rondo. */
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import type { Metrics } from "./api/metrics.ts";
 import type { ApiConfig, ApiLimits } from "./api/parts.ts";
 import type { RondoServer } from "./api/serve.ts";
 import { Engine, type EngineOptions } from "./engine/driver.ts";
@@ -90,8 +91,8 @@ export function scriptsOf(unsafeNoJail: boolean): ScriptOptions {
 export interface ServerOptions extends OpenOptions {
   /** 127.0.0.1 by default; another address needs a token. */
   readonly host?: string;
-  /** 7777 by default; 0: any that is free. */
-  readonly port?: number;
+  /** 7777 by default; 0: any that is free; null: only the directory's socket. */
+  readonly port?: number | null;
   /** The address under which others reach this server. */
   readonly advertise?: string | null;
   /** Names that the server answers to, beside loopback and the advertised one. */
@@ -110,50 +111,76 @@ const REMOTE = { claimLeaseMs: 30_000, suspectMs: 30_000, sweepMs: 10_000 };
 /** Opens a node and serves its API. No user code runs in it unless its `rondo` is given some to serve. */
 export async function openServer(options: ServerOptions = {}): Promise<RondoServer> {
   // Loaded here: who runs Rondo in process does not pay for the server.
-  const [{ serveApi }, { mayRunRemotely }, { Metrics, meterCommits }] = await Promise.all([
-    import("./api/serve.ts"),
-    import("./api/remote-mark.ts"),
+  const [{ Metrics, meterCommits }] = await Promise.all([
     import("./api/metrics.ts"),
+    import("./api/serve.ts"),
   ]);
   const named = options.store ?? "file:.rondo";
   const store = typeof named === "object" ? named : storeOf(named);
   const clock = options.clock ?? systemClock({ hold: true });
   const metrics = new Metrics();
   meterCommits(store, metrics, clock);
+  const opened = await openOwner({ ...options, store, clock });
+  try {
+    return await opened.serve(options, metrics);
+  } catch (thrown) {
+    await opened.rondo.close({ graceMs: 0 });
+    throw thrown;
+  }
+}
+
+/** A node in this process whose API can be served later, when it is worth it. */
+export interface Owner {
+  readonly rondo: LocalRondo;
+  /** Serves the API of the node from now on; closing what it gives closes the node too. */
+  serve(options: ServerOptions, metrics?: Metrics): Promise<RondoServer>;
+}
+
+/** Opens a node that workers of other processes may have had tasks of, and may have again. */
+export async function openOwner(options: OpenOptions): Promise<Owner> {
+  const { mayRunRemotely } = await import("./api/remote-mark.ts");
+  const named = options.store ?? "file:.rondo";
+  const store = typeof named === "object" ? named : storeOf(named);
   const { claimLeaseMs, sweepMs, suspectMs } = REMOTE;
   const assembled = await assemble({
     ...options,
     store,
-    clock,
     settings: { claimLeaseMs, sweepMs, ...options.settings },
     settingsFor: async (info) => ((await mayRunRemotely(store, info)) ? { suspectMs } : {}),
   });
-  const config: ApiConfig = {
-    host: options.host ?? "127.0.0.1",
-    port: options.port ?? 7_777,
-    directory: store instanceof SqliteStore ? store.directory : null,
-    advertise: options.advertise ?? null,
-    hosts: options.hosts ?? [],
-    adminToken: options.adminToken ?? null,
-    limits: options.limits ?? {},
-    version: packageVersion(),
-    settings: options.shown ?? [],
-  };
-  try {
-    return await serveApi({
-      ...assembled,
-      config,
-      metrics,
-      heartbeatMs: options.heartbeatMs ?? 30_000,
-      leaseMs: claimLeaseMs,
-      announce: async (url) => {
-        if (store instanceof SqliteStore) await store.announce(url);
-      },
-    });
-  } catch (thrown) {
-    await assembled.rondo.close({ graceMs: 0 });
-    throw thrown;
-  }
+  return { rondo: assembled.rondo, serve: (more, metrics) => serveOwner(assembled, more, metrics) };
+}
+
+async function serveOwner(
+  assembled: Assembled,
+  options: ServerOptions,
+  metrics?: Metrics,
+): Promise<RondoServer> {
+  const [{ serveApi }, { Metrics }] = await Promise.all([
+    import("./api/serve.ts"),
+    import("./api/metrics.ts"),
+  ]);
+  const { store } = assembled;
+  const files = store instanceof SqliteStore ? store : null;
+  return serveApi({
+    ...assembled,
+    config: {
+      host: options.host ?? "127.0.0.1",
+      port: options.port === undefined ? 7_777 : options.port,
+      directory: files?.directory ?? null,
+      advertise: options.advertise ?? null,
+      hosts: options.hosts ?? [],
+      adminToken: options.adminToken ?? null,
+      limits: options.limits ?? {},
+      version: packageVersion(),
+      settings: options.shown ?? [],
+    },
+    metrics: metrics ?? new Metrics(),
+    heartbeatMs: options.heartbeatMs ?? 30_000,
+    leaseMs: REMOTE.claimLeaseMs,
+    announce: async (url) => files?.announce(url),
+    ...(files === null ? {} : { backup: (file: string) => files.backup(file) }),
+  });
 }
 
 function packageVersion(): string {

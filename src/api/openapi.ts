@@ -1,20 +1,21 @@
 /** The route table as an OpenAPI 3.1 document. */
 import { type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
-import type { RejectionCode } from "../std/rejection.ts";
 import type { Access, Route } from "./route.ts";
 import { problemSchema } from "./schemas/problem.ts";
-import { PROBLEM_TYPE, PROBLEMS } from "./wire/problem.ts";
+import { PROBLEM_TYPE, PROBLEMS, type ProblemCode } from "./wire/problem.ts";
 
 /** What every route may be refused with, beside its own. */
-const ALWAYS: readonly RejectionCode[] = [
-  "unauthorised",
+const ALWAYS: readonly ProblemCode[] = [
   "forbidden",
+  "invalid_input",
+  "unknown_field",
   "rate_limited",
+  "internal",
   "store_unavailable",
+  "not_ready",
   "timeout",
 ];
-const WITH_QUERY: readonly RejectionCode[] = ["invalid_input", "unknown_field"];
-const WITH_BODY: readonly RejectionCode[] = [
+const WITH_BODY: readonly ProblemCode[] = [
   "invalid_json",
   "too_large",
   "invalid_input",
@@ -99,14 +100,14 @@ function answers(route: Route): RouteConfig["responses"] {
 
 /** Refusals by status: a status stands for all codes that have it. */
 function refusals(route: Route): RouteConfig["responses"] {
-  const codes = new Set<RejectionCode>([
-    ...(route.access === "everyone" ? ALWAYS.slice(2) : ALWAYS),
-    ...(route.query === undefined ? [] : WITH_QUERY),
+  const codes = new Set<ProblemCode>([
+    ...ALWAYS,
+    ...(route.access === "everyone" ? [] : (["unauthorised"] as const)),
     ...(route.body === undefined ? [] : WITH_BODY),
     ...(route.params === undefined ? [] : (["not_found"] as const)),
     ...(route.refusals ?? []),
   ]);
-  const byStatus = new Map<number, RejectionCode[]>();
+  const byStatus = new Map<number, ProblemCode[]>();
   for (const code of codes) {
     const { status } = PROBLEMS[code];
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);

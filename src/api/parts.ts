@@ -53,8 +53,8 @@ export interface ShownSetting {
 
 export interface ApiConfig {
   readonly host: string;
-  /** 0: any that is free. */
-  readonly port: number;
+  /** 0: any that is free; null: only the directory's socket. */
+  readonly port: number | null;
   /** The store's directory, where the socket is; null: there is none. */
   readonly directory: string | null;
   /** The address under which others reach this server. */
@@ -83,6 +83,8 @@ export interface ApiParts {
   readonly routes: readonly Route[];
   /** Faults and bugs that a request ran into, and that its client is told of in general words only. */
   readonly onFault: (fault: Error) => void;
+  /** Writes a copy of the whole store to a file that is not there yet; left out: this store cannot. */
+  readonly backup?: (file: string) => Promise<void>;
   /** Tells those who come second to the store where this server listens. */
   readonly announce?: (url: string) => Promise<void>;
 }

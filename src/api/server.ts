@@ -102,7 +102,7 @@ export class ApiServer {
     return server;
   }
 
-  /** Where it is reached over TCP. */
+  /** Where it is reached over TCP; by its socket, if that is all it listens at. */
   get url(): string {
     return this.#url;
   }
@@ -132,16 +132,18 @@ export class ApiServer {
   async #listen(): Promise<void> {
     const { config, announce, onFault } = this.#parts;
     const { host, directory } = config;
-    const tcp = makeServer(this.#limits, this.#listener("tcp"));
-    this.#servers.push(tcp);
-    const port = await listenTcp(tcp, host, config.port);
-    this.#url = urlOf(host, port);
+    if (config.port !== null) {
+      const tcp = makeServer(this.#limits, this.#listener("tcp"));
+      this.#servers.push(tcp);
+      this.#url = urlOf(host, await listenTcp(tcp, host, config.port));
+    }
     if (directory !== null) {
       const local = makeServer(this.#limits, this.#listener("socket"));
       this.#servers.push(local);
       this.#socket = await listenSocket(local, directory);
-      if (this.#socket === null)
+      if (this.#socket === null && config.port !== null)
         onFault(new Error(`the path of ${directory} is too long for a socket in it; use ${this.#url}`));
+      if (config.port === null) this.#url = `unix:${this.#socket ?? ""}`;
     }
     await announce?.(this.#url);
   }

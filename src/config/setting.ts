@@ -15,6 +15,8 @@ export interface Setting<T> {
   readonly fallback: T;
   /** Never shown. */
   readonly isSecret?: boolean;
+  /** The value for people, where that is not plain JSON. */
+  readonly show?: (value: T) => string;
   /** Holds paths that are meant from the folder of the file that names them. */
   readonly rebase?: (value: T, resolve: (path: string) => string) => T;
   /** The value, or why it is none. `what` names the setting and its origin. */

@@ -15,6 +15,8 @@ const STARTS_MAX = 256;
 export class NewestPlans {
   readonly #plans = new Map<string, Plan | null>();
   readonly #asking = new Set<string>();
+  /** Asked for before a newer definition was stored: the answer may be too old. */
+  readonly #stale = new Set<string>();
 
   /** The plan; null: there is no such workflow; undefined: it is asked for. */
   get(node: NodeState, workflow: string): Plan | null | undefined {
@@ -27,12 +29,13 @@ export class NewestPlans {
 
   found(workflow: string, plan: Plan | null): void {
     this.#asking.delete(workflow);
-    this.#plans.set(workflow, plan);
+    if (!this.#stale.delete(workflow)) this.#plans.set(workflow, plan);
   }
 
   /** A newer definition may be there. */
   forget(workflow: string): void {
     this.#plans.delete(workflow);
+    if (this.#asking.has(workflow)) this.#stale.add(workflow);
   }
 
   /** Whether it is known that there is no such workflow. */

@@ -56,6 +56,7 @@ export class CleanUp {
         if (queued.answer.open === 0) this.#sendVerdicts(queued.answer);
       } else if (queued.kind === "message") {
         this.#endLost(slot, queued.message);
+        if (!isApplied) takeBackChildren(slot, queued.message);
         if (queued.request !== null) node.emit({ kind: "reply", request: queued.request, answer, existed });
       }
     }
@@ -291,6 +292,13 @@ export class CleanUp {
     slot.wakeAt = due;
     this.#timers.set(slot.id, WAKE, due);
   }
+}
+
+/** Children that were asked for while nothing may start (a pause came first) are asked for again later. */
+function takeBackChildren(slot: Slot, message: Message): void {
+  if (message.kind !== "children") return;
+  const desk = slot.desk(message);
+  if (desk?.round === message.round) for (const { task } of message.tasks) desk.giveBack(task);
 }
 
 function runningTasks(desk: HandlerDesk): number {

@@ -350,6 +350,7 @@ export class Engine {
       if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
       this.#options.onFault?.(thrown);
     }
+    this.#input({ kind: "purged", ids });
   }
 
   async #ask(worker: string, attempts: readonly Beat[]): Promise<void> {

@@ -71,6 +71,8 @@ export type Input =
   | { readonly kind: "worker-beats"; readonly worker: string; readonly beats: readonly Beat[] }
   | { readonly kind: "worker-left"; readonly worker: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
+  /** What was to be purged is, or could not be. */
+  | { readonly kind: "purged"; readonly ids: readonly string[] }
   | { readonly kind: "definition-stored"; readonly workflow: string }
   | {
       readonly kind: "letters-scanned";

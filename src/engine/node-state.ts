@@ -55,11 +55,8 @@ export class NodeState {
       for (const { scope: name, definition, heartbeatMs } of phase.handlers) {
         const scope = `${project}/${name}`;
         if (definition.rate !== undefined)
-          this.limits.rates.declare(
-            scope,
-            definition.rate,
-            this.uncleanEpoch === this.fence.epoch - 1 ? this.openedAt : null,
-          );
+          // A former owner's starts are not known here, however it ended.
+          this.limits.rates.declare(scope, definition.rate, this.fence.epoch > 1 ? this.openedAt : null);
         if (definition.concurrency !== undefined) this.limits.declare(scope, definition.concurrency);
         else if (definition.concurrencyPerKey === undefined) continue;
         if (mayBeHeld)

@@ -92,6 +92,8 @@ export class EngineNode {
         return this.#offerChildren(input.workflow);
       case "purge":
         return this.#purge(input.ids);
+      case "purged":
+        return this.#residency.purged(input.ids);
       case "worker-vouches":
         for (const one of input.beats) {
           const slot = node.slots.get(one.execution);
@@ -192,7 +194,9 @@ export class EngineNode {
       if (isIdle) this.#residency.evict(slot);
       return isIdle;
     });
-    if (free.length > 0) this.#node.emit({ kind: "purge", ids: free });
+    if (free.length === 0) return;
+    this.#residency.purging(free);
+    this.#node.emit({ kind: "purge", ids: free });
   }
 
   #request(input: Extract<Input, { kind: "request" }>): void {
@@ -261,7 +265,8 @@ export class EngineNode {
     for (const { event, seq: at } of decodeEntry(entry)) {
       if (event.kind === "tasks.enumerated") node.pages.put(execution, at, event, true);
     }
-    node.offerAll(slot);
+    // Not only workers wait for it: children are started from it too.
+    if (slot.status === "clean") this.#cleanUp.becameClean(slot);
   }
 
   /** Timers whose time has come, retries, silent attempts, scans. */

@@ -9,7 +9,7 @@ import type { LogRow } from "../store/store.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
-import { adoptedPermits } from "./permits.ts";
+import { adoptedPermits, hasRoomToAdopt } from "./permits.ts";
 import type { Slot } from "./slot.ts";
 
 /** Notes at once that the worker has its hands free, and that attempts have begun. */
@@ -121,6 +121,9 @@ export function toLogRow(
 ): LogRow | null {
   if (!isLive(node, slot, report, worker)) return null;
   const { phase, visit, handler, task, attempt } = report;
+  const lease = slot.desk(report)?.leases.get(task);
+  const before = lease?.lastLine ?? 0;
+  if (lease !== undefined) lease.lastLine = Math.max(before, report.lines.at(-1)?.n ?? 0);
   return {
     attempt: encodeAttempt(report),
     phase,
@@ -130,7 +133,8 @@ export function toLogRow(
     number: attempt,
     worker,
     lines: report.lines,
-    mayRepeat: report.epoch !== node.fence.epoch,
+    // Said twice, or stepped again after a commit of unknown outcome, or said to a former owner.
+    mayRepeat: report.epoch !== node.fence.epoch || (report.lines[0]?.n ?? 0) <= before,
   };
 }
 
@@ -275,7 +279,10 @@ function adopt(
     tasks.settled.has(at.task) ||
     at.task >= desk.offeredEnd ||
     at.attempt !== tasks.nextAttempt(at.task) ||
-    desk.leases.has(at.task)
+    desk.leases.has(at.task) ||
+    // A claim that lapsed: another worker has begun the same attempt, and may have left checkpoints.
+    (tasks.startOf(at.task)?.worker ?? at.worker) !== at.worker ||
+    !hasRoomToAdopt(node, slot, desk)
   )
     return false;
   const lease: Lease = {
@@ -292,6 +299,7 @@ function adopt(
     reported: false,
     cancelled: false,
     position: 0,
+    lastLine: 0,
     permits: adoptedPermits(node, slot, desk),
   };
   desk.leases.set(at.task, lease);

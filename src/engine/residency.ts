@@ -17,15 +17,17 @@ export class Residency {
   readonly #node: NodeState;
   readonly #toLoad: string[] = [];
   readonly #loading = new Set<string>();
+  readonly #purging = new Set<string>();
   readonly #waitingForPlan = new Map<string, LoadedExecution[]>();
   /** Clean slots with nothing to do, oldest first. */
   readonly #idle = new Set<Slot>();
   /** There is work in the store that is not in memory. */
   #backlog = true;
   #scanning = false;
+  /** Everything is to be looked at again once the scan under way is over. */
+  #isStale = false;
   #after: Record<string, number> = {};
   #working = 0;
-  #serial = 0;
   /** Executions with work in memory, by (project, workflow). */
   readonly #perPair = new Map<string, number>();
   /** Pairs known to have more work in the store. */
@@ -45,7 +47,7 @@ export class Residency {
       this.#idle.delete(known);
       return known;
     }
-    const slot = new Slot(id, ++this.#serial);
+    const slot = new Slot(id);
     this.#node.slots.set(id, slot);
     this.#load(id);
     return slot;
@@ -53,7 +55,7 @@ export class Residency {
 
   /** A slot for an execution whose id was just made and that cannot exist. */
   freshSlot(id: string): Slot {
-    const slot = new Slot(id, ++this.#serial);
+    const slot = new Slot(id);
     slot.status = "clean";
     this.#node.slots.set(id, slot);
     return slot;
@@ -76,6 +78,7 @@ export class Residency {
   rescan(): void {
     this.#after = {};
     this.#backlog = true;
+    this.#isStale = this.#scanning;
     for (const slot of this.#node.slots.values()) this.count(slot);
   }
 
@@ -100,9 +103,21 @@ export class Residency {
     this.#loading.add(id);
   }
 
+  /** These are being purged: whoever is asked for waits until that is done. */
+  purging(ids: readonly string[]): void {
+    for (const id of ids) this.#purging.add(id);
+  }
+
+  purged(ids: readonly string[]): void {
+    for (const id of ids) this.#purging.delete(id);
+  }
+
   ask(): void {
     const node = this.#node;
-    if (this.#toLoad.length > 0) node.emit({ kind: "load", ids: this.#toLoad.splice(0) });
+    const ids = this.#toLoad.splice(0);
+    if (this.#purging.size > 0) this.#toLoad.push(...ids.filter((id) => this.#purging.has(id)));
+    const free = this.#toLoad.length === 0 ? ids : ids.filter((id) => !this.#purging.has(id));
+    if (free.length > 0) node.emit({ kind: "load", ids: free });
     if (!this.#backlog || this.#scanning || node.closing) return;
     const isThin =
       this.#working < node.settings.windowMax / 2 ||
@@ -143,6 +158,10 @@ export class Residency {
       this.#after[pair] = Math.max(this.#after[pair] ?? 0, head.order);
     }
     this.#backlog = this.#behind.size > 0;
+    if (!this.#isStale) return;
+    this.#isStale = false;
+    this.#after = {};
+    this.#backlog = true;
   }
 
   /** False if it is known that nobody serves the phase the execution is in. */
@@ -284,7 +303,6 @@ export class Residency {
     slot.chain = loaded.chain;
     slot.opened = { ...loaded.opened };
     slot.rowsSinceSnapshot = loaded.entries.length;
-    slot.order = loaded.head.order;
     slot.want = loaded.head.want;
     slot.storedWant = loaded.head.want;
     slot.headKey = `${loaded.head.status}/${loaded.head.phase}/${loaded.head.want}`;
@@ -299,7 +317,7 @@ export class Residency {
 
   /** Leases of a former owner may be open: recorded starts are lost, the rest starts carefully, after the wait. */
   #suspect(slot: Slot): void {
-    const { now, settings } = this.#node;
+    const { openedAt, settings } = this.#node;
     slot.suspect = true;
     for (const desk of slot.desks) {
       if (desk.state.finished || desk.state.plan.waits) continue;
@@ -307,7 +325,8 @@ export class Residency {
       desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);
       slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;
       if (settings.suspectMs > 0)
-        desk.suspectUntil = now + Math.max(settings.suspectMs, desk.state.plan.heartbeatMs);
+        // From the opening on: whoever has been silent for so long since then is lost, however late it is loaded.
+        desk.suspectUntil = openedAt + Math.max(settings.suspectMs, desk.state.plan.heartbeatMs);
     }
   }
 

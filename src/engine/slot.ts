@@ -83,14 +83,8 @@ export class Slot {
   /** The (project, workflow) pair it is counted under among the slots with work; null: it is not. */
   countedAs: string | null = null;
 
-  /** The execution's place in the store's order of age; 0: it was created here and has not been read back. */
-  order = 0;
-  /** Counts slots of this process, in the order they were made. */
-  readonly serial: number;
-
-  constructor(id: string, serial: number) {
+  constructor(id: string) {
     this.id = id;
-    this.serial = serial;
   }
 
   /** Forgets everything that came from steps whose commit failed; leases stay with their desks. */
@@ -106,9 +100,9 @@ export class Slot {
     this.opened = {};
   }
 
-  /** How old the execution is, as a number that grows with its time of creation. */
+  /** How old the execution is, as a number that grows with its time of creation: the same wherever it was between. */
   get age(): number {
-    return this.order > 0 ? this.order : Number.MAX_SAFE_INTEGER / 2 + this.serial;
+    return this.execution?.createdAt ?? 0;
   }
 
   get openLeases(): number {

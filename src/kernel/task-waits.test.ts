@@ -301,6 +301,27 @@ describe("the timeout of a wait in a task", () => {
     expect(run.of("handler.finished")).toMatchObject([{ done: 0, failed: 1, cancelled: 1 }]);
   });
 
+  test("that has run out counts in its round; in the next one it is waited for again", () => {
+    const run = timed({ retry: { attempts: 1 } });
+    run.now = 1_500;
+    run.timer("a.1.a.0");
+    run.stepDone("a", 0, { name: "after" });
+    const names = () =>
+      run
+        .handler("a")
+        .progress.tasks.get(0)
+        ?.checkpoints.map(({ name }) => name);
+    expect(names()).toEqual(["go", "after"]);
+    run.fail("a", 0);
+    run.drained();
+    run.control("retry");
+    expect(names()).toEqual(["after"]);
+    expect(replayed(run)).toBe(writeSnapshot(run.execution));
+    run.suspend("a", 0, { name: "go", signal: "go", timeoutMs: 500 });
+    run.signal("go", 1);
+    expect(names()).toEqual(["after", "go"]);
+  });
+
   test("that runs out while the phase fails undoes nothing", () => {
     const run = tasks(2, { retry: { attempts: 1 } });
     run.suspend("a", 0, { name: "go", signal: "go", timeoutMs: 500 });

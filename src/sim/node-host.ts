@@ -272,8 +272,10 @@ export class NodeHost {
         const items = grant.items.map((item) => `${item.number}.${item.attempt}.${item.claim}`).join(" ");
         const place = `${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler}`;
         trace.note(timeline.now, `grant ${output.worker} ${grant.do} ${place} ${items}`);
-        ledger.checkGrant(output.worker, grant, { at: timeline.now, clock: this.#nodeNow });
-        if (!isLost) timeline.after(delay, () => worker?.take(grant));
+        const now = { at: timeline.now, clock: this.#nodeNow, machine: this.clock() };
+        ledger.checkGrant(output.worker, grant, now);
+        const since = timeline.now;
+        if (!isLost) timeline.after(delay, () => worker?.take(grant, since));
         return;
       }
       case "cancel":
@@ -306,6 +308,7 @@ export class NodeHost {
       this.#tables.purge(ids);
       this.#world.ledger.purged(ids);
       this.#world.trace.note(this.#world.timeline.now, `purge ${ids.join(" ")}`);
+      this.deliver({ kind: "purged", ids });
     });
   }
 

@@ -3,6 +3,7 @@
  * the server listens on loopback. Once there is a token, every request needs one, as a bearer or by a session's cookie.
  */
 import type { IncomingMessage } from "node:http";
+import { checkToken } from "../../protocol/attempt-id.ts";
 import type { Clock } from "../../std/clock.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { Access as Wanted } from "../route.ts";
@@ -17,7 +18,7 @@ export type Via = "socket" | "tcp";
 export interface AccessOptions {
   readonly tokens: TokenDesk;
   readonly clock: Clock;
-  /** Signs session cookies. */
+  /** Signs session cookies and the tokens of attempts. */
   readonly key: string;
   /** Whether the server listens on a loopback address. */
   readonly isLocal: boolean;
@@ -56,6 +57,15 @@ export class Access {
     const session = sessionToken(incoming.headers.cookie, key, clock.now());
     const token = session === null ? null : tokens.get(session);
     return token === null ? reject("unauthorised", "this needs a token") : callerOf(token);
+  }
+
+  /** The caller of an attempt's own routes: whoever has its token. What it still opens is the route's to know. */
+  identifyAttempt(incoming: IncomingMessage, attempt: string): Caller | Rejection {
+    const bearer = bearerOf(incoming);
+    if (bearer === null) return reject("unauthorised", "the attempt's token is needed as the bearer");
+    return checkToken(this.#options.key, attempt, bearer)
+      ? { ...ANYBODY, name: "attempt", role: "worker", countedBy: peerOf(incoming) }
+      : reject("forbidden", "this token does not open this attempt");
   }
 
   /** Whether the caller may use a route. */

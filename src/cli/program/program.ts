@@ -1,6 +1,7 @@
 /** The command line: which verbs there are. Each verb's code is loaded only when it is used. */
 import { Command } from "commander";
 import { readManifest } from "../package-root.ts";
+import { declareWorker } from "../worker/declare-worker.ts";
 import { declareAdmin } from "./declare-admin.ts";
 import { declareExecutions } from "./declare-executions.ts";
 import { declareRun } from "./declare-run.ts";
@@ -20,6 +21,7 @@ export function buildProgram(end: End): Command {
     .addHelpText("after", HELP)
     .exitOverride();
   declareRun(program, end);
+  declareWorker(program, end);
   declareExecutions(program, end);
   declareAdmin(program, end);
   forward(program, "sim", "run the deterministic simulator", async (args) => {

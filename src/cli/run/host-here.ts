@@ -1,8 +1,10 @@
 /**
  * `rondo run FILE` on a directory that is free: the engine is in this process. Opens the store, serves every workflow of
- * the file, so that open executions go on too, stays with the wanted execution until it ends, and closes.
+ * the file, so that open executions go on too, stays with the wanted execution until it ends, and closes. Meanwhile
+ * others reach it through the directory's socket (late-server.ts).
  */
-import { type AnyWorkflow, type LocalRondo, openRondo } from "../../index.ts";
+import { openOwner } from "../../compose.ts";
+import type { AnyWorkflow, LocalRondo } from "../../index.ts";
 import type { ExitCode } from "../exit-code.ts";
 import { EXIT } from "../exit-code.ts";
 import { logLine } from "../log-line.ts";
@@ -11,6 +13,7 @@ import { attach } from "./attach.ts";
 import { Detach } from "./detach.ts";
 import { followToEnd } from "./follow-to-end.ts";
 import type { ProcessGuard } from "./guard-process.ts";
+import { LateServer } from "./late-server.ts";
 import { goOnCommand } from "./run-options.ts";
 import { tellStart } from "./tell-start.ts";
 import { phaseNames, type Wanted } from "./wanted.ts";
@@ -27,7 +30,7 @@ export async function hostHere(
 ): Promise<ExitCode> {
   const { file, options, input, workflows, workflow } = wanted;
   let own = "";
-  const rondo = await openRondo({
+  const owner = await openOwner({
     store,
     unsafeNoJail: options.unsafeNoJail === true,
     onLog: (line) => {
@@ -40,9 +43,11 @@ export async function hostHere(
       guard.leave(EXIT.broken);
     },
   });
+  const { rondo } = owner;
+  const server = new LateServer(owner, { hasDirectory: store.startsWith("file:") });
   const detach = new Detach({
     screen,
-    close: (grace) => rondo.close(grace),
+    close: (grace) => server.close(grace),
     leave: (exit) => guard.leave(exit),
   });
   try {
@@ -73,7 +78,7 @@ export async function hostHere(
     // Closing made it fail: that was asked for.
     return detach.exit;
   } finally {
-    await (detach.exit === null ? rondo.close() : detach.closed());
+    await (detach.exit === null ? server.close() : detach.closed());
     detach.stop();
   }
 }

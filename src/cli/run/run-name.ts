@@ -3,12 +3,10 @@
 import { stay } from "../executions/wait.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson, tell } from "../output/print.ts";
-import { Screen } from "../progress/screen.ts";
 import { readInput } from "../read-input.ts";
 import { type Server, withServer } from "../server/find-server.ts";
 import { attach } from "./attach.ts";
 import { type RunOptions, serverCommand } from "./run-options.ts";
-import { tellStart } from "./tell-start.ts";
 
 /** Starts it; the id is what is printed if nothing is waited for. */
 export async function runName(name: string, options: RunOptions): Promise<ExitCode> {
@@ -23,8 +21,6 @@ export async function runName(name: string, options: RunOptions): Promise<ExitCo
       tell(`  to wait for its end: ${serverCommand(["wait", handle.id], options)}`);
       return EXIT.ok;
     }
-    const screen = new Screen(process.stderr);
-    tellStart(screen, `${name}: execution ${handle.id}`, before, `at ${server.name}`);
-    return stay(screen, handle, options);
+    return stay(handle, { ...options, where: `at ${server.name}`, wasStarted: before === null });
   });
 }

@@ -100,7 +100,15 @@ function noServer(store: string, cause?: unknown): CliError {
 
 /** A socket that nobody listens at is what a killed server leaves behind. */
 function explain(thrown: unknown, name: string, isSocket: boolean): unknown {
-  if (!(thrown instanceof RondoError) || !(thrown.cause instanceof HttpFault)) return thrown;
+  if (!(thrown instanceof RondoError)) return thrown;
+  if (thrown.code === "unauthorised")
+    return new CliError(
+      EXIT.unauthorised,
+      `${name} does not know who asks`,
+      ["give a token: --token, or RONDO_TOKEN", "one is made where the server runs: rondo token create"],
+      { cause: thrown },
+    );
+  if (!(thrown.cause instanceof HttpFault)) return thrown;
   const { code } = thrown.cause;
   if (isSocket && (code === "ECONNREFUSED" || code === "ENOENT")) return noServer(name, thrown);
   return new CliError(

@@ -15,7 +15,7 @@ export interface CheckpointModel {
   readonly name: string;
   /** Where it is journaled; of a sleep, when it is over. */
   readonly at: number;
-  /** Result of a step, state of a run. */
+  /** Result of a step, state of a run; null: a sleep, or nothing came in time. */
   readonly text: string | null;
 }
 
@@ -230,7 +230,7 @@ export class HandlerModel {
     this.until.set(task, NOT_BY_TIME);
   }
 
-  /** A new round: what is not done is pending again; what is journaled stays so. */
+  /** A new round: what is not done is pending again; what is journaled stays so, less waits that ran out of time. */
   reopen(): void {
     this.finished = false;
     this.isHopeless = false;
@@ -238,6 +238,10 @@ export class HandlerModel {
     this.until.clear();
     this.crashes.clear();
     this.waiting.clear();
+    for (const progress of this.progress.values())
+      progress.checkpoints = progress.checkpoints.filter(
+        ({ kind, text }) => kind !== "step" || text !== null,
+      );
     for (const [task, { status, attempt }] of [...this.settled]) {
       if (status === "done") continue;
       this.settled.delete(task);

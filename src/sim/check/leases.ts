@@ -29,8 +29,8 @@ export class Leases {
   readonly #given = new Map<string, Map<string, Given>>();
   /** Tasks given out by an owner that ended uncleanly: their next start must be journaled first. */
   readonly #touched = new Map<string, Set<string>>();
-  /** Starts of handlers with a rate, by scope: in real time and by the node's clock. */
-  readonly #starts = new Map<string, { at: number; clock: number }[]>();
+  /** Starts of handlers with a rate, by scope: in real time and by the machine's clock. */
+  readonly #starts = new Map<string, { at: number; machine: number }[]>();
 
   ofExecution(execution: string): Iterable<Given> {
     return this.#given.get(execution)?.values() ?? [];
@@ -81,7 +81,7 @@ export class Leases {
   }
 
   /** Starts of a handler within any stretch as long as its rate says. */
-  checkRate({ plan, project }: Given, now: { at: number; clock: number }): void {
+  checkRate({ plan, project }: Given, now: { at: number; machine: number }): void {
     const { rate } = plan.definition;
     if (rate === undefined) return;
     const scope = `${project}/${plan.scope}`;
@@ -91,7 +91,7 @@ export class Leases {
     const first = starts.at(-1 - rate.limit);
     if (first === undefined) return;
     must(
-      now.at - first.at >= rate.per - SLACK_MS || now.clock - first.clock >= rate.per - SLACK_MS,
+      now.at - first.at >= rate.per - SLACK_MS || now.machine - first.machine >= rate.per - SLACK_MS,
       `${scope}: ${rate.limit + 1} starts in ${now.at - first.at} ms, at most ${rate.limit} in ${rate.per} may be`,
     );
   }

@@ -6,13 +6,14 @@ import type { Verdict } from "../../kernel/message.ts";
 import type { Plan } from "../../kernel/plan.ts";
 import { replay, restore } from "../../kernel/replay.ts";
 import { writeSnapshot } from "../../kernel/snapshot.ts";
-import type { Grant, Report } from "../../protocol/work.ts";
+import type { Checkpoint, Grant, Report } from "../../protocol/work.ts";
 import type { MemoryTables } from "../../store/memory/memory-tables.ts";
 import type { Fence, LoadedExecution, StoreInfo } from "../../store/store.ts";
 import { tasksOf } from "../behaviour.ts";
 import { must } from "../trace.ts";
 import { Effects } from "./effects.ts";
 import { Families } from "./families.ts";
+import type { CheckpointModel } from "./handler-model.ts";
 import { Leases } from "./leases.ts";
 import { Model } from "./model.ts";
 import { Records } from "./records.ts";
@@ -24,6 +25,13 @@ export interface LedgerOptions {
   readonly seed: number;
   /** Attempts at a time, by project. */
   readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
+}
+
+/** Real time, the node's clock, and that of its machine, which may go back. */
+interface Now {
+  readonly at: number;
+  readonly clock: number;
+  readonly machine: number;
 }
 
 export class Ledger {
@@ -149,7 +157,7 @@ export class Ledger {
   }
 
   /** A grant stands on durable, committed state. */
-  checkGrant(worker: string, grant: Grant, now: { at: number; clock: number }): void {
+  checkGrant(worker: string, grant: Grant, now: Now): void {
     this.sync();
     const model = this.#models.get(grant.execution);
     const at = `${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler}`;
@@ -177,11 +185,7 @@ export class Ledger {
       const ended = handler.ended.get(task) ?? 0;
       must(attempt === ended + 1, `${key}: attempt ${attempt} follows ${ended}`);
       must(now.clock >= (handler.until.get(task) ?? 0), `${key}: is not tried again before its time`);
-      const known = handler.checkpoints(task).map((one) => `${one.kind} ${one.name} ${one.at}`);
-      const told = (checkpoints ?? []).map(
-        (one) => `${one.kind} ${one.name} ${one.kind === "sleep" ? one.due : one.seq}`,
-      );
-      must(known.join() === told.join(), `${key}: is told of [${told.join()}], journaled is [${known.join()}]`);
+      checkTold(key, { told: checkpoints ?? [], known: handler.checkpoints(task), clock: now.clock });
       if (this.leases.isTouched(execution, grant, task))
         must(
           handler.started.get(task) === attempt,
@@ -347,4 +351,18 @@ export class Ledger {
       );
     });
   }
+}
+
+/** An attempt is told of everything that is journaled; of a sleep that is over, that it is. */
+function checkTold(
+  key: string,
+  at: { told: readonly Checkpoint[]; known: readonly CheckpointModel[]; clock: number },
+): void {
+  const told = at.told.map((one) => `${one.kind} ${one.name} ${one.kind === "sleep" ? one.due : one.seq}`);
+  const known = at.known.map((one, i) => {
+    const said = at.told[i];
+    const isOver = said?.kind === "sleep" && said.due === 0 && one.kind === "sleep" && one.at <= at.clock;
+    return `${one.kind} ${one.name} ${isOver ? 0 : one.at}`;
+  });
+  must(known.join() === told.join(), `${key}: is told of [${told.join()}], journaled is [${known.join()}]`);
 }

@@ -35,12 +35,12 @@ export class Roster {
     const isSame = plan.enumerateUse === plan.use;
     const range = grant.do === "enumerate" && !isSame ? null : (plan.definition.version ?? null);
     const what = `${grant.execution}/${grant.phase}/${grant.handler}: ${use} ${version}`;
+    if (at - this.#changedAt < SLACK_MS) return;
     must(
       this.#workers.get(worker)?.serves.some((one) => one.use === use && (one.version ?? null) === version) ===
         true,
       `${what} went to ${worker}, which does not serve it`,
     );
-    if (at - this.#changedAt < SLACK_MS) return;
     const served = new Set<string>();
     for (const { serves } of this.#workers.values())
       for (const one of serves) if (one.use === use) served.add(one.version ?? "");

@@ -39,8 +39,12 @@ export class SimAttempt {
   #lastLine = 0;
   #isTelling = false;
 
-  constructor(host: AttemptHost, grant: Grant, item: GrantItem) {
+  /** When it was given out. */
+  readonly #since: number;
+
+  constructor(host: AttemptHost, grant: Grant, { item, since }: { item: GrantItem; since: number }) {
     this.host = host;
+    this.#since = since;
     this.grant = grant;
     this.item = item;
     this.key = keyOf(attemptOf(grant, item));
@@ -163,15 +167,15 @@ export class SimAttempt {
   #step(name: string, next: () => void): void {
     const { host, grant, item } = this;
     const { effects } = host.world.ledger;
-    const at = { task: item.number, attempt: item.attempt, name };
-    effects.executed(grant, at);
+    const { number: task } = item;
+    effects.executed(grant, { task, name, since: this.#since });
     const result = JSON.stringify(`${name} by ${this.key}`);
     this.#values[name] = result;
     this.#log();
     host.later(host.random.pick([0, 20]), () =>
       this.ask({ kind: "step", ...attemptOf(grant, item), name, result }, (verdict) => {
         if (verdict !== "accepted" && verdict !== "duplicate") return this.handBack();
-        effects.acknowledged(grant, at);
+        effects.acknowledged(grant, { task, name, now: host.world.timeline.now });
         next();
       }),
     );
@@ -216,8 +220,9 @@ export class SimAttempt {
     }
     const { name } = run;
     const { effects } = host.world.ledger;
-    const at = { task: item.number, attempt: item.attempt, name };
-    if (grant.script?.resume === true) effects.executed(grant, at);
+    const { number: task } = item;
+    const isKept = grant.script?.resume === true;
+    if (isKept) effects.executed(grant, { task, name, since: this.#since });
     const next = [...state, `${name} by ${item.attempt}`];
     this.#log();
     host.later(host.random.pick([0, 5, 100]), () =>
@@ -233,7 +238,7 @@ export class SimAttempt {
         },
         (verdict) => {
           if (verdict !== "accepted" && verdict !== "duplicate") return this.handBack();
-          if (grant.script?.resume === true) effects.acknowledged(grant, at);
+          if (isKept) effects.acknowledged(grant, { task, name, now: host.world.timeline.now });
           this.#run(index + 1, next, end);
         },
       ),

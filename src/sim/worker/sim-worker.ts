@@ -6,7 +6,7 @@ import type { Verdict } from "../../kernel/message.ts";
 import type { Beat, Grant, Report, Serves } from "../../protocol/work.ts";
 import type { SeededRandom } from "../../std/random.ts";
 import type { World } from "../world.ts";
-import { keyOf, placeOf } from "./place.ts";
+import { attemptOf, keyOf, placeOf } from "./place.ts";
 import { type AttemptHost, SimAttempt } from "./sim-attempt.ts";
 
 interface Unheard {
@@ -67,11 +67,13 @@ export class SimWorker implements AttemptHost {
     this.#claim();
   }
 
-  take(grant: Grant): void {
+  /** Takes work that was given out at this time. */
+  take(grant: Grant, since: number): void {
     if (this.isDead) return;
     for (const item of grant.items) {
-      const attempt = new SimAttempt(this, grant, item);
+      const attempt = new SimAttempt(this, grant, { item, since });
       if (this.#doing.has(attempt.key)) continue;
+      this.#dropOlderClaim(attempt);
       this.#doing.set(attempt.key, attempt);
       if (this.isLeaving) {
         attempt.handBack();
@@ -155,6 +157,15 @@ export class SimWorker implements AttemptHost {
 
   dies(): void {
     this.world.processDies(this);
+  }
+
+  /** Of two claims of one attempt only the newer one counts. */
+  #dropOlderClaim({ grant, item }: SimAttempt): void {
+    for (let claim = item.claim - 1; claim >= 0; claim--) {
+      const older = this.#doing.get(keyOf({ ...attemptOf(grant, item), claim }));
+      if (older !== undefined) older.isOver = true;
+      if (older !== undefined) this.#doing.delete(older.key);
+    }
   }
 
   #named(beats: readonly Beat[]): SimAttempt[] {
