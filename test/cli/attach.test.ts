@@ -114,7 +114,10 @@ describe("leaving", () => {
 
   test("by the owner, a run that is over: the next process takes its place", async () => {
     const cwd = folder({ "flow.ts": FLOW });
-    const owner = startCli(["run", "flow.ts", "-i", '{"n":6}', "--id", "o"], { cwd, env: { HOLD: "always" } });
+    const owner = startCli(["run", "flow.ts", "-i", '{"n":6}', "--id", "o"], {
+      cwd,
+      env: { HOLD: "always" },
+    });
     await owner.line(/one\/one#3 begins/);
     const next = startCli(["run", "flow.ts", "-i", '{"n":2}', "--id", "n"], { cwd });
     await next.line(/execution n started at the owner of file:\.rondo/);

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { cli, folder, startServer } from "./cli-process.ts";
 
-const WAITS = '{ "rondo": 1, "name": "waits", "phases": [{ "name": "go", "handlers": { "go": { "waitFor": "go" } } }] }';
+const WAITS =
+  '{ "rondo": 1, "name": "waits", "phases": [{ "name": "go", "handlers": { "go": { "waitFor": "go" } } }] }';
 
 test("backup copies while the server goes on; restore makes a store of it, once and never over another", async () => {
   const cwd = folder({ "waits.json": WAITS });
