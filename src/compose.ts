@@ -137,11 +137,12 @@ export interface Owner {
 }
 
 /** Opens a node that workers of other processes may have had tasks of, and may have again. */
-export async function openOwner(options: OpenOptions): Promise<Owner> {
+export async function openOwner(options: OpenOptions & Pick<ServerOptions, "heartbeatMs">): Promise<Owner> {
   const { mayRunRemotely } = await import("./api/remote-mark.ts");
   const named = options.store ?? "file:.rondo";
   const store = typeof named === "object" ? named : storeOf(named);
-  const { claimLeaseMs, sweepMs, suspectMs } = REMOTE;
+  const { claimLeaseMs, sweepMs } = REMOTE;
+  const suspectMs = options.heartbeatMs ?? REMOTE.suspectMs;
   const assembled = await assemble({
     ...options,
     store,
@@ -177,7 +178,7 @@ async function serveOwner(
     },
     metrics: metrics ?? new Metrics(),
     heartbeatMs: options.heartbeatMs ?? 30_000,
-    leaseMs: REMOTE.claimLeaseMs,
+    leaseMs: options.settings?.claimLeaseMs ?? REMOTE.claimLeaseMs,
     announce: async (url) => files?.announce(url),
     ...(files === null ? {} : { backup: (file: string) => files.backup(file) }),
   });

@@ -23,6 +23,13 @@ const WITH_BODY: readonly ProblemCode[] = [
   "too_deep",
 ];
 
+const DESCRIPTION = [
+  "Durable, message-driven workflows.",
+  "Lists are pages `{ data, next }`: `next` goes into `cursor`. Times are milliseconds since 1970. Errors are RFC 9457 problems with a `code` and a `hint`. Fields that are not named here are refused.",
+  "`Idempotency-Key`: starts (without an id of their own), cancel, pause, resume, retry and signals are done once for each key. Definitions and schedules are put under their own hash or id, so repeating them changes nothing; making a token, running a schedule and bulk changes are done each time.",
+  "Over TCP, once a token exists every request but `/healthz` and `/readyz` needs one; the socket in the store's directory needs none. Bodies are at most 4 MiB, pages at most 1,000 items.",
+].join("\n\n");
+
 /** A route as the registry of the document takes it. */
 export function describeRoute(route: Route): RouteConfig {
   const { id, method, path, tag, summary, description, params, query, body } = route;
@@ -62,8 +69,7 @@ export function openApiDocument(
     info: {
       title: "Rondo",
       version: options.version,
-      description:
-        "Durable, message-driven workflows. Lists are pages `{ data, next }`: `next` goes into `cursor`. Times are milliseconds since 1970. Errors are RFC 9457 problems with a `code` and a `hint`. Fields that are not named here are refused.",
+      description: DESCRIPTION,
     },
     servers: [{ url: options.url }],
   });

@@ -23,7 +23,7 @@ export interface ApiLimits {
   readonly requestMs: number;
   readonly answerMs: number;
   readonly connections: number;
-  /** Open streams, bytes kept for one of them, and how long it may take none. */
+  /** Open streams, bytes given to one before it has taken those before, and how long it may take none. */
   readonly streams: number;
   readonly streamBytes: number;
   readonly streamStallMs: number;
@@ -38,7 +38,7 @@ export const DEFAULT_API_LIMITS: ApiLimits = {
   answerMs: 60_000,
   connections: 10_000,
   streams: 2_000,
-  streamBytes: 1_048_576,
+  streamBytes: 65_536,
   streamStallMs: 30_000,
 };
 

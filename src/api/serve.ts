@@ -62,16 +62,19 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
   };
   try {
     const routes = rememberRemote(workerRoutes(sessions), store, engine.info);
+    let closed: Promise<void> | null = null;
     const api = await ApiServer.open({ ...parts, definitions, starts, schedules, routes });
     return {
       url: api.url,
       socket: api.socket,
       rondo,
       engine,
-      async close(options = {}) {
-        await api.close(options);
-        await end();
-        await rondo.close(options);
+      close(options = {}) {
+        closed ??= api
+          .close(options)
+          .then(end)
+          .then(() => rondo.close(options));
+        return closed;
       },
     };
   } catch (thrown) {

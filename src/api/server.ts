@@ -116,8 +116,8 @@ export class ApiServer {
   async close(options: { readonly graceMs?: number } = {}): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
-    await this.#hub.close();
     for (const waiting of this.#waiting) waiting.abort();
+    await this.#hub.close();
     const closed = this.#servers.map(closeServer);
     const cancel = this.#parts.clock.after(options.graceMs ?? 10_000, () => {
       for (const server of this.#servers) server.closeAllConnections();

@@ -76,7 +76,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 
   status(): Promise<ExecutionView> {
-    return this.#status(this.#detach.signal);
+    return this.#parts.requester.json<ExecutionView>(this.#path);
   }
 
   async why(): Promise<string> {

@@ -99,6 +99,8 @@ export const SETTINGS = {
   } satisfies Setting<Readonly<Record<string, ProjectSettings>>>,
   retention: duration(30 * 86_400_000),
   heartbeat: duration(30_000),
+  claimLease: duration(30_000),
+  sweep: duration(10_000),
   limits: {
     inFile: true,
     fallback: {},

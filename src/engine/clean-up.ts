@@ -204,6 +204,7 @@ export class CleanUp {
   #endLost(slot: Slot, message: Message): void {
     if (message.kind !== "lost" && message.kind !== "enumeration.lost") return;
     const desk = slot.desk(message);
+    if (desk !== undefined && message.kind === "lost") desk.isLosing = false;
     const lost =
       message.kind === "lost" ? message.attempts : [{ task: ENUMERATION, attempt: message.attempt }];
     for (const { task, attempt } of lost) {
@@ -258,8 +259,10 @@ export class CleanUp {
       .starts()
       .filter(([task]) => !desk.leases.has(task))
       .map(([task, { attempt, worker }]) => ({ task, attempt, worker }));
-    if (attempts.length > 0)
+    if (attempts.length > 0) {
+      desk.isLosing = true;
       node.enqueue(slot, { kind: "message", message: { kind: "lost", ...place, attempts }, request: null });
+    }
     const attempt = desk.state.enumeration.ended + 1;
     if (
       !desk.state.sealed &&

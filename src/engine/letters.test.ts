@@ -162,6 +162,24 @@ describe("many children", () => {
     expectFamilyDone(bench, 7);
   });
 
+  test("start at most at the handler's rate, over all executions", () => {
+    const { bench, plan } = home(3, { handler: { rate: { limit: 2, per: "10s" } }, isServed: false });
+    for (const id of ["e1", "e2"]) bench.start(plan, id);
+    const started = () => ["e1", "e2"].flatMap((id) => bench.events(id, "child.started")).length;
+    bench.settle();
+    expect(started()).toBe(2);
+    expect(bench.inspect("e2").why).toBe('"a" runs 0; 3 more wait 10 s because of the rate of 2 in 10 s.');
+    for (const total of [4, 6]) {
+      bench.sleep(9_999);
+      expect(started()).toBe(total - 2);
+      bench.sleep(1);
+      expect(started()).toBe(total);
+    }
+    bench.join("w1", ["w.b"]);
+    bench.work();
+    expect([bench.status("e1"), bench.status("e2")]).toEqual(["done", "done"]);
+  });
+
   test("more than fit one message, beyond the first page, all come", () => {
     const { bench, plan } = home(1_200, { settings: { windowMax: 64, idleMax: 8, openTasksAhead: 500 } });
     bench.start(plan, "e1");

@@ -46,14 +46,19 @@ export class NodeState {
     this.pages = new PageCache(settings.pageCacheChars);
   }
 
-  /** The limits of a plan's handlers count in a project. Attempts that a former owner gave out are waited for. */
-  declareLimits(plan: Plan, project: string): void {
+  /**
+   * The limits of a plan's handlers count in a project, unless a plan was declared there that came later: the newest one
+   * counts, in whatever order executions come back. Attempts that a former owner gave out are waited for.
+   */
+  declareLimits(plan: Plan, project: string, at = this.now): void {
     if (!this.#declared.has(project)) this.#declareProject(project);
     const mayBeHeld =
       this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.fence.epoch - 1;
     for (const phase of plan.phases) {
       for (const { scope: name, definition, heartbeatMs } of phase.handlers) {
         const scope = `${project}/${name}`;
+        if (at < (this.#declaredAt.get(scope) ?? 0)) continue;
+        this.#declaredAt.set(scope, at);
         if (definition.rate !== undefined)
           // A former owner's starts are not known here, however it ended.
           this.limits.rates.declare(scope, definition.rate, this.fence.epoch > 1 ? this.openedAt : null);
@@ -76,6 +81,7 @@ export class NodeState {
   }
 
   readonly #declared = new Set<string>();
+  readonly #declaredAt = new Map<string, number>();
 
   emit(output: Output): void {
     this.outputs.push(output);

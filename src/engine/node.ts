@@ -22,7 +22,7 @@ import { overviewOf } from "./overview.ts";
 import { beat, noteArrival, vouch } from "./reporting.ts";
 import { Residency } from "./residency.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
-import type { ReportAnswer, Slot } from "./slot.ts";
+import type { ReportAnswer } from "./slot.ts";
 import { sweepLeases } from "./sweep.ts";
 import { TimerDesk, WAKE } from "./timer-desk.ts";
 import { RosterEntry } from "./worker-roster.ts";

@@ -32,6 +32,8 @@ export class Residency {
   readonly #perPair = new Map<string, number>();
   /** Pairs known to have more work in the store. */
   readonly #behind = new Set<string>();
+  /** Those that became so while a scan was under way, which does not show it; true: only by new executions. */
+  readonly #meanwhile = new Map<string, boolean>();
 
   readonly #becameClean: (slot: Slot) => void;
 
@@ -72,6 +74,7 @@ export class Residency {
     this.#behind.add(pair);
     // A new one is younger than all that was looked at; any other may have been passed over.
     if (!isNew) delete this.#after[pair];
+    if (this.#scanning) this.#meanwhile.set(pair, isNew && (this.#meanwhile.get(pair) ?? true));
   }
 
   /** New workers may serve what was passed over: look at everything again. */
@@ -157,6 +160,11 @@ export class Residency {
       }
       this.#after[pair] = Math.max(this.#after[pair] ?? 0, head.order);
     }
+    for (const [pair, isNew] of this.#meanwhile) {
+      this.#behind.add(pair);
+      if (!isNew) delete this.#after[pair];
+    }
+    this.#meanwhile.clear();
     this.#backlog = this.#behind.size > 0;
     if (!this.#isStale) return;
     this.#isStale = false;
@@ -235,6 +243,8 @@ export class Residency {
     for (const oldest of this.#idle) {
       this.#idle.delete(oldest);
       if (oldest.status !== "clean" || oldest.queue.length > 0 || oldest.leaseCount > 0) continue;
+      // Somebody serves it by now: the scan has passed it over, since it is in memory.
+      if (oldest.want !== "time" && this.#isServed(oldest)) continue;
       this.evict(oldest);
       return;
     }
@@ -298,7 +308,7 @@ export class Residency {
       this.#giveUp(slot, thrown.message);
       return;
     }
-    this.#node.declareLimits(plan, execution.project);
+    this.#node.declareLimits(plan, execution.project, execution.createdAt);
     slot.execution = execution;
     slot.chain = loaded.chain;
     slot.opened = { ...loaded.opened };

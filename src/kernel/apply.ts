@@ -349,7 +349,7 @@ function tasksWaiting(execution: Execution, event: TasksWaiting): void {
 
 function taskStep(execution: Execution, event: TaskStep): void {
   const handler = at(execution, event);
-  const { task, attempt, name } = event;
+  const { task, attempt } = event;
   const { round } = execution.currentVisit();
   const signal = handler.progress.tasks.get(task)?.waiting?.signal ?? null;
   handler.progress.note({ task, attempt, round }, stepDone(event, execution.seq));

@@ -275,6 +275,21 @@ describe("late words after a later attempt (C8)", () => {
     expect(run.status).toBe("running");
   });
 
+  test("of a claim that lapsed, after the next claim of the same attempt has journaled something", () => {
+    for (const act of [
+      (run: KernelRun) => void run.stepDone("a", 0),
+      (run: KernelRun) => void run.started("a", 0),
+    ]) {
+      const run = new KernelRun([phase("a", { tasks: [1, 2] })]);
+      act(run);
+      const isPassed = run.of("task.step").length > 0;
+      // Nothing tells the two claims apart but that this one has no lease.
+      expect(run.receipt("a", 0, { attempt: 1, live: false })).toBe(isPassed ? "stale" : "accepted");
+      expect(run.handler("a").tasks.settled.has(0)).toBe(!isPassed);
+      expect(run.receipt("a", 0, { attempt: 1 })).toBe(isPassed ? "accepted" : "duplicate");
+    }
+  });
+
   test("its own steps are no later ones", () => {
     const run = one();
     run.stepDone("a", 0);

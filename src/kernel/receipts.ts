@@ -134,8 +134,11 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
     if (receipt.live && isCurrent && attempt > handler.tasks.ended(task))
       return takeLive(step, handler, recorder, receipt);
     const isNews = wasLost || attempt > handler.tasks.ended(task) || !isCurrent;
-    // A later attempt that left a checkpoint has taken over: the earlier one would undo it.
-    const isPassed = handler.progress.isPassed(receipt);
+    // A later attempt that left a checkpoint has taken over: the earlier one would undo it. So has a later claim of the
+    // same attempt: one that left a checkpoint itself holds its lease, or was lost.
+    const isPassed =
+      handler.progress.isPassed(receipt) ||
+      (isCurrent && !wasLost && handler.progress.isPassed({ ...receipt, attempt: attempt - 1 }));
     if (
       receipt.outcome.status === "done" &&
       isNews &&

@@ -28,8 +28,9 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     !handler.tasks.settled.has(task) &&
     attempt > handler.tasks.ended(task);
   const isRepeat = isKnown === true && !(done.kind === "run" && isFromStart(handler, message));
-  if (isRepeat) return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
+  // Also of what is journaled: whoever lost its lease must not go on, with a value that is not the journal's.
   if (!isLive) return { kind: "ignored", why: "the attempt is over", verdicts: ["stale"] };
+  if (isRepeat) return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
   const before = done.kind === "run" ? done.index : (progress?.checkpoints.length ?? 0);
   if (before >= CHECKPOINTS_MAX)
     return { kind: "ignored", why: `a task has at most ${CHECKPOINTS_MAX} steps`, verdicts: ["stale"] };

@@ -50,8 +50,9 @@ export class NodeHost {
   #commits: CommitOutput[] = [];
   /** Reports that came, for when they are judged. */
   readonly #reports = new Map<string, readonly Report[]>();
-  /** How far the machine's clock is off. */
-  skew = 0;
+  /** How far the machine's clock is off, and was before it last jumped. */
+  #skew = 0;
+  #skewBefore = 0;
 
   constructor(world: World, random: SeededRandom, tables: MemoryTables, plans: ReadonlyMap<string, Plan>) {
     this.#world = world;
@@ -120,9 +121,22 @@ export class NodeHost {
     });
   }
 
+  /** The machine's clock jumps; gives how far it is off by then. */
+  jump(ms: number): number {
+    const { timeline } = this.#world;
+    this.#skewBefore = this.#skew;
+    this.#skew += ms;
+    // What was decided before it jumped has gone out a little later.
+    const now = this.#skew;
+    timeline.after(100, () => {
+      if (this.#skew === now) this.#skewBefore = now;
+    });
+    return now;
+  }
+
   /** The machine's clock; a node lets it go forward only. */
   clock(): number {
-    const now = Math.floor(this.#world.timeline.now + this.skew);
+    const now = Math.floor(this.#world.timeline.now + this.#skew);
     this.#nodeNow = Math.max(this.#nodeNow, now);
     return now;
   }
@@ -272,7 +286,8 @@ export class NodeHost {
         const items = grant.items.map((item) => `${item.number}.${item.attempt}.${item.claim}`).join(" ");
         const place = `${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler}`;
         trace.note(timeline.now, `grant ${output.worker} ${grant.do} ${place} ${items}`);
-        const now = { at: timeline.now, clock: this.#nodeNow, machine: this.clock() };
+        const machineBefore = timeline.now + this.#skewBefore;
+        const now = { at: timeline.now, clock: this.#nodeNow, machine: this.clock(), machineBefore };
         ledger.checkGrant(output.worker, grant, now);
         const since = timeline.now;
         if (!isLost) timeline.after(delay, () => worker?.take(grant, since));

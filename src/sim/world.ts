@@ -208,8 +208,8 @@ export class World {
     repeat("leaving-workers", 6_000, () => this.staff.dismissOne());
     repeat("frozen-workers", 4_000, () => this.staff.freezeOne());
     repeat("clock-jumps", 5_000, () => {
-      this.#host.skew += random.pick([-2_000, 500, 20_000]);
-      this.trace.note(this.timeline.now, `clock ${this.#host.skew}`);
+      const skew = this.#host.jump(random.pick([-2_000, 500, 20_000]));
+      this.trace.note(this.timeline.now, `clock ${skew}`);
     });
     repeat("controls", 1_500, () => this.client.act(random.pick([...this.#executions.keys()])));
     repeat("controls", 2_000, () => {

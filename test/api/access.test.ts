@@ -4,7 +4,7 @@ import { request } from "node:http";
 import { describe, expect, test } from "vitest";
 import { openServer } from "../../src/compose.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
-import { type Api, folder, type Got, serve, until } from "./api-bench.ts";
+import { type Api, folder, type Got, serve, textOf, until } from "./api-bench.ts";
 import { operationsOf } from "./api-document.ts";
 import { approval, doubles, failing, idle } from "./api-workflows.ts";
 
@@ -55,6 +55,7 @@ const MATRIX: Readonly<Record<string, string>> = {
   deleteSession: `${ALL} nobody`,
   getConfig: ADMINS,
   readAuditLog: ADMINS,
+  makeBackup: ADMINS,
   health: `${ALL} nobody`,
   ready: `${ALL} nobody`,
   metrics: VIEWERS,
@@ -140,13 +141,13 @@ describe("roles", () => {
     await api.makeToken("admin");
     const past = await api.post("/v1/tokens", { name: "old", role: "viewer", expiresAt: 1 });
     expect(past.body).toMatchObject({ expiresAt: 1 });
-    expect((await api.get("/v1/executions", { token: String(past.body["token"]) })).status).toBe(401);
+    expect((await api.get("/v1/executions", { token: textOf(past.body["token"]) })).status).toBe(401);
     const soon = await api.post("/v1/tokens", {
       name: "new",
       role: "viewer",
       expiresAt: "2999-01-01T00:00:00Z",
     });
-    expect((await api.get("/v1/executions", { token: String(soon.body["token"]) })).status).toBe(200);
+    expect((await api.get("/v1/executions", { token: textOf(soon.body["token"]) })).status).toBe(200);
   });
 
   test("tokens are there again after a restart", async () => {
@@ -242,6 +243,10 @@ describe("projects", () => {
     for (const path of ["/v1/config", "/v1/workers", "/v1/scaling", "/metrics"])
       expect((await api.get(path, { token: admin })).status, path).toBe(403);
     expect((await api.get("/v1/workflows", { token: operator })).status).toBe(200);
+    const worker = { name: "w", handlers: [], capacity: 1 };
+    expect((await api.post("/v1/workers", worker, { token: admin })).status).toBe(403);
+    const bound = await api.post("/v1/tokens", { name: "w", role: "worker", project: "books" });
+    expect(bound.body).toMatchObject({ code: "invalid_input", path: "project" });
   });
 
   test("an admin of one makes and revokes tokens of it, and sees its part of the audit log", async () => {
@@ -255,7 +260,7 @@ describe("projects", () => {
     const own = (await api.get("/v1/tokens", { token })).body["data"] as unknown as { name: string }[];
     expect(own.map(({ name }) => name)).toEqual(["operator-books", "admin-books", "x"]);
     expect((await api.delete(`/v1/tokens/${all[0]?.id}`, { token })).status).toBe(404);
-    expect((await api.delete(`/v1/tokens/${String(made.body["id"])}`, { token })).status).toBe(204);
+    expect((await api.delete(`/v1/tokens/${textOf(made.body["id"])}`, { token })).status).toBe(204);
     await api.post("/v1/executions/ours/pause", {}, { token });
     await until(async () =>
       JSON.stringify((await api.get("/v1/audit-log", { token })).body).includes("execution.pause"),
@@ -298,7 +303,7 @@ describe("the audit log", () => {
           ...(body["data"] as unknown as Entry[]).map(({ who, action, target }) => [who, action, target]),
         );
         if ((body["next"] as unknown) === null) return found;
-        cursor = `&cursor=${String(body["next"])}`;
+        cursor = `&cursor=${textOf(body["next"])}`;
       }
     };
     await until(async () => (await read()).length >= 6);
@@ -345,6 +350,15 @@ describe("a session", () => {
 });
 
 describe("the directory's socket", () => {
+  test("is the only way to have a file written", async () => {
+    const directory = folder();
+    const api = await serve({ store: `file:${directory}` });
+    const got = await api.post("/v1/backup", { file: `${directory}/copy.db` });
+    expect(got.body).toMatchObject({ code: "forbidden" });
+    await api.makeToken("admin");
+    expect((await api.post("/v1/backup", { file: `${directory}/copy.db` })).status).toBe(403);
+  });
+
   test("is admin without a token, for the directory's owner only", async () => {
     const directory = folder();
     const api = await serve({ store: `file:${directory}` });

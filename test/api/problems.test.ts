@@ -1,6 +1,8 @@
 // What is refused, and how: every refusal is an RFC 9457 problem with a code, a status from the one table and a hint.
 import { describe, expect, test } from "vitest";
 import { PROBLEMS } from "../../src/api/wire/problem.ts";
+import { MemoryStore } from "../../src/store/memory/memory-store.ts";
+import { StoreFault } from "../../src/store/store.ts";
 import { type Got, serve, until } from "./api-bench.ts";
 import { approval, doubles, idle } from "./api-workflows.ts";
 
@@ -93,7 +95,6 @@ describe("a body is refused", () => {
       "whose input is nested just too deeply",
       `{"workflow":"doubles","input":${"[".repeat(102)}${"]".repeat(102)}}`,
       "too_deep",
-      undefined,
     ],
     ["whose input is too large", { workflow: "doubles", input: "x".repeat(1_100_000) }, "too_large", "input"],
     [
@@ -262,6 +263,21 @@ describe("a request is refused", () => {
     const headers = { "idempotency-key": "k".repeat(201) };
     const got = await api.post("/v1/executions", { workflow: "approval" }, { headers });
     expectProblem(got, "invalid_input", "Idempotency-Key");
+  });
+
+  test("when the store fails, with nothing of why: that is for the server's log", async () => {
+    const store = new MemoryStore();
+    const api = await serve({ store });
+    store.listHeads = () =>
+      Promise.reject(new StoreFault("disk /dev/sdx", { retryable: true, nothingWritten: true }));
+    const failed = await api.get("/v1/executions");
+    expectProblem(failed, "store_unavailable");
+    expect(failed.headers.get("retry-after")).toBe("1");
+    store.listHeads = () => Promise.reject(new TypeError("disk /dev/sdx"));
+    const broken = await api.get("/v1/executions");
+    expectProblem(broken, "internal");
+    expect(failed.text + broken.text).not.toContain("sdx");
+    expect(api.faults.map(({ message }) => message)).toEqual(["disk /dev/sdx", "disk /dev/sdx"]);
   });
 
   test("once the engine has stopped, and the server says that it is not ready", async () => {

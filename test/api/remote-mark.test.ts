@@ -4,7 +4,7 @@ import type { RondoServer } from "../../src/api/serve.ts";
 import { openServer } from "../../src/compose.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
-import { type Api, serve } from "./api-bench.ts";
+import { type Api, serve, textOf } from "./api-bench.ts";
 import { idle } from "./api-workflows.ts";
 
 /** A server that another one takes the store from, without being told. */
@@ -36,7 +36,7 @@ async function abandoned(tables: MemoryTables, join: boolean): Promise<RondoServ
 }
 
 const why = async (api: Api): Promise<string> =>
-  String((await api.get("/v1/executions/one/why")).body["why"]);
+  textOf((await api.get("/v1/executions/one/why")).body["why"]);
 
 describe("after an unclean end", () => {
   test("attempts of remote workers may still run: their tasks wait", async () => {

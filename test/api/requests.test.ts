@@ -1,6 +1,6 @@
 // What requests carry beside their bodies: keys that make repeating harmless, entity tags, times, trace contexts.
 import { describe, expect, test } from "vitest";
-import { type Api, ended, serve, until } from "./api-bench.ts";
+import { type Api, ended, serve, textOf, until } from "./api-bench.ts";
 import { approval, doubles } from "./api-workflows.ts";
 
 async function served(): Promise<Api> {
@@ -80,7 +80,7 @@ describe("an entity tag", () => {
   test("of a definition is its hash", async () => {
     const api = await served();
     const { headers, body } = await api.get("/v1/workflows/doubles");
-    expect(headers.get("etag")).toBe(`"${String(body["hash"])}"`);
+    expect(headers.get("etag")).toBe(`"${textOf(body["hash"])}"`);
     const same = await api.get("/v1/workflows/doubles", {
       headers: { "if-none-match": String(headers.get("etag")) },
     });

@@ -1,7 +1,7 @@
 // Every route of the table does what it says, over a memory store and over SQLite. The bench checks each answer against
 // the OpenAPI document.
 import { describe, expect, test } from "vitest";
-import { type Api, ended, STORES, serve, until } from "./api-bench.ts";
+import { type Api, ended, STORES, serve, textOf, until } from "./api-bench.ts";
 import { approval, doubles, failing, idle } from "./api-workflows.ts";
 
 async function served(store: (typeof STORES)[number][1]): Promise<Api> {
@@ -38,13 +38,13 @@ describe.each(STORES)("over a %s store", (_, store) => {
       ((await api.get(`/v1/executions${query}`)).body["data"] as unknown as { id: string }[]).map(
         ({ id }) => id,
       );
-    await ended(api, String(other.body["id"]));
+    await ended(api, textOf(other.body["id"]));
     expect(await list("")).toEqual([other.body["id"], "one"]);
     expect(await list("?project=books")).toEqual([other.body["id"]]);
     expect(await list("?status=running")).toEqual([]);
     expect(await list("?workflow=doubles&status=done&limit=1")).toEqual([other.body["id"]]);
     const page = await api.get("/v1/executions?limit=1");
-    expect(await list(`?limit=1&cursor=${String(page.body["next"])}`)).toEqual(["one"]);
+    expect(await list(`?limit=1&cursor=${textOf(page.body["next"])}`)).toEqual(["one"]);
     expect((await api.get("/v1/executions?detail=full&project=default")).body["data"]).toMatchObject([
       { id: "one", phases: [{ name: "double" }], revision: expect.any(Number) },
     ]);
@@ -83,7 +83,7 @@ describe.each(STORES)("over a %s store", (_, store) => {
     );
     const logs = await api.get("/v1/executions/one/logs?limit=2");
     expect(logs.body["data"]).toMatchObject([{ level: "info", task: 0 }, { level: "info" }]);
-    const rest = await api.get(`/v1/executions/one/logs?cursor=${String(logs.body["next"])}`);
+    const rest = await api.get(`/v1/executions/one/logs?cursor=${textOf(logs.body["next"])}`);
     expect(rest.body).toMatchObject({ data: [{ level: "info" }], next: null });
     expect((await api.get("/v1/executions/one/logs?task=1")).body["data"]).toMatchObject([
       { text: "doubling 1", task: 1, attempt: 1, phase: "double", handler: "double" },
@@ -175,7 +175,7 @@ describe.each(STORES)("over a %s store", (_, store) => {
       { name: "idle", hash: changed.body["hash"] },
     ]);
     expect((await api.get("/v1/workflows/idle")).body).toMatchObject({ hash: changed.body["hash"] });
-    const old = await api.get(`/v1/workflows/idle?hash=${String(put.body["hash"])}`);
+    const old = await api.get(`/v1/workflows/idle?hash=${textOf(put.body["hash"])}`);
     expect(old.body).toMatchObject({ definition: { input: idle.input } });
     const started = await api.post("/v1/executions", { workflow: "idle", input: {}, id: "one" });
     expect(started.status).toBe(201);
@@ -204,7 +204,7 @@ describe.each(STORES)("over a %s store", (_, store) => {
     expect((await api.post("/v1/schedules/nightly/resume")).body).toMatchObject({ state: { paused: false } });
     const run = await api.post("/v1/schedules/nightly/run");
     expect(run.status).toBe(201);
-    expect(await ended(api, String(run.body["execution"]))).toMatchObject({
+    expect(await ended(api, textOf(run.body["execution"]))).toMatchObject({
       status: "done",
       workflow: "doubles",
     });

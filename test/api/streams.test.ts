@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
-import { type Api, ended, STORES, serve, until } from "./api-bench.ts";
+import { type Api, ended, STORES, serve, textOf, until } from "./api-bench.ts";
 import { approval, doubles } from "./api-workflows.ts";
 import { EventClient } from "./event-client.ts";
 import { RawClient } from "./raw-client.ts";
@@ -101,7 +101,7 @@ describe.each(STORES)("over a %s store", (_, store) => {
       const { body } = await api.get(`/v1/executions/one/logs?limit=7${cursor}`);
       stored.push(...(body["data"] as unknown as unknown[]));
       if ((body["next"] as unknown) === null) break;
-      cursor = `&cursor=${String(body["next"])}`;
+      cursor = `&cursor=${textOf(body["next"])}`;
     }
     expect(stored).toHaveLength(60);
     expect(lines.map(({ data }) => data)).toEqual(stored);
@@ -226,15 +226,30 @@ describe("closing", () => {
     const client = follow(api, "a");
     await client.until(() => client.events.length > 0);
     const worker = await api.post("/v1/workers", { name: "w", handlers: [{ use: "x" }], capacity: 1 });
-    const claim = api.post(`/v1/workers/${String(worker.body["worker"])}/claim`, { max: 1, waitMs: 60_000 });
+    const claim = api.post(`/v1/workers/${textOf(worker.body["worker"])}/claim`, { max: 1, waitMs: 60_000 });
     await until(async () => (await api.get("/metrics")).text.includes("rondo_workers 2"));
     await api.close();
     await client.ended();
     expect(client.isBroken).toBe(false);
     expect((await claim).status).toBeGreaterThanOrEqual(200);
-    await expect(fetch(`${api.url}/healthz`)).rejects.toThrow();
+    await expect(fetch(`${api.url}/healthz`)).rejects.toThrow("fetch failed");
     expect(api.server.engine.hasStopped).toBe(true);
     expect(api.faults).toEqual([]);
+  });
+
+  test("a stream that is not read does not hold it up", async () => {
+    const api = await opened();
+    await api.post("/v1/executions", { workflow: "large", input: { count: 300 }, id: "one" });
+    await ended(api, "one");
+    const deaf = await RawClient.connect(api.url);
+    deaf.send(
+      "GET /v1/executions/one/events?detail=full HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n",
+    );
+    await deaf.until((text) => text.includes("200 OK"));
+    deaf.stopReading();
+    await api.close();
+    expect(api.server.engine.hasStopped).toBe(true);
+    deaf.destroy();
   });
 
   test("an idle connection does not hold it up", async () => {

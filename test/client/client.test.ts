@@ -3,6 +3,7 @@ import { workflow } from "rondo";
 import { connect } from "rondo/client";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
+import { RemoteRondo } from "../../src/client/connect.ts";
 import { openServer, type ServerOptions } from "../../src/compose.ts";
 import { CuttingProxy } from "./cutting-proxy.ts";
 
@@ -209,6 +210,18 @@ describe("a connection", () => {
     const execution = await client.start("approval", null);
     expect(proxy.cut).toBe(1);
     expect((await connect({ url }).list()).data.map(({ id }) => id)).toEqual([execution.id]);
+  });
+
+  test("that breaks under what must not happen twice is not tried again", async () => {
+    const { url } = await serve();
+    const proxy = await CuttingProxy.to(url);
+    proxy.bytesMax = 10;
+    const { requester } = new RemoteRondo({ urls: [proxy.url, url] });
+    const body = { name: "x", role: "viewer" };
+    await expect(requester.json("/v1/tokens", { method: "POST", body })).rejects.toMatchObject({
+      code: "not_ready",
+    });
+    expect(proxy.accepted).toBe(1);
   });
 
   test("goes to the next address if one refuses it, and stays there", async () => {

@@ -7,7 +7,7 @@
 import type { Input, Output } from "../../src/engine/io.ts";
 import { EngineNode } from "../../src/engine/node.ts";
 import type { Settings } from "../../src/engine/settings.ts";
-import type { Event, EventKind, Recorded } from "../../src/kernel/event.ts";
+import type { EventKind, Recorded } from "../../src/kernel/event.ts";
 import { decodeEntry } from "../../src/kernel/journal-entry.ts";
 import type { Answer, ControlMessage, Outcome, Verdict } from "../../src/kernel/message.ts";
 import { parseDefinition } from "../../src/kernel/parse-definition.ts";
@@ -24,6 +24,7 @@ import type {
 import { SeededRandom } from "../../src/std/random.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
+import type { EventOf } from "../scenarios/kernel-run.ts";
 
 type OutputOf<K extends Output["kind"]> = Extract<Output, { kind: K }>;
 
@@ -355,7 +356,7 @@ export class NodeBench {
     return this.journal(execution).map(({ event }) => event.kind);
   }
 
-  events<K extends EventKind>(execution: string, kind: K): Extract<Event, { kind: K }>[] {
+  events<K extends EventKind>(execution: string, kind: K): EventOf<K>[] {
     return this.journal(execution)
       .map(({ event }) => event)
       .filter((event) => event.kind === kind) as never;

@@ -8,7 +8,9 @@ import { onTestFinished } from "vitest";
 import type { RondoServer } from "../../src/api/serve.ts";
 import { openServer } from "../../src/compose.ts";
 import type { Settings } from "../../src/engine/settings.ts";
-import type { PublicEvent } from "../../src/kernel/public-event.ts";
+import type { Event, EventKind } from "../../src/kernel/event.ts";
+import { decodeEntry } from "../../src/kernel/journal-entry.ts";
+import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { CliProcess, folder } from "../cli/cli-process.ts";
 
 /** Heartbeats and leases in these tests: short, so that losses come soon. */
@@ -36,7 +38,7 @@ export const w = workflow({ name: "w" }).phase("a", {
   async process({ task, attempt, signal, log }) {
     appendFileSync("ran.txt", JSON.stringify({ pid: process.pid, id: task.id, attempt }) + "\\n");
     if (task.hold) {
-      console.error("holds " + task.id);
+      log("holds " + task.id);
       await goes(signal);
       log("goes on");
     }
@@ -55,16 +57,19 @@ export interface Ran {
 
 export class ProcessBench {
   readonly server: RondoServer;
+  readonly store: MemoryStore;
   readonly folder: string;
 
-  private constructor(server: RondoServer, path: string) {
+  private constructor(server: RondoServer, store: MemoryStore, path: string) {
     this.server = server;
+    this.store = store;
     this.folder = path;
   }
 
   static async open(settings: Partial<Settings> = {}): Promise<ProcessBench> {
+    const store = new MemoryStore();
     const server = await openServer({
-      store: "memory:",
+      store,
       port: 0,
       settings: { ...SETTINGS, ...settings },
       onStop: (reason) => {
@@ -72,7 +77,7 @@ export class ProcessBench {
       },
     });
     onTestFinished(() => server.close({ graceMs: 0 }));
-    return new ProcessBench(server, folder({ "flow.mjs": FLOW }));
+    return new ProcessBench(server, store, folder({ "flow.mjs": FLOW }));
   }
 
   /** Starts `rondo worker flow.mjs`; resolves when it is registered. */
@@ -90,7 +95,7 @@ export class ProcessBench {
 
   /** Starts an execution of so many tasks. */
   async start(input: { tasks: number; hold?: boolean }): Promise<string> {
-    const handle = await this.server.rondo.start("w", input as never);
+    const handle = await this.server.rondo.start("w", input);
     return handle.id;
   }
 
@@ -101,30 +106,39 @@ export class ProcessBench {
     return "open";
   }
 
-  /** Resolves when the journal has so many events of a kind. */
-  async event(id: string, kind: string, count = 1): Promise<PublicEvent> {
-    let seen = 0;
-    for await (const event of this.server.rondo.execution(id).events({ detail: "full", follow: true }))
-      if (event.kind === `workflow.${kind}` && ++seen === count) return event;
-    throw new Error(`the journal ended before ${kind}`);
+  /** Resolves when something of this kind is in the journal. */
+  async event(id: string, kind: EventKind): Promise<void> {
+    await this.#seen(
+      (look) => this.server.engine.watch(id, look),
+      async () => (await this.events(id, kind)).length > 0,
+    );
   }
 
-  /** All events so far, of a kind. */
-  async events(id: string, kind: string): Promise<PublicEvent[]> {
-    const found: PublicEvent[] = [];
-    const { revision } = await this.server.rondo.execution(id).status();
-    for await (const event of this.server.rondo.execution(id).events({ detail: "full", follow: true })) {
-      if (event.kind === `workflow.${kind}`) found.push(event);
-      if (event.seq >= revision) break;
-    }
-    return found;
+  /** Resolves when a line with this text is stored. */
+  async logged(id: string, text: string): Promise<void> {
+    await this.#seen(
+      (look) => this.server.engine.watchLogs(id, look),
+      async () => {
+        const rows = await this.store.readLogs({ execution: id, after: 0, rowsMax: 1_000 });
+        return rows.some(({ lines }) => lines.some((line) => line.text === text));
+      },
+    );
+  }
+
+  /** All events of a kind so far. */
+  async events<K extends EventKind>(id: string, kind: K): Promise<Extract<Event, { kind: K }>[]> {
+    const entries = await this.store.readJournal({ execution: id, from: 1 });
+    return entries
+      .flatMap((entry) => decodeEntry(entry))
+      .map(({ event }) => event)
+      .filter((event): event is Extract<Event, { kind: K }> => event.kind === kind);
   }
 
   /** How often each task was settled, in the order of tasks. */
   async settled(id: string): Promise<number[]> {
     const counts: number[] = [];
-    for (const event of await this.events(id, "tasks.settled"))
-      for (const task of event["tasks"] as readonly number[]) counts[task] = (counts[task] ?? 0) + 1;
+    for (const { tasks } of await this.events(id, "tasks.settled"))
+      for (const task of tasks) counts[task] = (counts[task] ?? 0) + 1;
     return Array.from(counts, (count) => count ?? 0);
   }
 
@@ -146,6 +160,20 @@ export class ProcessBench {
   /** How many requests of a route there were; the label is its path in the table. */
   claims(): Promise<number> {
     return this.#metric('route="/v1/workers/{id}/claim"');
+  }
+
+  /** Looks now and after every change, until it is there. */
+  async #seen(watch: (look: () => void) => () => void, isThere: () => Promise<boolean>): Promise<void> {
+    let wake: () => void = () => {};
+    const unwatch = watch(() => wake());
+    for (;;) {
+      const changed = new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+      if (await isThere()) break;
+      await changed;
+    }
+    unwatch();
   }
 
   async #metric(label: string): Promise<number> {

@@ -38,10 +38,10 @@ describe("kill -9 of a worker", () => {
     const bench = await ProcessBench.open();
     const first = await bench.worker({ heartbeat: "600ms" });
     const id = await bench.start({ tasks: 1, hold: true });
-    await first.line(/^holds 0/);
+    await bench.logged(id, "holds 0");
     first.kill("SIGKILL");
     const second = await bench.worker({ heartbeat: "600ms" });
-    await second.line(/^holds 0/);
+    await second.line(/holds 0/);
     bench.go();
     expect(await bench.end(id)).toBe("done");
     expect(bench.ran.map(({ id: task, attempt }) => [task, attempt])).toEqual([
@@ -60,8 +60,7 @@ describe("kill -9 of a worker", () => {
       const args = how === "with a spool" ? ["--spool", "spool"] : [];
       const worker = await bench.worker({ url: proxy.url, args });
       const id = await bench.start({ tasks: 1, hold: true });
-      await worker.line(/^holds 0/);
-      await bench.event(id, "tasks.started");
+      await bench.logged(id, "holds 0");
       const cut = proxy.cutAnswerTo(EVENTS);
       bench.go();
       await cut;
@@ -89,8 +88,7 @@ describe("kill -9 of a worker", () => {
     mkdirSync(spool);
     const worker = await bench.worker({ url: proxy.url, args: ["--spool", "spool"] });
     const id = await bench.start({ tasks: 1, hold: true });
-    await worker.line(/^holds 0/);
-    await bench.event(id, "tasks.started");
+    await bench.logged(id, "holds 0");
     proxy.isDown = true;
     proxy.cut();
     bench.go();
@@ -113,7 +111,7 @@ describe("C17 SIGTERM", () => {
     const bench = await ProcessBench.open();
     const worker = await bench.worker();
     const id = await bench.start({ tasks: 1, hold: true });
-    await worker.line(/^holds 0/);
+    await bench.logged(id, "holds 0");
     worker.kill("SIGTERM");
     await worker.line(/^leaving:/);
     bench.go();
@@ -130,14 +128,14 @@ describe("C17 SIGTERM", () => {
     const bench = await ProcessBench.open();
     const worker = await bench.worker({ args: ["--grace", "100ms"] });
     const id = await bench.start({ tasks: 1, hold: true });
-    await worker.line(/^holds 0/);
+    await bench.logged(id, "holds 0");
     worker.kill("SIGTERM");
     expect((await worker.ended).code).toBe(0);
     bench.go();
     await bench.worker();
     expect(await bench.end(id)).toBe("done");
     expect(await bench.events(id, "tasks.lost")).toEqual([]);
-    expect((await bench.events(id, "tasks.retrying")).flatMap((event) => event["reasons"])).toEqual([
+    expect((await bench.events(id, "tasks.retrying")).flatMap(({ reasons }) => reasons)).toEqual([
       "released",
     ]);
   });
@@ -158,11 +156,11 @@ test("C8 SIGSTOP for longer than the heartbeat, then SIGCONT: lost, done by anot
   const bench = await ProcessBench.open();
   const frozen = await bench.worker({ heartbeat: "600ms", args: ["--status-port", "0"] });
   const id = await bench.start({ tasks: 1, hold: true });
-  await frozen.line(/^holds 0/);
+  await bench.logged(id, "holds 0");
   frozen.kill("SIGSTOP");
   await bench.event(id, "tasks.lost");
   const second = await bench.worker({ heartbeat: "600ms" });
-  await second.line(/^holds 0/);
+  await second.line(/holds 0/);
   bench.go();
   expect(await bench.end(id)).toBe("done");
   frozen.kill("SIGCONT");
@@ -180,7 +178,7 @@ test("a drained worker ends what it has and leaves with exit 0", async () => {
   const bench = await ProcessBench.open();
   const worker = await bench.worker({ args: ["--name", "leaver"] });
   const id = await bench.start({ tasks: 1, hold: true });
-  await worker.line(/^holds 0/);
+  await bench.logged(id, "holds 0");
   const { data } = (await (await fetch(`${bench.server.url}/v1/workers`)).json()) as {
     data: { id: string; name: string }[];
   };

@@ -78,7 +78,9 @@ export class Access {
         "forbidden",
         `this needs the role ${roles.join(" or ")}; ${caller.name} is ${caller.role}`,
       );
-    if (route.isGlobal === true && caller.project !== null)
+    // Work comes from all projects.
+    const isGlobal = route.isGlobal === true || access === "worker";
+    if (isGlobal && caller.project !== null)
       return reject(
         "forbidden",
         `${caller.name} is bound to the project "${caller.project}", and this is about all of them`,

@@ -86,9 +86,7 @@ function plain(schema: Json): Json {
       if (Array.isArray(value) && LISTS.includes(key)) return [[key, value.map(plain)]];
       if (typeof value !== "object" || value === null) return [[key, value]];
       if (MAPS.includes(key))
-        return [
-          [key, Object.fromEntries(Object.entries(value).map(([name, one]) => [name, plain(one as Json)]))],
-        ];
+        return [[key, Object.fromEntries(Object.entries(value).map(([name, one]) => [name, plain(one)]))]];
       return [[key, SINGLE.includes(key) ? plain(value) : structuredClone(value)]];
     }),
   );

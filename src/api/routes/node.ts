@@ -1,5 +1,6 @@
 /** What the node holds: limits and timers. */
 import { z } from "@hono/zod-openapi";
+import { projectScope } from "../../engine/node-state.ts";
 import { isRejection } from "../../std/rejection.ts";
 import type { StoredTimer } from "../../store/store.ts";
 import { type Caller, seesProject } from "../access/caller.ts";
@@ -43,7 +44,9 @@ function limitsRoute(desk: Desk): Route {
       const { limits } = desk.engine.overview();
       const own = caller.project;
       const data =
-        own === null ? limits : limits.filter(({ name }) => name === own || name.startsWith(`${own}/`));
+        own === null
+          ? limits
+          : limits.filter(({ name }) => name === projectScope(own) || name.startsWith(`${own}/`));
       return json({ data, next: null });
     },
   );

@@ -39,7 +39,7 @@ export function readConfig(flags: Readonly<Record<string, unknown>>): Promise<Lo
     flags,
     env: process.env,
     cwd: process.cwd(),
-    loadModule: async (path) => (await import("../load/load-module.ts")).loadModule(path),
+    loadModule: async (path) => (await import("../load/load-module.ts")).loadLightModule(path),
   });
 }
 

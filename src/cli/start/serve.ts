@@ -56,7 +56,7 @@ function serverOptions({ config, origins }: LoadedConfig): ServerOptions {
     adminToken: config.adminToken,
     limits: config.limits,
     heartbeatMs: config.heartbeat,
-    settings: { projects: config.projects },
+    settings: { projects: config.projects, claimLeaseMs: config.claimLease, sweepMs: config.sweep },
     shown,
     onFault: (fault) => tell(`rondo: ${fault.message}`),
   };

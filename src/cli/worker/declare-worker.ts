@@ -19,6 +19,7 @@ export function declareWorker(program: Command, end: End): void {
     .option("--grace <duration>", "how long running tasks may take to end (default: 25s)")
     .option("--min <n>", "keep at least this many worker processes")
     .option("--max <n>", "add processes up to this many while they are busy")
+    .option("--sample <duration>", "how often it is looked how busy they are (default: 1s)")
     .option(
       "--unsafe-no-jail",
       "do scripts without the outer sandbox where it cannot be had: trusted scripts only",

@@ -165,5 +165,10 @@ function argumentsOf(files: readonly string[], flags: WorkerFlags, settings: Wor
   const pairs = Object.entries(named).flatMap(([flag, value]) =>
     value === undefined ? [] : [`--${flag}`, value],
   );
-  return [...files, ...pairs, ...(unsafeNoJail ? ["--unsafe-no-jail"] : [])];
+  return [
+    ...files,
+    ...pairs,
+    ...(unsafeNoJail ? ["--unsafe-no-jail"] : []),
+    ...(flags.json ? ["--json"] : []),
+  ];
 }

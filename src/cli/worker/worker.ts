@@ -94,6 +94,7 @@ class WorkerHost {
   readonly #parts: HostParts;
   readonly #workers: RemoteWorker[] = [];
   #isReady = false;
+  #isLeaving = false;
 
   constructor(parts: HostParts) {
     this.#parts = parts;
@@ -102,15 +103,18 @@ class WorkerHost {
   async run(): Promise<void> {
     const { screen, shutdown, settings, workflows, flags } = this.#parts;
     const hasCode = workflows.some(({ handlers }) => handlers.length > 0);
-    const scripts = this.#startScripts(!hasCode);
-    if (hasCode) await this.#start({ ...this.#options(), workflows });
+    const started = Promise.all([
+      hasCode ? this.#start({ ...this.#options(), workflows }) : null,
+      this.#startScripts(!hasCode),
+    ]);
     const telling = setInterval(() => this.#tellLoad(), settings.sampleMs);
-    await Promise.race([shutdown.asked, scripts.then(() => shutdown.asked)]);
+    await Promise.race([shutdown.asked, started.then(() => shutdown.asked)]);
+    this.#isLeaving = true;
     clearInterval(telling);
     if (!flags.json)
       screen.say("leaving: tasks that run may end, nothing new begins; once more leaves at once");
-    await scripts;
     await Promise.all(this.#workers.map((worker) => worker.stop(settings.graceMs)));
+    await started;
     if (flags.json) printJson({ kind: "ended" });
   }
 
@@ -122,13 +126,16 @@ class WorkerHost {
       await chooseJail({ unsafeNoJail });
     } catch (thrown) {
       if (!(thrown instanceof RondoError)) throw thrown;
-      const isNeeded = isAll || workflows.some(({ definition }) => hasScripts(definition));
+      // Without scripts it would have nothing at all to do.
+      if (isAll) throw thrown;
+      const isNeeded = workflows.some(({ definition }) => hasScripts(definition));
       screen.say(
         [isNeeded ? "✗" : "rondo:", isNeeded ? "red" : "yellow"],
         ` no scripts here: ${thrown.message}`,
       );
       return;
     }
+    if (this.#isLeaving) return;
     if (unsafeNoJail) screen.say(["rondo:", "yellow"], " scripts may run without the outer sandbox");
     await this.#start({
       ...this.#options(),
@@ -187,11 +194,12 @@ class WorkerHost {
     process.send?.({ kind: "ready", worker });
   }
 
-  /** For a parent that adds and removes processes. */
+  /** For a parent that adds and removes processes: how busy the busier part is, code or scripts. */
   #tellLoad(): void {
-    const held = this.#workers.reduce((sum, worker) => sum + worker.held, 0);
-    const capacity = this.#workers.reduce((sum, worker) => sum + worker.capacity, 0);
-    if (process.connected) process.send?.({ kind: "load", held, capacity });
+    const [busiest] = this.#workers
+      .map(({ held, capacity }) => ({ kind: "load", held, capacity }))
+      .sort((a, b) => b.held / b.capacity - a.held / a.capacity);
+    if (busiest !== undefined && process.connected) process.send?.(busiest);
   }
 }
 

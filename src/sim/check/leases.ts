@@ -81,13 +81,13 @@ export class Leases {
   }
 
   /** Starts of a handler within any stretch as long as its rate says. */
-  checkRate({ plan, project }: Given, now: { at: number; machine: number }): void {
+  checkRate({ plan, project }: Given, now: { at: number; machine: number; machineBefore: number }): void {
     const { rate } = plan.definition;
     if (rate === undefined) return;
     const scope = `${project}/${plan.scope}`;
     const starts = this.#starts.get(scope) ?? [];
     this.#starts.set(scope, starts);
-    starts.push(now);
+    starts.push({ at: now.at, machine: Math.min(now.machine, now.machineBefore) });
     const first = starts.at(-1 - rate.limit);
     if (first === undefined) return;
     must(

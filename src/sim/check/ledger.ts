@@ -27,11 +27,12 @@ export interface LedgerOptions {
   readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
 }
 
-/** Real time, the node's clock, and that of its machine, which may go back. */
+/** Real time, the node's clock, and that of its machine, which may go back; and what that was before its last jump. */
 interface Now {
   readonly at: number;
   readonly clock: number;
   readonly machine: number;
+  readonly machineBefore: number;
 }
 
 export class Ledger {
