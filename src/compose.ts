@@ -102,6 +102,8 @@ export interface ServerOptions extends OpenOptions {
   readonly limits?: Partial<ApiLimits>;
   /** Silence after which a remote attempt is lost. */
   readonly heartbeatMs?: number;
+  /** How long what is over is kept: 30 days by default; 0: forever. */
+  readonly retentionMs?: number;
   /** The effective configuration, for `GET /v1/config`. */
   readonly shown?: ApiConfig["settings"];
 }
@@ -146,7 +148,7 @@ export async function openOwner(options: OpenOptions & Pick<ServerOptions, "hear
   const assembled = await assemble({
     ...options,
     store,
-    settings: { claimLeaseMs, sweepMs, ...options.settings },
+    settings: { claimLeaseMs, sweepMs, heartbeatMs: suspectMs, ...options.settings },
     settingsFor: async (info) => ((await mayRunRemotely(store, info)) ? { suspectMs } : {}),
   });
   return { rondo: assembled.rondo, serve: (more, metrics) => serveOwner(assembled, more, metrics) };
@@ -179,6 +181,7 @@ async function serveOwner(
     metrics: metrics ?? new Metrics(),
     heartbeatMs: options.heartbeatMs ?? 30_000,
     leaseMs: options.settings?.claimLeaseMs ?? REMOTE.claimLeaseMs,
+    retentionMs: options.retentionMs ?? 30 * 86_400_000,
     announce: async (url) => files?.announce(url),
     ...(files === null ? {} : { backup: (file: string) => files.backup(file) }),
   });

@@ -208,7 +208,7 @@ function giveAlone(
 function beginNow(node: NodeState, desk: HandlerDesk, lease: Lease): void {
   lease.recorded = true;
   lease.startedAt = node.now;
-  lease.until = node.now + Math.max(node.settings.claimLeaseMs, desk.state.plan.heartbeatMs);
+  lease.until = node.now + Math.max(node.settings.claimLeaseMs, node.heartbeatMs(desk.state.plan));
 }
 
 /** The start is committed first; the grant goes out with that commit. */
@@ -282,7 +282,7 @@ function newGrant(
     epoch: node.fence.epoch,
     input: execution.input,
     timeoutMs: plan.timeoutMs,
-    heartbeatMs: plan.heartbeatMs,
+    heartbeatMs: node.heartbeatMs(plan),
     phases: countsOf(desk, execution, what.do),
     batch: batchOf(plan),
     script: what.do === "script" ? scriptOf(plan) : null,

@@ -1,5 +1,5 @@
 /** What the parts of an engine node share. */
-import type { Plan } from "../kernel/plan.ts";
+import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import type { Fence } from "../store/store.ts";
 import { NewestPlans } from "./child-desk.ts";
 import { Dispatcher } from "./dispatcher.ts";
@@ -55,7 +55,8 @@ export class NodeState {
     const mayBeHeld =
       this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.fence.epoch - 1;
     for (const phase of plan.phases) {
-      for (const { scope: name, definition, heartbeatMs } of phase.handlers) {
+      for (const handler of phase.handlers) {
+        const { scope: name, definition } = handler;
         const scope = `${project}/${name}`;
         if (at < (this.#declaredAt.get(scope) ?? 0)) continue;
         this.#declaredAt.set(scope, at);
@@ -65,7 +66,10 @@ export class NodeState {
         if (definition.concurrency !== undefined) this.limits.declare(scope, definition.concurrency);
         else if (definition.concurrencyPerKey === undefined) continue;
         if (mayBeHeld)
-          this.limits.block(scope, this.openedAt + 2 * Math.max(this.settings.suspectMs, heartbeatMs));
+          this.limits.block(
+            scope,
+            this.openedAt + 2 * Math.max(this.settings.suspectMs, this.heartbeatMs(handler)),
+          );
       }
     }
   }
@@ -82,6 +86,11 @@ export class NodeState {
 
   readonly #declared = new Set<string>();
   readonly #declaredAt = new Map<string, number>();
+
+  /** The silence after which an attempt of the handler is lost. */
+  heartbeatMs(plan: HandlerPlan): number {
+    return plan.heartbeatMs ?? this.settings.heartbeatMs;
+  }
 
   emit(output: Output): void {
     this.outputs.push(output);

@@ -248,14 +248,14 @@ export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
     const lease = desk?.leases.get(task);
     if (desk === undefined || lease === undefined || !isSameAttempt(lease, attempt, claim, beat.epoch))
       continue;
-    if (lease.until !== Number.POSITIVE_INFINITY) lease.until = node.now + desk.state.plan.heartbeatMs;
+    if (lease.until !== Number.POSITIVE_INFINITY) lease.until = node.now + node.heartbeatMs(desk.state.plan);
   }
 }
 
 function start(node: NodeState, desk: HandlerDesk, lease: Lease): void {
   lease.asked = false;
   if (lease.startedAt === 0) lease.startedAt = node.now;
-  lease.until = node.now + desk.state.plan.heartbeatMs;
+  lease.until = node.now + node.heartbeatMs(desk.state.plan);
 }
 
 /** After a takeover, an attempt of a former owner that shows itself in time is taken over as it is. */
@@ -293,7 +293,7 @@ function adopt(
     worker: at.worker,
     local: false,
     startedAt: node.now,
-    until: node.now + desk.state.plan.heartbeatMs,
+    until: node.now + node.heartbeatMs(desk.state.plan),
     asked: false,
     recorded: tasks.startOf(at.task) !== undefined,
     reported: false,

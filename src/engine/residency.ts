@@ -336,7 +336,7 @@ export class Residency {
       slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;
       if (settings.suspectMs > 0)
         // From the opening on: whoever has been silent for so long since then is lost, however late it is loaded.
-        desk.suspectUntil = openedAt + Math.max(settings.suspectMs, desk.state.plan.heartbeatMs);
+        desk.suspectUntil = openedAt + Math.max(settings.suspectMs, this.#node.heartbeatMs(desk.state.plan));
     }
   }
 

@@ -131,6 +131,15 @@ describe("a step that has no right any more is not journaled:", () => {
     expect(run.execution.seq).toBe(seq);
   });
 
+  test("its attempt lost its lease, though it is journaled: it must not go on, with a value of its own", () => {
+    const run = new KernelRun([phase("a", { tasks: [1, 2] })]);
+    run.stepDone("a", 0, { result: 1 });
+    run.lost("a", 0);
+    expect(run.stepDone("a", 0, { result: 2, attempt: 1, live: false })).toBe("stale");
+    expect(run.stepDone("a", 0, { result: 2, attempt: 2, live: false })).toBe("stale");
+    expect(run.stepDone("a", 0, { result: 2, attempt: 2 })).toBe("duplicate");
+  });
+
   test.each([-1, 2, 1.5, Number.NaN])("its task is none: %s", (task) => {
     const run = new KernelRun([phase("a", { tasks: [1, 2] })]);
     expect(run.stepDone("a", task, { attempt: 1 })).toBe("stale");

@@ -56,6 +56,7 @@ function serverOptions({ config, origins }: LoadedConfig): ServerOptions {
     adminToken: config.adminToken,
     limits: config.limits,
     heartbeatMs: config.heartbeat,
+    retentionMs: config.retention,
     settings: { projects: config.projects, claimLeaseMs: config.claimLease, sweepMs: config.sweep },
     shown,
     onFault: (fault) => tell(`rondo: ${fault.message}`),
