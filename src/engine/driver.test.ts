@@ -203,7 +203,15 @@ describe("what the driver does for servers and remote workers", () => {
   const remote = { serves: [{ use: "w.a" }], capacity: 10, local: false };
 
   /** Where an attempt of a grant belongs, as reports say it. */
-  function attemptOf({ execution, phase: name, visit, handler, round, epoch, items }: Grant): ReportedAttempt {
+  function attemptOf({
+    execution,
+    phase: name,
+    visit,
+    handler,
+    round,
+    epoch,
+    items,
+  }: Grant): ReportedAttempt {
     const [{ number, attempt, claim } = { number: 0, attempt: 0, claim: 0 }] = items;
     return { execution, phase: name, visit, handler, round, epoch, task: number, attempt, claim };
   }
@@ -216,7 +224,7 @@ describe("what the driver does for servers and remote workers", () => {
     r.engine.join(
       "w1",
       { take: (grant) => grants.push(grant), cancel: (beats) => lost.push(...beats), ...link },
-      remote,
+      { ...remote, asks: link.ask !== undefined },
     );
     r.engine.claim("w1", 1);
     await start(r, "e1");
@@ -227,6 +235,7 @@ describe("what the driver does for servers and remote workers", () => {
   test("a child waits for its workflow until a definition is stored, and is found by its name", async () => {
     const r = await rig();
     await start(r, "e1", [{ name: "c", handlers: { c: { workflow: "kid" } } }]);
+    await r.clock.settle();
     expect(await r.engine.inspect("e1")).toMatchObject({
       why: '"c" waits for a workflow: there is none with the name "kid".',
     });
@@ -234,7 +243,11 @@ describe("what the driver does for servers and remote workers", () => {
     r.engine.definitionStored("kid");
     await r.clock.settle();
     const grants: Grant[] = [];
-    r.engine.join("w1", { take: (grant) => grants.push(grant), cancel: () => {} }, { ...remote, local: true });
+    r.engine.join(
+      "w1",
+      { take: (grant) => grants.push(grant), cancel: () => {} },
+      { ...remote, local: true },
+    );
     await r.clock.settle();
     expect(grants.map(({ workflow }) => workflow)).toEqual(["kid"]);
     const [grant] = grants as [Grant];
@@ -264,23 +277,26 @@ describe("what the driver does for servers and remote workers", () => {
     await r.engine.close();
   });
 
-  test.each([true, false])("a silent worker is asked, and its word counts once (it vouches: %s)", async (vouches) => {
-    const asked: (readonly Beat[])[] = [];
-    const r = await claimed({
-      ask: async (beats) => {
-        asked.push(beats);
-        return vouches ? beats : [];
-      },
-    });
-    const { task, attempt, claim, ...place } = attemptOf(r.grants[0] as Grant);
-    await r.engine.report("w1", [{ kind: "started", ...place, attempts: [{ task, attempt, claim }] }]);
-    await r.clock.advance("40s");
-    expect(asked).toEqual([[{ ...place, attempts: [{ task, attempt, claim }] }]]);
-    expect(r.lost).toHaveLength(vouches ? 0 : 1);
-    await r.clock.advance("40s");
-    expect([asked.length, r.lost.length]).toEqual([1, 1]);
-    await r.engine.close();
-  });
+  test.each([true, false])(
+    "a silent worker is asked, and its word counts once (it vouches: %s)",
+    async (vouches) => {
+      const asked: (readonly Beat[])[] = [];
+      const r = await claimed({
+        ask: async (beats) => {
+          asked.push(beats);
+          return vouches ? beats : [];
+        },
+      });
+      const { task, attempt, claim, ...place } = attemptOf(r.grants[0] as Grant);
+      await r.engine.report("w1", [{ kind: "started", ...place, attempts: [{ task, attempt, claim }] }]);
+      await r.clock.advance("40s");
+      expect(asked).toEqual([[{ ...place, attempts: [{ task, attempt, claim }] }]]);
+      expect(r.lost).toHaveLength(vouches ? 0 : 1);
+      await r.clock.advance("40s");
+      expect([asked.length, r.lost.length]).toEqual([1, 1]);
+      await r.engine.close();
+    },
+  );
 
   test("a purge forgets what is over, and a fault of the store is not the end", async () => {
     const r = await rig();

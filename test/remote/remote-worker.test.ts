@@ -64,6 +64,15 @@ async function work(
   return { worker, ids };
 }
 
+/** A promise that the test resolves. */
+function deferred<T>(): { readonly promise: Promise<T>; readonly resolve: (value: T) => void } {
+  let resolve: (value: T) => void = () => {};
+  const promise = new Promise<T>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}
+
 /** Requests so far, by route. */
 async function requests(server: RondoServer): Promise<Map<string, number>> {
   const text = await (await fetch(`${server.url}/metrics`)).text();
@@ -134,8 +143,7 @@ describe("handlers at a remote worker", () => {
     await work(server, [steps]);
     const handle = await server.rondo.start("steps", null, { id: "s1" });
     await handle.signal("go", { by: "me" });
-    expect(await handle.status().then(() => server.rondo.execution("s1").result())).toEqual;
-    await handle.result();
+    expect(await handle.result()).toEqual(null);
     expect(ran.filter((what) => what === "one" || what === "two")).toEqual(["one", "two"]);
     expect(ran.filter((what) => what.startsWith("attempt"))).toHaveLength(3);
   });
@@ -241,7 +249,7 @@ describe("a remote worker", () => {
   test("says over its own API whether it is well and which attempts it has", async () => {
     const server = await serve();
     let release: () => void = () => {};
-    const begun = Promise.withResolvers<void>();
+    const begun = deferred<void>();
     const slow = workflow({ name: "slow" }).phase("a", {
       process: () => {
         begun.resolve();
@@ -265,7 +273,7 @@ describe("a remote worker", () => {
 
   test("C18 is told of a cancel at once, over the claim that waits", async () => {
     const server = await serve();
-    const begun = Promise.withResolvers<AbortSignal>();
+    const begun = deferred<AbortSignal>();
     const slow = workflow({ name: "slow" }).phase("a", {
       process: ({ signal, log }) => {
         begun.resolve(signal);
