@@ -56,6 +56,10 @@ export class NodeState {
       this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.fence.epoch - 1;
     for (const phase of plan.phases) {
       for (const handler of phase.handlers) {
+        // Until then attempts of a former owner may show themselves: they count from before.
+        const heldUntil = this.openedAt + Math.max(this.settings.suspectMs, this.heartbeatMs(handler));
+        if (mayBeHeld && this.settings.projects[project]?.concurrency !== undefined)
+          this.limits.block(projectScope(project), heldUntil);
         const { scope: name, definition } = handler;
         const scope = `${project}/${name}`;
         if (at < (this.#declaredAt.get(scope) ?? 0)) continue;
@@ -65,11 +69,7 @@ export class NodeState {
           this.limits.rates.declare(scope, definition.rate, this.fence.epoch > 1 ? this.openedAt : null);
         if (definition.concurrency !== undefined) this.limits.declare(scope, definition.concurrency);
         else if (definition.concurrencyPerKey === undefined) continue;
-        if (mayBeHeld)
-          this.limits.block(
-            scope,
-            this.openedAt + 2 * Math.max(this.settings.suspectMs, this.heartbeatMs(handler)),
-          );
+        if (mayBeHeld) this.limits.block(scope, heldUntil);
       }
     }
   }
@@ -80,8 +80,6 @@ export class NodeState {
     const concurrency = this.settings.projects[project]?.concurrency;
     if (concurrency === undefined) return;
     this.limits.declare(projectScope(project), concurrency);
-    if (this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.fence.epoch - 1)
-      this.limits.block(projectScope(project), this.openedAt + 2 * this.settings.suspectMs);
   }
 
   readonly #declared = new Set<string>();
