@@ -91,7 +91,7 @@ export class CleanUp {
     if (slot.want !== "work" || slot.storedWant !== "work" || slot.inspections.length > 0) return;
     const pair = workKey(execution.project, execution.plan.definition.name);
     if (slot.countedAs === null || this.#residency.hasRoomBeside(pair)) return;
-    this.#residency.noteBacklog(pair, isNew);
+    this.#residency.noteBacklog(pair, isNew && !slot.wasPassed);
     this.#residency.evict(slot);
   }
 

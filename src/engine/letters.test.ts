@@ -425,6 +425,96 @@ describe("the end of a child", () => {
     expect(bench.status("e1")).toBe("done");
   });
 
+  describe("failed, forgotten, and started anew, where its own child is still there", () => {
+    const code = { use: "w.b", retry: { attempts: 1 } };
+    /** A child that lists one grandchild and then runs code of its own; its parent tries it three times. */
+    const three = (grandkid: object[]) => {
+      const bench = new NodeBench();
+      bench.plan(grandkid, "grandkid");
+      const lists = { workflow: "grandkid", enumerate: { use: "list" }, retry: { attempts: 1 } };
+      bench.plan(
+        [
+          { name: "a", handlers: { a: lists } },
+          { name: "b", handlers: { b: code } },
+        ],
+        "kid",
+      );
+      bench.join("w1", ["w.b", "w.g", "list"], { capacity: 10 });
+      bench.start(
+        bench.plan(family(1, { retry: { attempts: 2, backoff: "constant", min: 1_000, max: 1_000 } })),
+        "e1",
+      );
+      bench.settle();
+      return bench;
+    };
+    const list = (bench: NodeBench, ...items: unknown[]) => {
+      const listing = bench.attempts().findLast(({ grant }) => grant.do === "enumerate") as Attempt;
+      bench.page(listing, 0, items);
+      bench.seal(listing, { total: items.length });
+      bench.settle();
+    };
+    const end = (bench: NodeBench, use: string, outcome: Parameters<NodeBench["receipt"]>[1] = {}) => {
+      bench.receipt(bench.attempts().findLast(({ grant }) => grant.use === use) as Attempt, outcome);
+      bench.settle();
+    };
+    const grandkid = kid(0, kid(0));
+    const forget = (bench: NodeBench) => {
+      expect([bench.status(kid(0)), bench.status("e1")]).toEqual(["failed", "running"]);
+      bench.input({ kind: "purge", ids: [kid(0)] });
+      bench.sleep(1_000);
+      expect(bench.status(kid(0))).toBe("running");
+    };
+    const G = [phase("g", { use: "w.g", retry: { attempts: 1 } })];
+
+    test("and done: it says so again", () => {
+      const bench = three(G);
+      list(bench, 1);
+      end(bench, "w.g");
+      end(bench, "w.b", failed);
+      forget(bench);
+      list(bench, 1);
+      end(bench, "w.b");
+      expect([bench.status(grandkid), bench.status(kid(0)), bench.status("e1")]).toEqual([
+        "done",
+        "done",
+        "done",
+      ]);
+      expect(bench.attempts().filter(({ grant }) => grant.use === "w.g")).toHaveLength(1);
+      expect(bench.letters).toEqual([]);
+    });
+
+    test("and failed: it is tried again", () => {
+      const bench = three(G);
+      list(bench, 1);
+      end(bench, "w.g", failed);
+      forget(bench);
+      list(bench, 1);
+      end(bench, "w.g");
+      end(bench, "w.b");
+      expect([bench.status(grandkid), bench.status(kid(0)), bench.status("e1")]).toEqual([
+        "done",
+        "done",
+        "done",
+      ]);
+      expect(bench.events(grandkid, "retried")).toHaveLength(1);
+    });
+
+    test("and of another input: the task fails, and nothing hangs", () => {
+      const bench = three(G);
+      list(bench, 1);
+      end(bench, "w.g");
+      end(bench, "w.b", failed);
+      forget(bench);
+      list(bench, "another");
+      expect([bench.status(grandkid), bench.status(kid(0)), bench.status("e1")]).toEqual([
+        "done",
+        "failed",
+        "failed",
+      ]);
+      expect(bench.inspect("e1").why).toContain("exists with another input");
+    });
+  });
+
   test("for good fails its parent, which tells the others to stop and waits for them", () => {
     const { bench, plan } = home(3, { handler: { retry: { attempts: 1 } } });
     bench.start(plan, "e1");

@@ -147,7 +147,9 @@ export class Residency {
       perPair.set(pair, seen);
       if (seen >= each) this.#behind.add(pair);
       if (cut.has(pair)) continue;
-      if (!this.#node.slots.has(head.id) && this.#mayBeServed(head)) {
+      const known = this.#node.slots.get(head.id);
+      if (known !== undefined) known.wasPassed = true;
+      if (known === undefined && this.#mayBeServed(head)) {
         const isFirst = !this.#perPair.has(pair) && !coming.has(pair);
         if (this.#working + this.#toLoad.length >= windowMax && !isFirst) {
           // From here on the rest of the pair waits: its cursor stays.

@@ -80,6 +80,8 @@ export class Slot {
   isRunnable = false;
   /** The retry wake-up in the node's heap; 0: none. */
   wakeAt = 0;
+  /** A scan for work saw it while it was in memory, and has gone past it. */
+  wasPassed = false;
   /** The (project, workflow) pair it is counted under among the slots with work; null: it is not. */
   countedAs: string | null = null;
 

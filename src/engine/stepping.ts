@@ -9,6 +9,7 @@ import { encodeEntries } from "../kernel/journal-entry.ts";
 import type { Answer, Message, Sent, StartMessage } from "../kernel/message.ts";
 import { FOLD_VERSION, writeSnapshot } from "../kernel/snapshot.ts";
 import { create, step } from "../kernel/step.ts";
+import { endOfChild } from "../kernel/tell-parent.ts";
 import { assert } from "../std/assert.ts";
 import { canonicalJson } from "../std/canonical-json.ts";
 import type { Json } from "../std/json.ts";
@@ -120,7 +121,11 @@ function stepOne(
       };
     return { answer: run(node, slot, message, into), existed: false };
   }
-  if (slot.execution !== null) return { answer: repeatedStart(slot.execution, message), existed: true };
+  if (slot.execution !== null) {
+    const answer = repeatedStart(slot.execution, message);
+    if (queued.letter !== undefined) rejoin(node, slot, { message, letter: queued.letter, answer }, into);
+    return { answer, existed: true };
+  }
   assert(queued.plan !== undefined, "a start comes with its plan");
   const created = create(message, queued.plan, node.now);
   slot.execution = created.execution;
@@ -162,6 +167,42 @@ function repeatedStart(execution: Execution, message: StartMessage): Answer {
   }
   const what = sameWorkflow ? "another input" : `the workflow "${execution.plan.definition.name}"`;
   return reject("conflict", `execution ${execution.id} exists with ${what}`, { hint: "choose another id" });
+}
+
+/**
+ * The first start of a child finds it there: its parent was purged and began anew. What has not ended will say so; what
+ * is done says so again; anything else is tried again. One of another input is not the child that is wanted.
+ */
+function rejoin(
+  node: NodeState,
+  slot: Slot,
+  { message, letter, answer }: { message: StartMessage; letter: string; answer: Answer },
+  into: Collected,
+): void {
+  const { parent } = message;
+  const execution = slot.execution as Execution;
+  if (parent === undefined || message.again === true) return;
+  if (answer.kind === "rejection") {
+    const payload = JSON.stringify({ code: answer.code, message: answer.message });
+    into.effects.sent.push(
+      endOfChild(slot.id, { id: `${letter}/refused`, parent, status: "cancelled", payload }),
+    );
+  } else if (execution.status === "done") {
+    const payload = execution.output ?? "null";
+    into.effects.sent.push(endOfChild(slot.id, { id: `${letter}/done`, parent, status: "done", payload }));
+  } else if (execution.ended)
+    run(
+      node,
+      slot,
+      {
+        kind: "retry",
+        id: `${letter}~parent`,
+        by: `parent ${parent.execution}`,
+        reason: null,
+        fromParent: true,
+      },
+      into,
+    );
 }
 
 function canonical(text: string): string {

@@ -261,7 +261,9 @@ describe("limits:", () => {
     bench.restart();
     bench.join("w1", ["w.a"]);
     bench.start(bench.plan([tasks(2, { concurrency: 1 })]), "e1");
-    expect(why(bench)).toBe('"a" waits 30 s for attempts that may still hold "w.a" since before the restart.');
+    expect(why(bench)).toBe(
+      '"a" waits 30 s for attempts that may still hold "w.a" since before the restart.',
+    );
     bench.sleep(60_000);
     expect(why(bench)).toBe('"a" runs 1; 1 more wait because "w.a" holds 1 of 1.');
   });

@@ -51,6 +51,7 @@ export function startChildren(step: Step, message: ChildrenMessage): Answer {
       input,
       tags: {},
       parent: { execution: execution.id, ...place, task, depth },
+      ...(known === undefined ? {} : { again: true as const }),
       ...(execution.trace === null ? {} : { trace: execution.trace }),
     });
     if (known !== undefined)

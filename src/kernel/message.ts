@@ -14,6 +14,8 @@ export interface StartMessage {
   readonly input: string;
   readonly tags: Readonly<Record<string, string>>;
   readonly parent?: Parent;
+  /** A child that its parent knows: what is to become of it is said by the next message. */
+  readonly again?: true;
   readonly startAt?: number;
   readonly deadline?: number;
   /** W3C trace context. */

@@ -2,7 +2,7 @@
 import { statSync } from "node:fs";
 import { request } from "node:http";
 import { describe, expect, test } from "vitest";
-import { openServer } from "../../src/compose.ts";
+import { openServer } from "../../src/compose-server.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { type Api, folder, type Got, serve, textOf, until } from "./api-bench.ts";
 import { operationsOf } from "./api-document.ts";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach } from "vitest";
 import type { RondoServer } from "../../src/api/serve.ts";
-import { openServer, type ServerOptions } from "../../src/compose.ts";
+import { openServer, type ServerOptions } from "../../src/compose-server.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { checkAnswer, type OpenApi } from "./api-document.ts";
 

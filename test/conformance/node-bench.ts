@@ -25,6 +25,7 @@ import { SeededRandom } from "../../src/std/random.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
 import type { EventOf } from "../scenarios/kernel-run.ts";
+import { answerRead } from "./answer-read.ts";
 
 type OutputOf<K extends Output["kind"]> = Extract<Output, { kind: K }>;
 
@@ -389,44 +390,10 @@ export class NodeBench {
   #perform(output: Output): void {
     if (output.kind === "commit") this.#waiting.push(output);
     if (output.kind === "purge") this.tables.purge(output.ids);
-    const answer = this.#read(output);
+    const answer = answerRead(this.tables, this.#plans, output);
     if (answer === null) return;
     if (this.held.has(output.kind)) this.#answers.push({ kind: output.kind, answer });
     else this.input(answer);
-  }
-
-  /** The answer to a read; null: it is none. */
-  #read(output: Output): Input | null {
-    switch (output.kind) {
-      case "load": {
-        const loaded = this.tables.load(output.ids);
-        return { kind: "loaded", loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })) };
-      }
-      case "get-definition":
-        return { kind: "definition", hash: output.hash, plan: this.#plans.get(output.hash) ?? null };
-      case "find-workflow": {
-        const { workflow } = output;
-        const hash = this.tables.getDefinition({ newestOf: workflow })?.hash ?? "";
-        return { kind: "workflow-found", workflow, plan: this.#plans.get(hash) ?? null };
-      }
-      case "read-page": {
-        const { execution, seq } = output;
-        const [entry] = this.tables.readJournal({ execution, from: seq, to: seq, rowsMax: 1 });
-        return { kind: "page-read", execution, seq, entry: entry ?? null };
-      }
-      case "scan-work":
-        return { kind: "work-scanned", heads: this.tables.scanWork(output), each: output.each };
-      case "scan-timers": {
-        const { until, max } = output;
-        return { kind: "timers-scanned", timers: this.tables.scanTimers(output), until, max };
-      }
-      case "purge":
-        return { kind: "purged", ids: output.ids };
-      case "scan-letters":
-        return { kind: "letters-scanned", letters: this.tables.scanLetters(output), max: output.max };
-      default:
-        return null;
-    }
   }
 }
 

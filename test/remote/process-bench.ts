@@ -6,7 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { RondoServer } from "../../src/api/serve.ts";
-import { openServer } from "../../src/compose.ts";
+import { openServer } from "../../src/compose-server.ts";
 import type { Settings } from "../../src/engine/settings.ts";
 import type { Event, EventKind } from "../../src/kernel/event.ts";
 import { decodeEntry } from "../../src/kernel/journal-entry.ts";

@@ -8,15 +8,14 @@
  *    acknowledged, what comes after a gap is not.
  */
 import type { Engine } from "../../engine/driver.ts";
-import { checkToken, decodeAttempt, encodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
-import type { Beat, ReportedAttempt } from "../../protocol/work.ts";
-import type { EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";
+import { checkToken, decodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
+import type { Beat } from "../../protocol/work.ts";
+import type { ClaimRequest, EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import { newExecutionId } from "../../std/id.ts";
 import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
-import { askWorker } from "./ask-worker.ts";
 import { AttemptRecord } from "./attempt-record.ts";
 import { EventBatch } from "./event-batch.ts";
 import { type ReadEvent, readEvent } from "./read-event.ts";
@@ -106,11 +105,7 @@ export class WorkerSessions {
   }
 
   /** Work for a worker, once there is some; null: the client has gone. */
-  claim(
-    worker: string,
-    asked: { max: number; waitMs: number },
-    signal: AbortSignal,
-  ): Promise<ClaimAnswer | null> | Rejection {
+  claim(worker: string, asked: ClaimRequest, signal: AbortSignal): Promise<ClaimAnswer | null> | Rejection {
     return this.#sessions.get(worker)?.claim(asked, signal) ?? unknownWorker(worker);
   }
 
@@ -212,12 +207,6 @@ export class WorkerSessions {
         draining: session?.isDraining ?? false,
       };
     });
-  }
-
-  /** Asks a worker's own status API whether it still has an attempt; false: it has not, or cannot be asked. */
-  async ask(worker: string, attempt: ReportedAttempt): Promise<boolean> {
-    const url = this.#sessions.get(worker)?.registration.url ?? null;
-    return url === null ? false : askWorker(url, encodeAttempt(attempt));
   }
 
   /** Answers every claim that waits; nobody is registered any more. */

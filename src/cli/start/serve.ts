@@ -1,5 +1,5 @@
 /** Opens a server by the configuration: what `start` and `dev` have in common. */
-import { openServer, type ServerOptions } from "../../compose.ts";
+import { openServer, type ServerOptions } from "../../compose-server.ts";
 import { type LoadedConfig, showOrigin } from "../../config/load-config.ts";
 import { SETTINGS, type SettingName } from "../../config/settings.ts";
 import { CliError } from "../cli-error.ts";
