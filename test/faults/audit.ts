@@ -67,7 +67,8 @@ function auditOrder(view: ExecutionView, events: readonly JournalEvent[]): strin
   if (events.length !== view.revision) wrong.push(`${events.length} events, revision ${view.revision}`);
   const ends = events.filter(({ kind }) => kind === "workflow.finished");
   if (ends.length !== 1) wrong.push(`it ended ${ends.length} times`);
-  if (ends[0]?.["status"] !== view.status) wrong.push(`it is ${view.status}, and ended ${ends[0]?.["status"]}`);
+  if (ends[0]?.["status"] !== view.status)
+    wrong.push(`it is ${view.status}, and ended ${ends[0]?.["status"]}`);
   let open: string | null = null;
   for (const { kind, phase, visit, seq } of events) {
     const at = `${phase}/${visit}`;
@@ -98,10 +99,14 @@ function auditHandlers(view: ExecutionView, events: readonly JournalEvent[]): st
     const facts = handlers.get(at) ?? new HandlerFacts();
     handlers.set(at, facts);
     if (event.kind === "workflow.tasks.enumerated") {
-      if (event["from"] !== facts.total) wrong.push(`${at}: a page from ${event["from"]} after ${facts.total}`);
+      if (event["from"] !== facts.total)
+        wrong.push(`${at}: a page from ${event["from"]} after ${facts.total}`);
       facts.total += event["count"] as number;
     } else if (event.kind === "workflow.tasks.settled") {
-      for (const { n, status = "" } of rowsOf(event)) {
+      for (const { n, status = "", result } of rowsOf(event)) {
+        const id = (result as { id?: number } | null | undefined)?.id;
+        if (event.phase === "work" && status === "done" && id !== n)
+          wrong.push(`${at}: task ${n} has the result of ${id}`);
         if (facts.settled.has(n)) wrong.push(`${at}: task ${n} is settled twice, again at ${event.seq}`);
         facts.settled.set(n, status);
       }
@@ -154,7 +159,8 @@ function auditNotes(events: readonly JournalEvent[], noted: readonly Noted[]): s
         const key = keyOf(event["execution"], event, n);
         if (status !== "done" || !isNoted(event)) continue;
         if (!keys.has(key)) wrong.push(`${key} is done and was never begun`);
-        else if (!begun.has(`${key} ${attempt}`)) wrong.push(`${key} is done by attempt ${attempt}, never begun`);
+        else if (!begun.has(`${key} ${attempt}`))
+          wrong.push(`${key} is done by attempt ${attempt}, never begun`);
       }
     }
   }

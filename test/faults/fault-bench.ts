@@ -3,7 +3,16 @@
  * that remembers what it was told is done; a ledger of what user code did. When all faults are over, `settle` demands
  * that nothing is lost, nothing counted twice, and nothing left behind.
  */
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -107,6 +116,19 @@ export class FaultBench {
     return worker;
   }
 
+  /** The workers that run. */
+  workers(): FaultProcess[] {
+    return this.processes.filter((one) => one.args[0] === "worker" && !one.hasEnded);
+  }
+
+  /** Which tasks of an execution began, as `<task>#<attempt>`, sorted. */
+  begun(execution: string): string[] {
+    return this.ledger
+      .find({ what: "begins", execution })
+      .map(({ key, attempt }) => `${key?.split("/").at(-1)}#${attempt}`)
+      .sort();
+  }
+
   /** Opens a gate that code waits at: for all attempts, or for one. */
   openGate(execution: string, task: number, where: string, attempt?: number): void {
     const name = `${execution}.${task}.${where}${attempt === undefined ? "" : `.${attempt}`}`;
@@ -120,10 +142,9 @@ export class FaultBench {
     return id;
   }
 
-  /** Starts tasks whose sum is known. */
+  /** Starts a phase of tasks. */
   startTasks(input: { tasks: number; steps?: string[]; [more: string]: unknown }): Promise<string> {
-    const { tasks } = input;
-    return this.start("tasks", input, { count: tasks, sum: (tasks * (tasks - 1)) / 2 });
+    return this.start("tasks", input, null);
   }
 
   /** Sends a signal, asking until it is acknowledged. */
@@ -152,7 +173,10 @@ export class FaultBench {
     let cursor = "";
     do {
       const path = `/v1/executions/${id}/events?detail=full&limit=1000${cursor}`;
-      const { data, next } = (await this.insist("GET", path)) as { data: JournalEvent[]; next: string | null };
+      const { data, next } = (await this.insist("GET", path)) as {
+        data: JournalEvent[];
+        next: string | null;
+      };
       events.push(...data);
       cursor = next === null ? "" : `&cursor=${encodeURIComponent(next)}`;
     } while (cursor !== "");
@@ -235,15 +259,18 @@ export class FaultBench {
   /** Ends all processes gracefully; gives what is wrong with that. */
   async stop(): Promise<string[]> {
     const wrong: string[] = [];
-    for (const worker of this.processes.filter((one) => one !== this.#server && !one.hasEnded)) {
+    for (const worker of this.workers()) {
       const { code } = await worker.terminate();
       if (code !== 0) wrong.push(`a worker ended with ${code}:\n${worker.lines.slice(-20).join("\n")}`);
     }
     if (!this.server.hasEnded) await this.stopServer();
     const left = processesIn(this.folder);
     if (left.length > 0) wrong.push(`still running: ${left.join("; ")}`);
-    const files = readdirSync(join(this.folder, "tmp"));
-    if (files.length > 0) wrong.push(`left in the folder for temporary files: ${files.join()}`);
+    // Who was killed could not tidy up; but no socket of it may be left.
+    const wasKilled = this.processes.some((one) => one.args[0] === "worker" && one.wasKilled);
+    const files = readdirSync(join(this.folder, "tmp"), { recursive: true, withFileTypes: true });
+    const wrongFiles = files.filter((file) => !wasKilled || file.isSocket()).map(({ name }) => name);
+    if (wrongFiles.length > 0) wrong.push(`left in the folder for temporary files: ${wrongFiles.join()}`);
     return wrong;
   }
 

@@ -57,6 +57,11 @@ export class FaultProcess {
     return this.#exit !== null;
   }
 
+  /** It had no chance to tidy up. */
+  get wasKilled(): boolean {
+    return this.#exit?.signal === "SIGKILL";
+  }
+
   /** What it said last, on either stream. */
   get lines(): readonly string[] {
     return this.#lines;

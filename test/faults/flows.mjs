@@ -61,20 +61,16 @@ async function work(context) {
 const listed = (input) =>
   Array.from({ length: input.tasks }, (_, id) => ({ id, log: input.log, hold: input.hold?.[id] }));
 
-const added = (phase) => phase.reduce((sum, { id }) => sum + id, 0);
-
-/** A phase of tasks, and the sum of their ids. */
-export const tasks = workflow({ name: "tasks" })
-  .phase("work", {
-    enumerate(context) {
-      note("enumerates", context);
-      return listed(context.input);
-    },
-    process: work,
-    retry,
-    heartbeat,
-  })
-  .returns(async ({ phases }) => ({ count: phases.work.count, sum: await added(phases.work) }));
+/** A phase of tasks. */
+export const tasks = workflow({ name: "tasks" }).phase("work", {
+  enumerate(context) {
+    note("enumerates", context);
+    return listed(context.input);
+  },
+  process: work,
+  retry,
+  heartbeat,
+});
 
 /** One task that nobody enumerates. */
 export const kid = workflow({ name: "kid" })
@@ -136,5 +132,6 @@ export const journey = workflow({ name: "journey" })
     for await (const result of phases.fan.results()) told ??= result.told;
     let kids = 0;
     for await (const value of phases.kids.results()) kids += value;
-    return { fan: await added(phases.fan), told, kids, approved: phases.approved.value };
+    const fan = await phases.fan.reduce((sum, { id }) => sum + id, 0);
+    return { fan, told, kids, approved: phases.approved.value };
   });

@@ -5,7 +5,14 @@
  * again.
  */
 import { once } from "node:events";
-import { Agent, createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
+import {
+  Agent,
+  createServer,
+  type IncomingMessage,
+  request,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import type { AddressInfo } from "node:net";
 
 /** A request as it went through. */
