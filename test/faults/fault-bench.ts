@@ -37,6 +37,17 @@ export interface WorkerOptions {
   readonly heartbeat?: string;
 }
 
+/** The input of `tasks` and `brisk`. */
+export interface TasksInput {
+  readonly tasks: number;
+  readonly steps?: readonly string[];
+  /** By task: where it stops at a gate (`begin`, `in-<step>`, `after-<step>`, `end`). */
+  readonly hold?: Readonly<Record<number, readonly string[]>>;
+  readonly log?: boolean;
+  /** Characters that are added to each result. */
+  readonly pad?: number;
+}
+
 /** A start that was acknowledged, and what must come out of it. */
 interface Acknowledged {
   readonly output: unknown;
@@ -142,9 +153,9 @@ export class FaultBench {
     return id;
   }
 
-  /** Starts a phase of tasks. */
-  startTasks(input: { tasks: number; steps?: string[]; [more: string]: unknown }): Promise<string> {
-    return this.start("tasks", input, null);
+  /** Starts a phase of tasks; `brisk` ones are lost after a short silence. */
+  startTasks(input: TasksInput, workflow: "tasks" | "brisk" = "tasks"): Promise<string> {
+    return this.start(workflow, input, null);
   }
 
   /** Sends a signal, asking until it is acknowledged. */

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { workflow } from "rondo";
 
 const folder = process.env.FAULTS;
-const heartbeat = process.env.HEARTBEAT ?? "30s";
+const heartbeat = process.env.HEARTBEAT ?? "2s";
 const retry = { attempts: 5, crashes: 50, min: "1ms", max: "2ms" };
 
 function note(what, { execution, attempt, idempotencyKey }, more = {}) {
@@ -61,16 +61,20 @@ async function work(context) {
 const listed = (input) =>
   Array.from({ length: input.tasks }, (_, id) => ({ id, log: input.log, hold: input.hold?.[id] }));
 
-/** A phase of tasks. */
-export const tasks = workflow({ name: "tasks" }).phase("work", {
+const phase = {
   enumerate(context) {
     note("enumerates", context);
     return listed(context.input);
   },
   process: work,
   retry,
-  heartbeat,
-});
+};
+
+/** A phase of tasks whose workers may be silent for long: attempts are adopted, however slow the machine is. */
+export const tasks = workflow({ name: "tasks" }).phase("work", { ...phase, heartbeat: "60s" });
+
+/** The same with a short silence: attempts are lost soon. */
+export const brisk = workflow({ name: "brisk" }).phase("work", { ...phase, heartbeat });
 
 /** One task that nobody enumerates. */
 export const kid = workflow({ name: "kid" })

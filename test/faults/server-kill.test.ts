@@ -2,7 +2,7 @@
 // what they run is adopted and not repeated, what they kept is taken.
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { rowsOf } from "./audit.ts";
-import { FaultBench } from "./fault-bench.ts";
+import { FaultBench, type TasksInput } from "./fault-bench.ts";
 import { CLAIM, EVENTS, expectWell, RECEIPT, STEP } from "./open-bench.ts";
 import { RequestProxy } from "./request-proxy.ts";
 import { until } from "./until.ts";
@@ -41,7 +41,7 @@ describe("kill -9 of the server in the middle of a claim", () => {
     const held = await bench.startTasks({ tasks: 3, hold: { 0: ["begin"] } });
     await bench.ledger.seen({ what: "held", execution: held });
     const claimed = proxy.trap(CLAIM, "answered");
-    const id = await bench.startTasks({ tasks: 1 });
+    const id = await bench.startTasks({ tasks: 1 }, "brisk");
     const { answer, cut } = await claimed;
     expect(answer?.body).toContain(`"execution":"${id}"`);
     await bench.killServer();
@@ -60,10 +60,11 @@ describe("kill -9 of the server in the middle of events", () => {
   async function killedAt(
     moment: "asked" | "answered",
     body: RegExp,
-    input: { tasks: number; steps?: string[] },
+    input: TasksInput,
+    workflow?: "tasks" | "brisk",
   ): Promise<string> {
     const stopped = proxy.trap(EVENTS, moment, body);
-    const id = await bench.startTasks(input);
+    const id = await bench.startTasks(input, workflow);
     const { cut } = await stopped;
     await bench.killServer();
     cut();
@@ -96,7 +97,7 @@ describe("kill -9 of the server in the middle of events", () => {
   test.each(["asked", "answered"] as const)(
     "a page that is only %s is journaled once, and its tasks run once",
     async (moment) => {
-      const id = await killedAt(moment, /"kind":"page"/, { tasks: 4 });
+      const id = await killedAt(moment, /"kind":"page"/, { tasks: 4 }, "brisk");
       const enumerated = await bench.eventsOf(id, "handler.enumerated");
       expect(enumerated.map(({ total }) => total)).toEqual([4]);
       expect(bench.begun(id)).toEqual(["0#1", "1#1", "2#1", "3#1"]);
