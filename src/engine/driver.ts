@@ -2,44 +2,19 @@
  * The driver: does the I/O that an engine node asks for, and nothing else decides here. It feeds inputs in, performs
  * outputs, wakes the node when its time comes, and backs off when the store fails.
  */
-import type { Answer, ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
+import type { ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
-import type { Beat, Grant, Report, Serves } from "../protocol/work.ts";
+import type { Beat, Report, Serves } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import { type Commit, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
-import type { Dropped, Ending, Input, Inspection, Output, Overview } from "./io.ts";
+import type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
+import type { Dropped, Input, Inspection, OpenAttempt, Output, Overview } from "./io.ts";
 import { EngineNode } from "./node.ts";
 import type { Settings } from "./settings.ts";
 import { type ReadOutput, readFor } from "./store-reads.ts";
 
-/** A worker as the driver sees it. */
-export interface WorkerLink {
-  take(grant: Grant): void;
-  cancel(beats: readonly Beat[], why: "cancel" | "lost"): void;
-  /** Asks the worker's own status API which of these silent attempts still run. */
-  ask?(beats: readonly Beat[]): Promise<readonly Beat[]>;
-}
-
-export interface EngineOptions {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly settings?: Partial<Settings>;
-  /** Settings that depend on what is in the store: asked for once it is open, before anything runs. */
-  readonly settingsFor?: (info: StoreInfo) => Promise<Partial<Settings>>;
-  /** A fault of the world: the engine backs off and goes on. */
-  readonly onFault?: (fault: Error) => void;
-  /** The engine cannot go on: a bug, or another owner. */
-  readonly onStop?: (reason: Error) => void;
-}
-
-export interface Reply {
-  readonly answer: Answer;
-  readonly existed: boolean;
-}
-
-/** Called after each commit; `end` once it is over, or `stopped` if this engine is. */
-export type Progress = (seq: number, end: Ending | "stopped" | null) => void;
+export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 
 const BACKOFF_MIN_MS = 50;
 const BACKOFF_MAX_MS = 5_000;
@@ -155,6 +130,11 @@ export class Engine {
   /** What the node holds now: workers, limits, how much is open. */
   overview(): Overview {
     return this.#node.overview();
+  }
+
+  /** Attempts whose leases are open, of one worker or of all. */
+  openAttempts(options: { worker: string | null; max: number }): readonly OpenAttempt[] {
+    return this.#node.openAttempts(options);
   }
 
   /** Messages that were dropped as duplicates or stale, newest last: a bounded list, while the execution is in memory. */

@@ -120,6 +120,25 @@ export interface Overview {
   readonly ready: readonly { readonly use: string; readonly tasks: number }[];
 }
 
+/** A lease that is open. */
+export interface OpenAttempt {
+  /** The attempt's id, as wires have it. */
+  readonly attempt: string;
+  readonly execution: string;
+  readonly project: string;
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+  /** -1: the enumeration. */
+  readonly task: number;
+  readonly n: number;
+  readonly worker: string;
+  readonly status: "claimed" | "running";
+  readonly startedAt: number | null;
+  /** Silence until then is fine; null: it needs no beats. */
+  readonly leaseUntil: number | null;
+}
+
 /** A message that changed nothing. */
 export interface Dropped {
   readonly at: number;

@@ -15,10 +15,10 @@ import type { StoreInfo } from "../store/store.ts";
 import { CleanUp } from "./clean-up.ts";
 import { CommitDesk } from "./commit-desk.ts";
 import { endHold, grantAll } from "./granting.ts";
-import type { Dropped, Input, Output, Overview } from "./io.ts";
+import type { Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
 import { LetterDesk } from "./letter-desk.ts";
 import { NodeState } from "./node-state.ts";
-import { overviewOf } from "./overview.ts";
+import { openAttempts, overviewOf } from "./overview.ts";
 import { beat, noteArrival, vouch } from "./reporting.ts";
 import { Residency } from "./residency.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
@@ -170,6 +170,11 @@ export class EngineNode {
   /** What the node holds now. */
   overview(): Overview {
     return overviewOf(this.#node, this.#residency.working);
+  }
+
+  /** Attempts whose leases are open. */
+  openAttempts(options: { worker: string | null; max: number }): readonly OpenAttempt[] {
+    return openAttempts(this.#node, options);
   }
 
   /** Words that changed nothing, newest last. */

@@ -1,6 +1,7 @@
 /** What a node holds, for status pages and scaling. Computed on request, nothing is kept for it. */
+import { encodeAttempt } from "../protocol/attempt-id.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
-import type { Overview } from "./io.ts";
+import type { OpenAttempt, Overview } from "./io.ts";
 import type { NodeState } from "./node-state.ts";
 
 /** The overview; `working` executions have work. */
@@ -34,6 +35,38 @@ export function overviewOf(node: NodeState, working: number): Overview {
     leases,
     ready: [...ready].map(([use, tasks]) => ({ use, tasks })),
   };
+}
+
+/** Open attempts, of one worker or of all, at most `max`. */
+export function openAttempts(
+  node: NodeState,
+  { worker, max }: { worker: string | null; max: number },
+): OpenAttempt[] {
+  const found: OpenAttempt[] = [];
+  for (const slot of node.slots.values()) {
+    for (const desk of slot.desks) {
+      if (desk.openLeases === 0) continue;
+      const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id };
+      for (const lease of desk.leases.values()) {
+        if (lease.reported || (worker !== null && lease.worker !== worker)) continue;
+        if (found.length >= max) return found;
+        const { task, attempt, claim, epoch, startedAt, until, local } = lease;
+        const id = encodeAttempt({ ...place, round: desk.visit.round, epoch, task, attempt, claim });
+        found.push({
+          attempt: id,
+          ...place,
+          project: slot.execution?.project ?? "",
+          task,
+          n: attempt,
+          worker: lease.worker,
+          status: startedAt === 0 ? "claimed" : "running",
+          startedAt: startedAt === 0 ? null : startedAt,
+          leaseUntil: local || until === Number.POSITIVE_INFINITY ? null : until,
+        });
+      }
+    }
+  }
+  return found;
 }
 
 /** Tasks that are open, not given out, and wait for no time and no signal. */

@@ -42,6 +42,7 @@ const MATRIX: Readonly<Record<string, string>> = {
   pauseSchedule: OPERATORS,
   resumeSchedule: OPERATORS,
   runSchedule: OPERATORS,
+  listAttempts: VIEWERS,
   listLimits: VIEWERS,
   listTimers: VIEWERS,
   listDeadLetters: VIEWERS,

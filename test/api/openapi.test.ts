@@ -17,6 +17,7 @@ get /healthz
 get /metrics
 get /openapi.json
 get /readyz
+get /v1/attempts
 get /v1/attempts/{id}/results/{phase}/{handler}
 get /v1/attempts/{id}/runs/{run}
 get /v1/audit-log

@@ -225,6 +225,7 @@ describe.each(STORES)("over a %s store", (_, store) => {
     ]);
     expect((await api.get("/v1/timers?until=1")).body["data"]).toEqual([]);
     expect((await api.get("/v1/limits")).status).toBe(200);
+    expect((await api.get("/v1/attempts?worker=nobody")).body).toEqual({ data: [], next: null });
     for (const id of ["f", "g"]) {
       await api.post("/v1/executions", { workflow: "failing", id });
       await ended(api, id);

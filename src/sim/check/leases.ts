@@ -17,7 +17,6 @@ export interface Given {
   isReported: boolean;
   /** Its worker has a status API; null: it had, and is gone. */
   canBeAsked: boolean;
-  isAsked: boolean;
 }
 
 /** A grant that goes out a little after it was decided still counts for then. */
@@ -27,6 +26,8 @@ type At = { readonly phase: string; readonly visit: number; readonly handler: st
 
 export class Leases {
   readonly #given = new Map<string, Map<string, Given>>();
+  /** Attempts that workers were asked about. */
+  readonly #asked = new Set<string>();
   /** Tasks given out by an owner that ended uncleanly: their next start must be journaled first. */
   readonly #touched = new Map<string, Set<string>>();
   /** Starts of handlers with a rate, by scope: in real time and by the machine's clock. */
@@ -112,9 +113,15 @@ export class Leases {
     }
   }
 
-  /** The worker's status API is asked about these. */
+  /** The worker's status API is asked about these, be it before they have gone out. */
   asked(beats: readonly Beat[]): void {
-    for (const lease of this.#named(beats)) lease.isAsked = true;
+    for (const beat of beats)
+      for (const { task, attempt } of beat.attempts)
+        this.#asked.add(`${beat.execution}/${keyOf(beat, task)}.${attempt}`);
+  }
+
+  isAsked({ execution, attempt, ...at }: Given): boolean {
+    return this.#asked.has(`${execution}/${keyOf(at, at.task)}.${attempt}`);
   }
 
   /** The owner took attempts back or told their workers to stop. */
@@ -161,11 +168,12 @@ export class Leases {
       for (const key of leases.keys()) touched.add(key);
       this.#touched.set(execution, touched);
     }
-    this.#given.clear();
+    this.closed();
   }
 
   closed(): void {
     this.#given.clear();
+    this.#asked.clear();
   }
 
   forget(execution: string): void {

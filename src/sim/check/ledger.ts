@@ -137,6 +137,7 @@ export class Ledger {
   }
 
   crashed(): void {
+    for (const model of this.#models.values()) this.leases.prune(model);
     this.leases.crashed();
     this.roster.clear();
   }
@@ -178,7 +179,7 @@ export class Ledger {
     for (const { number: task, attempt, checkpoints } of grant.items) {
       const key = `${at}#${task}`;
       const place = { execution, phase, visit, handler: name, task, attempt };
-      const given = { ...place, worker, project, plan, isReported: false, canBeAsked, isAsked: false };
+      const given = { ...place, worker, project, plan, isReported: false, canBeAsked };
       this.leases.give(given);
       if (task < 0) continue;
       must(task < Math.max(1, handler.total), `${key}: a task is given out after it is durable`);
@@ -293,7 +294,7 @@ export class Ledger {
     for (const task of event.tasks) {
       const lease = this.leases.find(model.id, event, task);
       must(
-        lease === undefined || !lease.canBeAsked || lease.isAsked,
+        lease === undefined || !lease.canBeAsked || this.leases.isAsked(lease),
         `${model.id}: ${event.phase}/${event.handler}#${task} is lost, its worker was not asked`,
       );
     }
