@@ -67,7 +67,7 @@ const MATRIX: Readonly<Record<string, string>> = {
   sendWorkerEvents: WORKERS,
   heartbeat: WORKERS,
   listWorkers: VIEWERS,
-  drainWorker: "operator admin worker",
+  drainWorker: OPERATORS,
   removeWorker: WORKERS,
   getScaling: ALL,
   // By an attempt's own token, which none of these have: the routes themselves refuse it.

@@ -139,7 +139,7 @@ test.each([
   async (_, args, ran) => {
     for (const one of bench.workers()) await one.terminate();
     const worker = await bench.worker({ url: proxy.url, args });
-    const id = await bench.startTasks({ tasks: 1, hold: { 0: ["end"] } });
+    const id = await bench.startTasks({ tasks: 1, hold: { 0: ["end"] } }, "brisk");
     await bench.ledger.seen({ what: "held", execution: id });
     await bench.journaled(id, "tasks.started");
     const last = proxy.trap(EVENTS, "asked", RECEIPT);
