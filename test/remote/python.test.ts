@@ -10,7 +10,7 @@ import { Proxy } from "./proxy.ts";
 
 const SCRIPT = fileURLToPath(new URL("../../examples/python-worker.py", import.meta.url));
 
-const hasPython = needCommand("python3", "python3-minimal");
+const hasPython = needCommand("python3", "python3");
 
 async function python(url: string): Promise<ChildProcess> {
   const child = spawn("python3", [SCRIPT], {
