@@ -63,7 +63,7 @@ export class CleanUp {
     if (write !== null) {
       for (const timer of write.timersCleared) this.#timers.clear(slot.id, timer);
       for (const { timer, due } of write.timersSet) this.#timers.set(slot.id, timer, due);
-      for (const letter of write.letters ?? []) this.#letters.deliver(letter);
+      for (const letter of write.letters ?? []) this.#letters.sent(letter);
       if (write.logs !== undefined) node.emit({ kind: "logged", execution: slot.id });
       if (stepped.events.length > 0 && slot.execution !== null) {
         const { seq, ended, status, output } = slot.execution;
@@ -117,8 +117,8 @@ export class CleanUp {
     const { execution } = slot;
     for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
     if (execution !== null && !execution.ended) {
-      if (execution.draining) this.#drain(slot);
       for (const desk of slot.desks) this.#expireSuspects(slot, desk);
+      if (execution.draining) this.#drain(slot);
       this.#openPages(slot);
       for (const desk of slot.desks) if (desk.state.plan.mode === "workflow") startChildren(node, slot, desk);
       node.offerAll(slot);

@@ -9,6 +9,7 @@ import type { Clock } from "../std/clock.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import { type Commit, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
 import type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
+import { readLeases, storeLeases } from "./hand-over.ts";
 import type { Dropped, Input, Inspection, OpenAttempt, Output, Overview } from "./io.ts";
 import { EngineNode } from "./node.ts";
 import type { Settings } from "./settings.ts";
@@ -52,6 +53,7 @@ export class Engine {
   static async open(options: EngineOptions): Promise<Engine> {
     const info = await options.store.open();
     const engine = new Engine(options, info, await options.settingsFor?.(info));
+    engine.#node.takeOver(await readLeases(options.store, info));
     engine.#schedule();
     return engine;
   }
@@ -170,15 +172,15 @@ export class Engine {
     this.#input({ kind: "closing" });
   }
 
-  /** Waits for what is under way, then releases the store: clean if no lease is open. */
+  /** Waits for what is under way, then releases the store: clean if no lease is open, or the next owner gets them all. */
   async close(): Promise<void> {
     this.quiesce();
-    // While the store fails nothing can be finished: what is open goes on after the next open.
-    while (this.#stopped === null && this.#failures === 0 && (this.#node.isBusy || this.#pending.size > 0)) {
-      await Promise.race([Promise.all(this.#pending), this.#faulty()]);
-      await new Promise<void>((resolve) => this.#clock.soon(resolve));
-    }
-    const isClean = this.#stopped === null && this.#node.openLeases === 0;
+    await this.#idle();
+    const isHandedOver = await this.#handOver();
+    // Words may have come meanwhile.
+    await this.#idle();
+    const isFree = isHandedOver || this.#node.openLeases === 0;
+    const isClean = this.#stopped === null && isFree && !this.#node.hasSuspects;
     this.#stop(new Error("the engine is closed"));
     await this.#store.close({ clean: isClean });
   }
@@ -194,6 +196,26 @@ export class Engine {
 
   get residentCount(): number {
     return this.#node.residentCount;
+  }
+
+  /** While the store fails nothing can be finished: what is open goes on after the next open. */
+  async #idle(): Promise<void> {
+    while (this.#stopped === null && this.#failures === 0 && (this.#node.isBusy || this.#pending.size > 0)) {
+      await Promise.race([Promise.all(this.#pending), this.#faulty()]);
+      await new Promise<void>((resolve) => this.#clock.soon(resolve));
+    }
+  }
+
+  /** Leaves what is open at workers elsewhere to the next owner; false: that cannot be. */
+  async #handOver(): Promise<boolean> {
+    if (this.#stopped !== null || this.#failures > 0) return false;
+    try {
+      return await storeLeases(this.#store, this.#node.leaseTable());
+    } catch (thrown) {
+      if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
+      this.#options.onFault?.(thrown);
+      return false;
+    }
   }
 
   #input(input: Input): void {

@@ -60,6 +60,13 @@ export class LetterDesk {
     if (this.#isStale) this.rescan();
   }
 
+  /** A letter that was just stored: while older ones may be in the store only, the scan brings it, in its turn. */
+  sent(letter: Letter): void {
+    if (!this.#wantsScan && !this.#scanning) return this.deliver(letter);
+    this.#wantsScan = true;
+    this.#isStale = this.#scanning;
+  }
+
   /** Puts a committed letter into its receiver's queue. */
   deliver(letter: Letter): void {
     if (this.#open.has(letter.id)) return;

@@ -3,6 +3,7 @@ import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import type { Fence } from "../store/store.ts";
 import { NewestPlans } from "./child-desk.ts";
 import { Dispatcher } from "./dispatcher.ts";
+import type { HandedLease } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { Output } from "./io.ts";
 import type { Lease } from "./lease.ts";
@@ -28,6 +29,10 @@ export class NodeState {
   readonly pages: PageCache;
   readonly plans = new Map<string, Plan>();
   readonly newest = new NewestPlans();
+  /** Leases that the last owner left, by execution: those that are not in memory yet. */
+  readonly handedOver = new Map<string, HandedLease[]>();
+  /** Executions that were let go of while attempts of a former owner may still run: written since, they do not show it. */
+  readonly suspects = new Set<string>();
   /** Slots with messages to step, in the order they got them. */
   readonly runnable: Slot[] = [];
   outputs: Output[] = [];

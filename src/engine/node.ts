@@ -15,6 +15,7 @@ import type { StoreInfo } from "../store/store.ts";
 import { CleanUp } from "./clean-up.ts";
 import { CommitDesk } from "./commit-desk.ts";
 import { endHold, grantAll } from "./granting.ts";
+import { type HandedLease, type LeaseTable, leaseTable, noteHandedOver } from "./hand-over.ts";
 import type { Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
 import { LetterDesk } from "./letter-desk.ts";
 import { NodeState } from "./node-state.ts";
@@ -158,6 +159,24 @@ export class EngineNode {
     return open;
   }
 
+  /** What is open at workers elsewhere, for the next owner; null: something is open in this process. */
+  leaseTable(): LeaseTable | null {
+    return leaseTable(this.#node);
+  }
+
+  /** Begins with what the last owner left open. */
+  takeOver(leases: readonly HandedLease[]): void {
+    noteHandedOver(this.#node, leases);
+    for (const execution of [...this.#node.handedOver.keys()]) this.#residency.slot(execution);
+  }
+
+  /** True while attempts of a former owner may still run, so that an end now is not a clean one. */
+  get hasSuspects(): boolean {
+    if (this.#node.suspects.size > 0) return true;
+    for (const slot of this.#node.slots.values()) if (slot.hasSuspects) return true;
+    return false;
+  }
+
   /** True while a commit is under way or messages wait for one. */
   get isBusy(): boolean {
     return this.#commits.underWay > 0 || this.#node.runnable.length > 0;
@@ -286,7 +305,10 @@ export class EngineNode {
       const slot = this.#residency.slot(due.execution);
       if (due.timer.startsWith("~")) {
         if (due.timer === WAKE) slot.wakeAt = 0;
-        else this.#timers.clear(due.execution, due.timer);
+        else {
+          this.#timers.clear(due.execution, due.timer);
+          slot.retryFired = true;
+        }
         if (slot.status === "clean") this.#cleanUp.becameClean(slot);
       } else
         node.enqueue(slot, { kind: "message", message: { kind: "timer", timer: due.timer }, request: null });

@@ -203,18 +203,23 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
 export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): void {
   const desk = slot.desk(beat);
   const gone: { task: number; attempt: number; claim: number }[] = [];
+  const stopped: typeof gone = [];
   for (const attempt of beat.attempts) {
     const lease = desk?.leases.get(attempt.task);
     if (
       desk !== undefined &&
       lease !== undefined &&
       isSameAttempt(lease, attempt.attempt, attempt.claim, beat.epoch)
-    )
+    ) {
       start(node, desk, lease);
-    else if (!adopt(node, slot, beat, { ...attempt, worker })) gone.push(attempt);
+      // Said again: whoever was to pass it on may have forgotten the attempt, or was not there.
+      if (lease.cancelled) stopped.push(attempt);
+    } else if (!adopt(node, slot, beat, { ...attempt, worker })) gone.push(attempt);
   }
   if (gone.length > 0)
     node.emit({ kind: "cancel", worker, attempts: [{ ...placeOf(beat), attempts: gone }], why: "lost" });
+  if (stopped.length > 0)
+    node.emit({ kind: "cancel", worker, attempts: [{ ...placeOf(beat), attempts: stopped }], why: "cancel" });
 }
 
 /** Tells the worker of a lease to stop, once; that it is lost, in any case. */

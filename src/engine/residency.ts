@@ -9,6 +9,7 @@ import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import { restore } from "../kernel/replay.ts";
 import { FOLD_VERSION } from "../kernel/snapshot.ts";
 import { type LoadedExecution, type StoredHead, workKey } from "../store/store.ts";
+import { takeOver } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import { Slot } from "./slot.ts";
@@ -235,7 +236,8 @@ export class Residency {
     }
     if (slot.want === "time") {
       // Let go of only when the store knows it too, or nobody would bring it back.
-      if (slot.storedWant !== "time") return node.enqueue(slot, { kind: "mark", mark: null });
+      if (slot.storedWant !== "time" || slot.retryFired)
+        return node.enqueue(slot, { kind: "mark", mark: null });
     } else if (this.#isServed(slot)) {
       this.#idle.delete(slot);
       return;
@@ -292,6 +294,7 @@ export class Residency {
     this.#idle.delete(slot);
     this.#loading.delete(slot.id);
     this.#node.slots.delete(slot.id);
+    if (slot.hasSuspects) this.#node.suspects.add(slot.id);
     this.#uncount(slot);
     slot.status = "loading";
     for (const desk of slot.desks) for (const seq of desk.state.pageSeq) this.#node.pages.drop(slot.id, seq);
@@ -323,7 +326,8 @@ export class Residency {
     slot.refreshDesks();
     for (const desk of slot.desks)
       desk.carefulBelow = Math.max(desk.carefulBelow, slot.opened[carefulMark(desk)] ?? 0);
-    if (loaded.epoch <= this.#node.uncleanEpoch) this.#suspect(slot);
+    if (this.#node.suspects.delete(slot.id) || loaded.epoch <= this.#node.uncleanEpoch) this.#suspect(slot);
+    takeOver(this.#node, slot);
     this.#ready(slot);
   }
 

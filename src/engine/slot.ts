@@ -70,6 +70,8 @@ export class Slot {
   storedWant: Want = "work";
   /** The due time of the retry row in the store; 0: none. */
   retryRow = 0;
+  /** Its time has come: if it changes nothing, it has to go, or it would come again with every scan. */
+  retryFired = false;
   rowsSinceSnapshot = 0;
   opened: Record<string, number> = {};
   /** Marks that go along with the next write, whatever that is. */
@@ -105,6 +107,11 @@ export class Slot {
   /** How old the execution is, as a number that grows with its time of creation: the same wherever it was between. */
   get age(): number {
     return this.execution?.createdAt ?? 0;
+  }
+
+  /** Whether attempts of a former owner may still run. */
+  get hasSuspects(): boolean {
+    return this.suspect && this.desks.some((desk) => desk.suspectUntil > 0);
   }
 
   get openLeases(): number {

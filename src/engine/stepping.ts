@@ -181,7 +181,8 @@ function rejoin(
 ): void {
   const { parent } = message;
   const execution = slot.execution as Execution;
-  if (parent === undefined || message.again === true) return;
+  // A letter that is stepped twice, after a commit of unknown outcome, is of the same life.
+  if (parent === undefined || message.again === true || parent.since === execution.parent?.since) return;
   if (answer.kind === "rejection") {
     const payload = JSON.stringify({ code: answer.code, message: answer.message });
     into.effects.sent.push(
@@ -196,7 +197,7 @@ function rejoin(
       slot,
       {
         kind: "retry",
-        id: `${letter}~parent`,
+        id: `rejoin~${parent.since}~parent`,
         by: `parent ${parent.execution}`,
         reason: null,
         fromParent: true,
@@ -245,6 +246,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   const want = slot.computeWant(node.now);
   const retryDue = want === "time" ? slot.nextDue(node.now) : Number.POSITIVE_INFINITY;
   const retryRow = retryDue === Number.POSITIVE_INFINITY ? 0 : retryDue;
+  slot.retryFired = false;
   if (retryRow !== slot.retryRow) {
     if (retryRow === 0) timersCleared.push(RETRY_TIMER);
     else timersSet.push({ timer: RETRY_TIMER, due: retryRow });

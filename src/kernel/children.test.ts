@@ -68,7 +68,7 @@ describe("a child is started", () => {
           project: "default",
           input: '{"i":1}',
           tags: {},
-          parent: { execution: "e1", ...PLACE, task: 1, depth: 1 },
+          parent: { execution: "e1", ...PLACE, task: 1, depth: 1, since: run.execution.createdAt },
           trace: "00-a-b-01",
         },
       },

@@ -50,12 +50,18 @@ export function startChildren(step: Step, message: ChildrenMessage): Answer {
       project: execution.project,
       input,
       tags: {},
-      parent: { execution: execution.id, ...place, task, depth },
+      parent: { execution: execution.id, ...place, task, depth, since: execution.createdAt },
       ...(known === undefined ? {} : { again: true as const }),
       ...(execution.trace === null ? {} : { trace: execution.trace }),
     });
     if (known !== undefined)
-      step.send(child, fromParent(execution, "retry", { id: `retry~${execution.seq}`, reason: null }));
+      step.send(
+        child,
+        fromParent(execution, "retry", {
+          id: inLife(execution, `retry~${execution.seq}`),
+          reason: null,
+        }),
+      );
   }
   advance(step);
   return { kind: "applied", seq: execution.seq };
@@ -131,7 +137,13 @@ export function cancelChildren(step: Step): void {
   if (current === null || current.childrenTold || current.openChildren === 0) return;
   current.childrenTold = true;
   const reason = cancelling === null ? "a phase of its parent fails" : cancelling.reason;
-  tellChildren(step, "cancel", { id: `drain~${current.plan.name}~${current.visit}~${round}`, reason });
+  const id = inLife(step.execution, `drain~${current.plan.name}~${current.visit}~${round}`);
+  tellChildren(step, "cancel", { id, reason });
+}
+
+/** An id of its own for each life of an execution: one that was purged may begin anew, and its children know the old ids. */
+function inLife({ createdAt }: Execution, what: string): string {
+  return `${what}~${createdAt}`;
 }
 
 function fromParent(

@@ -5,8 +5,8 @@
 import type { Plan } from "../kernel/plan.ts";
 import type { Serves } from "../protocol/work.ts";
 import { hashText, type SeededRandom } from "../std/random.ts";
-import { VERSIONS } from "./versions.ts";
 import { SimWorker } from "./worker/sim-worker.ts";
+import { VERSIONS } from "./workload/versions.ts";
 import type { World } from "./world.ts";
 
 export class Staff {

@@ -96,7 +96,7 @@ describe("names", () => {
 
   test("the address that is listened on is one, a wildcard is none", () => {
     const check = (host: string, asked: string) =>
-      new HostCheck({ host, advertise: null, hosts: [] }).check(asked, undefined) === null;
+      new HostCheck({ host, advertise: null, hosts: [] }).check({ host: asked }) === null;
     expect(check("192.168.1.5", "192.168.1.5:7777")).toBe(true);
     expect(check("192.168.1.5", "192.168.1.6:7777")).toBe(false);
     expect(check("fd00::1", "[fd00::1]:7777")).toBe(true);

@@ -27,6 +27,8 @@ const FLOWS = fileURLToPath(new URL("flows.mjs", import.meta.url));
 export interface FaultBenchOptions {
   /** `rondo.config.json`, beside the short times that these tests have. */
   readonly config?: Readonly<Record<string, unknown>>;
+  /** How long an execution may take to end. */
+  readonly patienceMs?: number;
 }
 
 export interface WorkerOptions {
@@ -44,6 +46,8 @@ export interface TasksInput {
   /** By task: where it stops at a gate (`begin`, `in-<step>`, `after-<step>`, `end`). */
   readonly hold?: Readonly<Record<number, readonly string[]>>;
   readonly log?: boolean;
+  /** Attempts but the first have a step of their own. */
+  readonly again?: boolean;
   /** Characters that are added to each result. */
   readonly pad?: number;
 }
@@ -67,10 +71,12 @@ export class FaultBench {
   rssMbMax = 0;
   #server: FaultProcess | null = null;
   readonly #port: number;
+  readonly #patienceMs: number;
   #ids = 0;
 
-  private constructor(folder: string, port: number) {
+  private constructor(folder: string, port: number, { patienceMs = 40_000 }: FaultBenchOptions) {
     this.folder = folder;
+    this.#patienceMs = patienceMs;
     this.#port = port;
     this.url = `http://127.0.0.1:${port}`;
     this.ledger = new Ledger(join(folder, "ledger.ndjson"));
@@ -82,7 +88,7 @@ export class FaultBench {
     for (const name of ["gates", "tmp"]) mkdirSync(join(folder, name));
     const config = { heartbeat: "2s", claimLease: "2s", sweep: "100ms", ...options.config };
     writeFileSync(join(folder, "rondo.config.json"), JSON.stringify(config));
-    const bench = new FaultBench(folder, await freePort());
+    const bench = new FaultBench(folder, await freePort(), options);
     await bench.startServer();
     return bench;
   }
@@ -173,7 +179,10 @@ export class FaultBench {
         view = got?.status === 200 ? (got.body as typeof view) : null;
         return typeof view?.finishedAt === "number";
       },
-      { state: async () => ({ view, why: await this.ask("GET", `/v1/executions/${id}/why`) }) },
+      {
+        limitMs: this.#patienceMs,
+        state: async () => ({ view, why: await this.ask("GET", `/v1/executions/${id}/why`) }),
+      },
     );
     return view as unknown as ExecutionView;
   }

@@ -44,6 +44,8 @@ async function work(context) {
   note("begins", context);
   if (task.log) log(`task ${task.id}`);
   await holds("begin");
+  if (input.again && context.attempt > 1)
+    await step("again", () => note("step", context, { name: "again" }) ?? null);
   let sum = 0;
   for (const name of input.steps ?? []) {
     sum += await step(name, async () => {

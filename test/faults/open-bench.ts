@@ -7,7 +7,8 @@ export const CLAIM = /\/claim$/;
 export const EVENTS = /\/events$/;
 /** Bodies with a word of these kinds in them. */
 export const STEP = /"kind":"step"/;
-export const RECEIPT = /"kind":"receipt"/;
+/** The receipt of a task that is done, not that of an enumeration. */
+export const RECEIPT = /"kind":"receipt","status":"done".*"result":\{"id":/;
 
 export async function openBench(options: FaultBenchOptions = {}): Promise<FaultBench> {
   const bench = await FaultBench.open(options);

@@ -58,6 +58,9 @@ export class RequestProxy {
   readonly #agent = new Agent({ keepAlive: true });
   readonly #target: URL;
   readonly #traps: Trap[] = [];
+  /** Moments so far: each request has two. */
+  moments = 0;
+  #reached = new Set<() => void>();
   /** Requests the server has and has not answered. */
   readonly #open = new Set<Passed>();
 
@@ -83,6 +86,12 @@ export class RequestProxy {
   trap(path: RegExp, moment: Moment, body: RegExp = /^/): Promise<Stopped> {
     const fits = (request: Passed): boolean => path.test(request.path) && body.test(request.body);
     return new Promise((caught) => this.#traps.push({ fits, moment, caught }));
+  }
+
+  /** Resolves at the n-th moment from now: a request has come, or its answer has. */
+  async reached(n: number): Promise<void> {
+    const wanted = this.moments + n;
+    while (this.moments < wanted) await new Promise<void>((resolve) => this.#reached.add(resolve));
   }
 
   /** Whether the server has an open request of this kind. */
@@ -132,6 +141,9 @@ export class RequestProxy {
     answer: Answered | null,
     outgoing: ServerResponse,
   ): Promise<void> {
+    this.moments++;
+    for (const reached of this.#reached) reached();
+    this.#reached.clear();
     const at = this.#traps.findIndex((trap) => trap.moment === moment && trap.fits(passed));
     if (at < 0) return;
     const [trap] = this.#traps.splice(at, 1);

@@ -284,7 +284,8 @@ export class WorkerSessions {
         record.received = n - 1;
         record.stored = n - 1;
       }
-      if (n === record.received + 1) batch.add(record, n, event);
+      // Of one that is adopted, an old event may have come first; what lies between was stored by its former owner.
+      if (n === record.received + 1 || (record.isAdopted && n > record.received)) batch.add(record, n, event);
       else if (n <= record.received && record.committing !== null) commits.add(record.committing);
     }
     if (batch.newest.size > 0) {
@@ -307,7 +308,7 @@ export class WorkerSessions {
     }
     batch.settle(verdicts);
     for (const record of batch.newest.keys()) {
-      const isOver = record.hasReceipt || (record.verdict !== "accepted" && record.verdict !== null);
+      const isOver = record.hasReceipt || ["stale", "late", "gone"].includes(record.verdict ?? "");
       if (isOver && this.#records.get(record.id) === record) this.#records.delete(record.id);
     }
     return null;

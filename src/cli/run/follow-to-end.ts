@@ -1,9 +1,10 @@
 /** Stays with an execution until it is over, showing how it goes; or until leaving is asked for, or time is up. */
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { ExecutionHandle } from "../../sdk/handle.ts";
-import { parseDuration } from "../../std/duration.ts";
-import { isRejection, RondoError } from "../../std/rejection.ts";
+import { showDuration } from "../../std/duration.ts";
+import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
+import { durationOf } from "../duration-flag.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { follow } from "../progress/follow.ts";
 import { Progress } from "../progress/progress.ts";
@@ -40,14 +41,14 @@ export async function followToEnd(
       });
   // Leaving breaks off what is being read; only a caller that waits for the end needs to know.
   shown.catch(() => {});
-  const ending = await ended(handle.result(timeout === undefined ? {} : { timeout }), detach);
+  const ending = await ended(handle.result(timeout === undefined ? {} : { timeout: durationOf(timeout, "--timeout") }), detach);
   if (ending === "ended") {
     await shown;
     return tellEnd(screen, await handle.status(), options);
   }
   screen.still();
   if (ending === "timeout")
-    throw new CliError(EXIT.timeout, `execution ${handle.id} has not ended within ${timeout}`, [
+    throw new CliError(EXIT.timeout, `execution ${handle.id} has not ended within ${showDuration(durationOf(timeout ?? "0", "--timeout"))}`, [
       `go on with: ${goOn}`,
     ]);
   await detach.closed();
@@ -58,8 +59,7 @@ export async function followToEnd(
 
 /** Refuses a --timeout that is none, before anything is begun. */
 export function checkTimeout(timeout: string | undefined): void {
-  const ms = timeout === undefined ? 0 : parseDuration(timeout, "--timeout");
-  if (isRejection(ms)) throw new RondoError(ms);
+  if (timeout !== undefined) durationOf(timeout, "--timeout");
 }
 
 /** How waiting came to an end; a failed or cancelled execution has ended too. */

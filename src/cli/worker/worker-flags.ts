@@ -1,8 +1,8 @@
 /** The flags of `rondo worker`, and what they come to. */
 import { hostname } from "node:os";
-import { parseDuration } from "../../std/duration.ts";
 import { isRejection, RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
+import { durationOf } from "../duration-flag.ts";
 import { EXIT } from "../exit-code.ts";
 import type { ServerFlags } from "../server/find-server.ts";
 
@@ -39,7 +39,7 @@ const PROCESSES_MAX = 1_000;
 
 /** Checks the flags; throws what is wrong with them. */
 export function readWorkerFlags(flags: WorkerFlags): WorkerSettings {
-  const graceMs = duration(flags.grace ?? GRACE, "--grace");
+  const graceMs = durationOf(flags.grace ?? GRACE, "--grace");
   const isScaled = flags.min !== undefined || flags.max !== undefined;
   const min = count(flags.min ?? "1", "--min", [1, PROCESSES_MAX]);
   const max = count(flags.max ?? `${min}`, "--max", [1, PROCESSES_MAX]);
@@ -54,7 +54,7 @@ export function readWorkerFlags(flags: WorkerFlags): WorkerSettings {
     statusPort: count(flags.statusPort ?? "0", "--status-port", [0, 65_535]),
     graceMs,
     scale: isScaled ? { min, max } : null,
-    sampleMs: Math.max(10, duration(flags.sample ?? SAMPLE, "--sample")),
+    sampleMs: Math.max(10, durationOf(flags.sample ?? SAMPLE, "--sample")),
   };
 }
 
@@ -62,12 +62,6 @@ function count(text: string, flag: string, [least, most]: readonly [number, numb
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (value >= least && value <= most) return value;
   throw new CliError(EXIT.usage, `${flag} ${text}: must be a number from ${least} to ${most}`);
-}
-
-function duration(text: string, flag: string): number {
-  const ms = parseDuration(text, flag);
-  if (isRejection(ms)) throw new RondoError(ms);
-  return ms;
 }
 
 function plainName(host: string): string {

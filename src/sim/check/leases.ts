@@ -1,6 +1,6 @@
 /** Attempts that the owner of now gave out, as the outside sees them: one at a time per task, within every limit. */
 import type { HandlerPlan } from "../../kernel/plan.ts";
-import type { Beat, Grant, Report } from "../../protocol/work.ts";
+import type { Beat, Report } from "../../protocol/work.ts";
 import { must } from "../trace.ts";
 import type { Model } from "./model.ts";
 
@@ -14,6 +14,7 @@ export interface Given {
   readonly worker: string;
   readonly project: string;
   readonly plan: HandlerPlan;
+  readonly key: string | undefined;
   isReported: boolean;
   /** Its worker has a status API; null: it had, and is gone. */
   canBeAsked: boolean;
@@ -28,6 +29,8 @@ export class Leases {
   readonly #given = new Map<string, Map<string, Given>>();
   /** Attempts that workers were asked about. */
   readonly #asked = new Set<string>();
+  /** Attempts that were given out, by whomever, and whose receipts have not come; with their workers. */
+  readonly #unheard = new Map<string, string>();
   /** Tasks given out by an owner that ended uncleanly: their next start must be journaled first. */
   readonly #touched = new Map<string, Set<string>>();
   /** Starts of handlers with a rate, by scope: in real time and by the machine's clock. */
@@ -45,14 +48,18 @@ export class Leases {
     return this.#touched.get(execution)?.has(keyOf(at, task)) === true;
   }
 
-  give(given: Given): void {
+  /** An attempt is given out; true: it was before, and nobody has heard of its end. */
+  give(given: Given): boolean {
     const { execution, task, worker } = given;
     const leases = this.#given.get(execution) ?? new Map<string, Given>();
     const key = keyOf(given, task);
     const held = leases.get(key);
     must(held === undefined, `${execution}/${key}: given to ${worker} while ${held?.worker} has it`);
     leases.set(key, given);
+    const isAgain = this.#unheard.has(`${execution}/${key}.${given.attempt}`);
+    this.#unheard.set(`${execution}/${key}.${given.attempt}`, worker);
     this.#given.set(execution, leases);
+    return isAgain;
   }
 
   /** A task that took its process down twice has its worker for itself. */
@@ -65,20 +72,23 @@ export class Leases {
   }
 
   /** Attempts of a handler, and of a project, at the same time. */
-  checkLimits({ plan, project }: Given, projectLimit: number | undefined): void {
-    const { concurrency } = plan.definition;
+  checkLimits({ plan, project, key }: Given, projectMax = Number.POSITIVE_INFINITY): void {
+    const { concurrency = Number.POSITIVE_INFINITY } = plan.definition;
+    const perKey =
+      (key === undefined ? undefined : plan.definition.concurrencyPerKey) ?? Number.POSITIVE_INFINITY;
     let ofHandler = 0;
+    let ofKey = 0;
     let ofProject = 0;
-    if (concurrency === undefined && projectLimit === undefined) return;
     for (const other of this.#open()) {
       if (other.task < 0 || other.project !== project) continue;
       ofProject++;
-      if (other.plan.scope === plan.scope) ofHandler++;
+      if (other.plan.scope !== plan.scope) continue;
+      ofHandler++;
+      if (other.key === key) ofKey++;
     }
-    if (concurrency !== undefined)
-      must(ofHandler <= concurrency, `${plan.scope}: ${ofHandler} attempts run, at most ${concurrency} may`);
-    if (projectLimit !== undefined)
-      must(ofProject <= projectLimit, `project ${project}: ${ofProject} run, at most ${projectLimit} may`);
+    must(ofHandler <= concurrency, `${plan.scope}: ${ofHandler} attempts run, at most ${concurrency} may`);
+    must(ofKey <= perKey, `${plan.scope}: ${ofKey} attempts of ${key} run, at most ${perKey} may`);
+    must(ofProject <= projectMax, `project ${project}: ${ofProject} run, at most ${projectMax} may`);
   }
 
   /** Starts of a handler within any stretch as long as its rate says. */
@@ -107,10 +117,20 @@ export class Leases {
             ? [{ task: -1, attempt: report.attempt }]
             : [];
       for (const { task, attempt } of tasks) {
+        this.#unheard.delete(`${report.execution}/${keyOf(report, task)}.${attempt}`);
         const lease = this.find(report.execution, report, task);
         if (lease?.worker === worker && lease.attempt === attempt) lease.isReported = true;
       }
     }
+  }
+
+  /** Whether the attempt was given to its worker, and nobody has heard of its end. */
+  isUnheard(
+    execution: string,
+    at: At,
+    start: { readonly task: number; readonly attempt: number; readonly worker: string },
+  ): boolean {
+    return this.#unheard.get(`${execution}/${keyOf(at, start.task)}.${start.attempt}`) === start.worker;
   }
 
   /** The worker's status API is asked about these, be it before they have gone out. */
@@ -168,11 +188,13 @@ export class Leases {
       for (const key of leases.keys()) touched.add(key);
       this.#touched.set(execution, touched);
     }
-    this.closed();
+    this.#given.clear();
+    this.#asked.clear();
   }
 
+  /** What is open at workers elsewhere stays so: the next owner has it. */
   closed(): void {
-    this.#given.clear();
+    for (const lease of this.#all()) lease.canBeAsked = false;
     this.#asked.clear();
   }
 

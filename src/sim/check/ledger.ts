@@ -6,18 +6,21 @@ import type { Verdict } from "../../kernel/message.ts";
 import type { Plan } from "../../kernel/plan.ts";
 import { replay, restore } from "../../kernel/replay.ts";
 import { writeSnapshot } from "../../kernel/snapshot.ts";
-import type { Checkpoint, Grant, Report } from "../../protocol/work.ts";
+import type { Grant, Report } from "../../protocol/work.ts";
 import type { MemoryTables } from "../../store/memory/memory-tables.ts";
-import type { Fence, LoadedExecution, StoreInfo } from "../../store/store.ts";
-import { tasksOf } from "../behaviour.ts";
+import type { Commit, Fence, LoadedExecution, StoreInfo } from "../../store/store.ts";
 import { must } from "../trace.ts";
+import { tasksOf } from "../workload/behaviour.ts";
 import { Effects } from "./effects.ts";
 import { Families } from "./families.ts";
-import type { CheckpointModel } from "./handler-model.ts";
+import { checkItem } from "./grant-item.ts";
 import { Leases } from "./leases.ts";
 import { Model } from "./model.ts";
 import { Records } from "./records.ts";
 import { Roster } from "./roster.ts";
+
+/** Tasks that are given to a worker at a time, where they make no batches. */
+export const QUANTUM = 2;
 
 export interface LedgerOptions {
   readonly tables: MemoryTables;
@@ -56,9 +59,15 @@ export class Ledger {
     this.#families = new Families((id) => this.#models.get(id) ?? this.#purged.get(id));
   }
 
-  /** Something about the execution may be durable soon. */
-  written(execution: string): void {
-    this.#written.add(execution);
+  /** This may be durable soon. */
+  written({ writes, lettersTaken = [] }: Commit): void {
+    for (const { execution, letters } of writes) {
+      this.#written.add(execution);
+      if (letters !== undefined) this.#families.sent(letters);
+    }
+    const isStored = (letter: string) =>
+      this.#options.tables.scanLetters({ after: 0, max: 1_000_000 }).some(({ id }) => id === letter);
+    for (const letter of lettersTaken) this.#families.taken(letter, isStored);
   }
 
   /** Reads what has become durable since the last time. While a commit can still be lost, nothing new has. */
@@ -172,26 +181,25 @@ export class Ledger {
       `${at}: work is given out only in the open phase`,
     );
     const { plan } = handler;
+    const batch = Math.max(QUANTUM, plan.definition.batch ?? 1);
+    must(grant.items.length <= batch, `${at}: ${grant.items.length} tasks are given out at a time`);
     this.roster.checkVersion(worker, grant, { plan, at: now.at });
     const canBeAsked = this.roster.canBeAsked(worker);
     const { execution, phase, visit, handler: name } = grant;
     const { project } = model;
-    for (const { number: task, attempt, checkpoints } of grant.items) {
-      const key = `${at}#${task}`;
+    for (const item of grant.items) {
+      const { number: task, attempt } = item;
       const place = { execution, phase, visit, handler: name, task, attempt };
-      const given = { ...place, worker, project, plan, isReported: false, canBeAsked };
-      this.leases.give(given);
+      const key = handler.keys[task];
+      const given = { ...place, worker, project, plan, key, isReported: false, canBeAsked };
+      // Its time had come when it was given out first, though a clock may have gone back since.
+      const clock = this.leases.give(given) ? Number.POSITIVE_INFINITY : now.clock;
       if (task < 0) continue;
-      must(task < Math.max(1, handler.total), `${key}: a task is given out after it is durable`);
-      must(!handler.settled.has(task), `${key}: a settled task is not given out`);
-      const ended = handler.ended.get(task) ?? 0;
-      must(attempt === ended + 1, `${key}: attempt ${attempt} follows ${ended}`);
-      must(now.clock >= (handler.until.get(task) ?? 0), `${key}: is not tried again before its time`);
-      checkTold(key, { told: checkpoints ?? [], known: handler.checkpoints(task), clock: now.clock });
+      checkItem(`${at}#${task}`, { item, handler, clock });
       if (this.leases.isTouched(execution, grant, task))
         must(
-          handler.started.get(task) === attempt,
-          `${key}: after an unclean stop its start is journaled before it is given out`,
+          handler.started.get(task)?.attempt === attempt,
+          `${at}#${task}: after an unclean stop its start is journaled before it is given out`,
         );
       if ((handler.crashes.get(task) ?? 0) >= 2) this.leases.checkAlone(given);
       this.leases.checkRate(given, now);
@@ -322,6 +330,12 @@ export class Ledger {
               lease.isReported,
               `${id}: ${event.phase} ended ${event.status} while ${lease.handler}#${lease.task} was open`,
             );
+        for (const [name, handler] of model.visit?.handlers ?? [])
+          for (const [task, start] of handler.started)
+            must(
+              !this.leases.isUnheard(id, { ...event, handler: name }, { task, ...start }),
+              `${id}: ${event.phase} ended ${event.status}, but what became of ${name}#${task} at ${start.worker}?`,
+            );
         return this.leases.endVisit(id, event);
       }
       default:
@@ -353,18 +367,4 @@ export class Ledger {
       );
     });
   }
-}
-
-/** An attempt is told of everything that is journaled; of a sleep that is over, that it is. */
-function checkTold(
-  key: string,
-  at: { told: readonly Checkpoint[]; known: readonly CheckpointModel[]; clock: number },
-): void {
-  const told = at.told.map((one) => `${one.kind} ${one.name} ${one.kind === "sleep" ? one.due : one.seq}`);
-  const known = at.known.map((one, i) => {
-    const said = at.told[i];
-    const isOver = said?.kind === "sleep" && said.due === 0 && one.kind === "sleep" && one.at <= at.clock;
-    return `${one.kind} ${one.name} ${isOver ? 0 : one.at}`;
-  });
-  must(known.join() === told.join(), `${key}: is told of [${told.join()}], journaled is [${known.join()}]`);
 }

@@ -6,8 +6,8 @@
 import type { Outcome, Verdict } from "../../kernel/message.ts";
 import type { Checkpoint, Grant, GrantItem, Report, ReportedLine } from "../../protocol/work.ts";
 import type { SeededRandom } from "../../std/random.ts";
-import { decisionOf, troubleOf } from "../behaviour.ts";
-import { type Op, programOf } from "../program.ts";
+import { decisionOf, troubleOf } from "../workload/behaviour.ts";
+import { type Op, programOf } from "../workload/program.ts";
 import type { World } from "../world.ts";
 import { attemptOf, keyOf, placeOf } from "./place.ts";
 import { enumerate } from "./sim-enumeration.ts";
@@ -143,7 +143,7 @@ export class SimAttempt {
       return this.end({ status: "suspended", payload: "null", wait: { name: op.name, untilMs } });
     }
     if (known !== undefined && known.kind !== "sleep") return this.#recall(op, known.seq, next);
-    if (op.kind === "step") return this.#step(op.name, next);
+    if (op.kind === "step") return op.isLater && this.item.attempt === 1 ? next() : this.#step(op.name, next);
     const timeout = op.timeoutMs === null ? {} : { timeoutMs: op.timeoutMs };
     this.end({
       status: "suspended",
@@ -215,7 +215,8 @@ export class SimAttempt {
     }
     const run = grant.script?.runs[index];
     if (run === undefined) {
-      this.end({ status: "done", payload: JSON.stringify(state) });
+      const payload = JSON.stringify(state);
+      host.later(host.random.pick([0, 50, 400]), () => this.end({ status: "done", payload }));
       return;
     }
     const { name } = run;

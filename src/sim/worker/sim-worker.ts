@@ -104,7 +104,9 @@ export class SimWorker implements AttemptHost {
     const running = beats
       .map((beat) => ({
         ...placeOf(beat),
-        attempts: beat.attempts.filter((at) => this.#doing.get(keyOf({ ...beat, ...at }))?.isStarted === true),
+        attempts: beat.attempts.filter(
+          (at) => this.#doing.get(keyOf({ ...beat, ...at }))?.isStarted === true,
+        ),
       }))
       .filter(({ attempts }) => attempts.length > 0);
     return running.length === 0 ? null : running;

@@ -1,0 +1,9 @@
+import { EXIT } from "../exit-code.ts";
+
+/** `rondo ... | head` is no error. */
+export function leaveQuietlyOnClosedPipe(): void {
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+    process.exit(EXIT.ok);
+  });
+}
