@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A Rondo worker in plain Python 3, with nothing but the standard library.
+r"""A Rondo worker in plain Python 3, with nothing but the standard library.
 
 It serves the workflow of word-count.json: `word-count.lines` lists the lines of a text as tasks, in pages;
 `word-count.count` counts the words of one line; `word-count.returns` adds them up.
 
     rondo start                                                       # a server, on http://127.0.0.1:7777
     python3 examples/python-worker.py                                 # this worker; RONDO_URL, RONDO_TOKEN
-    rondo run word-count -i '{"text": "to be or\\nnot to be"}' --wait  # prints {"lines":2,"words":6}
+    rondo run word-count -i '{"text": "to be or\nnot to be"}' --wait   # prints {"lines":2,"words":6}
 
 What a worker does, and where it is below:
 1. it tells the server its workflow and registers its handlers        -> main
@@ -19,6 +19,7 @@ What a worker does, and where it is below:
 import json
 import os
 import signal
+import sys
 import threading
 import time
 import urllib.error
@@ -167,8 +168,13 @@ def stop(*_):
 
 def main():
     definition = json.loads(Path(__file__).with_name("word-count.json").read_text())
-    call("POST", "/v1/workflows", definition)
-    register()
+    try:
+        call("POST", "/v1/workflows", definition)
+        register()
+    except urllib.error.HTTPError as refusal:
+        sys.exit(f"{URL} refuses this worker: {refusal.read().decode()}")
+    except OSError as error:
+        sys.exit(f"no server at {URL} ({error}); start one with: rondo start")
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     threading.Thread(target=beat, daemon=True).start()

@@ -130,7 +130,7 @@ function show(value: unknown): string {
 }
 
 /** Equal but for case, or for one letter that is missing, too much, wrong, or swapped with its neighbour. */
-function isNear(a: string, b: string): boolean {
+export function isNear(a: string, b: string): boolean {
   const [x, y] = [a.toLowerCase(), b.toLowerCase()];
   let head = 0;
   while (head < x.length && x[head] === y[head]) head++;

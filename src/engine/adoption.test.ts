@@ -101,23 +101,44 @@ test("a task that is lost is given out once, also if the clock went back and it 
   bench.signal("e1", "any");
   bench.settle();
   bench.now -= 5_000;
-  bench.restart();
-  // The first worker is busy, so that the task has to wait for it to be empty; then comes one that is.
-  const other = bench.plan([{ name: "b", handlers: { b: { use: "w.b" } } }], "other");
-  bench.join("w1", ["w.a", "w.b"]);
   bench.held.add("load");
-  bench.start(other, "x1");
-  bench.settle();
+  bench.restart();
+  // All workers are busy when the task comes, which has to wait for one of them to be empty.
+  for (const [worker, use] of [
+    ["w1", "b"],
+    ["w2", "c"],
+  ] as const) {
+    const plan = bench.plan([{ name: use, handlers: { [use]: { use: `w.${use}` } } }], use);
+    const start = { kind: "start", execution: use, workflow: use, hash: plan.hash } as const;
+    const message = { ...start, project: "default", input: "null", tags: {} };
+    bench.join(worker, ["w.a", `w.${use}`]);
+    bench.request({ execution: use, message, plan, fresh: true });
+    bench.settle();
+  }
+  const others = bench.attempts();
+  expect(others.map(({ worker }) => worker)).toEqual(["w1", "w2"]);
   bench.held.clear();
-  while (bench.heldReads > 0) bench.answer("load");
+  bench.answer("load");
+  bench.sleep(6_500);
+  for (const attempt of others) bench.receipt(attempt);
+  bench.sleep(60_000);
+  const given = bench.attempts().filter(({ grant }) => grant.execution === "e1");
+  expect(given.map(({ item }) => item.attempt)).toEqual([3]);
+});
+
+test("a task that must run alone goes to whoever is empty, though another asks first", () => {
+  const bench = new NodeBench();
+  bench.join("w1", ["w.a", "w.b"]);
+  bench.start(bench.plan([phase("a", { retry: { attempts: 3, min: 0 } })]), "e1");
+  bench.start(bench.plan([{ name: "b", handlers: { b: { use: "w.b" } } }], "other"), "x1");
   bench.settle();
-  const given = () => numbers(bench.attempts().filter(({ grant }) => grant.execution === "e1"));
-  bench.sleep(900);
-  bench.join("w2", ["w.a"]);
-  bench.sleep(20_000);
-  bench.receipt(bench.attempts().find(({ grant }) => grant.execution === "x1") as Attempt);
-  bench.sleep(20_000);
-  expect(given()).toEqual(["w2 0#3"]);
+  for (let attempt = 1; attempt <= 2; attempt++) {
+    const given = bench.attempts().filter(({ grant }) => grant.execution === "e1");
+    if (attempt === 2) bench.join("w2", ["w.a"]);
+    bench.receipt(given.at(-1) as Attempt, { status: "crashed", payload: "{}", retryAfterMs: 0 });
+    bench.settle();
+  }
+  expect(numbers(bench.attempts())).toEqual(["w1 0#1", "w1 0#1", "w1 0#2", "w2 0#3"]);
 });
 
 test("a task that waits for a worker to be empty goes elsewhere if another version gets the work by then", () => {

@@ -179,8 +179,7 @@ export class Engine {
     const isHandedOver = await this.#handOver();
     // Words may have come meanwhile.
     await this.#idle();
-    const isFree = isHandedOver || this.#node.openLeases === 0;
-    const isClean = this.#stopped === null && isFree && !this.#node.hasSuspects;
+    const isClean = this.#stopped === null && isHandedOver && !this.#node.hasSuspects;
     this.#stop(new Error("the engine is closed"));
     await this.#store.close({ clean: isClean });
   }
@@ -208,13 +207,13 @@ export class Engine {
 
   /** Leaves what is open at workers elsewhere to the next owner; false: that cannot be. */
   async #handOver(): Promise<boolean> {
-    if (this.#stopped !== null || this.#failures > 0) return false;
+    if (this.#stopped !== null || this.#failures > 0) return this.#node.openLeases === 0;
     try {
       return await storeLeases(this.#store, this.#node.leaseTable());
     } catch (thrown) {
       if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
       this.#options.onFault?.(thrown);
-      return false;
+      return this.#node.openLeases === 0;
     }
   }
 

@@ -128,8 +128,11 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
     if (task < 0) break;
     const isAlone = state.tasks.crashes(task) >= ALONE_AFTER_CRASHES;
     if (isAlone) {
-      if (worker.held === 0 && plain.length + careful.length === 0)
-        return giveAlone(node, slot, desk, { task, worker });
+      // Whoever is empty gets it, or the first that is busy would keep it from all others.
+      const empty = worker.held === 0 ? worker : emptyWorker(node, state.plan);
+      if (empty !== undefined && plain.length + careful.length === 0)
+        return giveAlone(node, slot, desk, { task, worker: empty });
+      if (empty !== undefined) break;
       desk.take(task);
       desk.heldAlone++;
       worker.holdFor("waiting", { slot, desk, task }, node.now);
@@ -171,6 +174,13 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
       newGrant(node, slot, desk, { do: work, items: careful, resume: null }),
     );
   return isFull ? "full" : "given";
+}
+
+/** A worker that serves the handler, asks for work and has none. */
+function emptyWorker({ roster }: NodeState, { wanted }: HandlerPlan): RosterEntry | undefined {
+  for (const worker of roster.workers.values())
+    if (worker.held === 0 && worker.room > 0 && roster.servedBy(worker, wanted) !== undefined) return worker;
+  return undefined;
 }
 
 /** One task for a worker that has nothing else; its start is journaled first. */

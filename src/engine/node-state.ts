@@ -31,8 +31,11 @@ export class NodeState {
   readonly newest = new NewestPlans();
   /** Leases that the last owner left, by execution: those that are not in memory yet. */
   readonly handedOver = new Map<string, HandedLease[]>();
-  /** Executions that were let go of while attempts of a former owner may still run: written since, they do not show it. */
-  readonly suspects = new Set<string>();
+  /**
+   * Executions that were let go of while attempts of a former owner may still run, with the handlers: written since, they
+   * do not show it.
+   */
+  readonly suspects = new Map<string, readonly string[]>();
   /** Slots with messages to step, in the order they got them. */
   readonly runnable: Slot[] = [];
   outputs: Output[] = [];

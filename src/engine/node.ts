@@ -173,7 +173,7 @@ export class EngineNode {
   /** True while attempts of a former owner may still run, so that an end now is not a clean one. */
   get hasSuspects(): boolean {
     if (this.#node.suspects.size > 0) return true;
-    for (const slot of this.#node.slots.values()) if (slot.hasSuspects) return true;
+    for (const slot of this.#node.slots.values()) if (slot.suspects.length > 0) return true;
     return false;
   }
 

@@ -294,7 +294,8 @@ export class Residency {
     this.#idle.delete(slot);
     this.#loading.delete(slot.id);
     this.#node.slots.delete(slot.id);
-    if (slot.hasSuspects) this.#node.suspects.add(slot.id);
+    const { suspects } = slot;
+    if (suspects.length > 0) this.#node.suspects.set(slot.id, suspects);
     this.#uncount(slot);
     slot.status = "loading";
     for (const desk of slot.desks) for (const seq of desk.state.pageSeq) this.#node.pages.drop(slot.id, seq);
@@ -326,17 +327,24 @@ export class Residency {
     slot.refreshDesks();
     for (const desk of slot.desks)
       desk.carefulBelow = Math.max(desk.carefulBelow, slot.opened[carefulMark(desk)] ?? 0);
-    if (this.#node.suspects.delete(slot.id) || loaded.epoch <= this.#node.uncleanEpoch) this.#suspect(slot);
+    const suspects = this.#node.suspects.get(slot.id);
+    this.#node.suspects.delete(slot.id);
+    if (suspects !== undefined || loaded.epoch <= this.#node.uncleanEpoch) this.#suspect(slot, suspects);
     takeOver(this.#node, slot);
     this.#ready(slot);
   }
 
   /** Leases of a former owner may be open: recorded starts are lost, the rest starts carefully, after the wait. */
-  #suspect(slot: Slot): void {
+  #suspect(slot: Slot, handlers?: readonly string[]): void {
     const { openedAt, settings } = this.#node;
     slot.suspect = true;
     for (const desk of slot.desks) {
       if (desk.state.finished || desk.state.plan.waits) continue;
+      // The others have been judged before it was let go of.
+      if (handlers !== undefined && !handlers.includes(desk.key)) {
+        desk.suspectsJudged = true;
+        continue;
+      }
       if (desk.state.plan.mode === "workflow" && desk.state.plan.enumerateUse === null) continue;
       desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);
       slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;

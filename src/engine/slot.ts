@@ -109,9 +109,10 @@ export class Slot {
     return this.execution?.createdAt ?? 0;
   }
 
-  /** Whether attempts of a former owner may still run. */
-  get hasSuspects(): boolean {
-    return this.suspect && this.desks.some((desk) => desk.suspectUntil > 0);
+  /** Handlers whose attempts of a former owner may still run. */
+  get suspects(): readonly string[] {
+    if (!this.suspect) return [];
+    return this.desks.filter(({ suspectUntil }) => suspectUntil > 0).map(({ key }) => key);
   }
 
   get openLeases(): number {

@@ -72,6 +72,7 @@ export class NodeHost {
   open(): void {
     const info = this.#tables.open();
     this.#world.ledger.opened(info);
+    this.#world.ledger.leases.opened({ at: this.#world.timeline.now, machine: this.clock() });
     this.#incarnation++;
     this.#isClosing = false;
     this.#nodeNow = 0;

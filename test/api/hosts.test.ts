@@ -5,16 +5,18 @@ import { HostCheck, isLoopback } from "../../src/api/access/hosts.ts";
 import { serve } from "./api-bench.ts";
 
 /** A request with any Host header, which `fetch` does not let one set. */
-function ask(url: string, headers: Record<string, string>, method = "GET"): Promise<number> {
+function ask(
+  url: string,
+  headers: Record<string, string>,
+  method = "GET",
+  path = "/v1/executions",
+): Promise<number> {
   const { port } = new URL(url);
   return new Promise((resolve, reject) => {
-    const asked = request(
-      { host: "127.0.0.1", port, path: "/v1/executions", method, headers },
-      (response) => {
-        response.resume();
-        response.once("end", () => resolve(response.statusCode ?? 0));
-      },
-    );
+    const asked = request({ host: "127.0.0.1", port, path, method, headers }, (response) => {
+      response.resume();
+      response.once("end", () => resolve(response.statusCode ?? 0));
+    });
     asked.once("error", reject).end();
   });
 }
@@ -103,6 +105,31 @@ describe("names", () => {
     expect(check("0.0.0.0", "0.0.0.0:7777")).toBe(false);
     expect(check("::", "[::]:7777")).toBe(false);
     expect(check("", "")).toBe(false);
+  });
+
+  test("the address that a connection was made to is one, as an address; no name is", () => {
+    const check = (asked: string, local: string) =>
+      new HostCheck({ host: "0.0.0.0", advertise: null, hosts: [] }).check({ host: asked }, local);
+    expect(check("192.168.1.5:7777", "192.168.1.5")).toBeNull();
+    expect(check("192.168.1.5", "::ffff:192.168.1.5")).toBeNull();
+    expect(check("[fd00::1]:7777", "fd00::1")).toBeNull();
+    for (const [asked, local] of [
+      ["192.168.1.6", "192.168.1.5"],
+      ["rondo.lan", "192.168.1.5"],
+      ["0.0.0.0", "192.168.1.5"],
+      ["rondo.lan", "rondo.lan"],
+    ] as const)
+      expect(check(asked, local), asked).toMatchObject({
+        code: "forbidden",
+        hint: expect.stringMatching(/"hosts".*RONDO_ADVERTISE/) as string,
+      });
+  });
+
+  test("whether it is well it tells under any name", async () => {
+    const { url } = await serve();
+    const headers = { host: "10.0.0.9:7777" };
+    for (const path of ["/healthz", "/readyz"]) expect(await ask(url, headers, "GET", path), path).toBe(200);
+    expect(await ask(url, headers)).toBe(403);
   });
 
   test("loopback is what only this machine has", () => {

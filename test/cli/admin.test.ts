@@ -1,4 +1,6 @@
 // Verbs about the server and what it keeps.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { cli, type Ended, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
 
@@ -119,6 +121,42 @@ describe("tokens", () => {
     expect(await rondo("token", "revoke", id)).toMatchObject({ code: 0 });
     expect(await rondo("token", "revoke", id)).toMatchObject({ code: 3 });
     expect(await rows("token", "list")).toEqual([]);
+  });
+
+  test("are made, listed and revoked on the directory while no server works on it; the next one knows them", async () => {
+    const cwd = folder();
+    expect(await cli(["token", "list"], { cwd })).toMatchObject({ code: 6 });
+    expect(existsSync(join(cwd, ".rondo"))).toBe(false);
+    const refused = await cli(["start", "--port", "0", "--host", "0.0.0.0"], { cwd });
+    expect(refused.stderr).toContain(
+      "1. make a token, which needs no server:  rondo token create --role admin",
+    );
+    const made = await cli(["token", "create", "--role", "admin"], { cwd });
+    expect(made).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining("kept there for the next one") as string,
+    });
+    const other = await cli(["token", "create", "--json"], { cwd });
+    const { id, name } = JSON.parse(other.stdout) as { id: string; name: string };
+    expect(name).toMatch(/^operator \d{4}-\d\d-\d\d$/);
+    expect(await cli(["token", "revoke", id], { cwd })).toMatchObject({ code: 0 });
+    expect(await cli(["token", "create", "--role", "king"], { cwd })).toMatchObject({ code: 2 });
+    const listed = await cli(["token", "list"], { cwd });
+    expect(listed.stdout.trimEnd().split("\n")).toHaveLength(2);
+    expect(listed.stdout).toMatch(/ admin \d{4}-\d\d-\d\d +admin /);
+
+    const server = startCli(["start", "--port", "0", "--host", "0.0.0.0"], { cwd });
+    const url = await server.line(/^http:/);
+    expect(url).not.toContain("0.0.0.0");
+    expect(await server.line(/it answers to/)).toContain(
+      new URL(url).hostname.replace("127.0.0.1", "localhost"),
+    );
+    const token = made.stdout.trim();
+    expect(await cli(["ps", "--url", url, "--token", token], { cwd })).toMatchObject({ code: 0 });
+    expect(await cli(["ps", "--url", url, "--token", `${token}x`], { cwd })).toMatchObject({
+      code: 5,
+      stderr: expect.stringContaining("does not know this token") as string,
+    });
   });
 
   test("may come from the environment of the server and of the client", async () => {

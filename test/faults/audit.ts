@@ -68,7 +68,7 @@ function auditOrder(view: ExecutionView, events: readonly JournalEvent[]): strin
   const ends = events.filter(({ kind }) => kind === "workflow.finished");
   if (ends.length !== 1) wrong.push(`it ended ${ends.length} times`);
   if (ends[0]?.["status"] !== view.status)
-    wrong.push(`it is ${view.status}, and ended ${ends[0]?.["status"]}`);
+    wrong.push(`it is ${view.status}, and ended ${String(ends[0]?.["status"])}`);
   let open: string | null = null;
   for (const { kind, phase, visit, seq } of events) {
     const at = `${phase}/${visit}`;
@@ -100,7 +100,7 @@ function auditHandlers(view: ExecutionView, events: readonly JournalEvent[]): st
     handlers.set(at, facts);
     if (event.kind === "workflow.tasks.enumerated") {
       if (event["from"] !== facts.total)
-        wrong.push(`${at}: a page from ${event["from"]} after ${facts.total}`);
+        wrong.push(`${at}: a page from ${String(event["from"])} after ${facts.total}`);
       facts.total += event["count"] as number;
     } else if (event.kind === "workflow.tasks.settled") {
       for (const { n, status = "", result } of rowsOf(event)) {
@@ -139,7 +139,7 @@ function auditCounts(view: ExecutionView, at: string, facts: HandlerFacts): stri
 
 /** The key that user code gets: the same in all attempts. */
 function keyOf(execution: unknown, { phase, visit, handler }: JournalEvent, n: unknown): string {
-  return `${execution}/${phase}/${visit}/${handler}/${n}`;
+  return `${String(execution)}/${phase}/${visit}/${handler}/${String(n)}`;
 }
 
 function auditNotes(events: readonly JournalEvent[], noted: readonly Noted[]): string[] {
@@ -151,7 +151,7 @@ function auditNotes(events: readonly JournalEvent[], noted: readonly Noted[]): s
   const journaled = new Map<string, number>();
   for (const event of events) {
     if (event.kind === "workflow.task.step") {
-      const at = `${keyOf(event["execution"], event, event["n"])} ${event["name"]}`;
+      const at = `${keyOf(event["execution"], event, event["n"])} ${String(event["name"])}`;
       if (journaled.has(at)) wrong.push(`${at} is journaled twice`);
       journaled.set(at, event["attempt"] as number);
     } else if (event.kind === "workflow.tasks.settled") {

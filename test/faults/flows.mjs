@@ -128,7 +128,7 @@ export const journey = workflow({ name: "journey" })
   .phase("last", {
     async process(context) {
       note("begins", context);
-      return { approved: (await context.phases.approved.value) ?? null };
+      return { approved: context.phases.approved.value ?? null };
     },
     retry,
     heartbeat,

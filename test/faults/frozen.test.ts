@@ -18,7 +18,10 @@ beforeAll(async () => {
 });
 
 afterEach(async () => {
-  for (const worker of bench.workers()) expect(await worker.terminate()).toMatchObject({ code: 0 });
+  for (const worker of bench.workers()) {
+    const { code } = await worker.terminate();
+    if (code !== 0) throw new Error(`a worker ended with ${String(code)}`);
+  }
 });
 
 afterAll(async () => {

@@ -118,10 +118,7 @@ class Soak {
     const log = random.between(0, 1) === 1;
     if (kind < 2) {
       const steps = ["a", "b", "c"].slice(0, random.between(0, 3));
-      await bench.startTasks(
-        { tasks, steps, log, pad: random.between(0, 300) },
-        kind === 0 ? "tasks" : "brisk",
-      );
+      await bench.startTasks({ tasks, steps, log, pad: random.between(0, 300) }, "brisk");
       return;
     }
     const kids = random.between(0, 4);
@@ -202,7 +199,7 @@ class Soak {
     const caught = this.#requests.trap(path, this.#random.pick(["asked", "answered"] as const));
     // If there is none until then, it is the first of the next round.
     caught.then(
-      ({ cut }) => cut(),
+      (trapped) => trapped.cut(),
       () => {},
     );
   }

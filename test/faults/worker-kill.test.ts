@@ -70,7 +70,7 @@ describe.each([
       .map(({ key, name, attempt }) => `${key?.split("/").at(-1)}${name}#${attempt}`);
     expect(ran.sort()).toEqual(["0a#2", "0b#2", "1a#1", "1b#1", "1b#2", "2a#1", "2b#2", "3a#1", "3b#1"]);
     const lost = (await bench.eventsOf(id, "tasks.lost")).flatMap(rowsOf);
-    expect(lost.map(({ n, attempt }) => [n, attempt]).sort()).toEqual([
+    expect(lost.map(({ n, attempt }) => [n, attempt]).sort((a, b) => Number(a[0]) - Number(b[0]))).toEqual([
       [0, 1],
       [1, 1],
       [2, 1],

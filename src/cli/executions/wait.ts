@@ -25,6 +25,8 @@ export interface StayOptions extends WaitOptions {
   readonly where: string;
   /** Whether it was started just now. */
   readonly wasStarted: boolean;
+  /** False: it was started without an input. */
+  readonly hasInput?: boolean;
 }
 
 /** Stays with an execution at a server until it is over; Ctrl-C leaves it alone. */
@@ -49,6 +51,7 @@ export async function stay(
       names: before.phases.map(({ name }) => name),
       timeout: options.timeout,
       json: options.json,
+      hasInput: options.hasInput,
       goOn: serverCommand(["wait", handle.id], options),
       see: serverCommand(["inspect", handle.id], options),
       retry: serverCommand(["retry", handle.id], options),

@@ -10,6 +10,7 @@ import { follow } from "../progress/follow.ts";
 import { Progress } from "../progress/progress.ts";
 import type { Screen } from "../progress/screen.ts";
 import type { Detach } from "./detach.ts";
+import { failureLines } from "./task-failure.ts";
 import { type TellOptions, tellEnd } from "./tell-end.ts";
 
 export interface FollowToEndOptions extends TellOptions {
@@ -41,16 +42,22 @@ export async function followToEnd(
       });
   // Leaving breaks off what is being read; only a caller that waits for the end needs to know.
   shown.catch(() => {});
-  const ending = await ended(handle.result(timeout === undefined ? {} : { timeout: durationOf(timeout, "--timeout") }), detach);
+  const ending = await ended(
+    handle.result(timeout === undefined ? {} : { timeout: durationOf(timeout, "--timeout") }),
+    detach,
+  );
   if (ending === "ended") {
     await shown;
-    return tellEnd(screen, await handle.status(), options);
+    const view = await handle.status();
+    return tellEnd(screen, view, { ...options, failure: await failureLines(handle, view) });
   }
   screen.still();
   if (ending === "timeout")
-    throw new CliError(EXIT.timeout, `execution ${handle.id} has not ended within ${showDuration(durationOf(timeout ?? "0", "--timeout"))}`, [
-      `go on with: ${goOn}`,
-    ]);
+    throw new CliError(
+      EXIT.timeout,
+      `execution ${handle.id} has not ended within ${showDuration(durationOf(timeout ?? "0", "--timeout"))}`,
+      [`go on with: ${goOn}`],
+    );
   await detach.closed();
   screen.say(`execution ${handle.id} is not over; what is done is kept`);
   screen.say(`  go on with: ${goOn}`);

@@ -144,7 +144,7 @@ function stay(
     wanted,
   }: Awaited<ReturnType<typeof attach>> & { readonly detach: Detach; readonly wanted: Wanted },
 ): Promise<ExitCode> {
-  const { file, options, workflow } = wanted;
+  const { file, options, input, workflow } = wanted;
   return followToEnd(handle, {
     screen,
     detach,
@@ -152,6 +152,7 @@ function stay(
     names: phaseNames(workflow),
     timeout: options.timeout,
     json: options.json,
+    hasInput: before !== null || input !== undefined,
     goOn: goOnCommand(file, handle.id, options),
     see: goOnCommand(file, handle.id, options, ["--json"]),
     retry: goOnCommand(file, handle.id, options, ["--retry"]),

@@ -69,6 +69,7 @@ export async function hostHere(
       names: phaseNames(workflow),
       timeout: options.timeout,
       json: options.json,
+      hasInput: before !== null || input !== undefined,
       goOn,
       see: goOnCommand(file, own, options, ["--json"]),
       retry: goOnCommand(file, own, options, ["--retry"]),

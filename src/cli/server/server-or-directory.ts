@@ -1,7 +1,14 @@
 /** For what must work before there is a server: where none works on the data directory, this process is it meanwhile. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { directoryOf, NoServer, readConfig, type Server, type ServerFlags, withServer } from "./find-server.ts";
+import {
+  directoryOf,
+  NoServer,
+  readConfig,
+  type Server,
+  type ServerFlags,
+  withServer,
+} from "./find-server.ts";
 
 const DATABASE = "rondo.db";
 

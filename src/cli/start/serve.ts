@@ -51,7 +51,8 @@ async function open(loaded: LoadedConfig): Promise<RunningServer> {
   try {
     return await openServer(serverOptions(loaded));
   } catch (thrown) {
-    if (!(thrown instanceof RondoError) || thrown.path !== "host" || thrown.code !== "forbidden") throw thrown;
+    if (!(thrown instanceof RondoError) || thrown.path !== "host" || thrown.code !== "forbidden")
+      throw thrown;
     const at = store === "file:.rondo" ? "" : ` --store ${store}`;
     throw new CliError(
       EXIT.unauthorised,

@@ -72,7 +72,7 @@ export async function registerDefinitions(
     } catch (thrown) {
       if (!(thrown instanceof HttpFault)) throw thrown;
       if (at === 0) options.tell(`waiting for the server: ${thrown.message}`);
-      await Promise.race([over, sleep(backOff.next())]);
+      await sleep(backOff.next(), over);
     } finally {
       connection.close();
     }
@@ -95,8 +95,15 @@ async function post(connection: HttpConnection, definition: unknown): Promise<vo
   throw new RondoError(reject(code, detail, hint === undefined ? {} : { hint }));
 }
 
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms).unref();
+/** Waits for so long, or until it is over. The timer holds the process: nothing else does yet. */
+function sleep(ms: number, over: Promise<void>): Promise<void> {
+  return new Promise((resolve, fail) => {
+    const timer = setTimeout(resolve, ms);
+    over
+      .then(() => {
+        clearTimeout(timer);
+        resolve();
+      })
+      .catch(fail);
   });
 }

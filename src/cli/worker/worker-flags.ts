@@ -1,6 +1,5 @@
 /** The flags of `rondo worker`, and what they come to. */
 import { hostname } from "node:os";
-import { isRejection, RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
 import { durationOf } from "../duration-flag.ts";
 import { EXIT } from "../exit-code.ts";

@@ -94,6 +94,8 @@ class WorkerHost {
   readonly #parts: HostParts;
   readonly #workers: RemoteWorker[] = [];
   #isReady = false;
+  /** Parts, code or scripts, whose server is away. */
+  #away = 0;
   #isLeaving = false;
 
   constructor(parts: HostParts) {
@@ -104,7 +106,7 @@ class WorkerHost {
     const { screen, shutdown, settings, workflows, flags } = this.#parts;
     const hasCode = workflows.some(({ handlers }) => handlers.length > 0);
     const started = Promise.all([
-      hasCode ? this.#start({ ...this.#options(), workflows }) : null,
+      hasCode ? this.#start({ ...this.#options(true), workflows }) : null,
       this.#startScripts(!hasCode),
     ]);
     const telling = setInterval(() => this.#tellLoad(), settings.sampleMs);
@@ -138,7 +140,7 @@ class WorkerHost {
     if (this.#isLeaving) return;
     if (unsafeNoJail) screen.say(["rondo:", "yellow"], " scripts may run without the outer sandbox");
     await this.#start({
-      ...this.#options(),
+      ...this.#options(isAll),
       workflows: [],
       scripts: scriptsOf(unsafeNoJail),
       statusPort: isAll ? settings.statusPort : 0,
@@ -151,8 +153,9 @@ class WorkerHost {
     await worker.start();
   }
 
-  #options(): Omit<RemoteWorkerOptions, "workflows"> {
-    const { screen, guard, settings, server, shutdown, flags } = this.#parts;
+  /** `isMain`: the part that is told of when it serves. */
+  #options(isMain: boolean): Omit<RemoteWorkerOptions, "workflows"> {
+    const { screen, guard, settings, server, shutdown } = this.#parts;
     return {
       addresses: server.addresses,
       ...(server.token === null ? {} : { token: server.token }),
@@ -167,11 +170,8 @@ class WorkerHost {
         const pieces = logLine({ execution, phase, handler, task: number, attempt, level, parts }, "");
         if (pieces !== null) screen.say(...pieces);
       },
-      onTrouble: (what) =>
-        flags.json
-          ? printJson({ kind: "trouble", what })
-          : screen.say(["rondo: ", "yellow"], what ?? "the server answers again"),
-      onRegistered: (worker) => this.#registered(worker),
+      onTrouble: (what) => this.#troubled(what),
+      onRegistered: (worker) => this.#registered(worker, isMain),
       onDrain: () => shutdown.end(),
       onDropped: (attempt, why) =>
         screen.say(["rondo: ", "yellow"], `${attempt} was not taken: ${why.message}`),
@@ -183,14 +183,27 @@ class WorkerHost {
     };
   }
 
-  #registered(worker: string): void {
+  /** Told once for code and scripts together, when it goes away and when it is back. */
+  #troubled(what: string | null): void {
+    const { screen, flags } = this.#parts;
+    if (flags.json) printJson({ kind: "trouble", what });
+    this.#away += what === null ? -1 : 1;
+    if (flags.json || this.#away !== (what === null ? 0 : 1)) return;
+    const says =
+      what === null
+        ? "the server is back"
+        : `the server is away (${what}); what is done is kept, trying again`;
+    screen.say(["rondo: ", "yellow"], says);
+  }
+
+  #registered(worker: string, isMain: boolean): void {
     const { screen, flags, settings, workflows, server } = this.#parts;
     const { capacity } = settings;
     if (flags.json)
       printJson({ kind: "registered", worker, capacity, workflows: workflows.map(({ name }) => name) });
-    else screen.say(`worker ${worker} serves ${server.addresses.map(shown).join(", ")}`);
-    if (this.#isReady) return;
+    if (this.#isReady || !isMain) return;
     this.#isReady = true;
+    if (!flags.json) screen.say(`worker ${worker} serves ${server.addresses.map(shown).join(", ")}`);
     process.send?.({ kind: "ready", worker });
   }
 
