@@ -125,10 +125,15 @@ export class FaultBench {
     if (left.length > 0) throw new Error(`the server left ${left.join()}`);
   }
 
+  /** Starts `rondo worker`. */
+  hire(options: WorkerOptions = {}): FaultProcess {
+    const { url = this.url, args = [], heartbeat = "2s" } = options;
+    return this.#spawn(["worker", FLOWS, "--url", url, ...args], { HEARTBEAT: heartbeat });
+  }
+
   /** Starts `rondo worker`; resolves when it is registered. */
   async worker(options: WorkerOptions = {}): Promise<FaultProcess> {
-    const { url = this.url, args = [], heartbeat = "2s" } = options;
-    const worker = this.#spawn(["worker", FLOWS, "--url", url, ...args], { HEARTBEAT: heartbeat });
+    const worker = this.hire(options);
     await worker.line(/^worker .* serves /);
     return worker;
   }
@@ -136,6 +141,17 @@ export class FaultBench {
   /** The workers that run. */
   workers(): FaultProcess[] {
     return this.processes.filter((one) => one.args[0] === "worker" && !one.hasEnded);
+  }
+
+  /** All workers end gracefully; throws if one does not. */
+  async dismiss(): Promise<void> {
+    for (const worker of this.workers()) {
+      const exit = await worker.terminate();
+      if (exit.code !== 0)
+        throw new Error(
+          `a worker ended with ${JSON.stringify(exit)}:\n${worker.lines.slice(-20).join("\n")}`,
+        );
+    }
   }
 
   /** Which tasks of an execution began, as `<task>#<attempt>`, sorted. */
@@ -279,10 +295,7 @@ export class FaultBench {
   /** Ends all processes gracefully; gives what is wrong with that. */
   async stop(): Promise<string[]> {
     const wrong: string[] = [];
-    for (const worker of this.workers()) {
-      const { code } = await worker.terminate();
-      if (code !== 0) wrong.push(`a worker ended with ${code}:\n${worker.lines.slice(-20).join("\n")}`);
-    }
+    await this.dismiss();
     if (!this.server.hasEnded) await this.stopServer();
     const left = processesIn(this.folder);
     if (left.length > 0) wrong.push(`still running: ${left.join("; ")}`);

@@ -17,12 +17,7 @@ beforeAll(async () => {
   bench = await FaultBench.open({ config: { heartbeat: "1s", claimLease: "1s" } });
 });
 
-afterEach(async () => {
-  for (const worker of bench.workers()) {
-    const { code } = await worker.terminate();
-    if (code !== 0) throw new Error(`a worker ended with ${String(code)}`);
-  }
-});
+afterEach(() => bench.dismiss());
 
 afterAll(async () => {
   try {

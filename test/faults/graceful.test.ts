@@ -76,7 +76,7 @@ test("the server with open claims and running tasks: exit 0; after the restart n
 });
 
 test("the server and a worker with a spool at once: exit 0 of both; what the worker could not say is said later", async () => {
-  for (const one of bench.workers()) expect(await one.terminate()).toMatchObject({ code: 0 });
+  await bench.dismiss();
   const worker = await bench.worker({ args: ["--spool", "spool"] });
   const id = await bench.startTasks({ tasks: 3, steps: ["a"], hold: { 0: ["end"], 1: ["end"] } });
   await bench.ledger.seen({ what: "held", execution: id }, 2);
@@ -89,6 +89,18 @@ test("the server and a worker with a spool at once: exit 0 of both; what the wor
   await bench.worker({ args: ["--spool", "spool"] });
   await bench.ended(id);
   expect(bench.begun(id)).toEqual(["0#1", "1#1", "2#1"]);
+});
+
+test("a worker that is there before its server waits for it; told to end, it does", async () => {
+  await bench.dismiss();
+  await bench.stopServer();
+  const early = [bench.hire(), bench.hire()] as const;
+  for (const worker of early) await worker.line(/^rondo: waiting for the server/);
+  expect(await early[1].terminate()).toMatchObject({ code: 0 });
+  await bench.startServer();
+  await early[0].line(/^worker .* serves /);
+  const id = await bench.startTasks({ tasks: 3 });
+  await bench.ended(id);
 });
 
 function held(tasks: number): [task: number, where: string[]][] {
