@@ -8,11 +8,13 @@ import type { Route } from "./route.ts";
 const KIND = "setting";
 const ID = "remote";
 
-/** Whether attempts of remote workers may still run from before this opening. */
-export async function mayRunRemotely(store: Store, { uncleanEpoch }: StoreInfo): Promise<boolean> {
+/** Whether attempts of remote workers may still run from before this opening; then they may after the next one too. */
+export async function mayRunRemotely(store: Store, { uncleanEpoch, fence }: StoreInfo): Promise<boolean> {
   if (uncleanEpoch === 0) return false;
   const body = await store.getDocument(KIND, ID);
-  return body !== null && (JSON.parse(body) as { epoch: number }).epoch >= uncleanEpoch;
+  if (body === null || (JSON.parse(body) as { epoch: number }).epoch < uncleanEpoch) return false;
+  await store.putDocument(KIND, ID, JSON.stringify({ epoch: fence.epoch }));
+  return true;
 }
 
 /** The routes of workers, the registration of which is remembered before it is answered. */

@@ -47,6 +47,21 @@ describe("after an unclean end", () => {
     await first.close({ graceMs: 0 });
   });
 
+  test("also if the owner after it ends uncleanly before anything is known", async () => {
+    const tables = new MemoryTables();
+    const first = await abandoned(tables, true);
+    const second = await openServer({
+      port: 0,
+      store: new MemoryStore(tables),
+      onFault: () => {},
+      onStop: () => {},
+    });
+    const api = await serve({ store: new MemoryStore(tables) });
+    expect(await why(api)).toContain("for attempts that may still run since before the restart");
+    await first.close({ graceMs: 0 });
+    await second.close({ graceMs: 0 });
+  });
+
   test("without any remote worker nothing waits", async () => {
     const tables = new MemoryTables();
     const first = await abandoned(tables, false);
