@@ -6,4 +6,8 @@ export function leaveQuietlyOnClosedPipe(): void {
     if (error.code !== "EPIPE") throw error;
     process.exit(EXIT.ok);
   });
+  // Nobody reads what is told besides: the work goes on.
+  process.stderr.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+  });
 }
