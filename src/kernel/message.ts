@@ -52,6 +52,8 @@ export interface TaskWait {
   readonly name: string;
   /** Milliseconds since 1970. */
   readonly untilMs?: number;
+  /** How long, from the receipt on: counts instead of `untilMs`, since the worker's clock may be wrong. */
+  readonly forMs?: number;
   readonly signal?: string;
   readonly timeoutMs?: number;
 }

@@ -202,7 +202,7 @@ function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
 function suspension(step: Step, { wait }: Outcome): { name: string; due: number; signal: string | null } {
   const name = wait?.name ?? "";
   if (wait?.signal !== undefined) return { name, due: 0, signal: wait.signal };
-  const until = wait?.untilMs ?? step.now;
+  const until = wait?.forMs === undefined ? (wait?.untilMs ?? step.now) : step.now + wait.forMs;
   return { name, due: Math.max(1, Math.min(until, step.now + DURATION_MAX_MS)), signal: null };
 }
 

@@ -73,6 +73,11 @@ describe("a sleep", () => {
 
   test.each([
     ["in the past is over at once", { untilMs: 10 }, 10],
+    [
+      "by its length counts from the receipt, whatever the worker's clock says",
+      { untilMs: 10, forMs: 500 },
+      1_500,
+    ],
     ["of no length is over at once", {}, 1_000],
     ["beyond all bounds is cut", { untilMs: Number.MAX_SAFE_INTEGER }, expect.any(Number)],
   ])("%s", (_what, wait, due) => {

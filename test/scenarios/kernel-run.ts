@@ -152,8 +152,8 @@ export class KernelRun {
     task: number,
     given: Partial<TaskWait> & Omit<GivenReceipt, "wait"> = {},
   ): Verdict | undefined {
-    const { name = "s", untilMs, signal, timeoutMs, ...rest } = given;
-    const wait = { name, ...defined({ untilMs, signal, timeoutMs }) };
+    const { name = "s", untilMs, forMs, signal, timeoutMs, ...rest } = given;
+    const wait = { name, ...defined({ untilMs, forMs, signal, timeoutMs }) };
     return this.receipt(handler, task, { status: "suspended", wait, ...rest });
   }
 
