@@ -4,6 +4,7 @@
  * others reach it through the directory's socket (late-server.ts).
  */
 import { openOwner } from "../../compose-server.ts";
+import type { Config } from "../../config/settings.ts";
 import type { AnyWorkflow, LocalRondo } from "../../index.ts";
 import type { ExitCode } from "../exit-code.ts";
 import { EXIT } from "../exit-code.ts";
@@ -26,12 +27,16 @@ export async function hostHere(
   screen: Screen,
   guard: ProcessGuard,
   wanted: Wanted,
-  store: string,
+  config: Config,
 ): Promise<ExitCode> {
   const { file, options, input, workflows, workflow } = wanted;
+  const { store } = config;
+  const lasting = { heartbeatMs: config.heartbeat, retentionMs: config.retention };
   let own = "";
   const owner = await openOwner({
+    ...lasting,
     store,
+    settings: { projects: config.projects, claimLeaseMs: config.claimLease, sweepMs: config.sweep },
     unsafeNoJail: options.unsafeNoJail === true,
     onLog: (line) => {
       const pieces = logLine(line, own);
@@ -44,7 +49,7 @@ export async function hostHere(
     },
   });
   const { rondo } = owner;
-  const server = new LateServer(owner, { hasDirectory: store.startsWith("file:") });
+  const server = new LateServer(owner, { ...lasting, hasDirectory: store.startsWith("file:") });
   const detach = new Detach({
     screen,
     close: (grace) => server.close(grace),

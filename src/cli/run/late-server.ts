@@ -2,10 +2,15 @@
  * The socket of `rondo run`: opened once the process has run for a moment, so that a short run does not pay for it.
  * Through it others see and steer what runs here, and work on the same directory.
  */
-import type { Owner } from "../../compose-server.ts";
+import type { Owner, ServerOptions } from "../../compose-server.ts";
 
 /** How long a run is short. */
 const SHORT_MS = 300;
+
+interface LateOptions extends Pick<ServerOptions, "heartbeatMs" | "retentionMs"> {
+  /** Only a directory has a place for the socket. */
+  readonly hasDirectory: boolean;
+}
 
 interface Closes {
   close(options?: { graceMs?: number }): Promise<void>;
@@ -13,11 +18,13 @@ interface Closes {
 
 export class LateServer {
   readonly #owner: Owner;
+  readonly #options: LateOptions;
   #timer: NodeJS.Timeout | null = null;
   #opening: Promise<Closes> | null = null;
 
-  constructor(owner: Owner, options: { readonly hasDirectory: boolean }) {
+  constructor(owner: Owner, options: LateOptions) {
     this.#owner = owner;
+    this.#options = options;
     if (options.hasDirectory) this.#timer = setTimeout(() => this.#open(), SHORT_MS);
   }
 
@@ -31,6 +38,6 @@ export class LateServer {
   #open(): void {
     this.#timer = null;
     // Without a socket the run goes on all the same: what kept it from opening is nothing to stop for.
-    this.#opening = this.#owner.serve({ port: null }).catch((): Closes => this.#owner.rondo);
+    this.#opening = this.#owner.serve({ ...this.#options, port: null }).catch((): Closes => this.#owner.rondo);
   }
 }

@@ -64,7 +64,7 @@ async function host(screen: Screen, guard: ProcessGuard, asked: Wanted): Promise
   for (let wanted = asked; ; ) {
     let owned: unknown;
     try {
-      return await hostHere(screen, guard, wanted, store);
+      return await hostHere(screen, guard, wanted, config);
     } catch (thrown) {
       if ((thrown as Error).name !== "DirectoryOwned" || !(await comesToListen(store))) throw thrown;
       owned = thrown;

@@ -43,7 +43,7 @@ export class HandlerModel {
   finished = false;
   readonly settled = new Map<number, { status: string; attempt: number }>();
   readonly ended = new Map<number, number>();
-  readonly started = new Map<number, { attempt: number; worker: string }>();
+  readonly started = new Map<number, number>();
   /** Retry times. */
   readonly until = new Map<number, number>();
   readonly fails = new Map<number, number>();
@@ -109,10 +109,10 @@ export class HandlerModel {
     });
   }
 
-  start(task: number, attempt: number, worker: string): void {
+  start(task: number, attempt: number): void {
     must(!this.settled.has(task), `${this.#at}#${task}: a settled task does not start`);
     must(!this.waiting.has(task), `${this.#at}#${task}: a task that waits does not start`);
-    this.started.set(task, { attempt, worker });
+    this.started.set(task, attempt);
   }
 
   /** An attempt ended without settling its task. */

@@ -29,8 +29,10 @@ export class Leases {
   readonly #given = new Map<string, Map<string, Given>>();
   /** Attempts that workers were asked about. */
   readonly #asked = new Set<string>();
-  /** Attempts that were given out, by whomever, and whose receipts have not come; with their workers. */
-  readonly #unheard = new Map<string, string>();
+  /** Attempts that were given out, by whomever, and whose receipts have not come. */
+  readonly #unheard = new Set<string>();
+  /** Those of them that were out when their start was journaled, or after that. */
+  readonly #begun = new Set<string>();
   /** Tasks given out by an owner that ended uncleanly: their next start must be journaled first. */
   readonly #touched = new Map<string, Set<string>>();
   /** Starts of handlers with a rate, by scope: in real time and by the machine's clock. */
@@ -51,7 +53,7 @@ export class Leases {
   }
 
   /** An attempt is given out; true: it was before, and nobody has heard of its end. */
-  give(given: Given): boolean {
+  give(given: Given, isStarted: boolean): boolean {
     const { execution, task, worker } = given;
     const leases = this.#given.get(execution) ?? new Map<string, Given>();
     const key = keyOf(given, task);
@@ -59,7 +61,8 @@ export class Leases {
     must(held === undefined, `${execution}/${key}: given to ${worker} while ${held?.worker} has it`);
     leases.set(key, given);
     const isAgain = this.#unheard.has(`${execution}/${key}.${given.attempt}`);
-    this.#unheard.set(`${execution}/${key}.${given.attempt}`, worker);
+    this.#unheard.add(`${execution}/${key}.${given.attempt}`);
+    if (isStarted) this.#begun.add(`${execution}/${key}.${given.attempt}`);
     this.#given.set(execution, leases);
     return isAgain;
   }
@@ -123,19 +126,22 @@ export class Leases {
             : [];
       for (const { task, attempt } of tasks) {
         this.#unheard.delete(`${report.execution}/${keyOf(report, task)}.${attempt}`);
+        this.#begun.delete(`${report.execution}/${keyOf(report, task)}.${attempt}`);
         const lease = this.find(report.execution, report, task);
         if (lease?.worker === worker && lease.attempt === attempt) lease.isReported = true;
       }
     }
   }
 
-  /** Whether the attempt was given to its worker, and nobody has heard of its end. */
-  isUnheard(
-    execution: string,
-    at: At,
-    start: { readonly task: number; readonly attempt: number; readonly worker: string },
-  ): boolean {
-    return this.#unheard.get(`${execution}/${keyOf(at, start.task)}.${start.attempt}`) === start.worker;
+  /** The start of an attempt is journaled. */
+  started(execution: string, at: At, { task, attempt }: { task: number; attempt: number }): void {
+    const key = `${execution}/${keyOf(at, task)}.${attempt}`;
+    if (this.find(execution, at, task)?.attempt === attempt && this.#unheard.has(key)) this.#begun.add(key);
+  }
+
+  /** Whether the attempt has begun, by the journal, and nobody has heard of its end. */
+  isUnheard(execution: string, at: At, { task, attempt }: { task: number; attempt: number }): boolean {
+    return this.#begun.has(`${execution}/${keyOf(at, task)}.${attempt}`);
   }
 
   /** The worker's status API is asked about these, be it before they have gone out. */

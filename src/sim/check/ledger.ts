@@ -193,12 +193,14 @@ export class Ledger {
       const key = handler.keys[task];
       const given = { ...place, worker, project, plan, key, isReported: false, canBeAsked };
       // Its time had come when it was given out first, though a clock may have gone back since.
-      const clock = this.leases.give(given) ? Number.POSITIVE_INFINITY : now.clock;
+      const clock = this.leases.give(given, handler.started.get(task) === attempt)
+        ? Number.POSITIVE_INFINITY
+        : now.clock;
       if (task < 0) continue;
       checkItem(`${at}#${task}`, { item, handler, clock });
       if (this.leases.isTouched(execution, grant, task))
         must(
-          handler.started.get(task)?.attempt === attempt,
+          handler.started.get(task) === attempt,
           `${at}#${task}: after an unclean stop its start is journaled before it is given out`,
         );
       if ((handler.crashes.get(task) ?? 0) >= 2) this.leases.checkAlone(given);
@@ -316,6 +318,10 @@ export class Ledger {
         return this.#checkSealed(model, event);
       case "handler.finished":
         return this.leases.untouch(id, event, "all");
+      case "tasks.started":
+        return event.tasks.forEach((task, i) =>
+          this.leases.started(id, event, { task, attempt: event.attempts[i] as number }),
+        );
       case "tasks.waiting":
       case "tasks.retrying":
         return this.leases.untouch(id, event, event.tasks);
@@ -331,10 +337,10 @@ export class Ledger {
               `${id}: ${event.phase} ended ${event.status} while ${lease.handler}#${lease.task} was open`,
             );
         for (const [name, handler] of model.visit?.handlers ?? [])
-          for (const [task, start] of handler.started)
+          for (const [task, attempt] of handler.started)
             must(
-              !this.leases.isUnheard(id, { ...event, handler: name }, { task, ...start }),
-              `${id}: ${event.phase} ended ${event.status}, but what became of ${name}#${task} at ${start.worker}?`,
+              !this.leases.isUnheard(id, { ...event, handler: name }, { task, attempt }),
+              `${id}: ${event.phase} ended ${event.status}, but what became of ${name}#${task} attempt ${attempt}?`,
             );
         return this.leases.endVisit(id, event);
       }

@@ -158,9 +158,7 @@ export class Model {
         return;
       }
       case "tasks.started":
-        return event.tasks.forEach((task, i) =>
-          this.#at(event).start(task, event.attempts[i] as number, event.workers[i] as string),
-        );
+        return event.tasks.forEach((task, i) => this.#at(event).start(task, event.attempts[i] as number));
       case "tasks.retrying":
       case "tasks.lost":
         return event.tasks.forEach((task, i) => {

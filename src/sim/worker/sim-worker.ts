@@ -6,7 +6,7 @@ import type { Verdict } from "../../kernel/message.ts";
 import type { Beat, Grant, Report, Serves } from "../../protocol/work.ts";
 import type { SeededRandom } from "../../std/random.ts";
 import type { World } from "../world.ts";
-import { attemptOf, keyOf, placeOf } from "./place.ts";
+import { keyOf, placeOf } from "./place.ts";
 import { type AttemptHost, SimAttempt } from "./sim-attempt.ts";
 
 interface Unheard {
@@ -37,6 +37,8 @@ export class SimWorker implements AttemptHost {
   readonly #capacity: number;
   readonly #doing = new Map<string, SimAttempt>();
   readonly #unheard = new Map<number, Unheard>();
+  /** The newest claim of each attempt. */
+  readonly #claims = new Map<string, { epoch: number; claim: number; key: string }>();
   isDead = false;
   isLeaving = false;
   frozenUntil = 0;
@@ -72,8 +74,7 @@ export class SimWorker implements AttemptHost {
     if (this.isDead) return;
     for (const item of grant.items) {
       const attempt = new SimAttempt(this, grant, { item, since });
-      if (this.#doing.has(attempt.key)) continue;
-      this.#dropOlderClaim(attempt);
+      if (this.#doing.has(attempt.key) || this.#isOvertaken(attempt)) continue;
       this.#doing.set(attempt.key, attempt);
       if (this.isLeaving) {
         attempt.handBack();
@@ -161,13 +162,18 @@ export class SimWorker implements AttemptHost {
     this.world.processDies(this);
   }
 
-  /** Of two claims of one attempt only the newer one counts. */
-  #dropOlderClaim({ grant, item }: SimAttempt): void {
-    for (let claim = item.claim - 1; claim >= 0; claim--) {
-      const older = this.#doing.get(keyOf({ ...attemptOf(grant, item), claim }));
-      if (older !== undefined) older.isOver = true;
-      if (older !== undefined) this.#doing.delete(older.key);
-    }
+  /** Of several claims of one attempt only the newest counts, in whatever order they come. */
+  #isOvertaken({ grant, item, key }: SimAttempt): boolean {
+    const { execution, phase, visit, handler, round, epoch } = grant;
+    const name = `${execution}/${phase}/${visit}/${handler}/${round}/${item.number}/${item.attempt}`;
+    const known = this.#claims.get(name);
+    if (known !== undefined && (known.epoch > epoch || (known.epoch === epoch && known.claim > item.claim)))
+      return true;
+    const older = known === undefined ? undefined : this.#doing.get(known.key);
+    if (older !== undefined) older.isOver = true;
+    if (older !== undefined) this.#doing.delete(older.key);
+    this.#claims.set(name, { epoch, claim: item.claim, key });
+    return false;
   }
 
   #named(beats: readonly Beat[]): SimAttempt[] {
