@@ -157,7 +157,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/receipts.js",
     find: "!isPassed &&",
     replace: "",
-    seed: 178,
+    seed: 736,
   },
   {
     name: "step journaled though stale",
@@ -197,8 +197,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "time limit of a wait forgotten",
     file: "kernel/task-waits.js",
-    find: 'step.emit({ kind: "timer.set", timer, purpose: "task", due: step.now + timeoutMs });',
-    replace: "void timer;",
+    find: "|| timeoutMs === undefined)",
+    replace: "|| timeoutMs !== null)",
     seed: 4,
   },
   {
