@@ -1,8 +1,5 @@
-/** The one place that names adapters: turns settings into a running Rondo. */
-import { readFileSync } from "node:fs";
+/** The one place that names adapters, with compose-server.ts: turns settings into a running Rondo. */
 import { availableParallelism } from "node:os";
-import type { ApiConfig, ApiLimits } from "./api/parts.ts";
-import type { RondoServer } from "./api/serve.ts";
 import { Engine, type EngineOptions } from "./engine/driver.ts";
 import type { Settings } from "./engine/settings.ts";
 import { LocalRondo, type LogLine } from "./local/local-rondo.ts";
@@ -11,7 +8,7 @@ import { defined } from "./std/defined.ts";
 import { type Random, systemRandom } from "./std/random.ts";
 import { RondoError, reject } from "./std/rejection.ts";
 import { MemoryStore } from "./store/memory/memory-store.ts";
-import { openSqliteStore, SqliteStore } from "./store/sqlite/sqlite-store.ts";
+import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
 import { Secrets } from "./worker/log/secrets.ts";
 import type { ScriptOptions } from "./worker/script-runner.ts";
@@ -43,7 +40,8 @@ export async function openRondo(options: OpenOptions = {}): Promise<LocalRondo> 
   return (await assemble(options)).rondo;
 }
 
-interface Assembled {
+/** The parts of Rondo in this process. */
+export interface Assembled {
   readonly engine: Engine;
   readonly store: Store;
   readonly clock: Clock;
@@ -52,7 +50,10 @@ interface Assembled {
   readonly onFault: (fault: Error) => void;
 }
 
-async function assemble(options: OpenOptions & Pick<EngineOptions, "settingsFor">): Promise<Assembled> {
+/** Puts the parts together. */
+export async function assemble(
+  options: OpenOptions & Pick<EngineOptions, "settingsFor">,
+): Promise<Assembled> {
   // Refused before anything is opened.
   new Secrets(options.secrets);
   const store = typeof options.store === "object" ? options.store : storeOf(options.store ?? "file:.rondo");
@@ -87,81 +88,8 @@ export function scriptsOf(unsafeNoJail: boolean): ScriptOptions {
   };
 }
 
-export interface ServerOptions extends OpenOptions {
-  /** 127.0.0.1 by default; another address needs a token. */
-  readonly host?: string;
-  /** 7777 by default; 0: any that is free. */
-  readonly port?: number;
-  /** The address under which others reach this server. */
-  readonly advertise?: string | null;
-  /** Names that the server answers to, beside loopback and the advertised one. */
-  readonly hosts?: readonly string[];
-  /** RONDO_ADMIN_TOKEN. */
-  readonly adminToken?: string | null;
-  readonly limits?: Partial<ApiLimits>;
-  /** Silence after which a remote attempt is lost. */
-  readonly heartbeatMs?: number;
-  /** The effective configuration, for `GET /v1/config`. */
-  readonly shown?: ApiConfig["settings"];
-}
-
-const REMOTE = { claimLeaseMs: 30_000, suspectMs: 30_000, sweepMs: 10_000 };
-
-/** Opens a node and serves its API. No user code runs in it unless its `rondo` is given some to serve. */
-export async function openServer(options: ServerOptions = {}): Promise<RondoServer> {
-  // Loaded here: who runs Rondo in process does not pay for the server.
-  const [{ serveApi }, { mayRunRemotely }, { Metrics, meterCommits }] = await Promise.all([
-    import("./api/serve.ts"),
-    import("./api/remote-mark.ts"),
-    import("./api/metrics.ts"),
-  ]);
-  const named = options.store ?? "file:.rondo";
-  const store = typeof named === "object" ? named : storeOf(named);
-  const clock = options.clock ?? systemClock({ hold: true });
-  const metrics = new Metrics();
-  meterCommits(store, metrics, clock);
-  const { claimLeaseMs, sweepMs, suspectMs } = REMOTE;
-  const assembled = await assemble({
-    ...options,
-    store,
-    clock,
-    settings: { claimLeaseMs, sweepMs, ...options.settings },
-    settingsFor: async (info) => ((await mayRunRemotely(store, info)) ? { suspectMs } : {}),
-  });
-  const config: ApiConfig = {
-    host: options.host ?? "127.0.0.1",
-    port: options.port ?? 7_777,
-    directory: store instanceof SqliteStore ? store.directory : null,
-    advertise: options.advertise ?? null,
-    hosts: options.hosts ?? [],
-    adminToken: options.adminToken ?? null,
-    limits: options.limits ?? {},
-    version: packageVersion(),
-    settings: options.shown ?? [],
-  };
-  try {
-    return await serveApi({
-      ...assembled,
-      config,
-      metrics,
-      heartbeatMs: options.heartbeatMs ?? 30_000,
-      leaseMs: claimLeaseMs,
-      announce: async (url) => {
-        if (store instanceof SqliteStore) await store.announce(url);
-      },
-    });
-  } catch (thrown) {
-    await assembled.rondo.close({ graceMs: 0 });
-    throw thrown;
-  }
-}
-
-function packageVersion(): string {
-  const manifest = readFileSync(new URL("../package.json", import.meta.url), "utf8");
-  return (JSON.parse(manifest) as { version: string }).version;
-}
-
-function storeOf(url: string): Store {
+/** The store that a URL names. */
+export function storeOf(url: string): Store {
   if (url === "memory:") return new MemoryStore();
   if (url.startsWith("file:") && url.length > 5)
     return openSqliteStore({ directory: url.slice(5).replace(/^\/\/(?=\/)/, "") });

@@ -1,5 +1,6 @@
 /// <reference lib="esnext.disposable" />
 /** `rondo/testing`: workflows under test, in memory, with a clock that the test moves and crashes that it causes. */
+import { scriptsOf } from "./compose.ts";
 import type { LogLine } from "./local/local-rondo.ts";
 import { SeededRandom } from "./std/random.ts";
 import { MemoryTables } from "./store/memory/memory-tables.ts";
@@ -18,6 +19,8 @@ export interface TestOptions {
   readonly capacity?: number;
   /** Gets what handlers log. */
   readonly onLog?: (line: LogLine) => void;
+  /** Runs scripts without the outer layer of their sandbox where it cannot be had. For trusted scripts only. */
+  readonly unsafeNoJail?: boolean;
 }
 
 /** All timers are kept in memory, so that a year passes in as many steps as it has timers. */
@@ -34,7 +37,8 @@ const SETTINGS = { timerHorizonMs: 100 * 366 * 86_400_000, timersMax: 1_000_000 
  *     expect(await output).toEqual(...);
  *
  * Handlers run as they are. Promises and `setImmediate` in them are let run before time moves; real timers and real
- * I/O are not waited for: use `t.clock.after` instead, or resolve a promise of your own.
+ * I/O are not waited for: use `t.clock.after` instead, or resolve a promise of your own. Scripts run for real, in their
+ * sandbox: await the result.
  */
 export async function testRondo(options: TestOptions): Promise<TestRondo> {
   const random = new SeededRandom(options.seed ?? 1);
@@ -44,6 +48,7 @@ export async function testRondo(options: TestOptions): Promise<TestRondo> {
     capacity: options.capacity ?? 2_000,
     settings: SETTINGS,
     onLog: options.onLog ?? (() => {}),
+    scripts: scriptsOf(options.unsafeNoJail === true),
   });
   await t.settle();
   return t;

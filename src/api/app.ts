@@ -8,7 +8,7 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { Clock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
-import { isRejection, RondoError } from "../std/rejection.ts";
+import { isRejection, type Rejection, RondoError } from "../std/rejection.ts";
 import { StoreFault } from "../store/store.ts";
 import { type Access, anybody, bearerOf, peerOf, type Via } from "./access/access.ts";
 import type { Caller } from "./access/caller.ts";
@@ -115,19 +115,25 @@ function nowhere(c: AppContext, parts: AppParts): number {
 
 /** Who asks, if they may. */
 function admit(
-  { env: { incoming, via } }: AppContext,
+  c: AppContext,
   { access, rateLimit }: AppParts,
   route: Pick<Route, "access" | "isGlobal">,
 ): Caller | Refusal {
-  const isOpen = route.access === "everyone" || route.access === "attempt";
-  const known = access.identify(incoming, via);
-  const caller = isRejection(known) && isOpen ? anybody(incoming) : known;
+  const { incoming } = c.env;
+  const caller = identify(c, access, route);
   const isKnown = !isRejection(caller);
   const countedBy = isKnown ? caller.countedBy : peerOf(incoming);
   const wait = countedBy === null ? 0 : rateLimit.take(countedBy, isKnown ? 1 : WRONG_TOKEN_COST);
   if (wait > 0)
     return { code: "rate_limited", message: `too many requests: ${wait} s to wait`, retryAfterS: wait };
   return isKnown ? (access.allow(caller, route) ?? caller) : caller;
+}
+
+function identify(c: AppContext, access: Access, route: Pick<Route, "access">): Caller | Rejection {
+  const { incoming, via } = c.env;
+  if (route.access === "attempt") return access.identifyAttempt(incoming, c.req.param("id") ?? "");
+  const known = access.identify(incoming, via);
+  return isRejection(known) && route.access === "everyone" ? anybody(incoming) : known;
 }
 
 /** The handler's answer; a refusal if it takes too long. What it then does is done, and its answer is dropped. */

@@ -1,26 +1,34 @@
 /** The route table as an OpenAPI 3.1 document. */
 import { type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
-import type { RejectionCode } from "../std/rejection.ts";
 import type { Access, Route } from "./route.ts";
 import { problemSchema } from "./schemas/problem.ts";
-import { PROBLEM_TYPE, PROBLEMS } from "./wire/problem.ts";
+import { PROBLEM_TYPE, PROBLEMS, type ProblemCode } from "./wire/problem.ts";
 
 /** What every route may be refused with, beside its own. */
-const ALWAYS: readonly RejectionCode[] = [
-  "unauthorised",
+const ALWAYS: readonly ProblemCode[] = [
   "forbidden",
+  "invalid_input",
+  "unknown_field",
   "rate_limited",
+  "internal",
   "store_unavailable",
+  "not_ready",
   "timeout",
 ];
-const WITH_QUERY: readonly RejectionCode[] = ["invalid_input", "unknown_field"];
-const WITH_BODY: readonly RejectionCode[] = [
+const WITH_BODY: readonly ProblemCode[] = [
   "invalid_json",
   "too_large",
   "invalid_input",
   "unknown_field",
   "too_deep",
 ];
+
+const DESCRIPTION = [
+  "Durable, message-driven workflows.",
+  "Lists are pages `{ data, next }`: `next` goes into `cursor`. Times are milliseconds since 1970. Errors are RFC 9457 problems with a `code` and a `hint`. Fields that are not named here are refused.",
+  "`Idempotency-Key`: starts (without an id of their own), cancel, pause, resume, retry and signals are done once for each key. Definitions and schedules are put under their own hash or id, so repeating them changes nothing; making a token, running a schedule and bulk changes are done each time.",
+  "Over TCP, once a token exists every request but `/healthz` and `/readyz` needs one; the socket in the store's directory needs none. Bodies are at most 4 MiB, pages at most 1,000 items.",
+].join("\n\n");
 
 /** A route as the registry of the document takes it. */
 export function describeRoute(route: Route): RouteConfig {
@@ -61,8 +69,7 @@ export function openApiDocument(
     info: {
       title: "Rondo",
       version: options.version,
-      description:
-        "Durable, message-driven workflows. Lists are pages `{ data, next }`: `next` goes into `cursor`. Times are milliseconds since 1970. Errors are RFC 9457 problems with a `code` and a `hint`. Fields that are not named here are refused.",
+      description: DESCRIPTION,
     },
     servers: [{ url: options.url }],
   });
@@ -99,14 +106,14 @@ function answers(route: Route): RouteConfig["responses"] {
 
 /** Refusals by status: a status stands for all codes that have it. */
 function refusals(route: Route): RouteConfig["responses"] {
-  const codes = new Set<RejectionCode>([
-    ...(route.access === "everyone" ? ALWAYS.slice(2) : ALWAYS),
-    ...(route.query === undefined ? [] : WITH_QUERY),
+  const codes = new Set<ProblemCode>([
+    ...ALWAYS,
+    ...(route.access === "everyone" ? [] : (["unauthorised"] as const)),
     ...(route.body === undefined ? [] : WITH_BODY),
     ...(route.params === undefined ? [] : (["not_found"] as const)),
     ...(route.refusals ?? []),
   ]);
-  const byStatus = new Map<number, RejectionCode[]>();
+  const byStatus = new Map<number, ProblemCode[]>();
   for (const code of codes) {
     const { status } = PROBLEMS[code];
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);

@@ -23,7 +23,7 @@ export interface ApiLimits {
   readonly requestMs: number;
   readonly answerMs: number;
   readonly connections: number;
-  /** Open streams, bytes kept for one of them, and how long it may take none. */
+  /** Open streams, bytes given to one before it has taken those before, and how long it may take none. */
   readonly streams: number;
   readonly streamBytes: number;
   readonly streamStallMs: number;
@@ -38,7 +38,7 @@ export const DEFAULT_API_LIMITS: ApiLimits = {
   answerMs: 60_000,
   connections: 10_000,
   streams: 2_000,
-  streamBytes: 1_048_576,
+  streamBytes: 65_536,
   streamStallMs: 30_000,
 };
 
@@ -53,8 +53,8 @@ export interface ShownSetting {
 
 export interface ApiConfig {
   readonly host: string;
-  /** 0: any that is free. */
-  readonly port: number;
+  /** 0: any that is free; null: only the directory's socket. */
+  readonly port: number | null;
   /** The store's directory, where the socket is; null: there is none. */
   readonly directory: string | null;
   /** The address under which others reach this server. */
@@ -83,6 +83,8 @@ export interface ApiParts {
   readonly routes: readonly Route[];
   /** Faults and bugs that a request ran into, and that its client is told of in general words only. */
   readonly onFault: (fault: Error) => void;
+  /** Writes a copy of the whole store to a file that is not there yet; left out: this store cannot. */
+  readonly backup?: (file: string) => Promise<void>;
   /** Tells those who come second to the store where this server listens. */
   readonly announce?: (url: string) => Promise<void>;
 }

@@ -8,12 +8,14 @@ import type { Route } from "./route.ts";
 const KIND = "setting";
 const ID = "remote";
 
-/** Whether attempts of remote workers may still run from before this opening. */
+/** Whether attempts of remote workers may still run from before this opening; then they may after the next one too. */
 export async function mayRunRemotely(store: Store, { owned }: StoreInfo): Promise<boolean> {
   const uncleanEpoch = Math.max(0, ...owned.map((own) => own.uncleanEpoch));
   if (uncleanEpoch === 0) return false;
   const body = await store.getDocument(KIND, ID);
-  return body !== null && (JSON.parse(body) as { epoch: number }).epoch >= uncleanEpoch;
+  if (body === null || (JSON.parse(body) as { epoch: number }).epoch < uncleanEpoch) return false;
+  await store.putDocument(KIND, ID, JSON.stringify({ epoch: Math.max(...owned.map(({ epoch }) => epoch)) }));
+  return true;
 }
 
 /** The routes of workers, the registration of which is remembered before it is answered. */

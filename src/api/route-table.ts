@@ -1,5 +1,6 @@
 import type { Route } from "./route.ts";
 import { adminRoutes } from "./routes/admin.ts";
+import { backupRoute } from "./routes/backup.ts";
 import { controlRoutes } from "./routes/controls.ts";
 import { deadLetterRoutes } from "./routes/dead-letters.ts";
 import type { Desk } from "./routes/desk.ts";
@@ -23,6 +24,7 @@ export function routeTable(desk: Desk): readonly Route[] {
     ...nodeRoutes(desk),
     ...deadLetterRoutes(desk),
     ...adminRoutes(desk),
+    backupRoute(desk),
     ...healthRoutes(desk),
   ];
 }

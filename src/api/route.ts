@@ -19,7 +19,7 @@ export type Access =
   | "known"
   /** Everybody, without a token. */
   | "everyone"
-  /** By an attempt's token (or as a worker): the handler checks it, see `Ask.bearer`. */
+  /** Whoever brings the token of the attempt that the path's `id` names, as a bearer; what it still opens the handler knows. */
   | "attempt";
 
 export interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> {

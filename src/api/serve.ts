@@ -1,8 +1,9 @@
 /** Puts the parts of a server together over an engine: worker sessions, schedules, the API; and takes them apart again. */
 import type { Engine } from "../engine/driver.ts";
 import type { LocalRondo } from "../local/local-rondo.ts";
+import { Retention } from "../retention/retention.ts";
 import { ScheduleDesk } from "../schedule/schedule-desk.ts";
-import { isRejection } from "../std/rejection.ts";
+import { isRejection, RondoError } from "../std/rejection.ts";
 import { DefinitionDesk } from "./desks/definition-desk.ts";
 import { StartDesk } from "./desks/start-desk.ts";
 import type { ApiParts } from "./parts.ts";
@@ -25,6 +26,8 @@ export interface RondoServer {
 export interface ServeParts extends Omit<ApiParts, "definitions" | "starts" | "schedules" | "routes"> {
   readonly heartbeatMs: number;
   readonly leaseMs: number;
+  /** How long what is over is kept; 0: forever. */
+  readonly retentionMs: number;
 }
 
 /** Serves the API of an engine. */
@@ -48,7 +51,9 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     start: (request) => starts.start({ ...request, startAt: undefined, deadline: undefined, trace: null }),
     async isOpen(execution) {
       const found = await engine.inspect(execution);
-      return !isRejection(found) && found.view.finishedAt === null;
+      if (!isRejection(found)) return found.view.finishedAt === null;
+      if (found.code === "not_found") return false;
+      throw new RondoError(found);
     },
     onEnd: (execution, ended) =>
       engine.watch(execution, (_, end) => {
@@ -56,22 +61,33 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
       }),
     onFault,
   });
+  const retention = new Retention({
+    clock,
+    store,
+    purge: (ids) => engine.purge(ids),
+    retentionMs: parts.retentionMs,
+    onFault,
+  });
   const end = async (): Promise<void> => {
+    await retention.close();
     await schedules.close();
     sessions.close();
   };
   try {
     const routes = rememberRemote(workerRoutes(sessions), store, engine.info);
+    let closed: Promise<void> | null = null;
     const api = await ApiServer.open({ ...parts, definitions, starts, schedules, routes });
     return {
       url: api.url,
       socket: api.socket,
       rondo,
       engine,
-      async close(options = {}) {
-        await api.close(options);
-        await end();
-        await rondo.close(options);
+      close(options = {}) {
+        closed ??= api
+          .close(options)
+          .then(end)
+          .then(() => rondo.close(options));
+        return closed;
       },
     };
   } catch (thrown) {

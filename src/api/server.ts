@@ -24,6 +24,8 @@ import { dropBody } from "./wire/read-body.ts";
 import { sendProblem } from "./wire/send-answer.ts";
 
 const ADMIN_TOKEN_CHARS_MIN = 16;
+/** Asked by whatever watches over the process, under whatever name; they tell nobody anything. */
+const PROBES: readonly string[] = ["/healthz", "/readyz"];
 
 export class ApiServer {
   readonly #parts: ApiParts;
@@ -89,7 +91,7 @@ export class ApiServer {
       throw new RondoError(
         reject("forbidden", `listening on ${host} without a token would let everybody in`, {
           path: "host",
-          hint: "set RONDO_ADMIN_TOKEN, or make a token first with `rondo token create`",
+          hint: "set RONDO_ADMIN_TOKEN, or make a token first with `rondo token create --role admin`, which needs no server",
         }),
       );
     const server = new ApiServer(parts, tokens);
@@ -102,7 +104,7 @@ export class ApiServer {
     return server;
   }
 
-  /** Where it is reached over TCP. */
+  /** Where it is reached over TCP; by its socket, if that is all it listens at. */
   get url(): string {
     return this.#url;
   }
@@ -116,8 +118,8 @@ export class ApiServer {
   async close(options: { readonly graceMs?: number } = {}): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
-    await this.#hub.close();
     for (const waiting of this.#waiting) waiting.abort();
+    await this.#hub.close();
     const closed = this.#servers.map(closeServer);
     const cancel = this.#parts.clock.after(options.graceMs ?? 10_000, () => {
       for (const server of this.#servers) server.closeAllConnections();
@@ -132,16 +134,18 @@ export class ApiServer {
   async #listen(): Promise<void> {
     const { config, announce, onFault } = this.#parts;
     const { host, directory } = config;
-    const tcp = makeServer(this.#limits, this.#listener("tcp"));
-    this.#servers.push(tcp);
-    const port = await listenTcp(tcp, host, config.port);
-    this.#url = urlOf(host, port);
+    if (config.port !== null) {
+      const tcp = makeServer(this.#limits, this.#listener("tcp"));
+      this.#servers.push(tcp);
+      this.#url = urlOf(host, await listenTcp(tcp, host, config.port));
+    }
     if (directory !== null) {
       const local = makeServer(this.#limits, this.#listener("socket"));
       this.#servers.push(local);
       this.#socket = await listenSocket(local, directory);
-      if (this.#socket === null)
+      if (this.#socket === null && config.port !== null)
         onFault(new Error(`the path of ${directory} is too long for a socket in it; use ${this.#url}`));
+      if (config.port === null) this.#url = `unix:${this.#socket ?? ""}`;
     }
     await announce?.(this.#url);
   }
@@ -172,9 +176,10 @@ export class ApiServer {
     };
   }
 
-  #refuse({ headers }: IncomingMessage, via: Via) {
+  #refuse({ headers, socket, url }: IncomingMessage, via: Via) {
     if (this.#isClosing) return reject("not_ready", "the server is closing");
-    return via === "socket" ? null : this.#hostCheck.check(headers.host, headers.origin);
+    if (via === "socket" || PROBES.includes(url ?? "")) return null;
+    return this.#hostCheck.check(headers, socket.localAddress);
   }
 
   /** A request line that no address can be made of. */

@@ -34,11 +34,28 @@ export function toCliError(thrown: unknown): CliError {
 
 const OWNED = ["to choose another directory: --store file:<directory>"];
 
+/** What the API advises, for people at a command line; null: its message says all. */
+const ADVICE: Readonly<Record<string, string | null>> = {
+  "check the id, or list executions": "see which there are: rondo ps",
+  "look at its status first": "look at it first: rondo inspect <id>",
+  "look it up in a list, or in /openapi.json": null,
+  "see /openapi.json for what is expected": null,
+  "leave it out; see /openapi.json for what there is": "leave it out",
+  "register it with POST /v1/workflows, or run a worker that serves it":
+    "to have it served: rondo worker FILE",
+};
+
+function hintLines(hint: string | undefined): string[] {
+  if (hint === undefined) return [];
+  const advice = Object.hasOwn(ADVICE, hint) ? ADVICE[hint] : hint;
+  return advice === null || advice === undefined ? [] : [advice];
+}
+
 function fromRejection(error: RondoError): CliError {
   const { code, hint } = error;
   const message =
     hint !== undefined && error.message.endsWith(` (${hint})`)
       ? error.message.slice(0, -hint.length - 3)
       : error.message;
-  return new CliError(EXIT_BY_REJECTION[code], message, hint === undefined ? [] : [hint], { cause: error });
+  return new CliError(EXIT_BY_REJECTION[code], message, hintLines(hint), { cause: error });
 }

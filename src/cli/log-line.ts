@@ -6,7 +6,8 @@ import type { Piece } from "./style.ts";
 /** The line; null for what is not for reading, such as progress within a task. `own` is the execution being shown. */
 export function logLine(line: LogLine, own: string): Piece[] | null {
   if (line.level === "progress") return null;
-  const place = `${line.phase}/${line.handler}${line.task < 0 ? "" : `#${line.task}`}`;
+  const attempt = line.attempt > 1 ? ` (attempt ${line.attempt})` : "";
+  const place = `${line.phase}/${line.handler}${line.task < 0 ? "" : `#${line.task}`}${attempt}`;
   const prefix = line.execution === own ? place : `${line.execution} ${place}`;
   const text = line.parts.map(show).join(" ").replaceAll("\n", "\n  ");
   const style = line.level === "error" ? "red" : line.level === "warn" ? "yellow" : null;

@@ -1,6 +1,7 @@
 /** The entry: runs one verb, tells what went wrong, and ends with its exit code. */
 import { CommanderError } from "commander";
 import { EXIT } from "./exit-code.ts";
+import { leaveQuietlyOnClosedPipe } from "./output/closed-pipe.ts";
 import { buildProgram } from "./program/program.ts";
 import { tellError } from "./tell-error.ts";
 
@@ -20,14 +21,6 @@ async function main(args: readonly string[]): Promise<number> {
   }
   await Promise.all([flush(process.stdout), flush(process.stderr)]);
   return exit;
-}
-
-/** `rondo ... | head` is no error. */
-function leaveQuietlyOnClosedPipe(): void {
-  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
-    process.exit(EXIT.ok);
-  });
 }
 
 function flush(stream: NodeJS.WriteStream): Promise<void> {

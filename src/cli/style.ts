@@ -17,14 +17,20 @@ export class Painter {
 
   /** One line, cut to a width if one is given; styles take no room. */
   line(pieces: readonly Piece[], width = Number.POSITIVE_INFINITY): string {
-    let left = width;
+    const length = pieces.reduce(
+      (sum, piece) => sum + (typeof piece === "string" ? piece : piece[0]).length,
+      0,
+    );
+    // What is cut ends with a mark, also where a piece ends at the edge.
+    const isCut = length > width;
+    let left = isCut ? width - 1 : width;
     let line = "";
     for (const piece of pieces) {
       const [text, style] = typeof piece === "string" ? [piece, null] : piece;
-      const shown = text.length <= left ? text : `${text.slice(0, Math.max(0, left - 1))}…`.slice(0, left);
+      const shown = isCut && text.length >= left ? `${text.slice(0, left)}…` : text;
       left -= shown.length;
       line += style === null || !this.#isColoured ? shown : `\x1b[${CODES[style]}m${shown}\x1b[0m`;
-      if (left <= 0) break;
+      if (isCut && left <= 0) break;
     }
     return line;
   }

@@ -77,7 +77,11 @@ export class RemoteRondo implements RondoClient {
       id: id ?? newExecutionId(clock.now(), random),
       ...defined({ project, tags, startAt: timeOf(startAt), deadline: timeOf(deadline) }),
     };
-    const view = await this.requester.json<ExecutionView>("/v1/executions", { method: "POST", body });
+    const view = await this.requester.json<ExecutionView>("/v1/executions", {
+      method: "POST",
+      body,
+      isRepeatable: true,
+    });
     return this.execution<W>(view.id);
   }
 
@@ -106,7 +110,11 @@ export class RemoteRondo implements RondoClient {
   register(workflow: AnyWorkflow): Promise<unknown> {
     let registered = this.#registered.get(workflow);
     if (registered === undefined) {
-      registered = this.requester.json("/v1/workflows", { method: "POST", body: workflow.definition });
+      registered = this.requester.json("/v1/workflows", {
+        method: "POST",
+        body: workflow.definition,
+        isRepeatable: true,
+      });
       this.#registered.set(workflow, registered);
       registered.catch(() => this.#registered.delete(workflow));
     }

@@ -1,7 +1,7 @@
 /** An execution's handle over HTTP. */
 import type { PublicEvent } from "../kernel/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
-import { ExecutionCancelled, ExecutionFailed } from "../sdk/errors.ts";
+import { notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {
   ControlOptions,
   EventsOptions,
@@ -76,7 +76,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 
   status(): Promise<ExecutionView> {
-    return this.#status(this.#detach.signal);
+    return this.#parts.requester.json<ExecutionView>(this.#path);
   }
 
   async why(): Promise<string> {
@@ -174,17 +174,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     const late = new AbortController();
     const ms = timeout === undefined ? null : unwrap(parseDuration(timeout, "timeout"));
     const stop =
-      ms === null
-        ? () => {}
-        : this.#parts.clock.after(ms, () =>
-            late.abort(
-              new RondoError(
-                reject("timeout", `execution ${this.id} has not ended within ${ms} ms`, {
-                  hint: "it goes on; ask again",
-                }),
-              ),
-            ),
-          );
+      ms === null ? () => {} : this.#parts.clock.after(ms, () => late.abort(notEndedWithin(this.id, ms)));
     const all = [late.signal, this.#detach.signal, ...(signal === undefined ? [] : [signal])];
     return { signal: AbortSignal.any(all), stop };
   }
@@ -196,10 +186,4 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
 
 function entryOf({ id, ...line }: ShownLine): LogEntry {
   return { order: Number.parseInt(id, 10), ...line };
-}
-
-function outputOf<Output>(view: ExecutionView): Output {
-  if (view.status === "failed") throw new ExecutionFailed(view);
-  if (view.status === "cancelled") throw new ExecutionCancelled(view);
-  return view.output as Output;
 }

@@ -1,7 +1,7 @@
 /**
  * Requests to a server, or to any of several: each address is tried in turn until one answers for itself. An address
- * that refuses the connection, breaks it off, or says that it is not ready is passed over; the one that answered is
- * asked first from then on. Whoever asks makes sure that asking twice does no harm.
+ * that refuses the connection, or says that it is not ready, is passed over; one that breaks it off too, if asking twice
+ * does no harm. The one that answered is asked first from then on.
  */
 import { RondoError } from "../std/rejection.ts";
 import { problemOf, unreachable } from "./problem.ts";
@@ -21,12 +21,18 @@ export interface RequestOptions {
   readonly body?: unknown;
   /** Makes repeating a POST harmless. */
   readonly idempotencyKey?: string;
+  /** A POST that is harmless to repeat by what it says. */
+  readonly isRepeatable?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
 
-/** Statuses by which an address says that another may do better, or it itself a little later. */
-const PASS_ON = new Set([421, 502, 503]);
+/** Statuses by which an address says that another may do better, or it itself a little later: nothing was done. */
+const PASS_ON = new Set([421, 503]);
+/** Something in between had no answer: nobody knows what was done. */
+const NO_ANSWER = 502;
+/** What the system says when not even a connection was made. */
+const REFUSED = new Set(["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"]);
 
 export class Requester {
   readonly #options: RequesterOptions;
@@ -52,6 +58,8 @@ export class Requester {
     const { urls } = this.#options;
     // A single address gets a second chance: a kept connection may have been closed under the request.
     const triesMax = Math.max(2, urls.length);
+    const mayRepeat =
+      options.method !== "POST" || options.idempotencyKey !== undefined || options.isRepeatable === true;
     let failure: RondoError | null = null;
     let thrown: unknown = null;
     for (let tried = 0; tried < triesMax; tried++) {
@@ -62,6 +70,7 @@ export class Requester {
       } catch (error) {
         options.signal?.throwIfAborted();
         thrown = error;
+        if (!mayRepeat && !wasRefused(error)) break;
         continue;
       }
       if (response.status < 300) {
@@ -69,7 +78,8 @@ export class Requester {
         return response;
       }
       failure = new RondoError(problemOf(response.status, await response.text()));
-      if (!PASS_ON.has(response.status)) throw failure;
+      const goesOn = PASS_ON.has(response.status) || (response.status === NO_ANSWER && mayRepeat);
+      if (!goesOn) throw failure;
       if (urls.length === 1) break;
     }
     throw failure ?? unreachable(urls, thrown);
@@ -96,6 +106,12 @@ export class Requester {
       ...(signal === undefined ? {} : { signal }),
     });
   }
+}
+
+/** Whether nothing was sent at all. `fetch` hides the reason behind its own error. */
+function wasRefused(error: unknown): boolean {
+  const { code, cause } = error as { code?: string; cause?: { code?: string } };
+  return REFUSED.has(code ?? "") || REFUSED.has(cause?.code ?? "");
 }
 
 function queryText(query: RequestOptions["query"]): string {

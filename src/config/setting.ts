@@ -15,6 +15,8 @@ export interface Setting<T> {
   readonly fallback: T;
   /** Never shown. */
   readonly isSecret?: boolean;
+  /** The value for people, where that is not plain JSON. */
+  readonly show?: (value: T) => string;
   /** Holds paths that are meant from the folder of the file that names them. */
   readonly rebase?: (value: T, resolve: (path: string) => string) => T;
   /** The value, or why it is none. `what` names the setting and its origin. */
@@ -128,7 +130,7 @@ function show(value: unknown): string {
 }
 
 /** Equal but for case, or for one letter that is missing, too much, wrong, or swapped with its neighbour. */
-function isNear(a: string, b: string): boolean {
+export function isNear(a: string, b: string): boolean {
   const [x, y] = [a.toLowerCase(), b.toLowerCase()];
   let head = 0;
   while (head < x.length && x[head] === y[head]) head++;

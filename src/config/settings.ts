@@ -3,6 +3,7 @@
  * default. Adding one here is all it takes for it to be read, checked and shown by `rondo doctor`.
  */
 import { NAME_PATTERN } from "../kernel/definition.ts";
+import { showDuration } from "../std/duration.ts";
 import { reject } from "../std/rejection.ts";
 import {
   checkCount,
@@ -98,6 +99,8 @@ export const SETTINGS = {
   } satisfies Setting<Readonly<Record<string, ProjectSettings>>>,
   retention: duration(30 * 86_400_000),
   heartbeat: duration(30_000),
+  claimLease: duration(30_000),
+  sweep: duration(10_000),
   limits: {
     inFile: true,
     fallback: {},
@@ -129,14 +132,14 @@ export type Config = {
 };
 
 function optional<T>(
-  from: Omit<Setting<T>, "fallback" | "check" | "rebase">,
+  from: Omit<Setting<T>, "fallback" | "check" | "rebase" | "show">,
   check: Setting<T>["check"],
 ): Setting<T | null> {
   return { ...from, fallback: null, check };
 }
 
 function duration(ms: number): Setting<number> {
-  return { inFile: true, fallback: ms, check: checkDuration };
+  return { inFile: true, fallback: ms, check: checkDuration, show: showDuration };
 }
 
 /** Which kinds of stores there are is for the part that opens them to say. */

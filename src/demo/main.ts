@@ -1,7 +1,9 @@
 /** Entry point of `npm run demo`. */
+import { leaveQuietlyOnClosedPipe } from "../cli/output/closed-pipe.ts";
 import { tellError } from "../cli/tell-error.ts";
 import { runDemo } from "./run-demo.ts";
 
+leaveQuietlyOnClosedPipe();
 try {
   process.exitCode = await runDemo(process.argv.slice(2));
 } catch (thrown) {

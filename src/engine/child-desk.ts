@@ -15,6 +15,8 @@ const STARTS_MAX = 256;
 export class NewestPlans {
   readonly #plans = new Map<string, Plan | null>();
   readonly #asking = new Set<string>();
+  /** Asked for before a newer definition was stored: the answer may be too old. */
+  readonly #stale = new Set<string>();
 
   /** The plan; null: there is no such workflow; undefined: it is asked for. */
   get(node: NodeState, workflow: string): Plan | null | undefined {
@@ -27,12 +29,13 @@ export class NewestPlans {
 
   found(workflow: string, plan: Plan | null): void {
     this.#asking.delete(workflow);
-    this.#plans.set(workflow, plan);
+    if (!this.#stale.delete(workflow)) this.#plans.set(workflow, plan);
   }
 
   /** A newer definition may be there. */
   forget(workflow: string): void {
     this.#plans.delete(workflow);
+    if (this.#asking.has(workflow)) this.#stale.add(workflow);
   }
 
   /** Whether it is known that there is no such workflow. */
@@ -44,7 +47,7 @@ export class NewestPlans {
 /** Asks for the children that can start now. */
 export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): void {
   const { state } = desk;
-  const { workflow, concurrency = Number.POSITIVE_INFINITY } = state.plan.definition;
+  const { workflow, concurrency = Number.POSITIVE_INFINITY, rate } = state.plan.definition;
   if (workflow === undefined || slot.execution?.open !== true || node.closing) return;
   const isAsked = slot.queue.some(
     (queued) => queued.kind === "message" && queued.message.kind === "children",
@@ -54,15 +57,21 @@ export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): v
   const plan = node.newest.get(node, workflow);
   if (plan === undefined || plan === null) return;
   const tasks: { task: number; input: string }[] = [];
+  const scope = `${slot.execution.project}/${state.plan.scope}`;
   while (tasks.length < room) {
     const task = desk.peek(node.now);
     if (task < 0) break;
+    if (rate !== undefined && node.limits.rates.allowedAt(scope) > node.now) {
+      waitForRate(node, scope, slot, desk);
+      break;
+    }
     const input = taskText(node, slot, desk, task);
     if (input === undefined) {
       fetchPage(node, slot, desk, task);
       break;
     }
     desk.take(task);
+    if (rate !== undefined) node.limits.rates.take(scope, node.now);
     tasks.push({ task, input });
   }
   if (tasks.length === 0) return;
@@ -72,5 +81,14 @@ export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): v
     kind: "message",
     message: { kind: "children", ...at, round: desk.visit.round, workflow, hash: plan.hash, tasks },
     request: null,
+  });
+}
+
+/** Asks again when the rate allows it; if the slot is dirty then, it asks when it is clean. */
+function waitForRate(node: NodeState, scope: string, { id, age }: Slot, { key }: HandlerDesk): void {
+  node.limits.rates.wait(scope, { id: `${id}/${key}`, age }, () => {
+    const slot = node.slots.get(id);
+    const desk = slot?.desks.find((candidate) => candidate.key === key);
+    if (slot?.status === "clean" && desk !== undefined) startChildren(node, slot, desk);
   });
 }

@@ -56,13 +56,14 @@ export class CleanUp {
         if (queued.answer.open === 0) this.#sendVerdicts(queued.answer);
       } else if (queued.kind === "message") {
         this.#endLost(slot, queued.message);
+        if (!isApplied) takeBackChildren(slot, queued.message);
         if (queued.request !== null) node.emit({ kind: "reply", request: queued.request, answer, existed });
       }
     }
     if (write !== null) {
       for (const timer of write.timersCleared) this.#timers.clear(slot.id, timer);
       for (const { timer, due } of write.timersSet) this.#timers.set(slot.id, timer, due);
-      for (const letter of write.letters ?? []) this.#letters.deliver(letter);
+      for (const letter of write.letters ?? []) this.#letters.sent(letter);
       if (write.logs !== undefined) node.emit({ kind: "logged", execution: slot.id });
       if (stepped.events.length > 0 && slot.execution !== null) {
         const { seq, ended, status, output } = slot.execution;
@@ -90,7 +91,7 @@ export class CleanUp {
     if (slot.want !== "work" || slot.storedWant !== "work" || slot.inspections.length > 0) return;
     const pair = workKey(execution.project, execution.plan.definition.name);
     if (slot.countedAs === null || this.#residency.hasRoomBeside(pair)) return;
-    this.#residency.noteBacklog(pair, isNew);
+    this.#residency.noteBacklog(pair, isNew && !slot.wasPassed);
     this.#residency.evict(slot);
   }
 
@@ -116,8 +117,8 @@ export class CleanUp {
     const { execution } = slot;
     for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
     if (execution !== null && !execution.ended) {
-      if (execution.draining) this.#drain(slot);
       for (const desk of slot.desks) this.#expireSuspects(slot, desk);
+      if (execution.draining) this.#drain(slot);
       this.#openPages(slot);
       for (const desk of slot.desks) if (desk.state.plan.mode === "workflow") startChildren(node, slot, desk);
       node.offerAll(slot);
@@ -203,6 +204,7 @@ export class CleanUp {
   #endLost(slot: Slot, message: Message): void {
     if (message.kind !== "lost" && message.kind !== "enumeration.lost") return;
     const desk = slot.desk(message);
+    if (desk !== undefined && message.kind === "lost") desk.isLosing = false;
     const lost =
       message.kind === "lost" ? message.attempts : [{ task: ENUMERATION, attempt: message.attempt }];
     for (const { task, attempt } of lost) {
@@ -257,8 +259,10 @@ export class CleanUp {
       .starts()
       .filter(([task]) => !desk.leases.has(task))
       .map(([task, { attempt, worker }]) => ({ task, attempt, worker }));
-    if (attempts.length > 0)
+    if (attempts.length > 0) {
+      desk.isLosing = true;
       node.enqueue(slot, { kind: "message", message: { kind: "lost", ...place, attempts }, request: null });
+    }
     const attempt = desk.state.enumeration.ended + 1;
     if (
       !desk.state.sealed &&
@@ -291,6 +295,13 @@ export class CleanUp {
     slot.wakeAt = due;
     this.#timers.set(slot.id, WAKE, due);
   }
+}
+
+/** Children that were asked for while nothing may start (a pause came first) are asked for again later. */
+function takeBackChildren(slot: Slot, message: Message): void {
+  if (message.kind !== "children") return;
+  const desk = slot.desk(message);
+  if (desk?.round === message.round) for (const { task } of message.tasks) desk.giveBack(task);
 }
 
 function runningTasks(desk: HandlerDesk): number {

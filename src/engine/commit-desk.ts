@@ -55,6 +55,7 @@ export class CommitDesk {
       return;
     }
     this.#underWay.delete(commit);
+    this.#letters.close(underWay.lettersDone);
     const exists = new Set(verdict.exists);
     for (const stepped of underWay.stepped) {
       this.#letters.close(stepped.letters);

@@ -3,13 +3,13 @@ import { describe, expect, test } from "vitest";
 import { phase } from "../../test/scenarios/kernel-run.ts";
 import { parseDefinition } from "../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/plan.ts";
-import type { Grant } from "../protocol/work.ts";
+import type { Beat, Grant, ReportedAttempt } from "../protocol/work.ts";
 import { unwrap } from "../std/rejection.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import { MemoryTables } from "../store/memory/memory-tables.ts";
 import { type Store, StoreFault } from "../store/store.ts";
 import { VirtualClock } from "../testing/virtual-clock.ts";
-import { Engine } from "./driver.ts";
+import { Engine, type WorkerLink } from "./driver.ts";
 
 interface Rig {
   readonly engine: Engine;
@@ -196,4 +196,136 @@ test("an execution whose definition is unreadable is left alone, named, and harm
   const other = { engine, clock, store: broken, faults: [], stops: [], failing: new Map() };
   expect(await start(other, "e2", [{ name: "only" }])).toMatchObject({ kind: "applied" });
   await engine.close();
+});
+
+describe("what the driver does for servers and remote workers", () => {
+  const KID = compilePlan(unwrap(parseDefinition({ name: "kid", phases: [phase("a")] })));
+  const remote = { serves: [{ use: "w.a" }], capacity: 10, local: false };
+
+  /** Where an attempt of a grant belongs, as reports say it. */
+  function attemptOf({
+    execution,
+    phase: name,
+    visit,
+    handler,
+    round,
+    epoch,
+    items,
+  }: Grant): ReportedAttempt {
+    const [{ number, attempt, claim } = { number: 0, attempt: 0, claim: 0 }] = items;
+    return { execution, phase: name, visit, handler, round, epoch, task: number, attempt, claim };
+  }
+
+  /** A rig with a remote worker that has claimed the one task of "e1". */
+  async function claimed(link: Partial<WorkerLink> = {}): Promise<Rig & { grants: Grant[]; lost: Beat[] }> {
+    const r = await rig();
+    const grants: Grant[] = [];
+    const lost: Beat[] = [];
+    r.engine.join(
+      "w1",
+      { take: (grant) => grants.push(grant), cancel: (beats) => lost.push(...beats), ...link },
+      { ...remote, asks: link.ask !== undefined },
+    );
+    r.engine.claim("w1", 1);
+    await start(r, "e1");
+    await r.clock.settle();
+    return { ...r, grants, lost };
+  }
+
+  test("a child waits for its workflow until a definition is stored, and is found by its name", async () => {
+    const r = await rig();
+    await start(r, "e1", [{ name: "c", handlers: { c: { workflow: "kid" } } }]);
+    await r.clock.settle();
+    expect(await r.engine.inspect("e1")).toMatchObject({
+      why: '"c" waits for a workflow: there is none with the name "kid".',
+    });
+    await r.store.putDefinition("kid", KID.hash, JSON.stringify(KID.definition));
+    r.engine.definitionStored("kid");
+    await r.clock.settle();
+    const grants: Grant[] = [];
+    r.engine.join(
+      "w1",
+      { take: (grant) => grants.push(grant), cancel: () => {} },
+      { ...remote, local: true },
+    );
+    await r.clock.settle();
+    expect(grants.map(({ workflow }) => workflow)).toEqual(["kid"]);
+    const [grant] = grants as [Grant];
+    const { task, attempt, claim, ...place } = attemptOf(grant);
+    const outcome = { status: "done", payload: "null" } as const;
+    const receipts = [{ task, attempt, claim, ms: 1, outcome }];
+    expect(await r.engine.report("w1", [{ kind: "receipts", ...place, receipts }])).toEqual([["accepted"]]);
+    await r.clock.settle();
+    expect(await r.engine.inspect("e1")).toMatchObject({ view: { status: "done" } });
+    await r.engine.close();
+  });
+
+  test("watchers of logs are told after every commit with lines, until they stop", async () => {
+    const r = await claimed();
+    let told = 0;
+    const stop = r.engine.watchLogs("e1", () => told++);
+    const lines = (n: number) => [{ n, at: 1, level: "info", text: `line ${n}` }];
+    const log = (n: number) =>
+      r.engine.report("w1", [{ kind: "logs", ...attemptOf(r.grants[0] as Grant), lines: lines(n) }]);
+    expect(await log(1)).toEqual([["accepted"]]);
+    expect(told).toBe(1);
+    stop();
+    await log(2);
+    expect(told).toBe(1);
+    const rows = await r.store.readLogs({ execution: "e1", after: 0, rowsMax: 9 });
+    expect(rows.flatMap((row) => row.lines.map(({ text }) => text))).toEqual(["line 1", "line 2"]);
+    await r.engine.close();
+  });
+
+  test.each([true, false])(
+    "a silent worker is asked, and its word counts once (it vouches: %s)",
+    async (vouches) => {
+      const asked: (readonly Beat[])[] = [];
+      const r = await claimed({
+        ask: async (beats) => {
+          asked.push(beats);
+          return vouches ? beats : [];
+        },
+      });
+      const { task, attempt, claim, ...place } = attemptOf(r.grants[0] as Grant);
+      await r.engine.report("w1", [{ kind: "started", ...place, attempts: [{ task, attempt, claim }] }]);
+      await r.clock.advance("40s");
+      expect(asked).toEqual([[{ ...place, attempts: [{ task, attempt, claim }] }]]);
+      expect(r.lost).toHaveLength(vouches ? 0 : 1);
+      await r.clock.advance("40s");
+      expect([asked.length, r.lost.length]).toEqual([1, 1]);
+      await r.engine.close();
+    },
+  );
+
+  test("a purge forgets what is over, and a fault of the store is not the end", async () => {
+    const r = await rig();
+    await start(r, "e1", [{ name: "only" }]);
+    await start(r, "e2");
+    r.failing.set("purge", [down()]);
+    r.engine.purge(["e1", "e2"]);
+    await r.clock.settle();
+    expect([r.faults.length, r.stops.length]).toEqual([1, 0]);
+    expect(await r.engine.inspect("e1")).toMatchObject({ view: { status: "done" } });
+    await r.clock.settle();
+    r.engine.purge(["e1", "e2"]);
+    await r.clock.settle();
+    expect(await r.engine.inspect("e1")).toMatchObject({ code: "not_found" });
+    expect(await r.engine.inspect("e2")).toMatchObject({ view: { status: "running" } });
+    await r.engine.close();
+  });
+
+  test("a beat for what it no longer has is answered with a cancel, and a worker that left gets nothing", async () => {
+    const r = await claimed();
+    const { task, attempt, claim, ...place } = attemptOf(r.grants[0] as Grant);
+    r.engine.beat("w1", [{ ...place, attempts: [{ task, attempt: attempt + 5, claim }] }]);
+    expect(r.lost).toMatchObject([{ attempts: [{ task, attempt: attempt + 5, claim }] }]);
+    r.engine.leave("w1");
+    await r.clock.settle();
+    expect(r.engine.overview()).toMatchObject({ workers: [], leases: 1 });
+    await start(r, "e2");
+    await r.clock.settle();
+    expect(r.grants).toHaveLength(1);
+    await r.engine.close();
+  });
 });

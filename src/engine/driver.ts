@@ -2,44 +2,20 @@
  * The driver: does the I/O that an engine node asks for, and nothing else decides here. It feeds inputs in, performs
  * outputs, wakes the node when its time comes, and backs off when the store fails.
  */
-import type { Answer, ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
+import type { ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
-import type { Beat, Grant, Report, Serves } from "../protocol/work.ts";
+import type { Beat, Report, Serves } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import { type Commit, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
-import type { Dropped, Ending, Input, Inspection, Output, Overview } from "./io.ts";
+import type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
+import { readLeases, storeLeases } from "./hand-over.ts";
+import type { Dropped, Input, Inspection, OpenAttempt, Output, Overview } from "./io.ts";
 import { EngineNode } from "./node.ts";
 import type { Settings } from "./settings.ts";
 import { type ReadOutput, readFor } from "./store-reads.ts";
 
-/** A worker as the driver sees it. */
-export interface WorkerLink {
-  take(grant: Grant): void;
-  cancel(beats: readonly Beat[], why: "cancel" | "lost"): void;
-  /** Asks the worker's own status API which of these silent attempts still run. */
-  ask?(beats: readonly Beat[]): Promise<readonly Beat[]>;
-}
-
-export interface EngineOptions {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly settings?: Partial<Settings>;
-  /** Settings that depend on what is in the store: asked for once it is open, before anything runs. */
-  readonly settingsFor?: (info: StoreInfo) => Promise<Partial<Settings>>;
-  /** A fault of the world: the engine backs off and goes on. */
-  readonly onFault?: (fault: Error) => void;
-  /** The engine cannot go on: a bug, or another owner. */
-  readonly onStop?: (reason: Error) => void;
-}
-
-export interface Reply {
-  readonly answer: Answer;
-  readonly existed: boolean;
-}
-
-/** Called after each commit; `end` once it is over, or `stopped` if this engine is. */
-export type Progress = (seq: number, end: Ending | "stopped" | null) => void;
+export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 
 const BACKOFF_MIN_MS = 50;
 const BACKOFF_MAX_MS = 5_000;
@@ -77,6 +53,7 @@ export class Engine {
   static async open(options: EngineOptions): Promise<Engine> {
     const info = await options.store.open();
     const engine = new Engine(options, info, await options.settingsFor?.(info));
+    engine.#node.takeOver(await readLeases(options.store, info));
     engine.#schedule();
     return engine;
   }
@@ -157,6 +134,11 @@ export class Engine {
     return this.#node.overview();
   }
 
+  /** Attempts whose leases are open, of one worker or of all. */
+  openAttempts(options: { worker: string | null; max: number }): readonly OpenAttempt[] {
+    return this.#node.openAttempts(options);
+  }
+
   /** Messages that were dropped as duplicates or stale, newest last: a bounded list, while the execution is in memory. */
   dropped(execution: string): readonly Dropped[] {
     return this.#node.dropped(execution);
@@ -190,15 +172,14 @@ export class Engine {
     this.#input({ kind: "closing" });
   }
 
-  /** Waits for what is under way, then releases the store: clean if no lease is open. */
+  /** Waits for what is under way, then releases the store: clean if no lease is open, or the next owner gets them all. */
   async close(): Promise<void> {
     this.quiesce();
-    // While the store fails nothing can be finished: what is open goes on after the next open.
-    while (this.#stopped === null && this.#failures === 0 && (this.#node.isBusy || this.#pending.size > 0)) {
-      await Promise.race([Promise.all(this.#pending), this.#faulty()]);
-      await new Promise<void>((resolve) => this.#clock.soon(resolve));
-    }
-    const isClean = this.#stopped === null && this.#node.openLeases === 0;
+    await this.#idle();
+    const isHandedOver = await this.#handOver();
+    // Words may have come meanwhile.
+    await this.#idle();
+    const isClean = this.#stopped === null && isHandedOver && !this.#node.hasSuspects;
     this.#stop(new Error("the engine is closed"));
     await this.#store.close({ clean: isClean });
   }
@@ -214,6 +195,26 @@ export class Engine {
 
   get residentCount(): number {
     return this.#node.residentCount;
+  }
+
+  /** While the store fails nothing can be finished: what is open goes on after the next open. */
+  async #idle(): Promise<void> {
+    while (this.#stopped === null && this.#failures === 0 && (this.#node.isBusy || this.#pending.size > 0)) {
+      await Promise.race([Promise.all(this.#pending), this.#faulty()]);
+      await new Promise<void>((resolve) => this.#clock.soon(resolve));
+    }
+  }
+
+  /** Leaves what is open at workers elsewhere to the next owner; false: that cannot be. */
+  async #handOver(): Promise<boolean> {
+    if (this.#stopped !== null || this.#failures > 0) return this.#node.openLeases === 0;
+    try {
+      return await storeLeases(this.#store, this.#node.leaseTable());
+    } catch (thrown) {
+      if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
+      this.#options.onFault?.(thrown);
+      return this.#node.openLeases === 0;
+    }
   }
 
   #input(input: Input): void {
@@ -350,6 +351,7 @@ export class Engine {
       if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
       this.#options.onFault?.(thrown);
     }
+    this.#input({ kind: "purged", ids });
   }
 
   async #ask(worker: string, attempts: readonly Beat[]): Promise<void> {

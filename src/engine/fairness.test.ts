@@ -238,6 +238,23 @@ describe("concurrency", () => {
     expect(bench.attempts()).toHaveLength(3);
   });
 
+  test("takes the value of the newest definition in whatever order executions come back", () => {
+    for (const id of ["e1", "e2"]) {
+      const bench = new NodeBench({ idleMax: 0 });
+      bench.start(bench.plan([many(10, { concurrency: 1, rate: { limit: 1, per: "1s" } })], "v1"), "e1");
+      bench.settle();
+      bench.now++;
+      bench.start(bench.plan([many(10, { concurrency: 3, rate: { limit: 9, per: "1s" } })], "v2"), "e2");
+      bench.settle();
+      bench.restart({ clean: true });
+      bench.sleep(5_000);
+      for (const one of id === "e1" ? ["e1", "e2"] : ["e2", "e1"]) bench.inspect(one);
+      bench.join("w1", ["w.a"], { capacity: 20 });
+      bench.settle();
+      expect(bench.attempts(), `${id} first`).toHaveLength(3);
+    }
+  });
+
   test("is given back by cancel, by a lapsed claim and by a worker that is gone", () => {
     const bench = new NodeBench({ claimLeaseMs: 1_000, sweepMs: 500 });
     const plan = bench.plan([phase("a", { concurrency: 1 })]);

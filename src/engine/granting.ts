@@ -5,7 +5,7 @@
  */
 import type { Execution } from "../kernel/execution.ts";
 import type { HandlerPlan } from "../kernel/plan.ts";
-import type { Grant, GrantItem, ScriptWork } from "../protocol/work.ts";
+import type { Checkpoint, Grant, GrantItem, ScriptWork } from "../protocol/work.ts";
 import type { Ready } from "./dispatcher.ts";
 import { ALONE_AFTER_CRASHES, type HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
@@ -37,6 +37,9 @@ function tendAlone(node: NodeState, worker: RosterEntry): void {
   const { alone } = worker;
   if (alone === null) return;
   const { slot, desk, task } = alone;
+  // Another version gets the work by now: it waits for a worker with that one.
+  if (alone.kind === "waiting" && node.roster.servedBy(worker, desk.state.plan.wanted) === undefined)
+    return endHold(node, worker);
   const isThere = slot.desks.includes(desk) && !desk.state.tasks.settled.has(task);
   if (alone.kind === "taken") {
     if (!isThere || alone.until <= node.now) worker.alone = null;
@@ -125,8 +128,11 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
     if (task < 0) break;
     const isAlone = state.tasks.crashes(task) >= ALONE_AFTER_CRASHES;
     if (isAlone) {
-      if (worker.held === 0 && plain.length + careful.length === 0)
-        return giveAlone(node, slot, desk, { task, worker });
+      // Whoever is empty gets it, or the first that is busy would keep it from all others.
+      const empty = worker.held === 0 ? worker : emptyWorker(node, state.plan);
+      if (empty !== undefined && plain.length + careful.length === 0)
+        return giveAlone(node, slot, desk, { task, worker: empty });
+      if (empty !== undefined) break;
       desk.take(task);
       desk.heldAlone++;
       worker.holdFor("waiting", { slot, desk, task }, node.now);
@@ -146,7 +152,7 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
     desk.take(task);
     left--;
     const lease = newLease(node, desk, worker, { task, attempt: state.tasks.nextAttempt(task), permits });
-    const checkpoints = state.progress.tasks.get(task)?.checkpoints ?? null;
+    const checkpoints = checkpointsOf(node, desk, task);
     const item = { number: task, attempt: lease.attempt, claim: lease.claim, task: text, checkpoints };
     if (task < desk.carefulBelow || desk.claimOf(task) >= CAREFUL_AFTER_CLAIMS) {
       beginNow(node, desk, lease);
@@ -170,6 +176,13 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
   return isFull ? "full" : "given";
 }
 
+/** A worker that serves the handler, asks for work and has none. */
+function emptyWorker({ roster }: NodeState, { wanted }: HandlerPlan): RosterEntry | undefined {
+  for (const worker of roster.workers.values())
+    if (worker.held === 0 && worker.room > 0 && roster.servedBy(worker, wanted) !== undefined) return worker;
+  return undefined;
+}
+
 /** One task for a worker that has nothing else; its start is journaled first. */
 function giveAlone(
   node: NodeState,
@@ -190,7 +203,7 @@ function giveAlone(
   const lease = newLease(node, desk, worker, { task, attempt: desk.state.tasks.nextAttempt(task), permits });
   beginNow(node, desk, lease);
   worker.holdFor("taken", { slot, desk, task }, node.now);
-  const checkpoints = desk.state.progress.tasks.get(task)?.checkpoints ?? null;
+  const checkpoints = checkpointsOf(node, desk, task);
   const items = [{ number: task, attempt: lease.attempt, claim: lease.claim, task: text, checkpoints }];
   recordThenGive(
     node,
@@ -205,7 +218,7 @@ function giveAlone(
 function beginNow(node: NodeState, desk: HandlerDesk, lease: Lease): void {
   lease.recorded = true;
   lease.startedAt = node.now;
-  lease.until = node.now + Math.max(node.settings.claimLeaseMs, desk.state.plan.heartbeatMs);
+  lease.until = node.now + Math.max(node.settings.claimLeaseMs, node.heartbeatMs(desk.state.plan));
 }
 
 /** The start is committed first; the grant goes out with that commit. */
@@ -243,6 +256,7 @@ function newLease(
     cancelled: false,
     asked: false,
     position: 0,
+    lastLine: 0,
     permits: at.permits,
   };
   desk.leases.set(at.task, lease);
@@ -278,12 +292,21 @@ function newGrant(
     epoch: node.epoch,
     input: execution.input,
     timeoutMs: plan.timeoutMs,
-    heartbeatMs: plan.heartbeatMs,
+    heartbeatMs: node.heartbeatMs(plan),
     phases: countsOf(desk, execution, what.do),
     batch: batchOf(plan),
     script: what.do === "script" ? scriptOf(plan) : null,
     trace: execution.trace,
   };
+}
+
+/** What earlier attempts journaled, as it is now: a sleep that is over is so by this clock, whatever the worker's says. */
+function checkpointsOf(node: NodeState, desk: HandlerDesk, task: number): readonly Checkpoint[] | null {
+  const progress = desk.state.progress.tasks.get(task);
+  if (progress === undefined || progress.checkpoints.length === 0) return null;
+  return progress.checkpoints.map((known) =>
+    known.kind === "sleep" && known.due <= node.now ? { ...known, due: 0 } : known,
+  );
 }
 
 function workOf(plan: HandlerPlan): Grant["do"] {

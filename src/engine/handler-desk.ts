@@ -30,6 +30,8 @@ export class HandlerDesk {
   /** Until then tasks may still run at workers of a former owner. */
   suspectUntil = 0;
   suspectsJudged = false;
+  /** Attempts of a former owner are on their way to the journal as lost: until then nothing is given out. */
+  isLosing = false;
   /** The page that was looked at last. */
   page: Page | null = null;
   /** Pages before this index are settled and out of memory. */
@@ -108,7 +110,7 @@ export class HandlerDesk {
 
   /** Whether tasks can be taken at `now`. */
   hasTasks(now: number): boolean {
-    if (this.state.plan.waits || this.suspectUntil > now || this.fetching >= 0) return false;
+    if (this.state.plan.waits || this.suspectUntil > now || this.isLosing || this.fetching >= 0) return false;
     if (this.state.impliesTask && this.leases.has(ENUMERATION)) return false;
     this.refill(now);
     this.#dropSettled();
@@ -247,6 +249,7 @@ export class HandlerDesk {
     this.carefulBelow = before.carefulBelow;
     this.suspectUntil = before.suspectUntil;
     this.suspectsJudged = before.suspectsJudged;
+    this.isLosing = before.isLosing;
   }
 
   /** The claim number for the next lease of a task: counts claims that lapsed unstarted. */

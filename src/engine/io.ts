@@ -13,6 +13,7 @@ import type {
   Commit,
   CommitVerdict,
   LoadedExecution,
+  Partitions,
   StoredHead,
   StoredLetter,
   StoredTimer,
@@ -71,6 +72,8 @@ export type Input =
   | { readonly kind: "worker-beats"; readonly worker: string; readonly beats: readonly Beat[] }
   | { readonly kind: "worker-left"; readonly worker: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
+  /** What was to be purged is, or could not be. */
+  | { readonly kind: "purged"; readonly ids: readonly string[] }
   | { readonly kind: "definition-stored"; readonly workflow: string }
   | {
       readonly kind: "letters-scanned";
@@ -118,6 +121,25 @@ export interface Overview {
   readonly ready: readonly { readonly use: string; readonly tasks: number }[];
 }
 
+/** A lease that is open. */
+export interface OpenAttempt {
+  /** The attempt's id, as wires have it. */
+  readonly attempt: string;
+  readonly execution: string;
+  readonly project: string;
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+  /** -1: the enumeration. */
+  readonly task: number;
+  readonly n: number;
+  readonly worker: string;
+  readonly status: "claimed" | "running";
+  readonly startedAt: number | null;
+  /** Silence until then is fine; null: it needs no beats. */
+  readonly leaseUntil: number | null;
+}
+
 /** A message that changed nothing. */
 export interface Dropped {
   readonly at: number;
@@ -132,7 +154,12 @@ export interface Dropped {
 }
 
 export type Output =
-  | { readonly kind: "scan-letters"; readonly after: number; readonly max: number }
+  | {
+      readonly kind: "scan-letters";
+      readonly after: number;
+      readonly max: number;
+      readonly partitions: Partitions;
+    }
   | { readonly kind: "find-workflow"; readonly workflow: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
   /** Attempts went silent: their worker's own status API is asked before the verdict. */
@@ -143,8 +170,18 @@ export type Output =
   | { readonly kind: "load"; readonly ids: readonly string[] }
   | { readonly kind: "get-definition"; readonly hash: string }
   | { readonly kind: "read-page"; readonly execution: string; readonly seq: number }
-  | { readonly kind: "scan-work"; readonly after: Readonly<Record<string, number>>; readonly each: number }
-  | { readonly kind: "scan-timers"; readonly until: number; readonly max: number }
+  | {
+      readonly kind: "scan-work";
+      readonly after: Readonly<Record<string, number>>;
+      readonly each: number;
+      readonly partitions: Partitions;
+    }
+  | {
+      readonly kind: "scan-timers";
+      readonly until: number;
+      readonly max: number;
+      readonly partitions: Partitions;
+    }
   | { readonly kind: "reply"; readonly request: number; readonly answer: Answer; readonly existed?: boolean }
   | { readonly kind: "inspected"; readonly request: number; readonly inspection: Inspection | Rejection }
   | { readonly kind: "grant"; readonly worker: string; readonly grant: Grant }

@@ -21,6 +21,8 @@ export interface Lease {
   asked: boolean;
   /** Enumeration only: how many items of its stream have come. */
   position: number;
+  /** The number of the last line that it logged. */
+  lastLine: number;
   /** Limits it counts against, given back when it ends. */
   readonly permits: readonly string[];
 }

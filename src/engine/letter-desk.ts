@@ -14,15 +14,21 @@ const SCAN_MAX = 1_000;
 export class LetterDesk {
   readonly #node: NodeState;
   readonly #residency: Residency;
-  /** Letters in queues, by id. */
+  /** Letters that are in memory until a commit takes them, by id. */
   readonly #open = new Set<string>();
+  /** Letters taken since the scan under way was asked for: it may find them once more. */
+  readonly #taken = new Set<string>();
   /** Letters that were applied, or have nobody to apply them: gone with the next commit. */
   #done: string[] = [];
-  /** Starts whose definition is being read, by its hash. */
+  /** Starts whose definition is being read, by its hash, and the letters behind each. */
   readonly #waiting = new Map<string, Letter[]>();
+  /** Receivers of such starts, with the hash. */
+  readonly #waitingFor = new Map<string, string>();
   #after = 0;
   #wantsScan = true;
   #scanning = false;
+  /** Everything is to be looked at again once the scan under way is over. */
+  #isStale = false;
 
   constructor(node: NodeState, residency: Residency) {
     this.#node = node;
@@ -40,6 +46,7 @@ export class LetterDesk {
   rescan(): void {
     this.#after = 0;
     this.#wantsScan = true;
+    this.#isStale = this.#scanning;
   }
 
   scanned(letters: readonly StoredLetter[], max: number): void {
@@ -47,8 +54,17 @@ export class LetterDesk {
     if (letters.length < max) this.#wantsScan = false;
     for (const letter of letters) {
       this.#after = letter.order;
-      this.deliver(letter);
+      if (!this.#taken.has(letter.id)) this.deliver(letter);
     }
+    this.#taken.clear();
+    if (this.#isStale) this.rescan();
+  }
+
+  /** A letter that was just stored: while older ones may be in the store only, the scan brings it, in its turn. */
+  sent(letter: Letter): void {
+    if (!this.#wantsScan && !this.#scanning) return this.deliver(letter);
+    this.#wantsScan = true;
+    this.#isStale = this.#scanning;
   }
 
   /** Puts a committed letter into its receiver's queue. */
@@ -57,7 +73,10 @@ export class LetterDesk {
     const message = JSON.parse(letter.body) as Sent["message"];
     const plan = message.kind === "start" ? this.#node.plans.get(message.hash) : undefined;
     this.#open.add(letter.id);
-    if (message.kind === "start" && plan === undefined) this.#waitForPlan(message, letter);
+    const before = this.#waitingFor.get(letter.to);
+    // What comes after a start that waits stays behind it: a cancel finds somebody to cancel.
+    if (before !== undefined) this.#waiting.get(before)?.push(letter);
+    else if (message.kind === "start" && plan === undefined) this.#waitForPlan(message, letter);
     else this.#enqueue(letter, message, plan);
   }
 
@@ -66,6 +85,7 @@ export class LetterDesk {
     const waiting = this.#waiting.get(hash) ?? [];
     this.#waiting.delete(hash);
     for (const letter of waiting) {
+      this.#waitingFor.delete(letter.to);
       if (plan === null) this.#open.delete(letter.id);
       else this.#enqueue(letter, JSON.parse(letter.body) as Sent["message"], plan);
     }
@@ -73,13 +93,15 @@ export class LetterDesk {
 
   /** These letters changed nothing, so no write takes them: they go with the next commit. */
   applied(ids: readonly string[]): void {
-    this.close(ids);
     if (ids.length > 0) this.#done.push(...ids);
   }
 
   /** These letters went with a commit. */
   close(ids: readonly string[]): void {
-    for (const id of ids) this.#open.delete(id);
+    for (const id of ids) {
+      this.#open.delete(id);
+      if (this.#scanning) this.#taken.add(id);
+    }
   }
 
   /** Those that go with the commit that is being made. */
@@ -106,6 +128,7 @@ export class LetterDesk {
   }
 
   #waitForPlan({ hash }: StartMessage, letter: Letter): void {
+    this.#waitingFor.set(letter.to, hash);
     const waiting = this.#waiting.get(hash);
     if (waiting !== undefined) waiting.push(letter);
     else {

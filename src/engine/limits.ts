@@ -36,7 +36,12 @@ export class Limits {
 
   /** Whether permits of a former owner may still be held. */
   isBlocked(name: string, now: number): boolean {
-    return (this.#blocked.get(name) ?? 0) > now;
+    return this.blockedUntil(name) > now;
+  }
+
+  /** Until when nothing is granted under this name; 0: it is not blocked. */
+  blockedUntil(name: string): number {
+    return this.#blocked.get(name) ?? 0;
   }
 
   take(name: string): void {

@@ -1,9 +1,10 @@
 /** What the parts of an engine node share. */
-import type { Plan } from "../kernel/plan.ts";
+import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import { assert } from "../std/assert.ts";
 import { type Fence, fenceOf, type StoreInfo } from "../store/store.ts";
 import { NewestPlans } from "./child-desk.ts";
 import { Dispatcher } from "./dispatcher.ts";
+import type { HandedLease } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { Output } from "./io.ts";
 import type { Lease } from "./lease.ts";
@@ -30,6 +31,13 @@ export class NodeState {
   readonly pages: PageCache;
   readonly plans = new Map<string, Plan>();
   readonly newest = new NewestPlans();
+  /** Leases that the last owner left, by execution: those that are not in memory yet. */
+  readonly handedOver = new Map<string, HandedLease[]>();
+  /**
+   * Executions that were let go of while attempts of a former owner may still run, with the handlers: written since, they
+   * do not show it.
+   */
+  readonly suspects = new Map<string, readonly string[]>();
   /** Slots with messages to step, in the order they got them. */
   readonly runnable: Slot[] = [];
   outputs: Output[] = [];
@@ -51,24 +59,30 @@ export class NodeState {
     this.pages = new PageCache(settings.pageCacheChars);
   }
 
-  /** The limits of a plan's handlers count in a project. Attempts that a former owner gave out are waited for. */
-  declareLimits(plan: Plan, project: string): void {
+  /**
+   * The limits of a plan's handlers count in a project, unless a plan was declared there that came later: the newest one
+   * counts, in whatever order executions come back. Attempts that a former owner gave out are waited for.
+   */
+  declareLimits(plan: Plan, project: string, at = this.now): void {
     if (!this.#declared.has(project)) this.#declareProject(project);
     const mayBeHeld =
       this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.epoch - 1;
     for (const phase of plan.phases) {
-      for (const { scope: name, definition, heartbeatMs } of phase.handlers) {
+      for (const handler of phase.handlers) {
+        // Until then attempts of a former owner may show themselves: they count from before.
+        const heldUntil = this.openedAt + Math.max(this.settings.suspectMs, this.heartbeatMs(handler));
+        if (mayBeHeld && this.settings.projects[project]?.concurrency !== undefined)
+          this.limits.block(projectScope(project), heldUntil);
+        const { scope: name, definition } = handler;
         const scope = `${project}/${name}`;
+        if (at < (this.#declaredAt.get(scope) ?? 0)) continue;
+        this.#declaredAt.set(scope, at);
         if (definition.rate !== undefined)
-          this.limits.rates.declare(
-            scope,
-            definition.rate,
-            this.uncleanEpoch === this.epoch - 1 ? this.openedAt : null,
-          );
+          // A former owner's starts are not known here, however it ended.
+          this.limits.rates.declare(scope, definition.rate, this.epoch > 1 ? this.openedAt : null);
         if (definition.concurrency !== undefined) this.limits.declare(scope, definition.concurrency);
         else if (definition.concurrencyPerKey === undefined) continue;
-        if (mayBeHeld)
-          this.limits.block(scope, this.openedAt + 2 * Math.max(this.settings.suspectMs, heartbeatMs));
+        if (mayBeHeld) this.limits.block(scope, heldUntil);
       }
     }
   }
@@ -79,11 +93,15 @@ export class NodeState {
     const concurrency = this.settings.projects[project]?.concurrency;
     if (concurrency === undefined) return;
     this.limits.declare(projectScope(project), concurrency);
-    if (this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.epoch - 1)
-      this.limits.block(projectScope(project), this.openedAt + 2 * this.settings.suspectMs);
   }
 
   readonly #declared = new Set<string>();
+  readonly #declaredAt = new Map<string, number>();
+
+  /** The silence after which an attempt of the handler is lost. */
+  heartbeatMs(plan: HandlerPlan): number {
+    return plan.heartbeatMs ?? this.settings.heartbeatMs;
+  }
 
   emit(output: Output): void {
     this.outputs.push(output);

@@ -15,14 +15,15 @@ import type { StoreInfo } from "../store/store.ts";
 import { CleanUp } from "./clean-up.ts";
 import { CommitDesk } from "./commit-desk.ts";
 import { endHold, grantAll } from "./granting.ts";
-import type { Dropped, Input, Output, Overview } from "./io.ts";
+import { type HandedLease, type LeaseTable, leaseTable, noteHandedOver } from "./hand-over.ts";
+import type { Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
 import { LetterDesk } from "./letter-desk.ts";
 import { NodeState } from "./node-state.ts";
-import { overviewOf } from "./overview.ts";
+import { openAttempts, overviewOf } from "./overview.ts";
 import { beat, noteArrival, vouch } from "./reporting.ts";
 import { Residency } from "./residency.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
-import type { ReportAnswer, Slot } from "./slot.ts";
+import type { ReportAnswer } from "./slot.ts";
 import { sweepLeases } from "./sweep.ts";
 import { TimerDesk, WAKE } from "./timer-desk.ts";
 import { RosterEntry } from "./worker-roster.ts";
@@ -92,6 +93,8 @@ export class EngineNode {
         return this.#offerChildren(input.workflow);
       case "purge":
         return this.#purge(input.ids);
+      case "purged":
+        return this.#residency.purged(input.ids);
       case "worker-vouches":
         for (const one of input.beats) {
           const slot = node.slots.get(one.execution);
@@ -156,6 +159,24 @@ export class EngineNode {
     return open;
   }
 
+  /** What is open at workers elsewhere, for the next owner; null: something is open in this process. */
+  leaseTable(): LeaseTable | null {
+    return leaseTable(this.#node);
+  }
+
+  /** Begins with what the last owner left open. */
+  takeOver(leases: readonly HandedLease[]): void {
+    noteHandedOver(this.#node, leases);
+    for (const execution of [...this.#node.handedOver.keys()]) this.#residency.slot(execution);
+  }
+
+  /** True while attempts of a former owner may still run, so that an end now is not a clean one. */
+  get hasSuspects(): boolean {
+    if (this.#node.suspects.size > 0) return true;
+    for (const slot of this.#node.slots.values()) if (slot.suspects.length > 0) return true;
+    return false;
+  }
+
   /** True while a commit is under way or messages wait for one. */
   get isBusy(): boolean {
     return this.#commits.underWay > 0 || this.#node.runnable.length > 0;
@@ -168,6 +189,11 @@ export class EngineNode {
   /** What the node holds now. */
   overview(): Overview {
     return overviewOf(this.#node, this.#residency.working);
+  }
+
+  /** Attempts whose leases are open. */
+  openAttempts(options: { worker: string | null; max: number }): readonly OpenAttempt[] {
+    return openAttempts(this.#node, options);
   }
 
   /** Words that changed nothing, newest last. */
@@ -192,7 +218,9 @@ export class EngineNode {
       if (isIdle) this.#residency.evict(slot);
       return isIdle;
     });
-    if (free.length > 0) this.#node.emit({ kind: "purge", ids: free });
+    if (free.length === 0) return;
+    this.#residency.purging(free);
+    this.#node.emit({ kind: "purge", ids: free });
   }
 
   #request(input: Extract<Input, { kind: "request" }>): void {
@@ -261,7 +289,8 @@ export class EngineNode {
     for (const { event, seq: at } of decodeEntry(entry)) {
       if (event.kind === "tasks.enumerated") node.pages.put(execution, at, event, true);
     }
-    node.offerAll(slot);
+    // Not only workers wait for it: children are started from it too.
+    if (slot.status === "clean") this.#cleanUp.becameClean(slot);
   }
 
   /** Timers whose time has come, retries, silent attempts, scans. */
@@ -276,7 +305,10 @@ export class EngineNode {
       const slot = this.#residency.slot(due.execution);
       if (due.timer.startsWith("~")) {
         if (due.timer === WAKE) slot.wakeAt = 0;
-        else this.#timers.clear(due.execution, due.timer);
+        else {
+          this.#timers.clear(due.execution, due.timer);
+          slot.retryFired = true;
+        }
         if (slot.status === "clean") this.#cleanUp.becameClean(slot);
       } else
         node.enqueue(slot, { kind: "message", message: { kind: "timer", timer: due.timer }, request: null });

@@ -1,22 +1,24 @@
 /** What a node holds, for status pages and scaling. Computed on request, nothing is kept for it. */
-import type { Overview } from "./io.ts";
+import { encodeAttempt } from "../protocol/attempt-id.ts";
+import type { HandlerDesk } from "./handler-desk.ts";
+import type { OpenAttempt, Overview } from "./io.ts";
 import type { NodeState } from "./node-state.ts";
 
 /** The overview; `working` executions have work. */
 export function overviewOf(node: NodeState, working: number): Overview {
   const ready = new Map<string, number>();
+  const add = (use: string, tasks: number) => {
+    if (tasks > 0) ready.set(use, (ready.get(use) ?? 0) + tasks);
+  };
   let leases = 0;
   for (const slot of node.slots.values()) {
     leases += slot.openLeases;
     if (slot.execution?.open !== true) continue;
     for (const desk of slot.desks) {
       const { state } = desk;
-      if (state.finished || state.plan.waits || state.plan.mode === "workflow") continue;
-      const open = state.total - state.tasks.settled.size - desk.openLeases;
-      const later = state.tasks.countRetrying(node.now) + state.progress.countWaiting(node.now);
-      const isListing = desk.wantsEnumeration(node.now) ? 1 : 0;
-      const tasks = Math.max(0, open - later) + isListing;
-      if (tasks > 0) ready.set(state.plan.use, (ready.get(state.plan.use) ?? 0) + tasks);
+      if (state.finished || state.plan.waits) continue;
+      if (desk.wantsEnumeration(node.now)) add(state.plan.enumerateUse ?? state.plan.use, 1);
+      if (state.plan.mode !== "workflow") add(state.plan.use, readyTasks(desk, node.now));
     }
   }
   return {
@@ -33,4 +35,44 @@ export function overviewOf(node: NodeState, working: number): Overview {
     leases,
     ready: [...ready].map(([use, tasks]) => ({ use, tasks })),
   };
+}
+
+/** Open attempts, of one worker or of all, at most `max`. */
+export function openAttempts(
+  node: NodeState,
+  { worker, max }: { worker: string | null; max: number },
+): OpenAttempt[] {
+  const found: OpenAttempt[] = [];
+  for (const slot of node.slots.values()) {
+    for (const desk of slot.desks) {
+      if (desk.openLeases === 0) continue;
+      const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id };
+      for (const lease of desk.leases.values()) {
+        if (lease.reported || (worker !== null && lease.worker !== worker)) continue;
+        if (found.length >= max) return found;
+        const { task, attempt, claim, epoch, startedAt, until, local } = lease;
+        const id = encodeAttempt({ ...place, round: desk.visit.round, epoch, task, attempt, claim });
+        found.push({
+          attempt: id,
+          ...place,
+          project: slot.execution?.project ?? "",
+          task,
+          n: attempt,
+          worker: lease.worker,
+          status: startedAt === 0 ? "claimed" : "running",
+          startedAt: startedAt === 0 ? null : startedAt,
+          leaseUntil: local || until === Number.POSITIVE_INFINITY ? null : until,
+        });
+      }
+    }
+  }
+  return found;
+}
+
+/** Tasks that are open, not given out, and wait for no time and no signal. */
+function readyTasks({ state, openLeases }: HandlerDesk, now: number): number {
+  const { tasks, progress, total } = state;
+  // Those that sleep are among those that wait for a time.
+  const later = tasks.countRetrying(now) + progress.countWaiting(now) - progress.countSleeping(now);
+  return total - tasks.settled.size - openLeases - later;
 }

@@ -73,18 +73,30 @@ function adoptedScope(scope: string): string {
   return `${scope}!`;
 }
 
-/** Permits for an attempt that is taken over as it is, whether or not there is room. */
+/** Whether an attempt of a former owner fits in; the wait after a takeover does not hold it up. */
+export function hasRoomToAdopt(node: NodeState, slot: Slot, desk: HandlerDesk): boolean {
+  return adoptedNames(node, slot, desk).every((name) => {
+    const limit = node.limits.look(name);
+    return limit === null || limit.held < limit.max;
+  });
+}
+
+/** Permits for an attempt that is taken over. */
 export function adoptedPermits(node: NodeState, slot: Slot, desk: HandlerDesk): readonly string[] {
+  const permits = adoptedNames(node, slot, desk);
+  for (const permit of permits) node.limits.take(permit);
+  return permits;
+}
+
+function adoptedNames(node: NodeState, slot: Slot, desk: HandlerDesk): string[] {
   const { concurrency, concurrencyPerKey } = desk.state.plan.definition;
   const scope = `${slot.execution?.project}/${desk.state.plan.scope}`;
   const project = slot.execution?.project ?? "";
-  const permits = [
+  return [
     ...(node.settings.projects[project]?.concurrency === undefined ? [] : [projectScope(project)]),
     ...(concurrency === undefined ? [] : [scope]),
     ...(concurrencyPerKey === undefined ? [] : [adoptedScope(scope)]),
   ];
-  for (const permit of permits) node.limits.take(permit);
-  return permits;
 }
 
 function waitForKey(node: NodeState, slot: Slot, desk: HandlerDesk, at: { key: string; name: string }): void {

@@ -9,7 +9,7 @@ import type { LogRow } from "../store/store.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
-import { adoptedPermits } from "./permits.ts";
+import { adoptedPermits, hasRoomToAdopt } from "./permits.ts";
 import type { Slot } from "./slot.ts";
 
 /** Notes at once that the worker has its hands free, and that attempts have begun. */
@@ -121,6 +121,9 @@ export function toLogRow(
 ): LogRow | null {
   if (!isLive(node, slot, report, worker)) return null;
   const { phase, visit, handler, task, attempt } = report;
+  const lease = slot.desk(report)?.leases.get(task);
+  const before = lease?.lastLine ?? 0;
+  if (lease !== undefined) lease.lastLine = Math.max(before, report.lines.at(-1)?.n ?? 0);
   return {
     attempt: encodeAttempt(report),
     phase,
@@ -130,7 +133,8 @@ export function toLogRow(
     number: attempt,
     worker,
     lines: report.lines,
-    mayRepeat: report.epoch !== node.epoch,
+    // Said twice, or stepped again after a commit of unknown outcome, or said to a former owner.
+    mayRepeat: report.epoch !== node.epoch || (report.lines[0]?.n ?? 0) <= before,
   };
 }
 
@@ -199,18 +203,23 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
 export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): void {
   const desk = slot.desk(beat);
   const gone: { task: number; attempt: number; claim: number }[] = [];
+  const stopped: typeof gone = [];
   for (const attempt of beat.attempts) {
     const lease = desk?.leases.get(attempt.task);
     if (
       desk !== undefined &&
       lease !== undefined &&
       isSameAttempt(lease, attempt.attempt, attempt.claim, beat.epoch)
-    )
+    ) {
       start(node, desk, lease);
-    else if (!adopt(node, slot, beat, { ...attempt, worker })) gone.push(attempt);
+      // Said again: whoever was to pass it on may have forgotten the attempt, or was not there.
+      if (lease.cancelled) stopped.push(attempt);
+    } else if (!adopt(node, slot, beat, { ...attempt, worker })) gone.push(attempt);
   }
   if (gone.length > 0)
     node.emit({ kind: "cancel", worker, attempts: [{ ...placeOf(beat), attempts: gone }], why: "lost" });
+  if (stopped.length > 0)
+    node.emit({ kind: "cancel", worker, attempts: [{ ...placeOf(beat), attempts: stopped }], why: "cancel" });
 }
 
 /** Tells the worker of a lease to stop, once; that it is lost, in any case. */
@@ -244,14 +253,14 @@ export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
     const lease = desk?.leases.get(task);
     if (desk === undefined || lease === undefined || !isSameAttempt(lease, attempt, claim, beat.epoch))
       continue;
-    if (lease.until !== Number.POSITIVE_INFINITY) lease.until = node.now + desk.state.plan.heartbeatMs;
+    if (lease.until !== Number.POSITIVE_INFINITY) lease.until = node.now + node.heartbeatMs(desk.state.plan);
   }
 }
 
 function start(node: NodeState, desk: HandlerDesk, lease: Lease): void {
   lease.asked = false;
   if (lease.startedAt === 0) lease.startedAt = node.now;
-  lease.until = node.now + desk.state.plan.heartbeatMs;
+  lease.until = node.now + node.heartbeatMs(desk.state.plan);
 }
 
 /** After a takeover, an attempt of a former owner that shows itself in time is taken over as it is. */
@@ -275,7 +284,10 @@ function adopt(
     tasks.settled.has(at.task) ||
     at.task >= desk.offeredEnd ||
     at.attempt !== tasks.nextAttempt(at.task) ||
-    desk.leases.has(at.task)
+    desk.leases.has(at.task) ||
+    // A claim that lapsed: another worker has begun the same attempt, and may have left checkpoints.
+    (tasks.startOf(at.task)?.worker ?? at.worker) !== at.worker ||
+    !hasRoomToAdopt(node, slot, desk)
   )
     return false;
   const lease: Lease = {
@@ -286,12 +298,13 @@ function adopt(
     worker: at.worker,
     local: false,
     startedAt: node.now,
-    until: node.now + desk.state.plan.heartbeatMs,
+    until: node.now + node.heartbeatMs(desk.state.plan),
     asked: false,
     recorded: tasks.startOf(at.task) !== undefined,
     reported: false,
     cancelled: false,
     position: 0,
+    lastLine: 0,
     permits: adoptedPermits(node, slot, desk),
   };
   desk.leases.set(at.task, lease);

@@ -9,6 +9,7 @@ import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import { restore } from "../kernel/replay.ts";
 import { FOLD_VERSION } from "../kernel/snapshot.ts";
 import { type LoadedExecution, type StoredHead, workKey } from "../store/store.ts";
+import { takeOver } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import { Slot } from "./slot.ts";
@@ -17,19 +18,23 @@ export class Residency {
   readonly #node: NodeState;
   readonly #toLoad: string[] = [];
   readonly #loading = new Set<string>();
+  readonly #purging = new Set<string>();
   readonly #waitingForPlan = new Map<string, LoadedExecution[]>();
   /** Clean slots with nothing to do, oldest first. */
   readonly #idle = new Set<Slot>();
   /** There is work in the store that is not in memory. */
   #backlog = true;
   #scanning = false;
+  /** Everything is to be looked at again once the scan under way is over. */
+  #isStale = false;
   #after: Record<string, number> = {};
   #working = 0;
-  #serial = 0;
   /** Executions with work in memory, by (project, workflow). */
   readonly #perPair = new Map<string, number>();
   /** Pairs known to have more work in the store. */
   readonly #behind = new Set<string>();
+  /** Those that became so while a scan was under way, which does not show it; true: only by new executions. */
+  readonly #meanwhile = new Map<string, boolean>();
 
   readonly #becameClean: (slot: Slot) => void;
 
@@ -45,7 +50,7 @@ export class Residency {
       this.#idle.delete(known);
       return known;
     }
-    const slot = new Slot(id, ++this.#serial);
+    const slot = new Slot(id);
     this.#node.slots.set(id, slot);
     this.#load(id);
     return slot;
@@ -53,7 +58,7 @@ export class Residency {
 
   /** A slot for an execution whose id was just made and that cannot exist. */
   freshSlot(id: string): Slot {
-    const slot = new Slot(id, ++this.#serial);
+    const slot = new Slot(id);
     slot.status = "clean";
     this.#node.slots.set(id, slot);
     return slot;
@@ -70,12 +75,14 @@ export class Residency {
     this.#behind.add(pair);
     // A new one is younger than all that was looked at; any other may have been passed over.
     if (!isNew) delete this.#after[pair];
+    if (this.#scanning) this.#meanwhile.set(pair, isNew && (this.#meanwhile.get(pair) ?? true));
   }
 
   /** New workers may serve what was passed over: look at everything again. */
   rescan(): void {
     this.#after = {};
     this.#backlog = true;
+    this.#isStale = this.#scanning;
     for (const slot of this.#node.slots.values()) this.count(slot);
   }
 
@@ -100,9 +107,21 @@ export class Residency {
     this.#loading.add(id);
   }
 
+  /** These are being purged: whoever is asked for waits until that is done. */
+  purging(ids: readonly string[]): void {
+    for (const id of ids) this.#purging.add(id);
+  }
+
+  purged(ids: readonly string[]): void {
+    for (const id of ids) this.#purging.delete(id);
+  }
+
   ask(): void {
     const node = this.#node;
-    if (this.#toLoad.length > 0) node.emit({ kind: "load", ids: this.#toLoad.splice(0) });
+    const ids = this.#toLoad.splice(0);
+    if (this.#purging.size > 0) this.#toLoad.push(...ids.filter((id) => this.#purging.has(id)));
+    const free = this.#toLoad.length === 0 ? ids : ids.filter((id) => !this.#purging.has(id));
+    if (free.length > 0) node.emit({ kind: "load", ids: free });
     if (!this.#backlog || this.#scanning || node.closing) return;
     const isThin =
       this.#working < node.settings.windowMax / 2 ||
@@ -129,7 +148,9 @@ export class Residency {
       perPair.set(pair, seen);
       if (seen >= each) this.#behind.add(pair);
       if (cut.has(pair)) continue;
-      if (!this.#node.slots.has(head.id) && this.#mayBeServed(head)) {
+      const known = this.#node.slots.get(head.id);
+      if (known !== undefined) known.wasPassed = true;
+      if (known === undefined && this.#mayBeServed(head)) {
         const isFirst = !this.#perPair.has(pair) && !coming.has(pair);
         if (this.#working + this.#toLoad.length >= windowMax && !isFirst) {
           // From here on the rest of the pair waits: its cursor stays.
@@ -142,7 +163,16 @@ export class Residency {
       }
       this.#after[pair] = Math.max(this.#after[pair] ?? 0, head.order);
     }
+    for (const [pair, isNew] of this.#meanwhile) {
+      this.#behind.add(pair);
+      if (!isNew) delete this.#after[pair];
+    }
+    this.#meanwhile.clear();
     this.#backlog = this.#behind.size > 0;
+    if (!this.#isStale) return;
+    this.#isStale = false;
+    this.#after = {};
+    this.#backlog = true;
   }
 
   /** False if it is known that nobody serves the phase the execution is in. */
@@ -206,7 +236,8 @@ export class Residency {
     }
     if (slot.want === "time") {
       // Let go of only when the store knows it too, or nobody would bring it back.
-      if (slot.storedWant !== "time") return node.enqueue(slot, { kind: "mark", mark: null });
+      if (slot.storedWant !== "time" || slot.retryFired)
+        return node.enqueue(slot, { kind: "mark", mark: null });
     } else if (this.#isServed(slot)) {
       this.#idle.delete(slot);
       return;
@@ -216,6 +247,8 @@ export class Residency {
     for (const oldest of this.#idle) {
       this.#idle.delete(oldest);
       if (oldest.status !== "clean" || oldest.queue.length > 0 || oldest.leaseCount > 0) continue;
+      // Somebody serves it by now: the scan has passed it over, since it is in memory.
+      if (oldest.want !== "time" && this.#isServed(oldest)) continue;
       this.evict(oldest);
       return;
     }
@@ -261,6 +294,8 @@ export class Residency {
     this.#idle.delete(slot);
     this.#loading.delete(slot.id);
     this.#node.slots.delete(slot.id);
+    const { suspects } = slot;
+    if (suspects.length > 0) this.#node.suspects.set(slot.id, suspects);
     this.#uncount(slot);
     slot.status = "loading";
     for (const desk of slot.desks) for (const seq of desk.state.pageSeq) this.#node.pages.drop(slot.id, seq);
@@ -279,12 +314,11 @@ export class Residency {
       this.#giveUp(slot, thrown.message);
       return;
     }
-    this.#node.declareLimits(plan, execution.project);
+    this.#node.declareLimits(plan, execution.project, execution.createdAt);
     slot.execution = execution;
     slot.chain = loaded.chain;
     slot.opened = { ...loaded.opened };
     slot.rowsSinceSnapshot = loaded.entries.length;
-    slot.order = loaded.head.order;
     slot.want = loaded.head.want;
     slot.storedWant = loaded.head.want;
     slot.headKey = `${loaded.head.status}/${loaded.head.phase}/${loaded.head.want}`;
@@ -293,21 +327,30 @@ export class Residency {
     slot.refreshDesks();
     for (const desk of slot.desks)
       desk.carefulBelow = Math.max(desk.carefulBelow, slot.opened[carefulMark(desk)] ?? 0);
-    if (loaded.epoch <= this.#node.uncleanEpoch) this.#suspect(slot);
+    const suspects = this.#node.suspects.get(slot.id);
+    this.#node.suspects.delete(slot.id);
+    if (suspects !== undefined || loaded.epoch <= this.#node.uncleanEpoch) this.#suspect(slot, suspects);
+    takeOver(this.#node, slot);
     this.#ready(slot);
   }
 
   /** Leases of a former owner may be open: recorded starts are lost, the rest starts carefully, after the wait. */
-  #suspect(slot: Slot): void {
-    const { now, settings } = this.#node;
+  #suspect(slot: Slot, handlers?: readonly string[]): void {
+    const { openedAt, settings } = this.#node;
     slot.suspect = true;
     for (const desk of slot.desks) {
       if (desk.state.finished || desk.state.plan.waits) continue;
+      // The others have been judged before it was let go of.
+      if (handlers !== undefined && !handlers.includes(desk.key)) {
+        desk.suspectsJudged = true;
+        continue;
+      }
       if (desk.state.plan.mode === "workflow" && desk.state.plan.enumerateUse === null) continue;
       desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);
       slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;
       if (settings.suspectMs > 0)
-        desk.suspectUntil = now + Math.max(settings.suspectMs, desk.state.plan.heartbeatMs);
+        // From the opening on: whoever has been silent for so long since then is lost, however late it is loaded.
+        desk.suspectUntil = openedAt + Math.max(settings.suspectMs, this.#node.heartbeatMs(desk.state.plan));
     }
   }
 

@@ -1,9 +1,13 @@
 /** The numbers an engine node runs by. */
+import { DEFAULTS } from "../kernel/definition.ts";
+
 export interface Settings {
   /** How long an unstarted claim of a remote worker lives. */
   readonly claimLeaseMs: number;
   /** How long tasks that may still run elsewhere are left alone after a takeover; 0: only in-process workers existed. */
   readonly suspectMs: number;
+  /** The silence after which an attempt is lost, where its handler does not say. */
+  readonly heartbeatMs: number;
   /** How often silent attempts are looked for. */
   readonly sweepMs: number;
   /** Executions with work kept in memory. */
@@ -37,6 +41,7 @@ export interface Settings {
 export const DEFAULT_SETTINGS: Settings = {
   claimLeaseMs: 30_000,
   suspectMs: 0,
+  heartbeatMs: DEFAULTS.heartbeatMs,
   sweepMs: 5_000,
   windowMax: 1_024,
   idleMax: 512,

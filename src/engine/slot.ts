@@ -70,6 +70,8 @@ export class Slot {
   storedWant: Want = "work";
   /** The due time of the retry row in the store; 0: none. */
   retryRow = 0;
+  /** Its time has come: if it changes nothing, it has to go, or it would come again with every scan. */
+  retryFired = false;
   rowsSinceSnapshot = 0;
   opened: Record<string, number> = {};
   /** Marks that go along with the next write, whatever that is. */
@@ -80,17 +82,13 @@ export class Slot {
   isRunnable = false;
   /** The retry wake-up in the node's heap; 0: none. */
   wakeAt = 0;
+  /** A scan for work saw it while it was in memory, and has gone past it. */
+  wasPassed = false;
   /** The (project, workflow) pair it is counted under among the slots with work; null: it is not. */
   countedAs: string | null = null;
 
-  /** The execution's place in the store's order of age; 0: it was created here and has not been read back. */
-  order = 0;
-  /** Counts slots of this process, in the order they were made. */
-  readonly serial: number;
-
-  constructor(id: string, serial: number) {
+  constructor(id: string) {
     this.id = id;
-    this.serial = serial;
   }
 
   /** Forgets everything that came from steps whose commit failed; leases stay with their desks. */
@@ -106,9 +104,15 @@ export class Slot {
     this.opened = {};
   }
 
-  /** How old the execution is, as a number that grows with its time of creation. */
+  /** How old the execution is, as a number that grows with its time of creation: the same wherever it was between. */
   get age(): number {
-    return this.order > 0 ? this.order : Number.MAX_SAFE_INTEGER / 2 + this.serial;
+    return this.execution?.createdAt ?? 0;
+  }
+
+  /** Handlers whose attempts of a former owner may still run. */
+  get suspects(): readonly string[] {
+    if (!this.suspect) return [];
+    return this.desks.filter(({ suspectUntil }) => suspectUntil > 0).map(({ key }) => key);
   }
 
   get openLeases(): number {

@@ -9,6 +9,7 @@ import { encodeEntries } from "../kernel/journal-entry.ts";
 import type { Answer, Message, Sent, StartMessage } from "../kernel/message.ts";
 import { FOLD_VERSION, writeSnapshot } from "../kernel/snapshot.ts";
 import { create, step } from "../kernel/step.ts";
+import { endOfChild } from "../kernel/tell-parent.ts";
 import { assert } from "../std/assert.ts";
 import { canonicalJson } from "../std/canonical-json.ts";
 import type { Json } from "../std/json.ts";
@@ -120,7 +121,11 @@ function stepOne(
       };
     return { answer: run(node, slot, message, into), existed: false };
   }
-  if (slot.execution !== null) return { answer: repeatedStart(slot.execution, message), existed: true };
+  if (slot.execution !== null) {
+    const answer = repeatedStart(slot.execution, message);
+    if (queued.letter !== undefined) rejoin(node, slot, { message, letter: queued.letter, answer }, into);
+    return { answer, existed: true };
+  }
   assert(queued.plan !== undefined, "a start comes with its plan");
   const created = create(message, queued.plan, node.now);
   slot.execution = created.execution;
@@ -164,6 +169,43 @@ function repeatedStart(execution: Execution, message: StartMessage): Answer {
   return reject("conflict", `execution ${execution.id} exists with ${what}`, { hint: "choose another id" });
 }
 
+/**
+ * The first start of a child finds it there: its parent was purged and began anew. What has not ended will say so; what
+ * is done says so again; anything else is tried again. One of another input is not the child that is wanted.
+ */
+function rejoin(
+  node: NodeState,
+  slot: Slot,
+  { message, letter, answer }: { message: StartMessage; letter: string; answer: Answer },
+  into: Collected,
+): void {
+  const { parent } = message;
+  const execution = slot.execution as Execution;
+  // A letter that is stepped twice, after a commit of unknown outcome, is of the same life.
+  if (parent === undefined || message.again === true || parent.since === execution.parent?.since) return;
+  if (answer.kind === "rejection") {
+    const payload = JSON.stringify({ code: answer.code, message: answer.message });
+    into.effects.sent.push(
+      endOfChild(slot.id, { id: `${letter}/refused`, parent, status: "cancelled", payload }),
+    );
+  } else if (execution.status === "done") {
+    const payload = execution.output ?? "null";
+    into.effects.sent.push(endOfChild(slot.id, { id: `${letter}/done`, parent, status: "done", payload }));
+  } else if (execution.ended)
+    run(
+      node,
+      slot,
+      {
+        kind: "retry",
+        id: `rejoin~${parent.since}~parent`,
+        by: `parent ${parent.execution}`,
+        reason: null,
+        fromParent: true,
+      },
+      into,
+    );
+}
+
 function canonical(text: string): string {
   return canonicalJson(JSON.parse(text) as Json);
 }
@@ -204,6 +246,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   const want = slot.computeWant(node.now);
   const retryDue = want === "time" ? slot.nextDue(node.now) : Number.POSITIVE_INFINITY;
   const retryRow = retryDue === Number.POSITIVE_INFINITY ? 0 : retryDue;
+  slot.retryFired = false;
   if (retryRow !== slot.retryRow) {
     if (retryRow === 0) timersCleared.push(RETRY_TIMER);
     else timersSet.push({ timer: RETRY_TIMER, due: retryRow });

@@ -267,7 +267,7 @@ describe("with remote workers that may live on", () => {
     bench.start(plan, "e2");
     bench.sleep(20_000);
     expect(bench.attempts()).toHaveLength(0);
-    bench.sleep(50_000);
+    bench.sleep(15_000);
     expect(bench.attempts()).toHaveLength(1);
   });
 

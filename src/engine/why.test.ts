@@ -145,3 +145,141 @@ describe("an execution says why it waits:", () => {
     expect(bench.of("commit")).toHaveLength(before);
   });
 });
+
+describe("tasks that wait by themselves:", () => {
+  const suspended = (wait: object) => ({ status: "suspended", wait }) as Parameters<NodeBench["receipt"]>[1];
+
+  test("for a signal", () => {
+    const bench = started([tasks(2)], { serves: ["w.a"] });
+    const [one, two] = bench.attempts() as [Attempt, Attempt];
+    bench.receipt(one, suspended({ name: "go", signal: "go" }));
+    expect(why(bench)).toBe('"a" runs 1 of 2 open tasks.');
+    bench.receipt(two, suspended({ name: "go", signal: "go", timeoutMs: 5_000 }));
+    expect(why(bench)).toBe('"a" waits: 2 tasks wait for a signal, such as "go".');
+    bench.signal("e1", "go");
+    bench.settle();
+    bench.receipt(bench.attempts()[2] as Attempt);
+    expect(why(bench)).toBe('"a" waits: 1 task waits for a signal, such as "go".');
+  });
+
+  test("for a time, the nearest", () => {
+    const bench = started([tasks(2)], { serves: ["w.a"] });
+    const [one, two] = bench.attempts() as [Attempt, Attempt];
+    bench.receipt(one, suspended({ name: "nap", untilMs: bench.now + 60_000 }));
+    bench.receipt(two, suspended({ name: "nap", untilMs: bench.now + 90_000 }));
+    expect(why(bench)).toBe('"a" waits: 2 tasks sleep for another 1 m.');
+    bench.sleep(60_000);
+    bench.receipt(bench.attempts()[2] as Attempt);
+    expect(why(bench)).toBe('"a" waits: 1 task sleeps for another 30 s.');
+  });
+
+  test("and nobody serves them by now: that is said only when their time has come", () => {
+    const bench = started([phase("a")], { serves: ["w.a"] });
+    bench.receipt(bench.attempts()[0] as Attempt, suspended({ name: "nap", untilMs: bench.now + 60_000 }));
+    bench.settle();
+    bench.leave("w1");
+    expect(why(bench)).toBe('"a" waits: 1 task sleeps for another 1 m.');
+    bench.sleep(60_000);
+    expect(why(bench)).toBe('"a" waits for a worker: none serves "w.a" now.');
+  });
+});
+
+describe("children:", () => {
+  const kid = (more: object = {}) => ({ name: "c", handlers: { c: { workflow: "kid", ...more } } });
+  const family = (definition: object, serves: string[] = []): NodeBench => {
+    const bench = new NodeBench();
+    bench.plan([phase("b", { retry: { attempts: 1 } })], "kid");
+    if (serves.length > 0) bench.join("w1", serves);
+    bench.start(bench.plan([definition]), "e1");
+    bench.settle();
+    return bench;
+  };
+  const childOf = (bench: NodeBench) => bench.events("e1", "child.started")[0]?.child ?? "";
+
+  test("it waits for them, and names one", () => {
+    const one = family(kid());
+    expect(why(one)).toBe(`"c" waits for 1 child, such as ${childOf(one)}.`);
+    expect(why(one, childOf(one))).toBe('"b" waits for a worker: none serves "w.b" now.');
+    const many = family(kid({ tasks: [1, 2, 3], concurrency: 2 }));
+    expect(why(many)).toBe(`"c" waits for 2 children, such as ${childOf(many)}.`);
+  });
+
+  test("one is tried again later", () => {
+    const bench = family(kid({ retry: { backoff: "constant", min: "1h", max: "1h" } }), ["w.b"]);
+    bench.receipt(bench.attempts()[0] as Attempt, { status: "failed", payload: "{}" });
+    expect(why(bench)).toMatch(/^"c" tries again in [0-9. a-z]+: 1 task failed before\.$/);
+  });
+
+  test("their workflow is not there", () => {
+    const bench = started([kid()]);
+    expect(why(bench)).toBe('"c" waits for a workflow: there is none with the name "kid".');
+  });
+
+  test("nobody lists them", () => {
+    const bench = family(kid({ enumerate: { use: "list" } }));
+    expect(why(bench)).toBe('"c" waits for a worker: none serves "list" now.');
+    bench.join("w1", ["list"]);
+    expect(why(bench)).toBe('"c": its enumeration runs and is not sealed; 0 tasks so far.');
+  });
+
+  test("they must end before the cancel, or the failure, is through", () => {
+    const cancelled = family(kid(), ["w.b"]);
+    cancelled.control("cancel", "e1");
+    expect(why(cancelled)).toBe("It is being cancelled by ann: 1 open child must still end.");
+    const handlers = { c: { workflow: "kid", tasks: [1, 2] }, d: { use: "d", retry: { attempts: 1 } } };
+    const failing = family({ name: "c", handlers }, ["w.b", "d"]);
+    const own = failing.attempts().find(({ grant }) => grant.use === "d") as Attempt;
+    failing.receipt(own, { status: "failed", payload: "{}" });
+    expect(why(failing)).toBe('Phase "c" is failing: 2 open children must still end.');
+    const both = { c: { workflow: "kid" }, d: { use: "d", tasks: [1, 2], retry: { attempts: 1 } } };
+    const two = family({ name: "c", handlers: both }, ["w.b", "d"]);
+    const [first] = two.attempts().filter(({ grant }) => grant.use === "d");
+    two.receipt(first as Attempt, { status: "failed", payload: "{}" });
+    expect(why(two)).toBe('Phase "c" is failing: 1 open attempt and 1 open child must still end.');
+  });
+});
+
+describe("limits:", () => {
+  test("a rate, and when the next start is allowed", () => {
+    const bench = started([tasks(5, { rate: { limit: 2, per: "1m" } })], { serves: ["w.a"] });
+    bench.sleep(20_000);
+    expect(why(bench)).toBe('"a" runs 2; 3 more wait 40 s because of the rate of 2 in 1 m.');
+  });
+
+  test("a project's", () => {
+    const bench = new NodeBench({ projects: { acme: { concurrency: 1 } } });
+    bench.join("w1", ["w.a"]);
+    bench.start(bench.plan([tasks(2)]), "e1", { project: "acme" });
+    bench.start(bench.plan([tasks(1)], "other"), "e2", { project: "acme" });
+    expect(why(bench)).toBe('"a" runs 1; 1 more wait because the project "acme" holds 1 of 1.');
+    expect(why(bench, "e2")).toBe('"a" runs 0; 1 more wait because the project "acme" holds 1 of 1.');
+  });
+
+  test("one that a former owner's attempts may still hold", () => {
+    const bench = new NodeBench({ suspectMs: 30_000 });
+    bench.plan([phase("a")]);
+    bench.restart();
+    bench.join("w1", ["w.a"]);
+    bench.start(bench.plan([tasks(2, { concurrency: 1 })]), "e1");
+    expect(why(bench)).toBe(
+      '"a" waits 30 s for attempts that may still hold "w.a" since before the restart.',
+    );
+    bench.sleep(60_000);
+    expect(why(bench)).toBe('"a" runs 1; 1 more wait because "w.a" holds 1 of 1.');
+  });
+});
+
+test("nobody runs scripts", () => {
+  const script = [{ name: "r", expression: "s => s" }];
+  const bench = started([{ name: "a", handlers: { a: { script } } }]);
+  expect(why(bench)).toBe('"a" waits for a worker: none serves scripts now.');
+});
+
+test("nobody serves the version, and which there are", () => {
+  const bench = new NodeBench();
+  bench.join("w1", [{ use: "w.a" }, { use: "w.a", version: "1.0.0" }]);
+  bench.start(bench.plan([phase("a", { version: "^2" })]), "e1");
+  expect(why(bench)).toBe(
+    '"a" waits for a worker: none serves "w.a" in a version that fits "^2" (there are one without a version, 1.0.0) now.',
+  );
+});

@@ -47,8 +47,12 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   const left = state.total - state.tasks.settled.size;
   const waiting = whyWaits(node, desk, at);
   if (running === 0 && waiting !== null) return waiting;
-  if (running === 0 && !desk.leases.has(ENUMERATION) && !node.roster.isServed(wanted))
+  const needsWorker = plan.mode !== "workflow" || desk.wantsEnumeration(node.now);
+  if (needsWorker && running === 0 && !desk.leases.has(ENUMERATION) && !node.roster.isServed(wanted))
     return `${at} waits for a worker: none serves ${whoServes(node, wanted)} now.`;
+  const blocked = node.limits.blockedUntil(scope) - node.now;
+  if (blocked > 0 && left > running)
+    return `${at} waits ${showDuration(blocked)} for attempts that may still hold "${plan.scope}" since before the restart.`;
   const atRate = node.limits.rates.allowedAt(scope);
   if (plan.definition.rate !== undefined && atRate > node.now && left > running) {
     const { limit: most, per } = plan.definition.rate;
@@ -123,9 +127,14 @@ function whyTimer(node: NodeState, execution: Execution, desk: HandlerDesk, at: 
   return `${at} waits for the signal "${definition.waitFor}"${left === null ? "" : `, for another ${left} at most`}.`;
 }
 
+/** What a visit that drains waits for. */
 function open(slot: Slot): string {
-  const n = slot.leaseCount;
-  return `${n} open ${n === 1 ? "attempt" : "attempts"}`;
+  const attempts = slot.leaseCount;
+  const children = slot.execution?.current?.openChildren ?? 0;
+  const parts = children > 0 ? [`${children} open ${children === 1 ? "child" : "children"}`] : [];
+  if (attempts > 0 || children === 0)
+    parts.unshift(`${attempts} open ${attempts === 1 ? "attempt" : "attempts"}`);
+  return parts.join(" and ");
 }
 
 function isHeldFor(node: NodeState, desk: HandlerDesk): boolean {

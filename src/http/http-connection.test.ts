@@ -124,6 +124,19 @@ describe("a fault", () => {
     await expect(sent).rejects.toMatchObject({ code: "aborted" });
   });
 
+  test("on an old connection that was closed meanwhile is told apart", async () => {
+    let isClosing = false;
+    const address = await serve((request, response) => {
+      if (isClosing) request.socket.destroy();
+      else response.end("ok");
+    });
+    const connection = connect(address);
+    await connection.send({ method: "GET", path: "/" });
+    isClosing = true;
+    await expect(connection.send({ method: "GET", path: "/" })).rejects.toMatchObject({ isStale: true });
+    await expect(connection.send({ method: "GET", path: "/" })).rejects.toMatchObject({ isStale: false });
+  });
+
   test("is an answer without end, or an address that is none", async () => {
     const address = await serve((_, response) => void response.end("x".repeat(2_000)));
     await expect(

@@ -145,20 +145,22 @@ export class HttpConnection {
       );
       call.on("socket", (socket) => {
         if (socket.localAddress !== undefined) this.#localAddress = socket.localAddress;
-        else if (socket.connecting) socket.once("connect", () => (this.#localAddress = socket.localAddress ?? null));
+        else if (socket.connecting)
+          socket.once("connect", () => (this.#localAddress = socket.localAddress ?? null));
       });
-      call.on("error", (thrown) => fail(this.#fault(thrown, request)));
+      call.on("error", (thrown) => fail(this.#fault(thrown, request, call.reusedSocket)));
       call.end(body);
     });
   }
 
-  #fault(thrown: unknown, { method, path, signal }: HttpRequest): HttpFault {
+  #fault(thrown: unknown, { method, path, signal }: HttpRequest, isReused = false): HttpFault {
     if (thrown instanceof HttpFault) return thrown;
     const error = thrown as NodeJS.ErrnoException;
     const isAbort = error.name === "AbortError" || error.name === "TimeoutError";
     const code = isAbort ? (signal?.aborted === true ? "aborted" : "timeout") : (error.code ?? "unknown");
     const what = isAbort ? (code === "aborted" ? "was given up" : "took too long") : error.message || code;
-    return new HttpFault(`${method} ${path} at ${this.address}: ${what}`, code, { cause: thrown });
+    const isStale = isReused && (code === "ECONNRESET" || code === "EPIPE");
+    return new HttpFault(`${method} ${path} at ${this.address}: ${what}`, code, { cause: thrown, isStale });
   }
 }
 

@@ -3,8 +3,11 @@ export class HttpFault extends Error {
   override name = "HttpFault";
   /** What the system says, such as ECONNREFUSED; `timeout` or `aborted` if that was it. */
   readonly code: string;
-  constructor(message: string, code: string, options?: ErrorOptions) {
+  /** The connection was an old one that the other side had closed meanwhile: on a new one it may well work. */
+  readonly isStale: boolean;
+  constructor(message: string, code: string, options: ErrorOptions & { isStale?: boolean } = {}) {
     super(message, options);
     this.code = code;
+    this.isStale = options.isStale === true;
   }
 }

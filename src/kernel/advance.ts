@@ -1,12 +1,12 @@
 /** What follows by itself: handlers that are complete finish, phases end, the next one starts, the execution ends. */
 import { assert } from "../std/assert.ts";
 import { checksum } from "../std/hash.ts";
-import { tellParent } from "./children.ts";
 import type { ExecutionError } from "./event.ts";
 import type { Execution, HandlerState, Visit } from "./execution.ts";
 import { NEXT, type PhasePlan } from "./plan.ts";
 import { splitRows } from "./rows.ts";
 import type { Step } from "./step.ts";
+import { tellParent } from "./tell-parent.ts";
 import { arm, clearTimers } from "./timers.ts";
 
 /** Runs the execution forward until it waits for a message. */

@@ -3,8 +3,9 @@
  * construction. Never decides, never refuses: whatever is in the journal happened.
  */
 import { assert, unreachable } from "../std/assert.ts";
+import type { Checkpoint } from "./checkpoint.ts";
 import { applyChild } from "./children.ts";
-import type { Event, Recorded, TaskStep, TasksSettled, TasksWaiting } from "./event.ts";
+import type { Event, Recorded, TaskRun, TaskStep, TasksSettled, TasksWaiting } from "./event.ts";
 import { applyCreated, type Execution, HandlerState, Visit } from "./execution.ts";
 import { NEXT } from "./plan.ts";
 import { NEVER } from "./task-table.ts";
@@ -88,12 +89,8 @@ function fold(execution: Execution, event: Event): void {
       return tasksWaiting(execution, event);
     case "task.step":
       return taskStep(execution, event);
-    case "task.run": {
-      const { task, attempt, index, name } = event;
-      const { round } = execution.currentVisit();
-      at(execution, event).progress.noteRun({ task, attempt, round }, { index, name, seq: execution.seq });
-      return;
-    }
+    case "task.run":
+      return taskRun(execution, event);
     case "child.started":
     case "child.finished":
       return applyChild(at(execution, event), event);
@@ -352,14 +349,24 @@ function tasksWaiting(execution: Execution, event: TasksWaiting): void {
 
 function taskStep(execution: Execution, event: TaskStep): void {
   const handler = at(execution, event);
-  const { task, attempt, name } = event;
+  const { task, attempt } = event;
   const { round } = execution.currentVisit();
   const signal = handler.progress.tasks.get(task)?.waiting?.signal ?? null;
-  handler.progress.note({ task, attempt, round }, { kind: "step", name, seq: execution.seq });
+  handler.progress.note({ task, attempt, round }, stepDone(event, execution.seq));
   if (event.reason === "done") return;
   handler.progress.stopWaiting(task);
   handler.tasks.release(task, execution.now);
   if (event.reason === "signalled" && signal !== null) takeSignal(execution, signal);
+}
+
+function taskRun(execution: Execution, event: TaskRun): void {
+  const { task, attempt, index, name } = event;
+  const { round } = execution.currentVisit();
+  at(execution, event).progress.noteRun({ task, attempt, round }, { index, name, seq: execution.seq });
+}
+
+function stepDone({ name, error }: TaskStep, seq: number): Checkpoint {
+  return error === null ? { kind: "step", name, seq } : { kind: "step", name, seq, timedOut: true };
 }
 
 /** The parts of a stored error that the kernel uses. */

@@ -131,6 +131,15 @@ describe("a step that has no right any more is not journaled:", () => {
     expect(run.execution.seq).toBe(seq);
   });
 
+  test("its attempt lost its lease, though it is journaled: it must not go on, with a value of its own", () => {
+    const run = new KernelRun([phase("a", { tasks: [1, 2] })]);
+    run.stepDone("a", 0, { result: 1 });
+    run.lost("a", 0);
+    expect(run.stepDone("a", 0, { result: 2, attempt: 1, live: false })).toBe("stale");
+    expect(run.stepDone("a", 0, { result: 2, attempt: 2, live: false })).toBe("stale");
+    expect(run.stepDone("a", 0, { result: 2, attempt: 2 })).toBe("duplicate");
+  });
+
   test.each([-1, 2, 1.5, Number.NaN])("its task is none: %s", (task) => {
     const run = new KernelRun([phase("a", { tasks: [1, 2] })]);
     expect(run.stepDone("a", task, { attempt: 1 })).toBe("stale");
@@ -273,6 +282,21 @@ describe("late words after a later attempt (C8)", () => {
     run.runDone("a", 0, { index: 0 });
     expect(run.receipt("a", 0, { attempt: 1, live: false })).toBe("late");
     expect(run.status).toBe("running");
+  });
+
+  test("of a claim that lapsed, after the next claim of the same attempt has journaled something", () => {
+    for (const act of [
+      (run: KernelRun) => void run.stepDone("a", 0),
+      (run: KernelRun) => void run.started("a", 0),
+    ]) {
+      const run = new KernelRun([phase("a", { tasks: [1, 2] })]);
+      act(run);
+      const isPassed = run.of("task.step").length > 0;
+      // Nothing tells the two claims apart but that this one has no lease.
+      expect(run.receipt("a", 0, { attempt: 1, live: false })).toBe(isPassed ? "stale" : "accepted");
+      expect(run.handler("a").tasks.settled.has(0)).toBe(!isPassed);
+      expect(run.receipt("a", 0, { attempt: 1 })).toBe(isPassed ? "accepted" : "duplicate");
+    }
   });
 
   test("its own steps are no later ones", () => {

@@ -6,7 +6,7 @@
 /** Something an earlier attempt of the task journaled; its payload is in the journal at `seq`. */
 export type Checkpoint =
   /** A step that is done, or a wait that was answered (or timed out). */
-  | { readonly kind: "step"; readonly name: string; readonly seq: number }
+  | { readonly kind: "step"; readonly name: string; readonly seq: number; readonly timedOut?: true }
   /** A sleep: over once `due` has passed. */
   | { readonly kind: "sleep"; readonly name: string; readonly due: number }
   /** A run that is finished; they are in order. */
@@ -98,9 +98,14 @@ export class ProgressTable {
     this.tasks.delete(task);
   }
 
-  /** A new round: nothing waits; what is journaled stays so. */
+  /** A new round: nothing waits; what is done stays so, and what did not come in time is waited for again. */
   reopen(): void {
-    for (const task of this.tasks.keys()) this.stopWaiting(task);
+    for (const [task, progress] of this.tasks) {
+      this.stopWaiting(task);
+      progress.checkpoints = progress.checkpoints.filter(
+        (one) => one.kind !== "step" || one.timedOut !== true,
+      );
+    }
   }
 
   /** The task that has waited longest for the signal. */

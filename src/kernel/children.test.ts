@@ -68,7 +68,7 @@ describe("a child is started", () => {
           project: "default",
           input: '{"i":1}',
           tags: {},
-          parent: { execution: "e1", ...PLACE, task: 1, depth: 1 },
+          parent: { execution: "e1", ...PLACE, task: 1, depth: 1, since: run.execution.createdAt },
           trace: "00-a-b-01",
         },
       },
@@ -349,8 +349,9 @@ describe("what reaches the children:", () => {
     run.sent.length = 0;
     expect(counts(run)).toEqual([2, 0, 0, 0, 1, 0]);
     run.children("a", [0, 1, 2]);
-    expect(run.sent.map(({ to }) => to)).toEqual(open(run, 1, 2));
-    expect(kinds(run.sent)).toEqual(["retry", "retry"]);
+    expect(run.sent.map(({ to }) => to)).toEqual(open(run, 1, 1, 2, 2));
+    // A start for those that were purged since, a repeat for the others.
+    expect(kinds(run.sent)).toEqual(["start", "retry", "start", "retry"]);
     run.childEnded("a", 1);
     run.childEnded("a", 2);
     expect(run.phase).toBe("fix");

@@ -41,19 +41,27 @@ export function startChildren(step: Step, message: ChildrenMessage): Answer {
     }
     const child = childId(execution.id, place, task);
     step.emit({ kind: "child.started", ...place, task, attempt, child });
-    if (known === undefined)
-      step.send(child, {
-        kind: "start",
-        execution: child,
-        workflow: message.workflow,
-        hash: message.hash,
-        project: execution.project,
-        input,
-        tags: {},
-        parent: { execution: execution.id, ...place, task, depth },
-        ...(execution.trace === null ? {} : { trace: execution.trace }),
-      });
-    else step.send(child, fromParent(execution, "retry", { id: `retry~${execution.seq}`, reason: null }));
+    // For one that is there this is a repeat; one that was purged since it ended starts anew.
+    step.send(child, {
+      kind: "start",
+      execution: child,
+      workflow: message.workflow,
+      hash: message.hash,
+      project: execution.project,
+      input,
+      tags: {},
+      parent: { execution: execution.id, ...place, task, depth, since: execution.createdAt },
+      ...(known === undefined ? {} : { again: true as const }),
+      ...(execution.trace === null ? {} : { trace: execution.trace }),
+    });
+    if (known !== undefined)
+      step.send(
+        child,
+        fromParent(execution, "retry", {
+          id: inLife(execution, `retry~${execution.seq}`),
+          reason: null,
+        }),
+      );
   }
   advance(step);
   return { kind: "applied", seq: execution.seq };
@@ -129,25 +137,13 @@ export function cancelChildren(step: Step): void {
   if (current === null || current.childrenTold || current.openChildren === 0) return;
   current.childrenTold = true;
   const reason = cancelling === null ? "a phase of its parent fails" : cancelling.reason;
-  tellChildren(step, "cancel", { id: `drain~${current.plan.name}~${current.visit}~${round}`, reason });
+  const id = inLife(step.execution, `drain~${current.plan.name}~${current.visit}~${round}`);
+  tellChildren(step, "cancel", { id, reason });
 }
 
-/** A child tells its parent how it ended. */
-export function tellParent(step: Step): void {
-  const { execution } = step;
-  const { parent, status, output, error } = execution;
-  if (parent === null || !execution.ended) return;
-  const { phase, visit, handler, task } = parent;
-  step.send(parent.execution, {
-    kind: "child",
-    phase,
-    visit,
-    handler,
-    task,
-    child: execution.id,
-    status: status as ChildMessage["status"],
-    payload: status === "done" ? (output ?? "null") : JSON.stringify(error),
-  });
+/** An id of its own for each life of an execution: one that was purged may begin anew, and its children know the old ids. */
+function inLife({ createdAt }: Execution, what: string): string {
+  return `${what}~${createdAt}`;
 }
 
 function fromParent(

@@ -54,6 +54,8 @@ export interface Parent {
   readonly handler: string;
   readonly task: number;
   readonly depth: number;
+  /** When the parent was created: one that was purged and began anew is another. */
+  readonly since?: number;
 }
 
 export interface Created {

@@ -14,6 +14,8 @@ export interface StartMessage {
   readonly input: string;
   readonly tags: Readonly<Record<string, string>>;
   readonly parent?: Parent;
+  /** A child that its parent knows: what is to become of it is said by the next message. */
+  readonly again?: true;
   readonly startAt?: number;
   readonly deadline?: number;
   /** W3C trace context. */
@@ -50,6 +52,8 @@ export interface TaskWait {
   readonly name: string;
   /** Milliseconds since 1970. */
   readonly untilMs?: number;
+  /** How long, from the receipt on: counts instead of `untilMs`, since the worker's clock may be wrong. */
+  readonly forMs?: number;
   readonly signal?: string;
   readonly timeoutMs?: number;
 }

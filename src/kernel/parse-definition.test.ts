@@ -327,6 +327,11 @@ describe("a definition is refused", () => {
       `${at}.script[0].expression: must be JavaScript`,
     ],
     [
+      "with a batch of children",
+      one({ handlers: { h: { workflow: "child", batch: 2 } } }),
+      `${at}.batch: means nothing where tasks are executions`,
+    ],
+    [
       "with a state for several scripts",
       one({ handlers: { h: { script: [run("a")], state: {}, tasks: [1] } } }),
       `${at}: has a state and several tasks`,

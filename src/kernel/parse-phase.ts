@@ -87,6 +87,14 @@ export function parseHandler(data: unknown, at: string): HandlerDefinition {
       "has a state and several tasks",
       "each task is the state of its own script: remove state",
     );
+  if (parsed["workflow"] !== undefined)
+    for (const option of ["batch", "concurrencyPerKey"])
+      if (parsed[option] !== undefined)
+        throw new Invalid(
+          `${at}.${option}`,
+          "means nothing where tasks are executions of their own",
+          "leave it out",
+        );
   const waits = parsed["sleep"] !== undefined || parsed["waitFor"] !== undefined;
   if (waits && (parsed["tasks"] !== undefined || parsed["enumerate"] !== undefined))
     throw new Invalid(at, "a sleep or a wait has exactly one task", "remove tasks and enumerate");

@@ -41,7 +41,8 @@ export interface HandlerPlan {
   readonly retryMinMs: number;
   readonly retryMaxMs: number;
   readonly timeoutMs: number | null;
-  readonly heartbeatMs: number;
+  /** The silence after which an attempt is lost; null: as the node's settings say. */
+  readonly heartbeatMs: number | null;
   readonly priority: number;
   readonly tolerateCount: number;
   /** A fraction of the total, judged when the handler is sealed; null if tolerate is a number. */
@@ -158,7 +159,7 @@ function planHandler(
     retryMinMs: retry.min ?? DEFAULTS.retryMinMs,
     retryMaxMs: retry.max ?? DEFAULTS.retryMaxMs,
     timeoutMs: mode === "use" || mode === "script" ? (definition.timeout ?? null) : null,
-    heartbeatMs: definition.heartbeat ?? DEFAULTS.heartbeatMs,
+    heartbeatMs: definition.heartbeat ?? null,
     priority: definition.priority ?? 0,
     tolerateCount:
       typeof tolerate === "number" ? tolerate : typeof tolerate === "string" ? Number.POSITIVE_INFINITY : 0,

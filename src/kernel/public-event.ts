@@ -3,7 +3,14 @@
  * ranges; in full, they are rows.
  */
 import type { Json } from "../std/json.ts";
-import { type Event, type Recorded, versionOf } from "./event.ts";
+import {
+  type ChildEvent,
+  type Event,
+  type Recorded,
+  type TaskRun,
+  type TaskStep,
+  versionOf,
+} from "./event.ts";
 
 export type Detail = "summary" | "full";
 
@@ -103,27 +110,34 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
         })),
       };
     case "task.step":
-      return {
-        ...place(event),
-        n: event.task,
-        attempt: event.attempt,
-        name: event.name,
-        reason: event.reason,
-        ...(event.error === null ? { result: parse(event.result) } : { error: parse(event.error) }),
-      };
-    case "task.run": {
-      const { task, attempt, name, index, oversized, stats } = event;
-      // A state over the limit is marked, not shown, unless all is asked for.
-      const state = oversized && detail === "summary" ? {} : { state: parse(event.state) };
-      return { ...place(event), n: task, attempt, name, index, oversized, stats, ...state };
-    }
+    case "task.run":
     case "child.started":
-    case "child.finished": {
-      const { task, ...child } = rest;
-      return { ...child, n: task };
-    }
+    case "child.finished":
+      return ofOneTask(event, detail);
     default:
       return rest;
+  }
+}
+
+/** What concerns one task, as `n`. */
+function ofOneTask(event: TaskStep | TaskRun | ChildEvent, detail: Detail): Record<string, unknown> {
+  const { task: n, attempt } = event;
+  switch (event.kind) {
+    case "task.step": {
+      const { name, reason, result, error } = event;
+      const answer = error === null ? { result: parse(result) } : { error: parse(error) };
+      return { ...place(event), n, attempt, name, reason, ...answer };
+    }
+    case "task.run": {
+      const { name, index, oversized, stats } = event;
+      // A state over the limit is marked, not shown, unless all is asked for.
+      const state = oversized && detail === "summary" ? {} : { state: parse(event.state) };
+      return { ...place(event), n, attempt, name, index, oversized, stats, ...state };
+    }
+    default: {
+      const { kind: _, task: __, ...child } = event;
+      return { ...child, n };
+    }
   }
 }
 

@@ -134,8 +134,11 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
     if (receipt.live && isCurrent && attempt > handler.tasks.ended(task))
       return takeLive(step, handler, recorder, receipt);
     const isNews = wasLost || attempt > handler.tasks.ended(task) || !isCurrent;
-    // A later attempt that left a checkpoint has taken over: the earlier one would undo it.
-    const isPassed = handler.progress.isPassed(receipt);
+    // A later attempt that left a checkpoint has taken over: the earlier one would undo it. So has a later claim of the
+    // same attempt: one that left a checkpoint itself holds its lease, or was lost.
+    const isPassed =
+      handler.progress.isPassed(receipt) ||
+      (isCurrent && !wasLost && handler.progress.isPassed({ ...receipt, attempt: attempt - 1 }));
     if (
       receipt.outcome.status === "done" &&
       isNews &&
@@ -199,7 +202,7 @@ function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
 function suspension(step: Step, { wait }: Outcome): { name: string; due: number; signal: string | null } {
   const name = wait?.name ?? "";
   if (wait?.signal !== undefined) return { name, due: 0, signal: wait.signal };
-  const until = wait?.untilMs ?? step.now;
+  const until = wait?.forMs === undefined ? (wait?.untilMs ?? step.now) : step.now + wait.forMs;
   return { name, due: Math.max(1, Math.min(until, step.now + DURATION_MAX_MS)), signal: null };
 }
 

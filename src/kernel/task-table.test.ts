@@ -137,3 +137,17 @@ describe("a task table", () => {
     expect(JSON.stringify(table.toSnapshot()).length).toBeLessThan(200_000);
   });
 });
+
+test("a task may have more attempts than fit two bytes: those that sleep burn none", () => {
+  const table = new TaskTable();
+  const task = 9_999_999;
+  for (const attempt of [1, 65_535, 65_536, 1_000_000])
+    table.endAttempt(task, attempt, { burns: "nothing", until: 5 });
+  expect(table.nextAttempt(task)).toBe(1_000_001);
+  table.noteLost(task, 1_000_000);
+  expect(table.isLost(task, 1_000_000)).toBe(true);
+  expect(table.isLost(task, 1_000_000 % 65_536)).toBe(false);
+  expect(table.isLost(task - 1, 1_000_000)).toBe(false);
+  const read = TaskTable.fromSnapshot(table.toSnapshot());
+  expect([read.nextAttempt(task), read.isLost(task, 1_000_000)]).toEqual([1_000_001, true]);
+});

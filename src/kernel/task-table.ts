@@ -11,7 +11,7 @@ export const NEVER = Number.MAX_SAFE_INTEGER;
 
 interface Trouble {
   /** Attempts that have ended so far, over all rounds. */
-  readonly ended: Uint16Array;
+  readonly ended: Uint32Array;
   readonly fails: Uint8Array;
   readonly crashes: Uint8Array;
   /** Retry time in ms; 0: none. */
@@ -34,7 +34,7 @@ export class TaskTable {
   #nextDue = Number.POSITIVE_INFINITY;
   /** Starts that are journaled and have not ended. */
   #started: Map<number, RecordedStart> | null = null;
-  /** Lost attempts whose one late receipt has not come yet, as task * 65536 + attempt. */
+  /** Lost attempts whose one late receipt has not come yet, as one number. */
   #lost: Set<number> | null = null;
 
   /** The start of the task that is journaled and has not ended. */
@@ -253,7 +253,7 @@ export class TaskTable {
     let trouble = this.#trouble[at];
     if (trouble === undefined) {
       trouble = {
-        ended: new Uint16Array(CHUNK),
+        ended: new Uint32Array(CHUNK),
         fails: new Uint8Array(CHUNK),
         crashes: new Uint8Array(CHUNK),
         until: new Float64Array(CHUNK),
@@ -274,8 +274,9 @@ export interface TaskTableSnapshot {
   readonly lostOpen: readonly number[];
 }
 
+/** Exact for all tasks of a visit and more attempts than any will have. */
 function lostKey(task: number, attempt: number): number {
-  return task * 65_536 + attempt;
+  return task * 2 ** 29 + attempt;
 }
 
 /** Adds the due tasks of one chunk to `due`, and notes its next retry time. */

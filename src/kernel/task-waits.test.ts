@@ -73,6 +73,11 @@ describe("a sleep", () => {
 
   test.each([
     ["in the past is over at once", { untilMs: 10 }, 10],
+    [
+      "by its length counts from the receipt, whatever the worker's clock says",
+      { untilMs: 10, forMs: 500 },
+      1_500,
+    ],
     ["of no length is over at once", {}, 1_000],
     ["beyond all bounds is cut", { untilMs: Number.MAX_SAFE_INTEGER }, expect.any(Number)],
   ])("%s", (_what, wait, due) => {
@@ -299,6 +304,27 @@ describe("the timeout of a wait in a task", () => {
     expect(run.status).toBe("failed");
     expect(run.execution.timers.size).toBe(0);
     expect(run.of("handler.finished")).toMatchObject([{ done: 0, failed: 1, cancelled: 1 }]);
+  });
+
+  test("that has run out counts in its round; in the next one it is waited for again", () => {
+    const run = timed({ retry: { attempts: 1 } });
+    run.now = 1_500;
+    run.timer("a.1.a.0");
+    run.stepDone("a", 0, { name: "after" });
+    const names = () =>
+      run
+        .handler("a")
+        .progress.tasks.get(0)
+        ?.checkpoints.map(({ name }) => name);
+    expect(names()).toEqual(["go", "after"]);
+    run.fail("a", 0);
+    run.drained();
+    run.control("retry");
+    expect(names()).toEqual(["after"]);
+    expect(replayed(run)).toBe(writeSnapshot(run.execution));
+    run.suspend("a", 0, { name: "go", signal: "go", timeoutMs: 500 });
+    run.signal("go", 1);
+    expect(names()).toEqual(["after", "go"]);
   });
 
   test("that runs out while the phase fails undoes nothing", () => {

@@ -2,6 +2,7 @@
  * Checkpoints inside a task: steps and runs that are done, and what a suspended task waits for. The answer to a wait (a
  * signal, or that none came in time) is journaled as a step, so that later attempts find it.
  */
+import { DURATION_MAX_MS } from "../std/duration.ts";
 import { CHECKPOINTS_MAX } from "./checkpoint.ts";
 import type { HandlerState } from "./execution.ts";
 import type { Answer, CheckpointMessage } from "./message.ts";
@@ -28,8 +29,9 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     !handler.tasks.settled.has(task) &&
     attempt > handler.tasks.ended(task);
   const isRepeat = isKnown === true && !(done.kind === "run" && isFromStart(handler, message));
-  if (isRepeat) return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
+  // Also of what is journaled: whoever lost its lease must not go on, with a value that is not the journal's.
   if (!isLive) return { kind: "ignored", why: "the attempt is over", verdicts: ["stale"] };
+  if (isRepeat) return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
   const before = done.kind === "run" ? done.index : (progress?.checkpoints.length ?? 0);
   if (before >= CHECKPOINTS_MAX)
     return { kind: "ignored", why: `a task has at most ${CHECKPOINTS_MAX} steps`, verdicts: ["stale"] };
@@ -67,7 +69,12 @@ export function armTask(
   const timer = taskTimer(step, handler, task);
   if (signal === null || step.execution.timers.has(timer)) return;
   if (giveSignal(step, handler, task, signal) || timeoutMs === undefined) return;
-  step.emit({ kind: "timer.set", timer, purpose: "task", due: step.now + timeoutMs });
+  step.emit({
+    kind: "timer.set",
+    timer,
+    purpose: "task",
+    due: step.now + Math.min(timeoutMs, DURATION_MAX_MS),
+  });
 }
 
 /** Gives the oldest kept signal to a task that waits for it; false if there is none. */

@@ -63,11 +63,17 @@ export function viewExecution(
     error: execution.ended ? execution.error : null,
     phases: viewPhases(execution, now, running),
     tags: execution.tags,
-    parent: execution.parent,
+    parent: viewParent(execution),
     createdAt: execution.createdAt,
     finishedAt: execution.finishedAt,
     revision: execution.seq,
   };
+}
+
+function viewParent({ parent }: Execution): Parent | null {
+  if (parent === null) return null;
+  const { since: _, ...shown } = parent;
+  return shown;
 }
 
 function viewPhases(execution: Execution, now: number, running: RunningCounts): PhaseView[] {

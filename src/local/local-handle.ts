@@ -6,7 +6,7 @@ import type { ControlMessage } from "../kernel/message.ts";
 import { type PublicEvent, publicEvent } from "../kernel/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { checkControl, checkFrom, checkSignal } from "../protocol/check-request.ts";
-import { ExecutionCancelled, ExecutionFailed } from "../sdk/errors.ts";
+import { notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {
   ControlOptions,
   EventsOptions,
@@ -232,17 +232,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     return new Promise((resolve, fail) => {
       const ms = options.timeout === undefined ? null : unwrap(parseDuration(options.timeout, "timeout"));
       const cancel =
-        ms === null
-          ? () => {}
-          : this.#parts.clock.after(ms, () =>
-              fail(
-                new RondoError(
-                  reject("timeout", `execution ${this.id} has not ended within ${ms} ms`, {
-                    hint: "it goes on; ask again",
-                  }),
-                ),
-              ),
-            );
+        ms === null ? () => {} : this.#parts.clock.after(ms, () => fail(notEndedWithin(this.id, ms)));
       const aborted = () => {
         cancel();
         fail(options.signal?.reason instanceof Error ? options.signal.reason : new Error("aborted"));
@@ -256,10 +246,4 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
       }, fail);
     });
   }
-}
-
-function outputOf<Output>(view: ExecutionView): Output {
-  if (view.status === "failed") throw new ExecutionFailed(view);
-  if (view.status === "cancelled") throw new ExecutionCancelled(view);
-  return view.output as Output;
 }

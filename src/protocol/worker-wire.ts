@@ -156,6 +156,8 @@ export interface WireReceipt {
   readonly wait?: {
     readonly name: string;
     readonly untilMs?: number;
+    /** How long, by whatever clock: counts instead of `untilMs`. */
+    readonly forMs?: number;
     readonly signal?: string;
     readonly timeoutMs?: number;
   };

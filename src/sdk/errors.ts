@@ -2,7 +2,7 @@
 import type { ExecutionView } from "../kernel/view.ts";
 import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
-import { unwrap } from "../std/rejection.ts";
+import { RondoError, reject, unwrap } from "../std/rejection.ts";
 
 /** Thrown by a handler: the task fails now, whatever attempts are left. */
 export class Fatal extends Error {
@@ -46,4 +46,20 @@ export class ExecutionCancelled extends Error {
     this.code = execution.error?.code ?? "cancelled";
     this.execution = execution;
   }
+}
+
+/** The output of an execution that has ended; throws what became of it otherwise. */
+export function outputOf<Output>(view: ExecutionView): Output {
+  if (view.status === "failed") throw new ExecutionFailed(view);
+  if (view.status === "cancelled") throw new ExecutionCancelled(view);
+  return view.output as Output;
+}
+
+/** What a caller gets who waited for so long in vain. */
+export function notEndedWithin(execution: string, ms: number): RondoError {
+  return new RondoError(
+    reject("timeout", `execution ${execution} has not ended within ${ms} ms`, {
+      hint: "it goes on; ask again",
+    }),
+  );
 }

@@ -2,14 +2,17 @@
  * The engine node's machine in a simulated run: its process, its clock, its disk. Performs what the node asks for a
  * little later, loses or fails commits, crashes and restarts; a new process knows only what the tables kept.
  */
+import type { HandedLease, LeaseTable } from "../engine/hand-over.ts";
 import type { Input, Output } from "../engine/io.ts";
 import { EngineNode } from "../engine/node.ts";
 import type { Settings } from "../engine/settings.ts";
 import type { Plan } from "../kernel/plan.ts";
-import { FOLD_VERSION } from "../kernel/snapshot.ts";
 import type { Report } from "../protocol/work.ts";
 import type { SeededRandom } from "../std/random.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
+import type { StoreInfo } from "../store/store.ts";
+import { QUANTUM } from "./check/ledger.ts";
+import { type ReadOutput, readFor } from "./node-reads.ts";
 import { showWrite } from "./show-event.ts";
 import { must, Violation } from "./trace.ts";
 import type { World } from "./world.ts";
@@ -22,7 +25,7 @@ const SETTINGS: Partial<Settings> = {
   idleMax: 1,
   commitWritesMax: 3,
   commitMessagesMax: 5,
-  quantum: 2,
+  quantum: QUANTUM,
   openTasksAhead: 3,
   snapshotRows: 3,
   timerHorizonMs: 1_000,
@@ -50,8 +53,9 @@ export class NodeHost {
   #commits: CommitOutput[] = [];
   /** Reports that came, for when they are judged. */
   readonly #reports = new Map<string, readonly Report[]>();
-  /** How far the machine's clock is off. */
-  skew = 0;
+  /** How far the machine's clock is off, and was before it last jumped. */
+  #skew = 0;
+  #skewBefore = 0;
 
   constructor(world: World, random: SeededRandom, tables: MemoryTables, plans: ReadonlyMap<string, Plan>) {
     this.#world = world;
@@ -68,6 +72,7 @@ export class NodeHost {
   open(): void {
     const info = this.#tables.open();
     this.#world.ledger.opened(info);
+    this.#world.ledger.leases.opened({ at: this.#world.timeline.now, machine: this.clock() });
     this.#incarnation++;
     this.#isClosing = false;
     this.#nodeNow = 0;
@@ -76,11 +81,12 @@ export class NodeHost {
     const suspectMs = this.#world.staff.hasRemote || this.#incarnation === 1 ? 300 : 0;
     const { projects } = this.#world;
     this.#node = new EngineNode(info, this.clock(), { ...SETTINGS, suspectMs, projects });
+    this.#node.takeOver(this.#handedOver(info));
     this.#world.trace.note(
       this.#world.timeline.now,
       `open epoch ${info.owned[0]?.epoch} unclean ${info.owned[0]?.uncleanEpoch}`,
     );
-    this.#world.staff.nodeOpened();
+    this.#world.nodeOpened();
     this.#wakeAt = Number.POSITIVE_INFINITY;
     this.#scheduleAdvance();
   }
@@ -99,30 +105,62 @@ export class NodeHost {
     this.#world.timeline.after(this.#random.pick([1, 200, 3_000]), () => this.#node === null && this.open());
   }
 
-  /** A graceful end, if nothing is left open; else it is a crash like any other. */
+  /** A graceful end: what is open at workers elsewhere is handed over. Where that cannot be, it is a crash. */
   close(): void {
     if (this.#node === null || this.#isClosing) return;
     this.#isClosing = true;
     this.deliver({ kind: "closing" });
     const incarnation = this.#incarnation;
     this.#world.timeline.after(200, () => {
-      if (this.#incarnation !== incarnation || this.#node === null) return;
-      const isClean = this.#node.openLeases === 0 && !this.#node.isBusy;
-      if (!isClean) return this.crash();
-      this.#world.trace.note(this.#world.timeline.now, "close");
-      this.#tables.settle();
-      this.#tables.close(this.#world.ledger.fence(), { clean: true });
-      this.#node = null;
-      this.#incarnation++;
-      this.#world.ledger.closed();
-      this.#world.staff.nodeEnded();
-      this.#world.timeline.after(50, () => this.#node === null && this.open());
+      const node = this.#node;
+      if (this.#incarnation !== incarnation || node === null) return;
+      const table = node.leaseTable();
+      if (node.isBusy || table === null) return this.crash();
+      this.#tables.putDocument("setting", "leases", JSON.stringify(table));
+      // Words may come before the end.
+      this.#world.timeline.after(this.#random.below(20), () => {
+        if (this.#incarnation !== incarnation) return;
+        if (node.isBusy || node.hasSuspects) this.crash();
+        else this.#end(table.leases.length);
+      });
     });
+  }
+
+  #end(leases: number): void {
+    this.#world.trace.note(this.#world.timeline.now, `close, ${leases} handed over`);
+    this.#tables.settle();
+    this.#tables.close(this.#world.ledger.fence(), { clean: true });
+    this.#node = null;
+    this.#incarnation++;
+    this.#world.ledger.closed();
+    this.#world.staff.nodeEnded();
+    this.#world.timeline.after(50, () => this.#node === null && this.open());
+  }
+
+  /** What the last owner left open, if it ended well. */
+  #handedOver({ owned: [own] }: StoreInfo): readonly HandedLease[] {
+    if (own === undefined) return [];
+    const body = own.uncleanEpoch === own.epoch - 1 ? null : this.#tables.getDocument("setting", "leases");
+    const table = body === null ? null : (JSON.parse(body) as LeaseTable);
+    return table?.epoch === own.epoch - 1 ? table.leases : [];
+  }
+
+  /** The machine's clock jumps; gives how far it is off by then. */
+  jump(ms: number): number {
+    const { timeline } = this.#world;
+    this.#skewBefore = this.#skew;
+    this.#skew += ms;
+    // What was decided before it jumped has gone out a little later.
+    const now = this.#skew;
+    timeline.after(100, () => {
+      if (this.#skew === now) this.#skewBefore = now;
+    });
+    return now;
   }
 
   /** The machine's clock; a node lets it go forward only. */
   clock(): number {
-    const now = Math.floor(this.#world.timeline.now + this.skew);
+    const now = Math.floor(this.#world.timeline.now + this.#skew);
     this.#nodeNow = Math.max(this.#nodeNow, now);
     return now;
   }
@@ -174,9 +212,9 @@ export class NodeHost {
   }
 
   /** Answers a question of the node a little later, unless it has died meanwhile. */
-  #answer(make: () => Input): void {
+  #answer(make: () => Input, withinMs = 5): void {
     const incarnation = this.#incarnation;
-    this.#world.timeline.after(this.#random.below(5), () => {
+    this.#world.timeline.after(this.#random.below(withinMs), () => {
       if (this.#incarnation === incarnation) this.deliver(make());
     });
   }
@@ -209,56 +247,15 @@ export class NodeHost {
     }
   }
 
-  #read(output: Exclude<Output, { worker: string } | { kind: "commit" | "purge" }>): void {
-    const tables = this.#tables;
-    switch (output.kind) {
-      case "load":
-        return this.#answer(() => {
-          const loaded = tables.load(output.ids, { foldVersion: FOLD_VERSION });
-          loaded.forEach((one) => one !== null && this.#world.ledger.checkLoad(one));
-          return { kind: "loaded", loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })) };
-        });
-      case "get-definition":
-        return this.#answer(() => {
-          const isThere = tables.getDefinition({ hash: output.hash }) !== null;
-          const plan = isThere ? (this.#plans.get(output.hash) ?? null) : null;
-          return { kind: "definition", hash: output.hash, plan };
-        });
-      case "find-workflow":
-        return this.#answer(() => {
-          const found = tables.getDefinition({ newestOf: output.workflow });
-          const plan = found === null ? null : (this.#plans.get(found.hash) ?? null);
-          return { kind: "workflow-found", workflow: output.workflow, plan };
-        });
-      case "read-page":
-        return this.#answer(() => ({
-          kind: "page-read",
-          execution: output.execution,
-          seq: output.seq,
-          entry: tables.readJournal({ execution: output.execution, from: output.seq, rowsMax: 1 })[0] ?? null,
-        }));
-      case "scan-work":
-        return this.#answer(() => ({
-          kind: "work-scanned",
-          heads: tables.scanWork({ ...output, partitions: null }),
-          each: output.each,
-        }));
-      case "scan-timers":
-        return this.#answer(() => ({
-          kind: "timers-scanned",
-          timers: tables.scanTimers({ ...output, partitions: null }),
-          until: output.until,
-          max: output.max,
-        }));
-      case "scan-letters":
-        return this.#answer(() => ({
-          kind: "letters-scanned",
-          letters: tables.scanLetters({ ...output, partitions: null }),
-          max: output.max,
-        }));
-      default:
-        return;
-    }
+  /** Reads are made a little later; a definition may take its time. */
+  #read(output: ReadOutput): void {
+    const withinMs = output.kind === "get-definition" ? this.#random.pick([5, 5, 500]) : 5;
+    this.#answer(() => {
+      const answer = readFor(this.#tables, this.#plans, output);
+      if (answer.kind === "loaded")
+        for (const { loaded } of answer.loads) if (loaded !== null) this.#world.ledger.checkLoad(loaded);
+      return answer;
+    }, withinMs);
   }
 
   #toWorker(output: Extract<Output, { worker: string }>): void {
@@ -272,8 +269,11 @@ export class NodeHost {
         const items = grant.items.map((item) => `${item.number}.${item.attempt}.${item.claim}`).join(" ");
         const place = `${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler}`;
         trace.note(timeline.now, `grant ${output.worker} ${grant.do} ${place} ${items}`);
-        ledger.checkGrant(output.worker, grant, { at: timeline.now, clock: this.#nodeNow });
-        if (!isLost) timeline.after(delay, () => worker?.take(grant));
+        const machineBefore = timeline.now + this.#skewBefore;
+        const now = { at: timeline.now, clock: this.#nodeNow, machine: this.clock(), machineBefore };
+        ledger.checkGrant(output.worker, grant, now);
+        const since = timeline.now;
+        if (!isLost) timeline.after(delay, () => worker?.take(grant, since));
         return;
       }
       case "cancel":
@@ -299,13 +299,14 @@ export class NodeHost {
   /** What is forgotten is durable at once, and so is all that was written before. */
   #purge(ids: readonly string[]): void {
     const incarnation = this.#incarnation;
-    this.#world.timeline.after(this.#random.below(20), () => {
+    this.#world.timeline.after(this.#random.below(50), () => {
       if (this.#incarnation !== incarnation) return;
       this.#tables.settle();
       this.#world.ledger.beforePurge(ids);
       this.#tables.purge(ids);
       this.#world.ledger.purged(ids);
       this.#world.trace.note(this.#world.timeline.now, `purge ${ids.join(" ")}`);
+      this.deliver({ kind: "purged", ids });
     });
   }
 
@@ -331,7 +332,7 @@ export class NodeHost {
         return answer({ kind: "commit-failed", commit, nothingWritten: true });
       if (this.#world.has("crash") && dice > 0.99) return this.crash();
       const verdict = this.#tables.commit(content);
-      for (const { execution } of content.writes) this.#world.ledger.written(execution);
+      this.#world.ledger.written(content);
       showWrite(this.#world, `commit ${commit} ${verdict.kind}`, content);
       if (this.#world.has("crash") && dice > 0.97) return this.crash();
       this.#world.timeline.after(this.#random.below(8), () => {
@@ -346,11 +347,16 @@ export class NodeHost {
     });
   }
 
+  /** Why an execution does not go on, at the end of a run that is stuck. */
   why(execution: string): string {
-    this.#node?.input({ kind: "inspect", request: 0, execution }, this.clock());
-    for (const output of this.#node?.advance(this.clock()) ?? []) {
-      if (output.kind === "inspected" && "why" in output.inspection) return output.inspection.why;
+    const node = this.#node;
+    node?.input({ kind: "inspect", request: 0, execution }, this.clock());
+    for (let i = 0; i < 5; i++) {
+      for (const output of node?.advance(this.clock()) ?? []) {
+        if (output.kind === "inspected" && "why" in output.inspection) return output.inspection.why;
+        if (output.kind === "load") node?.input(readFor(this.#tables, this.#plans, output), this.clock());
+      }
     }
-    return "not in memory";
+    return "nobody knows";
   }
 }

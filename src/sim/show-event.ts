@@ -10,8 +10,12 @@ export function showWrite({ trace, timeline }: World, what: string, { writes, le
   trace.note(timeline.now, `${what} ${rows}`);
   for (const write of writes)
     trace.detail(() => {
-      const events = write.entries.flatMap((entry) => decodeEntry(entry).map(({ event }) => showEvent(event)));
-      const letters = (write.letters ?? []).map(({ id, to, body }) => `letter ${id} to ${to}: ${body.slice(0, 60)}`);
+      const events = write.entries.flatMap((entry) =>
+        decodeEntry(entry).map(({ event }) => showEvent(event)),
+      );
+      const letters = (write.letters ?? []).map(
+        ({ id, to, body }) => `letter ${id} to ${to}: ${body.slice(0, 60)}`,
+      );
       return `  ${write.execution} ${[...events, ...letters].join("; ")}`;
     });
   if (lettersTaken !== undefined) trace.detail(() => `  letters taken: ${lettersTaken.join(" ")}`);

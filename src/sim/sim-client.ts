@@ -2,8 +2,8 @@
 import type { Answer, ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { SeededRandom } from "../std/random.ts";
-import { SIGNALS } from "./program.ts";
 import { must } from "./trace.ts";
+import { SIGNALS } from "./workload/program.ts";
 import type { World } from "./world.ts";
 
 interface Asked {

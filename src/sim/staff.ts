@@ -5,8 +5,8 @@
 import type { Plan } from "../kernel/plan.ts";
 import type { Serves } from "../protocol/work.ts";
 import { hashText, type SeededRandom } from "../std/random.ts";
-import { VERSIONS } from "./versions.ts";
 import { SimWorker } from "./worker/sim-worker.ts";
+import { VERSIONS } from "./workload/versions.ts";
 import type { World } from "./world.ts";
 
 export class Staff {
@@ -15,6 +15,7 @@ export class Staff {
   readonly #plans: ReadonlyMap<string, Plan>;
   #workers: SimWorker[] = [];
   #count = 0;
+  #isHealed = false;
 
   constructor(world: World, random: SeededRandom, plans: ReadonlyMap<string, Plan>) {
     this.#world = world;
@@ -65,18 +66,19 @@ export class Staff {
     this.#world.trace.note(this.#world.timeline.now, `worker ${worker.id} dies`);
     this.#fire(worker);
     this.#forget(worker, this.#random.between(500, 3_000));
-    this.#world.timeline.after(this.#random.below(1_000), () => this.#hire("some"));
+    this.#world.timeline.after(this.#random.below(1_000), () => this.#hire(this.#isHealed ? "all" : "some"));
   }
 
   /** A worker that was to leave has nothing left to do. */
   left(worker: SimWorker): void {
     this.#fire(worker);
     this.#forget(worker, 1);
-    this.#hire("some");
+    this.#hire(this.#isHealed ? "all" : "some");
   }
 
   /** Nobody is frozen any more, and everything is served. */
   heal(): void {
+    this.#isHealed = true;
     for (const worker of this.#workers) worker.frozenUntil = 0;
     this.#hire("all");
   }

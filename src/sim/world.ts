@@ -10,17 +10,17 @@ import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import type { Grant, GrantItem } from "../protocol/work.ts";
 import { SeededRandom } from "../std/random.ts";
 import { MemoryTables } from "../store/memory/memory-tables.ts";
-import type { Behaviour } from "./behaviour.ts";
 import { Ledger } from "./check/ledger.ts";
 import type { Model } from "./check/model.ts";
 import type { Fault } from "./faults.ts";
-import { randomGrammar } from "./grammar.ts";
 import { NodeHost } from "./node-host.ts";
 import { SimClient } from "./sim-client.ts";
 import { Staff } from "./staff.ts";
 import { Timeline } from "./timeline.ts";
 import { must, Trace, Violation } from "./trace.ts";
 import type { SimWorker } from "./worker/sim-worker.ts";
+import type { Behaviour } from "./workload/behaviour.ts";
+import { randomGrammar } from "./workload/grammar.ts";
 
 export interface WorldOptions {
   readonly seed: number;
@@ -52,7 +52,6 @@ export class World {
   /** Executions that the client starts. */
   readonly #executions = new Map<string, Plan>();
   #isHealed = false;
-  #extras = 0;
 
   constructor(options: WorldOptions) {
     this.#options = options;
@@ -96,6 +95,19 @@ export class World {
     return this.#host.clock();
   }
 
+  /** The node's process has started. */
+  nodeOpened(): void {
+    this.staff.nodeOpened();
+    // Whoever asks for children hears from its user before they begin.
+    if (!this.has("controls")) return;
+    for (const { id, body } of this.#tables.scanLetters({ after: 0, max: 10, partitions: null })) {
+      const { kind } = JSON.parse(body) as { kind: string };
+      const [parent = ""] = id.split("/");
+      if (kind === "start" && this.#random.chance(0.5))
+        this.client.control(parent, this.#random.pick(["cancel", "cancel", "pause"] as const));
+    }
+  }
+
   /** A message of a worker on its way to the node. */
   toNode(worker: SimWorker, input: Input): void {
     if (worker.local) {
@@ -103,9 +115,11 @@ export class World {
       return;
     }
     if (this.has("lost-messages") && this.#random.chance(0.05)) return;
-    const send = () => this.timeline.after(this.delay(), () => worker.isDead || this.#host.deliver(input));
-    send();
-    if (input.kind === "worker-reports" && this.has("repeated-messages") && this.#random.chance(0.1)) send();
+    const send = (ms: number) => this.timeline.after(ms, () => worker.isDead || this.#host.deliver(input));
+    send(this.delay());
+    // What comes twice may come much later the second time.
+    if (input.kind === "worker-reports" && this.has("repeated-messages") && this.#random.chance(0.1))
+      send(this.#random.below(this.#random.pick([20, 3_000])));
   }
 
   fromClient(input: Input): void {
@@ -208,8 +222,8 @@ export class World {
     repeat("leaving-workers", 6_000, () => this.staff.dismissOne());
     repeat("frozen-workers", 4_000, () => this.staff.freezeOne());
     repeat("clock-jumps", 5_000, () => {
-      this.#host.skew += random.pick([-2_000, 500, 20_000]);
-      this.trace.note(this.timeline.now, `clock ${this.#host.skew}`);
+      const skew = this.#host.jump(random.pick([-2_000, 500, 20_000]));
+      this.trace.note(this.timeline.now, `clock ${skew}`);
     });
     repeat("controls", 1_500, () => this.client.act(random.pick([...this.#executions.keys()])));
     repeat("controls", 2_000, () => {
@@ -225,7 +239,9 @@ export class World {
     const ids = [...this.ledger.models]
       .filter(({ id, ended }) => ended && this.client.mayForget(id) && random.chance(0.5))
       .map(({ id }) => id);
-    if (ids.length > 0) this.#host.deliver({ kind: "purge", ids });
+    if (ids.length === 0) return;
+    this.#host.deliver({ kind: "purge", ids });
+    for (const id of ids) if (random.chance(0.2)) this.client.control(id, "retry");
   }
 
   /** Faults are over: everything that is held is released, and now it has to end. */
@@ -243,7 +259,6 @@ export class World {
         if (model.status === "paused") this.client.control(model.id, "resume");
         for (const name of model.awaited) this.client.signal(model.id, name);
       }
-      if (this.ledger.allEnded(this.#executions.keys())) this.#startExtra();
       this.timeline.after(5_000, nudge);
     };
     nudge();
@@ -262,14 +277,6 @@ export class World {
       this.ledger.allEnded(this.#executions.keys()) &&
       this.#tables.scanLetters({ after: 0, max: 1, partitions: null }).length === 0
     );
-  }
-
-  /** Letters that change nothing go with the next commit, whatever that is. */
-  #startExtra(): void {
-    const id = `extra${this.#extras++}`;
-    const plan = this.#executions.values().next().value as Plan;
-    this.#executions.set(id, plan);
-    this.client.start(id, plan, { deadline: this.clock });
   }
 
   #stuck(): string {

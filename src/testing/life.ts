@@ -12,6 +12,7 @@ import { MemoryStore } from "../store/memory/memory-store.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
 import type { Store } from "../store/store.ts";
 import type { HostedWorkflow } from "../worker/handler-code.ts";
+import type { ScriptOptions } from "../worker/script-runner.ts";
 
 export interface LifeOptions {
   readonly tables: MemoryTables;
@@ -20,6 +21,8 @@ export interface LifeOptions {
   readonly capacity: number;
   readonly settings: Partial<Settings>;
   readonly onLog: (line: LogLine) => void;
+  /** How scripts are run: for real, in their sandbox. */
+  readonly scripts: ScriptOptions;
   /** Gets why the engine stopped by itself: a bug, always. */
   readonly onStop: (reason: Error) => void;
 }
@@ -51,7 +54,7 @@ export class Life {
       isOn = false;
       tellEnd(ENDED);
     };
-    const { tables, random, capacity, settings, onLog, onStop } = options;
+    const { tables, random, capacity, settings, scripts, onLog, onStop } = options;
     const clock = switched(options.clock, () => isOn);
     const store = mortal(new MemoryStore(tables), clock, () => isOn);
     const engine = await Engine.open({ store, clock, settings, onStop });
@@ -61,6 +64,7 @@ export class Life {
       clock,
       random,
       capacity,
+      scripts,
       onLog,
       onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
     });

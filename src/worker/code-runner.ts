@@ -81,6 +81,14 @@ export class CodeRunner {
       outcomes = all(thrown);
     }
     const attempts = this.attempts.addGroup({ context, since, span }, items);
+    const outcomesOf = (results: unknown): readonly Outcome[] => {
+      try {
+        return batchOutcomes(results, items.length);
+      } catch (thrown) {
+        // A hostile value among them throws when it is looked at.
+        return all(thrown);
+      }
+    };
     const finish = (ended: readonly Outcome[]): void =>
       attempts.forEach((running, i) => this.#finish(running, ended[i] as Outcome));
     if (outcomes !== null) {
@@ -89,7 +97,7 @@ export class CodeRunner {
     }
     for (const running of attempts) this.#options.reporter.began(running);
     new Promise((resolve) => resolve(value)).then(
-      (results) => finish(batchOutcomes(results, items.length)),
+      (results) => finish(outcomesOf(results)),
       (thrown: unknown) => finish(all(thrown)),
     );
   }

@@ -283,7 +283,7 @@ describe("sleep", () => {
     expect(bench.outcomes.get(0)).toEqual({
       status: "suspended",
       payload: "null",
-      wait: { name: "nap", untilMs: bench.clock.now() + 3_600_000 },
+      wait: { name: "nap", untilMs: bench.clock.now() + 3_600_000, forMs: 3_600_000 },
     });
     expect(signal?.aborted).toBe(true);
     await bench.clock.advance("2h");

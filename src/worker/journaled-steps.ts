@@ -75,7 +75,7 @@ export class JournaledSteps {
     const now = clock.now();
     // A sleep that is over may be journaled like a step.
     if (known?.kind === "step" || (known?.kind === "sleep" && known.due <= now)) return;
-    suspend({ name, untilMs: known?.kind === "sleep" ? known.due : now + ms });
+    suspend(known?.kind === "sleep" ? { name, untilMs: known.due } : { name, untilMs: now + ms, forMs: ms });
     return never();
   }
 

@@ -99,13 +99,13 @@ export class ScriptRunner {
       state = found.result;
     }
     if (finished.length >= script.runs.length) return doneWithState(state);
+    const opened = (this.#sandbox ??= this.#open());
     let sandbox: ScriptSandbox;
     try {
-      this.#sandbox ??= this.#open();
-      sandbox = await this.#sandbox;
+      sandbox = await opened;
     } catch (thrown) {
       // Another attempt tries again: what is missing may be there by then.
-      this.#sandbox = null;
+      if (this.#sandbox === opened) this.#sandbox = null;
       return unavailable(thrown);
     }
     if (context.signal.aborted) return handedBack("cancelled");

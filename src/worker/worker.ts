@@ -114,9 +114,9 @@ export class Worker {
 
   /**
    * Ends gracefully: gives back what has not begun, lets the rest end within `graceMs`, hands back what has not ended by
-   * then. Resolves when all of that is committed.
+   * then. Resolves when all of that is committed, or was given `lastWordsMs` to be.
    */
-  async stop(graceMs: number): Promise<void> {
+  async stop(graceMs: number, lastWordsMs = Number.POSITIVE_INFINITY): Promise<void> {
     this.#isStopping = true;
     const { attempts } = this.#runner;
     for (const queue of [this.#queue, this.#scriptQueue])
@@ -125,7 +125,7 @@ export class Worker {
     if (attempts.size > 0) await this.#idle(graceMs);
     attempts.abandon(new Error("the worker stops"), handedBack("the worker stopped"));
     this.#reporter.flush();
-    await this.#reporter.settled();
+    await this.#heard(lastWordsMs);
     await this.#scripts?.close();
   }
 
@@ -137,6 +137,16 @@ export class Worker {
         cancel();
         resolve();
       });
+    });
+  }
+
+  /** Resolves when everything that was said is committed, or after so long. */
+  #heard(lastWordsMs: number): Promise<void> {
+    const settled = this.#reporter.settled();
+    if (lastWordsMs === Number.POSITIVE_INFINITY) return settled;
+    return new Promise((resolve, fail) => {
+      const cancel = this.#options.clock.after(lastWordsMs, resolve);
+      settled.then(resolve, fail).finally(cancel);
     });
   }
 

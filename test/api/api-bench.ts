@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach } from "vitest";
 import type { RondoServer } from "../../src/api/serve.ts";
-import { openServer, type ServerOptions } from "../../src/compose.ts";
+import { openServer, type ServerOptions } from "../../src/compose-server.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { checkAnswer, type OpenApi } from "./api-document.ts";
 
@@ -121,7 +121,7 @@ export class Api {
     const name = `${role}-${project ?? "all"}`;
     const made = await this.post("/v1/tokens", { name, role, ...(project === undefined ? {} : { project }) });
     if (made.status !== 201) throw new Error(made.text);
-    const token = String(made.body["token"]);
+    const token = textOf(made.body["token"]);
     if (role === "admin" && project === undefined) this.token ??= token;
     return token;
   }
@@ -156,4 +156,10 @@ export async function ended(api: Api, id: string): Promise<Loose> {
     return (body["finishedAt"] as unknown) !== null;
   });
   return body;
+}
+
+/** A field that is a text. */
+export function textOf(value: unknown): string {
+  if (typeof value !== "string") throw new Error(`this is no text: ${JSON.stringify(value)}`);
+  return value;
 }

@@ -29,10 +29,17 @@ export class CliProcess {
   #stdout = "";
   #stderr = "";
   #hasEnded = false;
-  #waiting: { pattern: RegExp; found: (line: string) => void; failed: (error: Error) => void }[] = [];
+  #waiting: {
+    pattern: RegExp;
+    nth: number;
+    found: (line: string) => void;
+    failed: (error: Error) => void;
+  }[] = [];
 
   constructor(script: string, args: readonly string[], options: ProcessOptions) {
-    const { RONDO_STORE: _, ...env } = process.env;
+    const env = Object.fromEntries(
+      Object.entries(process.env).filter(([name]) => !name.startsWith("RONDO_")),
+    );
     this.#child = spawn(process.execPath, [...(options.nodeArgs ?? []), built(script), ...args], {
       cwd: options.cwd,
       env: { ...env, ...options.env },
@@ -58,23 +65,32 @@ export class CliProcess {
     onTestFinished(() => void this.#child.kill("SIGKILL"));
   }
 
-  /** The first line, on either stream, that fits. */
-  line(pattern: RegExp): Promise<string> {
+  /** The first line, on either stream, that fits; or the n-th. */
+  line(pattern: RegExp, nth = 1): Promise<string> {
     return new Promise((found, failed) => {
-      if (this.#hasEnded) failed(new Error(`ended already:\n${this.#stdout}${this.#stderr}`));
-      this.#waiting.push({ pattern, found, failed });
+      this.#waiting.push({ pattern, nth, found, failed });
       this.#look();
+      if (this.#hasEnded) failed(new Error(`ended already:\n${this.#stdout}${this.#stderr}`));
     });
+  }
+
+  /** How many lines that fit have come so far. */
+  lines(pattern: RegExp): number {
+    return this.#lines().filter((line) => pattern.test(line)).length;
   }
 
   kill(signal: NodeJS.Signals): void {
     this.#child.kill(signal);
   }
 
+  #lines(): string[] {
+    return `${this.#stdout}\n${this.#stderr}`.split("\n");
+  }
+
   #look(): void {
-    const lines = `${this.#stdout}\n${this.#stderr}`.split("\n");
-    this.#waiting = this.#waiting.filter(({ pattern, found }) => {
-      const line = lines.find((candidate) => pattern.test(candidate));
+    const lines = this.#lines();
+    this.#waiting = this.#waiting.filter(({ pattern, nth, found }) => {
+      const line = lines.filter((candidate) => pattern.test(candidate))[nth - 1];
       if (line !== undefined) found(line);
       return line === undefined;
     });
@@ -89,6 +105,30 @@ export function startCli(args: readonly string[], options: ProcessOptions): CliP
 /** Runs `rondo ...` to its end. */
 export function cli(args: readonly string[], options: ProcessOptions): Promise<Ended> {
   return startCli(args, options).ended;
+}
+
+/** A server on the folder's `.rondo`, at a port of its own. */
+export interface ServerProcess {
+  readonly url: string;
+  readonly socket: string;
+  readonly process: CliProcess;
+}
+
+/** Starts `rondo start`; resolved when it listens. */
+export async function startServer(
+  options: ProcessOptions & { args?: readonly string[] },
+): Promise<ServerProcess> {
+  const process = startCli(["start", "--port", "0", "--json", ...(options.args ?? [])], options);
+  const { url, socket } = JSON.parse(await process.line(/^\{"url":/)) as { url: string; socket: string };
+  return { url, socket, process };
+}
+
+/** The values of lines of JSON. */
+export function jsonLines<T>(text: string): T[] {
+  return text
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as T);
 }
 
 /** A new folder with these files, gone when the test is over. */

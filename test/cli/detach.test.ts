@@ -18,7 +18,7 @@ export const holds = workflow({ name: "holds" }).phase("one", {
 }).returns(({ phases }) => phases.one.count);`;
 
 const begun = (stderr: string): number[] =>
-  Array.from(stderr.matchAll(/^one\/one#(\d+) begins$/gm), ([, n]) => Number(n));
+  Array.from(stderr.matchAll(/^one\/one#(\d+)(?: \(attempt \d+\))? begins$/gm), ([, n]) => Number(n));
 
 test("Ctrl-C lets what runs end, starts nothing new, and says how to go on; going on does the rest once", async () => {
   const cwd = folder({ "holds.ts": HOLDS });

@@ -1,6 +1,6 @@
 // Every exit code that scripts rely on, from a real process where it can be had, else from the one table.
 import { openRondo, workflow } from "rondo";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { EXIT_BY_REJECTION } from "../../src/cli/exit-code.ts";
 import { cli, folder, startCli } from "./cli-process.ts";
 
@@ -93,16 +93,22 @@ test("4, 124: an execution of that id with another input or workflow; one that d
   });
 });
 
-test("4: a directory that another process works on is said to be, with its process id", async () => {
+test("4: a directory that a process without a socket works on is said to be, with its process id", async () => {
   const cwd = folder({ "waits.ts": WAITS });
-  const owner = startCli(["run", "waits.ts", "--id", "w"], { cwd });
-  await owner.line(/execution w started/);
+  const rondo = await openRondo({ store: `file:${cwd}/.rondo` });
+  onTestFinished(() => rondo.close());
   const { code, stderr } = await cli(["run", "waits.ts"], { cwd });
   expect(code).toBe(4);
-  expect(stderr).toMatch(/is in use by process \d+ .*; stop it first/);
+  expect(stderr).toContain(`is in use by process ${process.pid}`);
   expect(stderr).toContain("--store file:<directory>");
-  owner.kill("SIGTERM");
-  expect(await owner.ended).toMatchObject({ code: 143, stdout: "" });
+});
+
+test("143: SIGTERM leaves as Ctrl-C does", async () => {
+  const cwd = folder({ "waits.ts": WAITS });
+  const run = startCli(["run", "waits.ts", "--id", "w"], { cwd });
+  await run.line(/execution w started/);
+  run.kill("SIGTERM");
+  expect(await run.ended).toMatchObject({ code: 143, stdout: "" });
 });
 
 test("6: a store that cannot be used", async () => {

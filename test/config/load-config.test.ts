@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { loadModule } from "../../src/cli/load/load-module.ts";
+import { loadLightModule } from "../../src/cli/load/load-module.ts";
 import { type LoadedConfig, loadConfig } from "../../src/config/load-config.ts";
 import type { RondoError } from "../../src/std/rejection.ts";
 
@@ -20,7 +20,7 @@ function load({ flags = {}, env = {}, files = {} }: Given): Promise<LoadedConfig
     mkdirSync(join(cwd, name, ".."), { recursive: true });
     writeFileSync(join(cwd, name), text);
   }
-  return loadConfig({ flags, env, cwd, loadModule });
+  return loadConfig({ flags, env, cwd, loadModule: loadLightModule });
 }
 
 async function refusal(given: Given): Promise<Pick<RondoError, "code" | "message">> {
@@ -66,6 +66,8 @@ describe("a value", () => {
       webhookSecrets: [],
       projects: {},
       retention: 2_592_000_000,
+      claimLease: 30_000,
+      sweep: 10_000,
       heartbeat: 30_000,
       limits: {},
       url: null,
@@ -89,6 +91,14 @@ describe("the file", () => {
   ])("may be %s", async (name, text) => {
     const { config, origins } = await load({ files: { [name]: text, "package.json": '{"type":"module"}' } });
     expect([config.port, origins.port]).toEqual([5, { kind: "file", name }]);
+  });
+
+  test("of code may use rondo, and is told with its place if it is broken", async () => {
+    const uses = 'import { RondoError } from "rondo";\nexport default { port: RondoError.name.length };';
+    expect((await load({ files: { "rondo.config.ts": uses } })).config.port).toBe(10);
+    await expect(load({ files: { "rondo.config.ts": "export default {\n  port: ;\n};" } })).rejects.toThrow(
+      "rondo.config.ts:2:9: Unexpected token",
+    );
   });
 
   test("that RONDO_CONFIG names is taken instead, and its paths are meant from its own folder", async () => {

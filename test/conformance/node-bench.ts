@@ -1,21 +1,31 @@
 /**
  * An engine node driven by hand over tables in memory. Reads are answered at once; commits are made at once too,
- * unless `holdsCommits` is set: then they wait for `commit()`, `loseCommit()` or `commitUnheard()`. Everything that
- * left the node is kept, in order, in `outputs`.
+ * unless `holdsCommits` is set: then they wait for `commit()`, `loseCommit()` or `commitUnheard()`. Reads of a kind that
+ * is in `held` are made at once, and answered by `answer(kind)`. Everything that left the node is kept, in order, in
+ * `outputs`.
  */
 import type { Input, Output } from "../../src/engine/io.ts";
 import { EngineNode } from "../../src/engine/node.ts";
 import type { Settings } from "../../src/engine/settings.ts";
-import type { Event, EventKind, Recorded } from "../../src/kernel/event.ts";
+import type { EventKind, Recorded } from "../../src/kernel/event.ts";
 import { decodeEntry } from "../../src/kernel/journal-entry.ts";
 import type { Answer, ControlMessage, Outcome, Verdict } from "../../src/kernel/message.ts";
 import { parseDefinition } from "../../src/kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../../src/kernel/plan.ts";
 import type { ExecutionView } from "../../src/kernel/view.ts";
-import type { Grant, GrantItem, Report, ReportPlace, Serves } from "../../src/protocol/work.ts";
+import type {
+  Grant,
+  GrantItem,
+  Report,
+  ReportedAttempt,
+  ReportPlace,
+  Serves,
+} from "../../src/protocol/work.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
+import type { EventOf } from "../scenarios/kernel-run.ts";
+import { answerRead } from "./answer-read.ts";
 
 type OutputOf<K extends Output["kind"]> = Extract<Output, { kind: K }>;
 
@@ -33,6 +43,9 @@ export class NodeBench {
   now = 1_000_000;
   outputs: Output[] = [];
   holdsCommits = false;
+  /** Kinds of reads whose answers wait. */
+  readonly held = new Set<Output["kind"]>();
+  #answers: { kind: Output["kind"]; answer: Input }[] = [];
   readonly #plans = new Map<string, Plan>();
   #waiting: OutputOf<"commit">[] = [];
   #requests = 0;
@@ -118,6 +131,7 @@ export class NodeBench {
   restart(options: { clean: boolean } = { clean: false }): void {
     if (options.clean) this.tables.close(this.fence, { clean: true });
     this.#waiting = [];
+    this.#answers = [];
     this.outputs = [];
     this.node = new EngineNode(this.tables.open(), this.now, this.settings);
     this.settle();
@@ -170,7 +184,7 @@ export class NodeBench {
   join(
     worker: string,
     uses: readonly (string | Serves)[],
-    options: { capacity?: number; local?: boolean } = {},
+    options: { capacity?: number; local?: boolean; asks?: boolean } = {},
   ): void {
     const serves = uses.map((use) => (typeof use === "string" ? { use } : use));
     this.input({
@@ -179,7 +193,12 @@ export class NodeBench {
       serves,
       capacity: options.capacity ?? 10,
       local: options.local ?? true,
+      asks: options.asks ?? false,
     });
+  }
+
+  leave(worker: string): void {
+    this.input({ kind: "worker-left", worker });
   }
 
   claim(worker: string, max: number): void {
@@ -227,6 +246,37 @@ export class NodeBench {
   beat({ worker, grant, item }: Attempt): void {
     const attempts = [{ task: item.number, attempt: item.attempt, claim: item.claim }];
     this.input({ kind: "worker-beats", worker, beats: [{ ...placeOf(grant), attempts }] });
+  }
+
+  /** A step of an attempt is done. */
+  step(attempt: Attempt, name: string, result: unknown = null): number {
+    return this.report(attempt.worker, {
+      kind: "step",
+      ...attemptOf(attempt),
+      name,
+      result: JSON.stringify(result),
+    });
+  }
+
+  /** A run of an attempt is finished. */
+  run(attempt: Attempt, index: number, state: unknown = null): number {
+    const stats = { durationMs: 1, memoryBytes: 1 };
+    const name = attempt.grant.script?.runs[index]?.name ?? `r${index}`;
+    const text = JSON.stringify(state);
+    const done = { name, index, state: text, oversized: false, stats };
+    return this.report(attempt.worker, { kind: "run", ...attemptOf(attempt), ...done });
+  }
+
+  /** An attempt logs lines, numbered from `n`. */
+  logs(attempt: Attempt, n: number, ...texts: string[]): number {
+    const lines = texts.map((text, i) => ({ n: n + i, at: this.now, level: "info", text }));
+    return this.report(attempt.worker, { kind: "logs", ...attemptOf(attempt), lines });
+  }
+
+  /** The texts of all lines that are stored, in order. */
+  lines(execution: string): string[] {
+    const rows = this.tables.readLogs({ execution, after: 0, rowsMax: 10_000 });
+    return rows.flatMap(({ lines }) => lines.map(({ text }) => text));
   }
 
   page({ worker, grant, item }: Attempt, from: number, tasks: readonly unknown[], keys?: string[]): number {
@@ -291,6 +341,13 @@ export class NodeBench {
     return unwrap(found.inspection);
   }
 
+  /** Letters that are in the store, as receiver and kind. */
+  get letters(): string[] {
+    return this.tables
+      .scanLetters({ after: 0, max: 10_000, partitions: null })
+      .map(({ to, body }) => `${to} ${(JSON.parse(body) as { kind: string }).kind}`);
+  }
+
   /** The journal as it is in the store. */
   journal(execution: string): Recorded[] {
     return this.tables.readJournal({ execution, from: 1 }).flatMap(decodeEntry);
@@ -300,7 +357,7 @@ export class NodeBench {
     return this.journal(execution).map(({ event }) => event.kind);
   }
 
-  events<K extends EventKind>(execution: string, kind: K): Extract<Event, { kind: K }>[] {
+  events<K extends EventKind>(execution: string, kind: K): EventOf<K>[] {
     return this.journal(execution)
       .map(({ event }) => event)
       .filter((event) => event.kind === kind) as never;
@@ -308,6 +365,19 @@ export class NodeBench {
 
   status(execution: string): string | undefined {
     return this.tables.load([execution])[0]?.head.status;
+  }
+
+  /** How many reads wait for their answers. */
+  get heldReads(): number {
+    return this.#answers.length;
+  }
+
+  /** Answers the oldest held read of this kind, with what was there when it was made. */
+  answer(kind: Output["kind"]): void {
+    const at = this.#answers.findIndex((held) => held.kind === kind);
+    const [found] = at < 0 ? [] : this.#answers.splice(at, 1);
+    if (found === undefined) throw new Error(`no ${kind} waits`);
+    this.input(found.answer);
   }
 
   #next(): OutputOf<"commit"> {
@@ -318,44 +388,18 @@ export class NodeBench {
   }
 
   #perform(output: Output): void {
-    switch (output.kind) {
-      case "commit":
-        this.#waiting.push(output);
-        return;
-      case "load": {
-        const loaded = this.tables.load(output.ids);
-        return this.input({
-          kind: "loaded",
-          loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })),
-        });
-      }
-      case "get-definition":
-        return this.input({
-          kind: "definition",
-          hash: output.hash,
-          plan: this.#plans.get(output.hash) ?? null,
-        });
-      case "read-page": {
-        const { execution, seq } = output;
-        const [entry] = this.tables.readJournal({ execution, from: seq, to: seq, rowsMax: 1 });
-        return this.input({ kind: "page-read", execution, seq, entry: entry ?? null });
-      }
-      case "scan-work":
-        return this.input({
-          kind: "work-scanned",
-          heads: this.tables.scanWork({ ...output, partitions: null }),
-          each: output.each,
-        });
-      case "scan-timers":
-        return this.input({
-          kind: "timers-scanned",
-          timers: this.tables.scanTimers({ ...output, partitions: null }),
-          until: output.until,
-          max: output.max,
-        });
-      default:
-    }
+    if (output.kind === "commit") this.#waiting.push(output);
+    if (output.kind === "purge") this.tables.purge(output.ids);
+    const answer = answerRead(this.tables, this.#plans, output);
+    if (answer === null) return;
+    if (this.held.has(output.kind)) this.#answers.push({ kind: output.kind, answer });
+    else this.input(answer);
   }
+}
+
+/** Which attempt a report speaks of. */
+function attemptOf({ grant, item }: Attempt): ReportedAttempt {
+  return { ...placeOf(grant), task: item.number, attempt: item.attempt, claim: item.claim };
 }
 
 /** Where an attempt belongs. */

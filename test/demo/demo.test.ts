@@ -1,5 +1,8 @@
 // The demo as a real process, killed with -9 and started again.
-import { expect, test } from "vitest";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
 import { CliProcess, folder } from "../cli/cli-process.ts";
 
 const TASKS = 60_000;
@@ -51,6 +54,17 @@ test("beside a finished demo it begins another, and ends by itself", async () =>
     "A finished demo is there already (execution demo): this one is execution demo-2.",
   );
   expect(second.stdout).toContain("300 tasks settled, 0 lost, 0 counted twice");
+});
+
+test("whoever reads only the beginning ends it, without an error", async () => {
+  const main = fileURLToPath(new URL("../../dist/demo/main.js", import.meta.url));
+  const child = spawn(process.execPath, [main, "--tasks", "2000"], { cwd: folder() });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  let stderr = "";
+  child.stderr.on("data", (data: Buffer) => (stderr += data.toString()));
+  child.stdout.once("data", () => child.stdout.destroy());
+  const [code] = (await once(child, "close")) as [number | null];
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
 });
 
 test("arguments that make no sense are refused", async () => {

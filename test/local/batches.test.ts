@@ -27,8 +27,7 @@ test("tasks come in groups, every one has its own outcome, failed ones are tried
   expect(await execution.result()).toBe(((22 * 23) / 2) * 10);
   expect(Math.max(...groups.map(({ length }) => length))).toBe(5);
   const seen = groups.flat();
-  for (let n = 0; n < 23; n++)
-    expect(seen.filter((other) => other === n)).toHaveLength(n % 7 === 3 ? 2 : 1);
+  for (let n = 0; n < 23; n++) expect(seen.filter((other) => other === n)).toHaveLength(n % 7 === 3 ? 2 : 1);
   expect(failedOnce).toEqual(new Set([3, 10, 17]));
 });
 

@@ -59,9 +59,7 @@ describe("stored logs", () => {
     const orders = lines.map(({ order }) => order);
     expect(orders).toEqual([...orders].sort((a, b) => a - b));
     const middle = lines[Math.floor(lines.length / 2)]?.order ?? 0;
-    expect(await all(execution.logs({ after: middle }))).toEqual(
-      lines.filter(({ order }) => order > middle),
-    );
+    expect(await all(execution.logs({ after: middle }))).toEqual(lines.filter(({ order }) => order > middle));
   });
 
   test("survive a crash", async () => {

@@ -220,7 +220,7 @@ describe("waitFor", () => {
     const three = workflow({ name: "three" })
       .phase("ask", {
         tasks: ["a", "b", "c"],
-        process: async ({ waitFor, task }) => `${task}: ${String(await waitFor("go"))}`,
+        process: async ({ waitFor, task }) => `${task}: ${await waitFor("go", { schema: z.number() })}`,
       })
       .returns(async ({ phases }) => (await all(phases.ask.results())).sort());
     await using t = await testRondo({ workflows: [three] });
@@ -242,12 +242,14 @@ test("steps, sleeps and waits in one task, with a crash at every rest", async ()
         await note("welcome");
         await sleep("day", "1d");
         await note("reminder");
-        const answer = await waitFor("answer", { timeout: "1d" }).catch((error: unknown) => {
-          if ((error as { code?: string }).code !== "wait_timeout") throw error;
-          return "none";
-        });
+        const answer = await waitFor("answer", { schema: z.string(), timeout: "1d" }).catch(
+          (error: unknown) => {
+            if ((error as { code?: string }).code !== "wait_timeout") throw error;
+            return "none";
+          },
+        );
         log("answer", answer);
-        await note(`answered ${String(answer)}`);
+        await note(`answered ${answer}`);
         if (answer === "none") throw new Fatal("nobody there");
         return answer;
       },

@@ -292,3 +292,16 @@ test("disposing aborts handlers that still run, and waits for nothing real", asy
   }
   expect(signal?.aborted).toBe(true);
 });
+
+test("scripts run for real, in their sandbox", async () => {
+  const double = workflow<{ n: number }>({ name: "double" }).script("twice", {
+    runs: [{ name: "one", expression: "(state) => ({ n: state.n * 2 })" }],
+  });
+  await using t = await testRondo({ workflows: [double], unsafeNoJail: true });
+  const execution = await t.start(double, { n: 21 });
+  await execution.result();
+  expect(await execution.status()).toMatchObject({
+    status: "done",
+    phases: [{ name: "twice", status: "done" }],
+  });
+});

@@ -39,13 +39,11 @@ test("a workflow that is served again in another form keeps the code of the firs
     })
     .phase("gone", { process: () => "old code" })
     .returns(({ phases }) => all(phases.gone.results()));
-  const second = workflow({ name: "changing" })
-    .phase("other", { process: () => "new code" })
-    .returns(({ phases }) => all(phases.other.results()));
+  const second = workflow({ name: "changing" }).phase("other", { process: () => "new code" });
   const rondo = await open([first]);
   const execution = await rondo.start(first, null);
   rondo.serve(second);
-  expect(await rondo.run(second, null)).toEqual(["new code"]);
+  expect(await rondo.run(second, null)).toBe(null);
   finish();
   expect(await execution.result()).toEqual(["old code"]);
 });

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type Ask, json, type Route } from "../../src/api/route.ts";
+import type { Ask, Route } from "../../src/api/route.ts";
 import { checkPart } from "../../src/api/wire/check-part.ts";
 import { readJsonBody } from "../../src/api/wire/read-body.ts";
 import { sendAnswer, sendProblem } from "../../src/api/wire/send-answer.ts";
@@ -105,18 +105,4 @@ function find(
     return { route, params: Object.fromEntries(params) as Record<string, string> };
   }
   return null;
-}
-
-/** A route for tests that gives what a function gives. */
-export function plainRoute(method: Route["method"], path: string, give: (ask: Ask) => unknown): Route {
-  return {
-    id: path,
-    method,
-    path,
-    tag: "test",
-    summary: path,
-    access: "everyone",
-    answers: {},
-    handle: async (ask) => json(await give(ask)),
-  };
 }

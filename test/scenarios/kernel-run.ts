@@ -34,6 +34,15 @@ export interface GivenReceipt extends Partial<Omit<Receipt, "task" | "outcome">>
 /** Whose word a checkpoint is: the live attempt's, unless it is said otherwise. */
 export type GivenAttempt = Partial<Pick<CheckpointMessage, "attempt" | "round" | "live">>;
 
+/** The event of a kind, also where one shape serves several kinds. */
+export type EventOf<K extends EventKind> = Event extends infer E
+  ? E extends { kind: infer Kinds }
+    ? K extends Kinds
+      ? E
+      : never
+    : never
+  : never;
+
 export class KernelRun {
   readonly plan: Plan;
   readonly execution: Execution;
@@ -91,7 +100,7 @@ export class KernelRun {
   }
 
   /** All events of a kind. */
-  of<K extends EventKind>(kind: K): Extract<Event, { kind: K }>[] {
+  of<K extends EventKind>(kind: K): EventOf<K>[] {
     return this.events.map(({ event }) => event).filter((event) => event.kind === kind) as never;
   }
 
@@ -143,8 +152,8 @@ export class KernelRun {
     task: number,
     given: Partial<TaskWait> & Omit<GivenReceipt, "wait"> = {},
   ): Verdict | undefined {
-    const { name = "s", untilMs, signal, timeoutMs, ...rest } = given;
-    const wait = { name, ...defined({ untilMs, signal, timeoutMs }) };
+    const { name = "s", untilMs, forMs, signal, timeoutMs, ...rest } = given;
+    const wait = { name, ...defined({ untilMs, forMs, signal, timeoutMs }) };
     return this.receipt(handler, task, { status: "suspended", wait, ...rest });
   }
 

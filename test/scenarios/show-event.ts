@@ -1,6 +1,8 @@
-/** An event on one line, for transcripts: its number, its kind, and what a reader wants to know. */
+/** Events and letters on one line each, for transcripts: what a reader wants to know of them. */
 import type { Event, Recorded } from "../../src/kernel/event.ts";
+import type { Sent } from "../../src/kernel/message.ts";
 
+/** An event with its number. */
 export function showEvent({ seq, event }: Recorded): string {
   return `${String(seq).padStart(3)} ${event.kind} ${details(event)}`.trimEnd();
 }
@@ -8,7 +10,7 @@ export function showEvent({ seq, event }: Recorded): string {
 function details(event: Event): string {
   switch (event.kind) {
     case "created":
-      return `${event.workflow} input=${event.input}`;
+      return `${event.workflow} input=${event.input}${event.parent === undefined ? "" : `, child of ${showId(event.parent.execution)}`}`;
     case "phase.started":
       return `${event.phase}/${event.visit}`;
     case "phase.finished":
@@ -34,6 +36,15 @@ function details(event: Event): string {
       return `${place(event)} ${rows(event, (i) => ` ${event.statuses[i]}${event.reasons[i] === null ? "" : ` (${event.reasons[i]})`} ${event.payloads[i]}`)}`;
     case "tasks.late":
       return `${place(event)} ${rows(event, (i) => ` ${event.statuses[i]} ${event.accepted[i] ? "accepted" : "noted"}`)}`;
+    case "tasks.waiting":
+      return `${place(event)} ${rows(event, (i) => ` "${event.names[i]}" ${event.signals[i] === null ? `until ${event.dues[i]}` : `for the signal ${event.signals[i]}`}`)}`;
+    case "task.step":
+      return `${place(event)} ${event.task}#${event.attempt} "${event.name}" (${event.reason}) ${event.error === null ? event.result : error(event.error)}`;
+    case "task.run":
+      return `${place(event)} ${event.task}#${event.attempt} ${event.index} "${event.name}" state ${event.state}${event.oversized ? ", over the limit" : ""}`;
+    case "child.started":
+    case "child.finished":
+      return `${place(event)} ${event.task}#${event.attempt} ${showId(event.child)}${event.status === undefined ? "" : ` ${event.status}`}`;
     case "timer.set":
     case "timer.fired":
     case "timer.cleared":
@@ -43,12 +54,28 @@ function details(event: Event): string {
     case "paused":
     case "resumed":
     case "cancelling":
-      return `by ${event.by}${event.reason === null ? "" : `: ${event.reason}`}`;
+      return `by ${showId(event.by)}${event.reason === null ? "" : `: ${event.reason}`}`;
     case "retried":
       return `${event.phase}/${event.visit} round ${event.round}`;
     case "finished":
       return `${event.status}${event.output === null ? "" : ` output=${event.output}`}${event.error === null ? "" : ` ${event.error.code}: ${event.error.message}`}`;
   }
+}
+
+/** An id with its hash cut short. */
+export function showId(id: string): string {
+  return id.replace(/(~[0-9a-f]{6})[0-9a-f]+$/, "$1");
+}
+
+/** A message to another execution on one line. */
+export function showSent({ to, message }: Sent): string {
+  const more =
+    message.kind === "start"
+      ? ` ${message.workflow} input=${message.input}`
+      : message.kind === "child"
+        ? ` ${showId(message.child)} ${message.status} ${message.payload}`
+        : ` by ${message.by}${message.reason === null ? "" : `: ${message.reason}`}`;
+  return `~> ${showId(to)} ${message.kind}${more}`;
 }
 
 function place({ phase, visit, handler }: { phase: string; visit: number; handler: string }): string {

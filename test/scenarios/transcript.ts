@@ -3,25 +3,33 @@
  * empty line; lines that begin with # are for the reader.
  *
  *   workflow              the definition as JSON on the lines below
- *   start [input=J] [startAt=N] [deadline=N]
+ *   start [NAME]          the workflow NAME, or the last one     [input=J] [startAt=N] [deadline=N] [id=ID]
  *   at N                  the time of what follows
  *   page H J...           a page of tasks            [from=N] [attempt=N] [ids=a,b,c]
  *   seal H                the enumeration is done    [total=N] [failed] [fatal]
  *   receipt H N STATUS    a receipt for task N       [result=J] [error=TEXT] [attempt=N] [round=N] [late] [fatal] [retryAfter=N]
  *   started H N...        attempts began
+ *   step H N NAME [J]     a step is done             [attempt=N] [round=N] [late]
+ *   run H N I [J]         the run with index I is finished, and the state after it   [attempt=N] [round=N] [late]
+ *   suspend H N NAME      the attempt ends; the task waits   [until=N] [signal=NAME] [timeout=N] [attempt=N] [late]
+ *   children H N...       the owner asks for the children of these tasks
  *   lost H N...           attempts whose workers went silent
  *   signal NAME [J]       [id=ID]
  *   timer ID              a timer's time has come
  *   pause | resume | cancel | retry   [id=ID]
  *   drained               the owner says that no attempt is open
+ *   deliver               the oldest letter comes to its receiver, or [last] the newest
+ *   in ID                 what follows is for the execution whose id begins so
  *
- * H is a handler of the current visit, or phase/visit/handler. J is JSON without spaces.
+ * Letters to other executions are shown after ~>. H is a handler of the current visit, or phase/visit/handler. J is JSON without spaces.
  */
-import type { Answer, Verdict } from "../../src/kernel/message.ts";
+import type { Definition } from "../../src/kernel/definition.ts";
+import type { Answer, Sent, Verdict } from "../../src/kernel/message.ts";
 import { parseDefinition } from "../../src/kernel/parse-definition.ts";
+import { defined } from "../../src/std/defined.ts";
 import { isRejection } from "../../src/std/rejection.ts";
-import { KernelRun } from "./kernel-run.ts";
-import { showEvent } from "./show-event.ts";
+import { KernelRun, type StartOptions } from "./kernel-run.ts";
+import { showEvent, showId, showSent } from "./show-event.ts";
 
 interface Arguments {
   readonly words: readonly string[];
@@ -47,7 +55,10 @@ function playBlock(narrator: Narrator, block: string): string {
 }
 
 class Narrator {
-  #definition: unknown = null;
+  readonly #definitions = new Map<string, Definition>();
+  readonly #runs = new Map<string, KernelRun>();
+  readonly #letters: Sent[] = [];
+  #last = "";
   #run: KernelRun | null = null;
   #now = 1_000;
 
@@ -60,35 +71,75 @@ class Narrator {
       return [`now ${this.#now}`];
     }
     if (command === "start") return this.#start(given);
+    if (command === "in") return this.#enter(given.words[0] ?? "");
+    if (command === "deliver") return this.#deliver(given.words[0] === "last");
     const run = this.#run;
     if (run === null) throw new Error(`${command}: there is no execution yet`);
-    run.now = this.#now;
-    run.last = [];
-    const answer = send(run, command, given);
-    return [...run.last.map(showEvent), `-> ${answer}`, `= ${this.#state(run)}`];
+    return this.#tell(run, () => send(run, command, given));
   }
 
   #define(body: string): string[] {
     const parsed = parseDefinition(JSON.parse(body));
     if (isRejection(parsed)) return [`-> refused: ${parsed.message}`];
-    this.#definition = parsed;
+    this.#definitions.set(parsed.name, parsed);
+    this.#last = parsed.name;
     return ["-> ok"];
   }
 
-  #start({ options }: Arguments): string[] {
-    const run = new KernelRun(this.#definition, {
-      now: this.#now,
-      ...(options["input"] === undefined ? {} : { input: options["input"] }),
-      ...(options["startAt"] === undefined ? {} : { startAt: Number(options["startAt"]) }),
-      ...(options["deadline"] === undefined ? {} : { deadline: Number(options["deadline"]) }),
-    });
+  #start({ words, options }: Arguments): string[] {
+    const { input, id } = options;
+    const times = numeric(options, "startAt", "deadline");
+    return this.#create(words[0] ?? this.#last, { ...times, ...defined({ input, id }) });
+  }
+
+  #create(workflow: string, options: StartOptions & { id?: string }): string[] {
+    const run = new KernelRun(this.#definitions.get(workflow), { now: this.#now, ...options });
     this.#run = run;
-    return [...run.events.map(showEvent), `= ${this.#state(run)}`];
+    this.#runs.set(run.execution.id, run);
+    this.#letters.push(...run.sent);
+    return [...run.events.map(showEvent), ...run.sent.map(showSent), `= ${this.#state(run)}`];
+  }
+
+  #enter(id: string): string[] {
+    const [run] = [...this.#runs.values()].filter(({ execution }) => execution.id.startsWith(id));
+    if (run === undefined) throw new Error(`in: there is no execution ${id}`);
+    this.#run = run;
+    return [`= ${this.#state(run)}`];
+  }
+
+  /** Gives a letter to its receiver, which is made if the letter is its start. */
+  #deliver(isLast: boolean): string[] {
+    const letter = isLast ? this.#letters.pop() : this.#letters.shift();
+    if (letter === undefined) throw new Error("deliver: there is no letter");
+    const { to, message } = letter;
+    const header = `${showId(to)} gets ${message.kind}`;
+    const run = this.#runs.get(to);
+    if (run === undefined) {
+      if (message.kind !== "start") return [header, "-> there is no such execution"];
+      const { input, parent } = message;
+      return [header, ...this.#create(message.workflow, { id: to, input, ...defined({ parent }) })];
+    }
+    if (message.kind === "start") return [header, "-> it is there"];
+    this.#run = run;
+    return [header, ...this.#tell(run, () => showAnswer(run.send(message)))];
+  }
+
+  /** What a message leads to. */
+  #tell(run: KernelRun, act: () => string): string[] {
+    run.now = this.#now;
+    run.last = [];
+    const before = run.sent.length;
+    const answer = act();
+    const sent = run.sent.slice(before);
+    this.#letters.push(...sent);
+    return [...run.last.map(showEvent), ...sent.map(showSent), `-> ${answer}`, `= ${this.#state(run)}`];
   }
 
   #state({ execution, status, phase }: KernelRun): string {
     const drains = execution.draining ? ", draining" : "";
-    return `${status}${phase === null ? "" : ` in ${phase}/${execution.current?.visit}`}${drains}`;
+    const children = execution.current?.openChildren ?? 0;
+    const open = children === 0 ? "" : `, ${children} open ${children === 1 ? "child" : "children"}`;
+    return `${status}${phase === null ? "" : ` in ${phase}/${execution.current?.visit}`}${drains}${open}`;
   }
 }
 
@@ -120,6 +171,12 @@ function send(run: KernelRun, command: string, { words, options }: Arguments): s
       return receipt(run, first, { words: rest, options });
     case "started":
       return showAnswer(run.started(first, ...numbers));
+    case "step":
+    case "run":
+    case "suspend":
+      return checkpoint(run, command, { words, options });
+    case "children":
+      return showAnswer(run.children(first, numbers));
     case "lost":
       return showAnswer(run.lost(first, ...numbers));
     case "signal":
@@ -136,6 +193,26 @@ function send(run: KernelRun, command: string, { words, options }: Arguments): s
     default:
       throw new Error(`${command} is not a command`);
   }
+}
+
+/** What happens inside of a task. */
+function checkpoint(
+  run: KernelRun,
+  command: "step" | "run" | "suspend",
+  { words, options }: Arguments,
+): string {
+  const [handler = "", task = "0", what = "", json = "null"] = words;
+  const n = Number(task);
+  const given = { ...numeric(options, "attempt", "round"), ...("late" in options ? { live: false } : {}) };
+  const value = JSON.parse(json) as unknown;
+  if (command === "step") return String(run.stepDone(handler, n, { name: what, result: value, ...given }));
+  if (command === "run")
+    return String(run.runDone(handler, n, { index: Number(what), state: value, ...given }));
+  const { until: untilMs, timeout: timeoutMs } = numeric(options, "until", "timeout");
+  const { signal } = options;
+  return String(
+    run.suspend(handler, n, { name: what, ...defined({ untilMs, timeoutMs, signal }), ...given }),
+  );
 }
 
 function receipt(run: KernelRun, handler: string, { words, options }: Arguments): string {

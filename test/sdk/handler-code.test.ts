@@ -86,6 +86,17 @@ describe("process", () => {
     });
   });
 
+  test("that waits with a schema that is none has failed for good, before it waits", async () => {
+    const built = workflow({ name: "w" }).phase("a", {
+      process: ({ waitFor }) => waitFor("n", { schema: { type: "string" } as never }),
+    });
+    const waitFor = () => Promise.reject(new Error("it waited"));
+    await expect(code(built).process?.(context({ waitFor }))).rejects.toMatchObject({
+      [FATAL]: true,
+      message: 'waitFor "n": schema is not a Standard Schema',
+    });
+  });
+
   test("in batches sees the input as its only task", () => {
     const built = workflow({ name: "w", input: schema }).phase("a", {
       batch: 5,

@@ -35,7 +35,7 @@ describe("the simulator", () => {
 
   it("reaches every kind of event", () => {
     const kinds = new Set<string>();
-    for (let seed = 1; seed <= 120 && kinds.size < ALL_KINDS.length; seed++)
+    for (let seed = 1; seed <= 400 && kinds.size < ALL_KINDS.length; seed++)
       for (const kind of runSeed({ seed }).kinds) kinds.add(kind);
     expect([...kinds].sort()).toEqual([...ALL_KINDS].sort());
   });
@@ -67,6 +67,8 @@ describe("the simulator", () => {
 
 const ALL_KINDS = [
   "cancelling",
+  "child.finished",
+  "child.started",
   "created",
   "finished",
   "handler.enumerated",
@@ -80,12 +82,15 @@ const ALL_KINDS = [
   "resumed",
   "retried",
   "signalled",
+  "task.run",
+  "task.step",
   "tasks.enumerated",
   "tasks.late",
   "tasks.lost",
   "tasks.retrying",
   "tasks.settled",
   "tasks.started",
+  "tasks.waiting",
   "timer.cleared",
   "timer.fired",
   "timer.set",

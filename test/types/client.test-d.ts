@@ -39,6 +39,10 @@ export async function handles(rondo: RondoClient): Promise<void> {
   await using execution = rondo.execution("x");
   for await (const event of execution.events({ from: 1, detail: "full", follow: true }))
     same<number>()(event.seq);
+  for await (const line of execution.logs({ after: 7, follow: true })) {
+    same<number>()(line.task);
+    same<string | undefined>()(line.run);
+  }
   await execution.signal("approved", { by: "me" }, { id: "s1" });
   await execution.pause({ reason: "lunch", by: "me" });
   await execution.cancel();

@@ -38,6 +38,15 @@ base.returns(({ phases }) => phases.one.reduce((sum, result) => sum + result.not
 // @ts-expect-error a wait that is optional can be without value
 base.waitFor("b", { schema: z.string(), optional: true }).returns(({ phases }) => phases.b.value.length);
 
+// @ts-expect-error a step has a name
+base.phase("a", { process: ({ step }) => step(() => 1) });
+// @ts-expect-error a step's result is as stored
+base.phase("a", { process: async ({ step }) => (await step("s", () => new Date(0))).getTime() });
+// @ts-expect-error a wait's schema is a Standard Schema
+base.phase("a", { process: ({ waitFor }) => waitFor("s", { schema: { type: "string" } }) });
+// @ts-expect-error batches have no steps
+base.phase("a", { batch: 2, processBatch: ({ step }) => [step] });
+
 // @ts-expect-error a misspelt option
 base.phase("a", { process: () => 1, concurency: 1 });
 // @ts-expect-error a misspelt phase option

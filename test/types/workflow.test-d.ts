@@ -22,13 +22,16 @@ const thumbnails = workflow({ name: "thumbnails", input: schema })
         same<boolean>()(signal.aborted);
         yield { key: "a", at: new Date(0) };
       },
-      async process({ task, attempt, idempotencyKey, log, progress, step, sleep, waitFor }) {
+      async process({ task, attempt, idempotencyKey, log, progress, secret, step, sleep, waitFor }) {
         same<{ key: string; at: string }>()(task);
         same<number>()(attempt);
         log("resizing", idempotencyKey);
+        log.debug("more", { of: "it" });
+        same<string>()(secret("hunter2-hunter2"));
         progress(1, 2);
         await sleep("a while", "1m");
         same<string>()(await step("date", () => new Date(0)));
+        same<{ n: number }>()(await step("async", async () => ({ n: 1, left: undefined })));
         same<Json>()(await waitFor("anything"));
         same<{ n: number }>()(await waitFor("n", { schema: z.object({ n: z.coerce.number() }) }));
         return { key: task.key, at: new Date(0), note: undefined as string | undefined };

@@ -3,6 +3,7 @@
  * the server listens on loopback. Once there is a token, every request needs one, as a bearer or by a session's cookie.
  */
 import type { IncomingMessage } from "node:http";
+import { checkToken } from "../../protocol/attempt-id.ts";
 import type { Clock } from "../../std/clock.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { Access as Wanted } from "../route.ts";
@@ -17,7 +18,7 @@ export type Via = "socket" | "tcp";
 export interface AccessOptions {
   readonly tokens: TokenDesk;
   readonly clock: Clock;
-  /** Signs session cookies. */
+  /** Signs session cookies and the tokens of attempts. */
   readonly key: string;
   /** Whether the server listens on a loopback address. */
   readonly isLocal: boolean;
@@ -58,6 +59,15 @@ export class Access {
     return token === null ? reject("unauthorised", "this needs a token") : callerOf(token);
   }
 
+  /** The caller of an attempt's own routes: whoever has its token. What it still opens is the route's to know. */
+  identifyAttempt(incoming: IncomingMessage, attempt: string): Caller | Rejection {
+    const bearer = bearerOf(incoming);
+    if (bearer === null) return reject("unauthorised", "the attempt's token is needed as the bearer");
+    return checkToken(this.#options.key, attempt, bearer)
+      ? { ...ANYBODY, name: "attempt", role: "worker", countedBy: peerOf(incoming) }
+      : reject("forbidden", "this token does not open this attempt");
+  }
+
   /** Whether the caller may use a route. */
   allow(caller: Caller, route: { readonly access: Wanted; readonly isGlobal?: boolean }): Rejection | null {
     const { access } = route;
@@ -68,7 +78,9 @@ export class Access {
         "forbidden",
         `this needs the role ${roles.join(" or ")}; ${caller.name} is ${caller.role}`,
       );
-    if (route.isGlobal === true && caller.project !== null)
+    // Work comes from all projects.
+    const isGlobal = route.isGlobal === true || access === "worker";
+    if (isGlobal && caller.project !== null)
       return reject(
         "forbidden",
         `${caller.name} is bound to the project "${caller.project}", and this is about all of them`,

@@ -18,7 +18,7 @@ export class SchemaCheck {
       (typeof schema === "object" && schema !== null && !Array.isArray(schema));
     if (!isSchema) return reject("invalid_definition", `${at}: a JSON Schema is an object`, { path: at });
     try {
-      const check = new SchemaCheck(new Validator(schema, draftOf(schema)));
+      const check = new SchemaCheck(new Validator(plain(schema) as never, draftOf(schema)));
       // A reference to nowhere shows when it is followed.
       check.#validator.validate(null);
       return check;
@@ -68,6 +68,28 @@ function pathText(location: string): string {
     .map((part) => (/^\d+$/.test(part) ? `[${part}]` : `.${part}`))
     .join("")
     .slice(0, 200);
+}
+
+const MAPS = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
+const LISTS = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
+const SINGLE = ["items", "contains", "additionalProperties", "propertyNames", "not", "if", "then", "else"];
+
+/**
+ * A copy without examples. The validator takes unknown keywords for schemas, and the `id` of an example for theirs; and
+ * it writes into what it is given.
+ */
+function plain(schema: Json): Json {
+  if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return schema;
+  return Object.fromEntries(
+    Object.entries(schema).flatMap(([key, value]: [string, Json]): [string, Json][] => {
+      if (key === "example" || key === "examples") return [];
+      if (Array.isArray(value) && LISTS.includes(key)) return [[key, value.map(plain)]];
+      if (typeof value !== "object" || value === null) return [[key, value]];
+      if (MAPS.includes(key))
+        return [[key, Object.fromEntries(Object.entries(value).map(([name, one]) => [name, plain(one)]))]];
+      return [[key, SINGLE.includes(key) ? plain(value) : structuredClone(value)]];
+    }),
+  );
 }
 
 function draftOf(schema: Json): SchemaDraft {

@@ -102,7 +102,6 @@ function eventsRoute(desk: Desk): Route {
       params: executionParams,
       query: eventsQuery,
       headers: STREAM_HEADERS,
-      timeMs: null,
       answers: {
         200: { description: "events in order", schema: pageOf(eventSchema, "events"), types: [STREAM] },
       },
@@ -140,7 +139,6 @@ function logsRoute(desk: Desk): Route {
       params: executionParams,
       query: logsQuery,
       headers: STREAM_HEADERS,
-      timeMs: null,
       answers: {
         200: { description: "lines in order", schema: pageOf(lineSchema, "lines"), types: [STREAM] },
       },

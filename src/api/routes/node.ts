@@ -1,5 +1,6 @@
 /** What the node holds: limits and timers. */
 import { z } from "@hono/zod-openapi";
+import { projectScope } from "../../engine/node-state.ts";
 import { isRejection } from "../../std/rejection.ts";
 import type { StoredTimer } from "../../store/store.ts";
 import { type Caller, seesProject } from "../access/caller.ts";
@@ -25,7 +26,43 @@ const HORIZON_MS = 366 * 86_400_000;
 
 /** The routes. */
 export function nodeRoutes(desk: Desk): Route[] {
-  return [limitsRoute(desk), timersRoute(desk)];
+  return [limitsRoute(desk), timersRoute(desk), attemptsRoute(desk)];
+}
+
+const attemptSchema = z
+  .object({
+    attempt: z.string(),
+    execution: z.string(),
+    project: z.string(),
+    phase: z.string(),
+    visit: z.number().int(),
+    handler: z.string(),
+    task: z.number().int().openapi({ description: "the task's number; -1: the enumeration" }),
+    n: z.number().int(),
+    worker: z.string(),
+    status: z.enum(["claimed", "running"]),
+    startedAt: time.nullable(),
+    leaseUntil: time.nullable(),
+  })
+  .openapi("OpenAttempt");
+
+function attemptsRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "listAttempts",
+      method: "get",
+      path: "/v1/attempts",
+      tag: "node",
+      summary: "Attempts that are open now, and who has them",
+      access: "viewer",
+      query: z.strictObject({ worker: z.string().max(200).optional(), limit: limit(100) }),
+      answers: { 200: { description: "some of them", schema: pageOf(attemptSchema, "attempts") } },
+    },
+    ({ query, caller }) => {
+      const all = desk.engine.openAttempts({ worker: query.worker ?? null, max: query.limit });
+      return json({ data: all.filter(({ project }) => seesProject(caller, project)), next: null });
+    },
+  );
 }
 
 function limitsRoute(desk: Desk): Route {
@@ -43,7 +80,9 @@ function limitsRoute(desk: Desk): Route {
       const { limits } = desk.engine.overview();
       const own = caller.project;
       const data =
-        own === null ? limits : limits.filter(({ name }) => name === own || name.startsWith(`${own}/`));
+        own === null
+          ? limits
+          : limits.filter(({ name }) => name === projectScope(own) || name.startsWith(`${own}/`));
       return json({ data, next: null });
     },
   );

@@ -103,7 +103,7 @@ function tableRoutes(schedules: SchedulePort): Route[] {
           201: { description: "it is created", schema: scheduleSchema },
           200: { description: "it is changed", schema: scheduleSchema },
         },
-        refusals: ["not_found", "not_storable"],
+        refusals: ["not_found", "conflict", "not_storable"],
         audit: "schedule.put",
       },
       async (ask) => {

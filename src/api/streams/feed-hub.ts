@@ -18,6 +18,8 @@ export interface FollowOptions {
 }
 
 const KEEP_ALIVE_MS = 15_000;
+/** How long clients have to take what they were given, when the server closes. */
+const CLOSE_MS = 1_000;
 
 export class FeedHub {
   readonly #clock: Clock;
@@ -47,7 +49,8 @@ export class FeedHub {
           hint: "close some, or read pages without Accept: text/event-stream",
         },
       );
-    const client = new StreamClient(options.outgoing, this.#limits.streamStallMs);
+    const { streamBytes: sliceBytes, streamStallMs: stallMs } = this.#limits;
+    const client = new StreamClient(options.outgoing, { clock: this.#clock, sliceBytes, stallMs });
     this.#metrics.streamOpened();
     const lead = this.#lead(client, options)
       .catch((thrown: unknown) => {
@@ -73,7 +76,11 @@ export class FeedHub {
     this.#isClosed = true;
     this.#cancelTick?.();
     for (const feed of this.#feeds.values()) feed.stop();
+    const cancel = this.#clock.after(CLOSE_MS, () => {
+      for (const client of this.#clients.keys()) client.cutOff();
+    });
     await Promise.all(this.#clients.values());
+    cancel();
   }
 
   async #lead(client: StreamClient, { key, source, from, follow }: FollowOptions): Promise<void> {

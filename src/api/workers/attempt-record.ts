@@ -48,7 +48,9 @@ export class AttemptRecord {
   readonly shared: GrantPlace;
   /** The id of the worker that has it. */
   worker: string;
-  /** The last event that was taken; -1: it was given out by another owner, and its next event tells. */
+  /** Given out by another owner: what that one stored is not known here. */
+  isAdopted = false;
+  /** The last event that was taken; -1: it is adopted, and its next event tells. */
   received: number;
   /** The last event that is stored. */
   stored: number;
@@ -80,6 +82,7 @@ export class AttemptRecord {
     const shared = new GrantPlace(at, { phases: [], script: null });
     const { task, attempt, claim } = at;
     const record = new AttemptRecord(id, token, { task, attempt, claim, shared, worker });
+    record.isAdopted = true;
     record.received = -1;
     record.stored = -1;
     return record;

@@ -59,8 +59,10 @@ function rangeOf(
   const at = visit ?? found?.visit;
   if (cursor === undefined) {
     if (found !== undefined) return { visit: found.visit, from: found.firstSeq, last: found.lastSeq };
-    // Not known here, since another server gave the attempt out: looked for in the whole journal.
-    return at === undefined ? { visit: 0, from: 1, last: 1 } : { visit: at, from: 1, last: 0 };
+    // Where another server gave the attempt out nothing is known here: then it is looked for in the whole journal.
+    return at === undefined || phases.length > 0
+      ? { visit: 0, from: 2, last: 1 }
+      : { visit: at, from: 1, last: 0 };
   }
   const parts = CURSOR.exec(cursor);
   if (parts === null || at === undefined)

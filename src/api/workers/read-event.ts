@@ -208,18 +208,21 @@ function readReceipt(event: Fields): ReadEvent | Rejection {
 
 function readWait(wait: unknown): TaskWait | null | Rejection {
   if (wait === undefined || wait === null) return null;
-  const { name, untilMs, signal, timeoutMs } = wait as Fields;
+  const { name, untilMs, forMs, signal, timeoutMs } = wait as Fields;
   if (!isName(name)) return invalid("wait.name", "must be the name of a sleep or a wait");
-  if ((untilMs === undefined) === (signal === undefined))
+  if ((untilMs === undefined && forMs === undefined) === (signal === undefined))
     return invalid("wait", "must have either untilMs or signal");
   if (untilMs !== undefined && !isCount(untilMs))
     return invalid("wait.untilMs", "must be a time in milliseconds");
+  if (forMs !== undefined && !isCount(forMs))
+    return invalid("wait.forMs", "must be a number of milliseconds");
   if (signal !== undefined && !isName(signal)) return invalid("wait.signal", "must be the name of a signal");
   if (timeoutMs !== undefined && !isCount(timeoutMs))
     return invalid("wait.timeoutMs", "must be a number of milliseconds");
   return {
     name,
     ...(untilMs === undefined ? {} : { untilMs }),
+    ...(forMs === undefined ? {} : { forMs }),
     ...(signal === undefined ? {} : { signal }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   };

@@ -8,8 +8,10 @@
 import type { Engine, WorkerLink } from "../../engine/driver.ts";
 import { encodeAttempt, signAttempt } from "../../protocol/attempt-id.ts";
 import type { Beat, Grant } from "../../protocol/work.ts";
+import type { ClaimRequest } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Store } from "../../store/store.ts";
+import { WorkerInquiry } from "./ask-worker.ts";
 import { AttemptRecord, GrantPlace } from "./attempt-record.ts";
 import { handedBackReports } from "./hand-back.ts";
 import { readHistory } from "./item-history.ts";
@@ -56,6 +58,7 @@ export class WorkerSession implements WorkerLink {
   #lostNews = new Set<string>();
   /** Leases that are lost, for the next beat that names them. */
   readonly #lost = new Set<string>();
+  #inquiry: { readonly url: string; readonly worker: WorkerInquiry } | null = null;
 
   constructor(id: string, registration: CheckedRegistration, parts: SessionParts) {
     this.id = id;
@@ -80,7 +83,7 @@ export class WorkerSession implements WorkerLink {
   }
 
   /** Waits for work, or for something to be told; null: the client has gone. */
-  claim(asked: { max: number; waitMs: number }, signal: AbortSignal): Promise<ClaimAnswer | null> {
+  claim(asked: ClaimRequest, signal: AbortSignal): Promise<ClaimAnswer | null> {
     this.seen();
     if (this.#claim !== null) this.#supersede(this.#claim);
     if (signal.aborted) return Promise.resolve(null);
@@ -160,6 +163,25 @@ export class WorkerSession implements WorkerLink {
     this.#wake();
   }
 
+  /** Asks the worker itself which of these it still has. */
+  async ask(beats: readonly Beat[]): Promise<readonly Beat[]> {
+    const { url } = this.registration;
+    if (url === null) return [];
+    if (this.#inquiry?.url !== url) {
+      this.#inquiry?.worker.close();
+      this.#inquiry = { url, worker: new WorkerInquiry(url) };
+    }
+    const { worker } = this.#inquiry;
+    return Promise.all(
+      beats.map(async (beat) => {
+        const has = await Promise.all(
+          beat.attempts.map((attempt) => worker.ask(encodeAttempt({ ...beat, ...attempt }))),
+        );
+        return { ...beat, attempts: beat.attempts.filter((_, i) => has[i]) };
+      }),
+    );
+  }
+
   /** What a beat is answered for an attempt. */
   wordOn(id: string): "continue" | "cancel" | "lost" {
     if (this.#lost.delete(id)) {
@@ -181,6 +203,8 @@ export class WorkerSession implements WorkerLink {
   end(): void {
     this.#handBack(this.#ready.splice(0).map(({ record }) => record));
     if (this.#claim !== null) this.#answer();
+    this.#inquiry?.worker.close();
+    this.#inquiry = null;
   }
 
   #hasNews({ max }: OpenClaim): boolean {

@@ -8,15 +8,14 @@
  *    acknowledged, what comes after a gap is not.
  */
 import type { Engine } from "../../engine/driver.ts";
-import { checkToken, decodeAttempt, encodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
-import type { Beat, ReportedAttempt } from "../../protocol/work.ts";
-import type { EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";
+import { checkToken, decodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
+import type { Beat } from "../../protocol/work.ts";
+import type { ClaimRequest, EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import { newExecutionId } from "../../std/id.ts";
 import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
-import { askWorker } from "./ask-worker.ts";
 import { AttemptRecord } from "./attempt-record.ts";
 import { EventBatch } from "./event-batch.ts";
 import { type ReadEvent, readEvent } from "./read-event.ts";
@@ -106,11 +105,7 @@ export class WorkerSessions {
   }
 
   /** Work for a worker, once there is some; null: the client has gone. */
-  claim(
-    worker: string,
-    asked: { max: number; waitMs: number },
-    signal: AbortSignal,
-  ): Promise<ClaimAnswer | null> | Rejection {
+  claim(worker: string, asked: ClaimRequest, signal: AbortSignal): Promise<ClaimAnswer | null> | Rejection {
     return this.#sessions.get(worker)?.claim(asked, signal) ?? unknownWorker(worker);
   }
 
@@ -214,12 +209,6 @@ export class WorkerSessions {
     });
   }
 
-  /** Asks a worker's own status API whether it still has an attempt; false: it has not, or cannot be asked. */
-  async ask(worker: string, attempt: ReportedAttempt): Promise<boolean> {
-    const url = this.#sessions.get(worker)?.registration.url ?? null;
-    return url === null ? false : askWorker(url, encodeAttempt(attempt));
-  }
-
   /** Answers every claim that waits; nobody is registered any more. */
   close(): void {
     this.#stopSweep?.();
@@ -295,7 +284,8 @@ export class WorkerSessions {
         record.received = n - 1;
         record.stored = n - 1;
       }
-      if (n === record.received + 1) batch.add(record, n, event);
+      // Of one that is adopted, an old event may have come first; what lies between was stored by its former owner.
+      if (n === record.received + 1 || (record.isAdopted && n > record.received)) batch.add(record, n, event);
       else if (n <= record.received && record.committing !== null) commits.add(record.committing);
     }
     if (batch.newest.size > 0) {
@@ -318,7 +308,7 @@ export class WorkerSessions {
     }
     batch.settle(verdicts);
     for (const record of batch.newest.keys()) {
-      const isOver = record.hasReceipt || (record.verdict !== "accepted" && record.verdict !== null);
+      const isOver = record.hasReceipt || ["stale", "late", "gone"].includes(record.verdict ?? "");
       if (isOver && this.#records.get(record.id) === record) this.#records.delete(record.id);
     }
     return null;

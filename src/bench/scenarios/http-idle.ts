@@ -1,4 +1,5 @@
 /** Workers that wait for work over HTTP: how soon one begins, and what waiting costs. */
+import { setMaxListeners } from "node:events";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { connect } from "../../client/connect.ts";
@@ -141,6 +142,7 @@ async function runWorkers(bench: Bench): Promise<Figures> {
   const { server, url } = await RondoProcess.server(bench);
   const connection = new HttpConnection({ address: url });
   const stopped = new AbortController();
+  setMaxListeners(0, stopped.signal);
   try {
     await sleep(SETTLE_MS);
     const alone = await cpuPercent(server, ms / 5);

@@ -16,6 +16,9 @@ const CAPACITY = 2_000;
 const RUNS = 3;
 const WARM_UP_TASKS = 5_000;
 const FOLLOWERS = 200;
+const PAIRS = 5;
+/** Enough for all followers to connect before the work begins. */
+const BEFORE_MS = 2_000;
 
 export const httpTasks: Scenario = {
   name: "http-tasks",
@@ -69,24 +72,32 @@ async function runFollowed(bench: Bench): Promise<Figures> {
     worker = await RondoProcess.worker(bench, url, CAPACITY);
     const rondo = connect({ url });
     await timeOf(rondo, WARM_UP_TASKS);
-    const [alone, followed]: [number[], number[]] = [[], []];
-    let bytes = 0;
-    for (let i = 0; i < RUNS; i++) {
-      bench.progress(`run ${i + 1} of ${RUNS}`);
-      alone.push(tasks / (await timeOf(rondo, tasks)));
+    const pairs: { alone: Measured; followed: Measured; bytes: number }[] = [];
+    for (let i = 0; i < PAIRS; i++) {
+      bench.progress(`pair ${i + 1} of ${PAIRS}`);
       const followers = new Followers(url);
-      followed.push(tasks / (await timeOf(rondo, tasks, (id) => followers.follow(id))));
-      bytes = await followers.ended();
+      const alone = (): Promise<Measured> =>
+        measure(server, tasks, () => timeOf(rondo, tasks, () => Promise.resolve()));
+      const followed = (): Promise<Measured> =>
+        measure(server, tasks, () => timeOf(rondo, tasks, (id) => followers.follow(id)));
+      // In turns, so that neither is always the first.
+      const first = i % 2 === 0 ? await alone() : await followed();
+      const second = i % 2 === 0 ? await followed() : await alone();
+      const [a, b] = i % 2 === 0 ? [first, second] : [second, first];
+      pairs.push({ alone: a, followed: b, bytes: await followers.ended() });
     }
+    const kept = pairs.map(({ alone, followed }) => followed.rate / alone.rate);
     return {
       tasks,
-      runs: RUNS,
+      pairs: PAIRS,
       followers: FOLLOWERS,
-      tasksPerSecond: median(alone),
-      followedTasksPerSecond: median(followed),
-      followedTasksPerSecondSpread: spread(followed),
-      kept: median(followed) / median(alone),
-      kilobytesPerFollower: bytes / FOLLOWERS / 1_024,
+      tasksPerSecond: median(pairs.map(({ alone }) => alone.rate)),
+      followedTasksPerSecond: median(pairs.map(({ followed }) => followed.rate)),
+      kept: median(kept),
+      keptSpread: spread(kept),
+      serverCpuMicrosPerTask: median(pairs.map(({ alone }) => alone.cpuMicros)),
+      followedServerCpuMicrosPerTask: median(pairs.map(({ followed }) => followed.cpuMicros)),
+      kilobytesPerFollower: median(pairs.map(({ bytes }) => bytes)) / FOLLOWERS / 1_024,
       serverPeakRssMb: server.peakRssMb(),
     };
   } finally {
@@ -94,18 +105,31 @@ async function runFollowed(bench: Bench): Promise<Figures> {
   }
 }
 
-/** Seconds for one execution of so many tasks. */
+interface Measured {
+  readonly rate: number;
+  /** Of the server, per task. */
+  readonly cpuMicros: number;
+}
+
+async function measure(server: RondoProcess, tasks: number, run: () => Promise<number>): Promise<Measured> {
+  const before = server.cpuMs();
+  const seconds = await run();
+  return { rate: tasks / seconds, cpuMicros: ((server.cpuMs() - before) * 1_000) / tasks };
+}
+
+/** Seconds for one execution of so many tasks. With something to do before, it starts when that is done. */
 async function timeOf(
   rondo: RondoClient,
   tasks: number,
-  onStarted: (id: string) => void = () => undefined,
+  before: ((id: string) => Promise<void>) | null = null,
 ): Promise<number> {
   const id = newExecutionId(Date.now(), systemRandom);
-  const from = performance.now();
-  const handle = await rondo.start(trivial, { tasks }, { id });
-  onStarted(id);
+  const startAt = Date.now() + (before === null ? 0 : BEFORE_MS);
+  const handle = await rondo.start(trivial, { tasks }, { id, ...(before === null ? {} : { startAt }) });
+  await before?.(id);
+  if (before !== null && Date.now() > startAt) throw new Error("the execution began too early");
   const done = await handle.result();
-  const seconds = (performance.now() - from) / 1_000;
+  const seconds = (Date.now() - startAt) / 1_000;
   if (done !== tasks) throw new Error(`${done} tasks were counted, not ${tasks}`);
   return seconds;
 }
@@ -119,8 +143,15 @@ class Followers {
     this.#url = new URL(url);
   }
 
-  follow(id: string): void {
-    for (let n = 0; n < FOLLOWERS; n++) this.#ends.push(this.#one(id));
+  /** Resolves when all follow. */
+  async follow(id: string): Promise<void> {
+    await Promise.all(
+      Array.from({ length: FOLLOWERS }, () => {
+        return new Promise<void>((follows) => {
+          this.#ends.push(this.#one(id, follows));
+        });
+      }),
+    );
   }
 
   /** Bytes that all have read; throws if one was cut off. */
@@ -128,7 +159,7 @@ class Followers {
     return (await Promise.all(this.#ends)).reduce((sum, bytes) => sum + bytes, 0);
   }
 
-  #one(id: string): Promise<number> {
+  #one(id: string, follows: () => void): Promise<number> {
     const { hostname, port, host } = this.#url;
     return new Promise((resolve, fail) => {
       const socket = connectSocket(Number(port), hostname);
@@ -137,6 +168,7 @@ class Followers {
       socket.write(
         `GET /v1/executions/${id}/events HTTP/1.1\r\nHost: ${host}\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n`,
       );
+      socket.once("data", follows);
       socket.on("data", (data) => {
         bytes += data.length;
         last = (last + data.toString("latin1")).slice(-4_096);

@@ -1,6 +1,7 @@
 /** `rondo dlq`: tasks that failed for good. */
 import type { ExecutionView } from "../../kernel/view.ts";
 import { defined } from "../../std/defined.ts";
+import { CliError } from "../cli-error.ts";
 import { countOf } from "../executions/ps.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printRows, tell } from "../output/print.ts";
@@ -53,6 +54,10 @@ export async function changeDeadLetter(
   id: string,
   options: ServerFlags,
 ): Promise<ExitCode> {
+  if (!/^\d{1,15}$/.test(id))
+    throw new CliError(EXIT.notFound, `there is no dead letter ${id}: the id of one is a number`, [
+      "see which there are: rondo dlq",
+    ]);
   return withServer(options, async ({ rondo }) => {
     const path = `${PATH}/${encodeURIComponent(id)}/${action}`;
     const answer = await rondo.requester.json<ExecutionView | null>(path, { method: "POST" });

@@ -45,7 +45,7 @@ export async function doctor(options: DoctorOptions): Promise<ExitCode> {
       print(painter.line([MARKS[verdict], ` ${what.padEnd(10)} `, says]));
     const columns = [
       { title: "SETTING", value: ({ name }: { name: string }) => name },
-      { title: "VALUE", value: ({ value }: { value: unknown }) => showValue(value) },
+      { title: "VALUE", value: showValue },
       { title: "ORIGIN", value: ({ origin }: { origin: string }) => origin },
     ];
     print(["", ...tableLines(columns, settings, process.stdout)].join("\n"));
@@ -136,7 +136,9 @@ function shownValue(name: SettingName, { config }: LoadedConfig): unknown {
   return Array.isArray(value) ? value.map(() => "(secret)") : "(secret)";
 }
 
-function showValue(value: unknown): string | null {
+function showValue({ name, value }: { name: string; value: unknown }): string | null {
   if (value === null) return null;
+  const { show } = SETTINGS[name as SettingName] as { show?: (value: unknown) => string };
+  if (show !== undefined) return show(value);
   return typeof value === "string" ? value : JSON.stringify(value);
 }

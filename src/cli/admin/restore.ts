@@ -1,4 +1,5 @@
 /** `rondo restore FILE`: makes a data directory from a backup. No server may work on it. */
+import { existsSync, readdirSync, rmSync } from "node:fs";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, tell } from "../output/print.ts";
@@ -18,8 +19,21 @@ export async function restore(file: string, options: RestoreOptions): Promise<Ex
       "name one: --store file:<directory>",
     ]);
   const { restoreBackup } = await import("../../compose.ts");
-  await restoreBackup({ file, directory });
+  const isNew = !existsSync(directory);
+  try {
+    await restoreBackup({ file, directory });
+  } catch (thrown) {
+    if (isNew) removeUnused(directory);
+    if ((thrown as Error).name !== "StoreUnreadable") throw thrown;
+    throw new CliError(EXIT.usage, (thrown as Error).message, [], { cause: thrown });
+  }
   if (options.json) printJson({ restored: file, store: config.store });
   else tell(`${config.store} is as it was when ${file} was made; leases of before are void`);
   return EXIT.ok;
+}
+
+/** The directory that a restore made, if it came to hold no store. */
+function removeUnused(directory: string): void {
+  if (!existsSync(directory) || readdirSync(directory).some((name) => name.startsWith("rondo.db"))) return;
+  rmSync(directory, { recursive: true });
 }

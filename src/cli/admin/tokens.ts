@@ -1,16 +1,17 @@
-/** `rondo token`: who may use the server over TCP. */
+/** `rondo token`: who may use the server over TCP. Works on the data directory too, while no server does. */
 import { defined } from "../../std/defined.ts";
-import { parseDuration } from "../../std/duration.ts";
-import { unwrap } from "../../std/rejection.ts";
+import { durationOf } from "../duration-flag.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson, printRows, tell } from "../output/print.ts";
 import { showTime } from "../output/show-time.ts";
 import type { Column } from "../output/table.ts";
-import { type ServerFlags, withServer } from "../server/find-server.ts";
+import type { ServerFlags } from "../server/find-server.ts";
 import type { Page } from "../server/read-pages.ts";
+import { withServerOrDirectory } from "../server/server-or-directory.ts";
 
 export interface TokenFlags extends Omit<ServerFlags, "token"> {
-  readonly name: string;
+  /** By default its role and the date. */
+  readonly name?: string;
   readonly role?: string;
   readonly project?: string;
   /** A duration from now. */
@@ -31,16 +32,18 @@ const PATH = "/v1/tokens";
 
 /** Makes one. Its text is the only thing on stdout. */
 export async function createToken(options: TokenFlags): Promise<ExitCode> {
-  const { name, role = "operator", project, expires } = options;
-  const expiresAt =
-    expires === undefined ? undefined : Date.now() + unwrap(parseDuration(expires, "--expires"));
-  return withServer(options, async ({ rondo }) => {
+  const { role = "operator", project, expires } = options;
+  const now = Date.now();
+  const name = options.name ?? `${role} ${showTime(now).slice(0, 10)}`;
+  const expiresAt = expires === undefined ? undefined : now + durationOf(expires, "--expires");
+  return withServerOrDirectory(options, { mayCreate: true }, async ({ rondo, name: where }, isHere) => {
     const body = { name, role, ...defined({ project, expiresAt }) };
     const made = await rondo.requester.json<ShownToken & { token: string }>(PATH, { method: "POST", body });
     if (options.json) printJson(made);
     else {
       print(made.token);
       tell(`token ${made.id} (${role}) is made for "${name}"; it is not shown again`);
+      if (isHere) tell(`  no server works on ${where}: it is kept there for the next one`);
       tell("  every request over TCP needs a token from now on: --token, RONDO_TOKEN");
     }
     return EXIT.ok;
@@ -49,7 +52,7 @@ export async function createToken(options: TokenFlags): Promise<ExitCode> {
 
 /** Lists them. */
 export async function listTokens(options: ServerFlags): Promise<ExitCode> {
-  return withServer(options, async ({ rondo }) => {
+  return withServerOrDirectory(options, { mayCreate: false }, async ({ rondo }) => {
     const { data } = await rondo.requester.json<Page<ShownToken>>(PATH);
     printRows(data, COLUMNS, {
       json: options.json,
@@ -61,7 +64,7 @@ export async function listTokens(options: ServerFlags): Promise<ExitCode> {
 
 /** Revokes one. */
 export async function revokeToken(id: string, options: ServerFlags): Promise<ExitCode> {
-  return withServer(options, async ({ rondo }) => {
+  return withServerOrDirectory(options, { mayCreate: false }, async ({ rondo }) => {
     await rondo.requester.json(`${PATH}/${encodeURIComponent(id)}`, { method: "DELETE" });
     if (options.json) printJson({ id });
     else tell(`token ${id} is good for nothing from now on`);

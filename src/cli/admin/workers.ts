@@ -1,4 +1,7 @@
 /** `rondo workers`: who does the tasks. */
+import { showDuration } from "../../std/duration.ts";
+import { RondoError } from "../../std/rejection.ts";
+import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printRows, tell } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
@@ -34,7 +37,12 @@ export async function listWorkers(options: ServerFlags): Promise<ExitCode> {
 export async function drainWorker(id: string, options: ServerFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
     const path = `${PATH}/${encodeURIComponent(id)}/drain`;
-    const answer = await rondo.requester.json<unknown>(path, { method: "POST" });
+    const answer = await rondo.requester.json<unknown>(path, { method: "POST" }).catch((thrown: unknown) => {
+      if (!(thrown instanceof RondoError) || thrown.code !== "not_found") throw thrown;
+      throw new CliError(EXIT.notFound, `there is no worker ${id}`, ["see which there are: rondo workers"], {
+        cause: thrown,
+      });
+    });
     if (options.json) printJson(answer ?? { id });
     else tell(`worker ${id} gets nothing new, and ends what it runs`);
     return EXIT.ok;
@@ -47,6 +55,10 @@ const COLUMNS: Column<ShownWorker>[] = [
   { title: "RUNS", value: ({ held }) => held, align: "right" },
   { title: "CAPACITY", value: ({ capacity }) => capacity, align: "right" },
   { title: "STATE", value: ({ draining }) => (draining ? "draining" : "serving") },
+  {
+    title: "LAST SEEN",
+    value: ({ lastSeenAt }) => (lastSeenAt === null ? null : `${showDuration(Date.now() - lastSeenAt)} ago`),
+  },
   {
     title: "SERVES",
     value: ({ handlers }) =>

@@ -2,7 +2,7 @@
 import type { PublicEvent } from "../../kernel/public-event.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson } from "../output/print.ts";
-import { showClock } from "../output/show-time.ts";
+import { showClock, showTime } from "../output/show-time.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 import { interruptible } from "../server/interruptible.ts";
 import { readPages } from "../server/read-pages.ts";
@@ -40,6 +40,8 @@ export async function events(id: string, options: EventsFlags): Promise<ExitCode
   });
 }
 
+const HASH_CHARS = 12;
+const TIMES = new Set(["due", "startAt", "deadline"]);
 const ENVELOPE = new Set(["seq", "at", "kind", "v", "execution", "phase", "visit", "handler"]);
 
 /** An event on one line: number, time, kind, place, and what else it says. */
@@ -50,8 +52,8 @@ export function eventLine(event: PublicEvent, painter: Painter): string {
       ? ` ${phase}${typeof visit === "number" && visit > 1 ? `#${visit}` : ""}${typeof handler === "string" && handler !== phase ? `/${handler}` : ""}`
       : "";
   const rest = Object.entries(event)
-    .filter(([name, value]) => !ENVELOPE.has(name) && value !== null && value !== undefined)
-    .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`);
+    .filter(([name, value]) => !ENVELOPE.has(name) && !isEmpty(value))
+    .map(([name, value]) => `${name}=${fieldText(name, value)}`);
   return painter.line([
     [String(seq).padStart(6), "dim"],
     [` ${showClock(at)} `, "dim"],
@@ -59,4 +61,18 @@ export function eventLine(event: PublicEvent, painter: Painter): string {
     [place, "cyan"],
     rest.length === 0 ? "" : ` ${rest.join(" ")}`,
   ]);
+}
+
+function isEmpty(value: unknown): boolean {
+  return (
+    value === null ||
+    value === undefined ||
+    (typeof value === "object" && !Array.isArray(value) && Object.keys(value).length === 0)
+  );
+}
+
+function fieldText(name: string, value: unknown): string {
+  if (name === "hash" && typeof value === "string") return value.slice(0, HASH_CHARS);
+  if (TIMES.has(name) && typeof value === "number") return showTime(value).replace(" ", "T");
+  return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -28,7 +28,7 @@ export async function inspect(id: string, options: InspectOptions): Promise<Exit
     const isOpen = at === undefined && view.finishedAt === null;
     printFacts(view, isOpen ? await rondo.execution(id).why() : null);
     const rows = view.phases.flatMap(rowsOf);
-    if (rows.length > 0) print(["", ...tableLines(COLUMNS, rows, process.stdout)].join("\n"));
+    if (rows.length > 0) print(["", ...tableLines(columnsOf(rows), rows, process.stdout)].join("\n"));
     return EXIT.ok;
   });
 }
@@ -78,6 +78,21 @@ interface Row {
   readonly handler: HandlerView | null;
 }
 
+const COUNTS = ["done", "failed", "cancelled", "running", "pending", "retrying", "waiting"] as const;
+
+/** Counts that are zero everywhere are left out. */
+function columnsOf(rows: readonly Row[]): Column<Row>[] {
+  const counts = COUNTS.filter((field) => field === "done" || rows.some(({ handler }) => handler?.[field]));
+  return [
+    ...COLUMNS,
+    ...counts.map((field) => ({
+      title: field.toUpperCase(),
+      value: ({ handler }: Row) => handler?.[field] ?? null,
+      align: "right" as const,
+    })),
+  ];
+}
+
 const COLUMNS: Column<Row>[] = [
   { title: "PHASE", value: ({ phase }) => (phase.visit > 1 ? `${phase.name}#${phase.visit}` : phase.name) },
   { title: "STATUS", value: ({ phase }) => phase.status, style: ({ phase }) => statusStyle(phase.status) },
@@ -87,11 +102,6 @@ const COLUMNS: Column<Row>[] = [
     value: ({ handler }) => (handler === null ? null : `${handler.total}${handler.sealed ? "" : "+"}`),
     align: "right",
   },
-  ...(["done", "failed", "cancelled", "running", "pending", "retrying", "waiting"] as const).map((field) => ({
-    title: field.toUpperCase(),
-    value: ({ handler }: Row) => handler?.[field] ?? null,
-    align: "right" as const,
-  })),
 ];
 
 function rowsOf(phase: PhaseView): Row[] {

@@ -5,7 +5,7 @@ import { defined } from "../../std/defined.ts";
 import { systemRandom } from "../../std/random.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { print, printJson } from "../output/print.ts";
+import { print, printJson, tell } from "../output/print.ts";
 import { showClock } from "../output/show-time.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 import { interruptible } from "../server/interruptible.ts";
@@ -34,11 +34,14 @@ interface ShownLine {
 }
 
 const STYLES: Readonly<Record<string, Style>> = { error: "red", warn: "yellow", debug: "dim", run: "cyan" };
+const LEVELS: readonly string[] = ["debug", "info", "warn", "error", "progress", "run"];
 const RECONNECT_MS = 60_000;
 
 /** Prints lines. Progress within a task is left out, unless it is asked for or all is wanted as JSON. */
 export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
   const { phase, handler, level } = options;
+  if (level !== undefined && !LEVELS.includes(level))
+    throw new CliError(EXIT.usage, `--level: "${level}" is not a level`, [`there are: ${LEVELS.join(", ")}`]);
   const query = defined({ phase, handler, level, task: taskOf(options.task) });
   const painter = new Painter(isColoured(process.stdout));
   const show = (line: ShownLine) => {
@@ -48,7 +51,12 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
     const path = `/v1/executions/${encodeURIComponent(id)}/logs`;
     if (!options.follow) {
-      for await (const line of readPages<ShownLine>(rondo.requester, path, query)) show(line);
+      let count = 0;
+      for await (const line of readPages<ShownLine>(rondo.requester, path, query)) {
+        count++;
+        show(line);
+      }
+      if (count === 0 && !options.json) tell("no logs");
       return EXIT.ok;
     }
     const left = new AbortController();

@@ -1,4 +1,5 @@
 /** `rondo ps`: executions, newest first. */
+import { NEXT, RETURNS } from "../../kernel/plan.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import { defined } from "../../std/defined.ts";
 import { showDuration } from "../../std/duration.ts";
@@ -69,12 +70,17 @@ function columnsOf(views: readonly ExecutionView[], now: number): Column<Executi
   ];
 }
 
-/** Settled and known tasks of the phase that runs; of all phases once it is over. */
+/** Settled and known tasks of the phase that runs, of all phases once it is over, without those that are ours. */
 function tasksOf(view: ExecutionView): string | null {
   const running = view.phases.filter(({ status }) => status === "running");
-  const handlers = (running.length > 0 ? running : view.phases).flatMap((phase) => phase.handlers);
+  const handlers = (running.length > 0 ? running : view.phases)
+    .filter(({ name }) => name !== RETURNS)
+    .flatMap((phase) => phase.handlers)
+    .filter(({ name }) => name !== NEXT);
   const total = handlers.reduce((sum, handler) => sum + handler.total, 0);
   const settled = handlers.reduce((sum, { done, failed, cancelled }) => sum + done + failed + cancelled, 0);
   if (total === 0) return null;
-  return `${settled}/${total}${handlers.every(({ sealed }) => sealed) ? "" : "+"}`;
+  const failed = handlers.reduce((sum, handler) => sum + handler.failed, 0);
+  const known = handlers.every(({ sealed }) => sealed) ? "" : "+";
+  return `${settled}/${total}${known}${failed === 0 ? "" : `, ${failed} failed`}`;
 }

@@ -1,4 +1,4 @@
-/** `rondo tasks ID`: the tasks of a phase, one by one; --failed: the failed ones, of all phases. */
+/** `rondo tasks ID`: the tasks of the phase that runs, or of all phases once it is over; --failed: of all phases. */
 import type { ExecutionView, HandlerView, PhaseView } from "../../kernel/view.ts";
 import { defined } from "../../std/defined.ts";
 import { CliError } from "../cli-error.ts";
@@ -7,6 +7,7 @@ import { printRows, tell } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 import { readAll } from "../server/read-pages.ts";
+import { isLive } from "../style.ts";
 import { countOf } from "./ps.ts";
 import { statusStyle } from "./status-style.ts";
 
@@ -69,7 +70,7 @@ export async function tasks(id: string, options: TasksFlags): Promise<ExitCode> 
   });
 }
 
-/** Which handlers are meant: as the flags say; else of the phase it is in, or of all phases if failures are looked for. */
+/** Which handlers are meant: as the flags say; else of the phase it is in, or of all if it is over or failures are meant. */
 function placesOf(
   view: ExecutionView,
   options: TasksFlags,
@@ -86,7 +87,8 @@ function placesOf(
       (visit === null || phase.visit === visit),
   );
   const last = fitting.find((phase) => phase.status === "running") ?? fitting.at(-1);
-  const isAll = options.phase === undefined && visit === null && options.failed === true;
+  const isAll =
+    options.phase === undefined && visit === null && (options.failed === true || view.finishedAt !== null);
   const phases = isAll ? fitting : last === undefined ? [] : [last];
   return phases.flatMap((phase) =>
     phase.handlers
@@ -103,10 +105,15 @@ const COLUMNS: Column<ShownTask>[] = [
   { title: "STATUS", value: ({ status }) => status, style: ({ status }) => statusStyle(status) },
   { title: "ATTEMPTS", value: ({ attempts }) => attempts, align: "right" },
   { title: "MS", value: ({ ms }) => ms, align: "right" },
-  { title: "WORKER", value: ({ worker }) => worker },
+  { title: "WORKER", value: ({ worker }) => worker && shortWorker(worker) },
   { title: "RESULT OR ERROR", value: shortOutcome },
 ];
 const TASK: Column<ShownTask> = { title: "TASK ITSELF", value: ({ task }) => JSON.stringify(task) ?? null };
+
+/** Enough of a worker's id to know it by, where a terminal has little room. */
+function shortWorker(id: string): string {
+  return isLive(process.stdout) ? id.replace(/~(\w{4})\w{2,}/, "~$1…") : id;
+}
 
 function shortOutcome({ error, result }: ShownTask): string | null {
   if (error !== undefined && error !== null) return error.message ?? JSON.stringify(error);

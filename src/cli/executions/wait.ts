@@ -5,6 +5,7 @@ import { Screen } from "../progress/screen.ts";
 import { Detach } from "../run/detach.ts";
 import { checkTimeout, followToEnd } from "../run/follow-to-end.ts";
 import { serverCommand } from "../run/run-options.ts";
+import { tellStart } from "../run/tell-start.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 
 export interface WaitOptions extends ServerFlags {
@@ -14,16 +15,26 @@ export interface WaitOptions extends ServerFlags {
 /** Waits for an execution at a server. */
 export async function wait(id: string, options: WaitOptions): Promise<ExitCode> {
   checkTimeout(options.timeout);
-  return withServer(options, ({ rondo }) => stay(new Screen(process.stderr), rondo.execution(id), options));
+  return withServer(options, ({ rondo, name }) =>
+    stay(rondo.execution(id), { ...options, where: `at ${name}`, wasStarted: false }),
+  );
+}
+
+export interface StayOptions extends WaitOptions {
+  /** Where it is, for people. */
+  readonly where: string;
+  /** Whether it was started just now. */
+  readonly wasStarted: boolean;
+  /** False: it was started without an input. */
+  readonly hasInput?: boolean;
 }
 
 /** Stays with an execution at a server until it is over; Ctrl-C leaves it alone. */
 export async function stay(
-  screen: Screen,
   handle: ExecutionHandle<unknown>,
-  options: WaitOptions,
+  { where, wasStarted, ...options }: StayOptions,
 ): Promise<ExitCode> {
-  const before = await handle.status();
+  const screen = new Screen(process.stderr);
   const detach = new Detach({
     screen,
     says: "leaving: the execution goes on without us",
@@ -31,6 +42,8 @@ export async function stay(
     leave: (exit) => process.exit(exit),
   });
   try {
+    const before = await handle.status();
+    tellStart(screen, `${before.workflow}: execution ${handle.id}`, wasStarted ? null : before, where);
     return await followToEnd(handle, {
       screen,
       detach,
@@ -38,6 +51,7 @@ export async function stay(
       names: before.phases.map(({ name }) => name),
       timeout: options.timeout,
       json: options.json,
+      hasInput: options.hasInput,
       goOn: serverCommand(["wait", handle.id], options),
       see: serverCommand(["inspect", handle.id], options),
       retry: serverCommand(["retry", handle.id], options),

@@ -4,6 +4,7 @@
  * 2. `zod` is the user's, and ours where there is none;
  * 3. what goes wrong is told with the place in the user's code (explain-load-error.ts).
  */
+import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -16,10 +17,20 @@ export type ModuleExports = Readonly<Record<string, unknown>>;
 
 /** The exports of the file at an absolute path; throws a `CliError` if it cannot be loaded. */
 export async function loadModule(path: string): Promise<ModuleExports> {
+  return load(path, await loadEntryPoints());
+}
+
+/** The same for a file that hardly ever needs `rondo` itself, such as a configuration: which is then not loaded. */
+export async function loadLightModule(path: string): Promise<ModuleExports> {
+  const needsRondo = /["']rondo(?:\/[\w-]+)?["']/.test(await readFile(path, "utf8"));
+  return load(path, needsRondo ? await loadEntryPoints() : {});
+}
+
+async function load(path: string, virtualModules: Record<string, unknown>): Promise<ModuleExports> {
   const jiti = createJiti(path, {
     // A cache in a shared temporary directory would be code that others can change.
     fsCache: false,
-    virtualModules: await loadEntryPoints(),
+    virtualModules,
     alias: ownZodIfNeeded(path),
   });
   try {

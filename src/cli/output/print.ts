@@ -11,11 +11,6 @@ export function printJson(value: unknown): void {
   print(JSON.stringify(value));
 }
 
-/** A value for people: indented on a terminal, on one line elsewhere. */
-export function printValue(value: unknown): void {
-  print(JSON.stringify(value, null, process.stdout.isTTY ? 2 : 0));
-}
-
 /** Rows as a table, or each as a line of JSON. */
 export function printRows<Row>(
   rows: readonly Row[],

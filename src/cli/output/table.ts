@@ -18,7 +18,7 @@ export function tableLines<Row>(
   terminal: { readonly isTTY?: boolean | undefined; readonly columns?: number | undefined },
 ): string[] {
   const painter = new Painter(isColoured(terminal));
-  const width = isLive(terminal) ? Math.max(40, terminal.columns ?? 80) : Number.POSITIVE_INFINITY;
+  const width = isLive(terminal) ? Math.max(40, terminal.columns || 80) : Number.POSITIVE_INFINITY;
   const cells = rows.map((row) => columns.map(({ value }) => cell(value(row))));
   const widths = columns.map(({ title }, i) =>
     cells.reduce((widest, row) => Math.max(widest, (row[i] as string).length), title.length),

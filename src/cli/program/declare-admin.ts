@@ -1,5 +1,5 @@
 /** Verbs about the server and what it keeps: schedules, dead letters, workers, tokens, backups, its state of health. */
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import type { BackupOptions } from "../admin/backup.ts";
 import type { DeadLetterListFlags } from "../admin/dead-letters.ts";
 import type { DoctorOptions } from "../admin/doctor.ts";
@@ -39,7 +39,7 @@ export function declareAdmin(program: Command, end: End): void {
   })
     .option("--host <address>", "as for start")
     .option("--port <n>", "as for start")
-    .option("--broker <url>", "as for start")
+    .addOption(new Option("--broker <url>").hideHelp())
     .action(async (options: DoctorOptions) =>
       end(await (await import("../admin/doctor.ts")).doctor(options)),
     );
@@ -116,10 +116,10 @@ function declareTokens(program: Command, end: End): void {
     summary: "make a token; it is shown once",
     description:
       "Makes a token; it is on stdout, once. As soon as there is one, every request over TCP needs one; the data " +
-      "directory's socket never does.",
+      "directory's socket never does. Where no server works on the data directory, the next one there knows it.",
     isRemote: true,
   })
-    .requiredOption("--name <name>", "whose it is, for lists and the audit log")
+    .option("--name <name>", "whose it is, for lists and the audit log (default: its role and the date)")
     .option("--role <role>", "viewer, operator, admin or worker (default: operator)")
     .option("--project <name>", "bind it to one project")
     .option("--expires <duration>", "how long it is good for, such as 30d (default: until it is revoked)")

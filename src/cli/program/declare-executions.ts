@@ -38,7 +38,7 @@ function declareReading(program: Command, end: End): void {
   verb(program, "tasks <id>", { summary: "list tasks of an execution", isRemote: true })
     .option("--failed", "failed ones only")
     .option("--status <status>", "pending, running, retrying, waiting, done, failed or cancelled")
-    .option("--phase <name>", "of this phase (default: the one that runs, else the last)")
+    .option("--phase <name>", "of this phase (default: the one that runs; all once it is over)")
     .option("--visit <n>", "of this visit of the phase (default: the last)")
     .option("--handler <name>", "of this handler (default: all of the phase)")
     .option("--full", "with the tasks themselves")

@@ -1,5 +1,5 @@
 /** `run`, and the verbs that serve: `start`, `dev`, `worker`. */
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import type { RunOptions } from "../run/run-options.ts";
 import type { StartFlags } from "../start/serve.ts";
 import { type End, verb } from "./verb.ts";
@@ -52,6 +52,6 @@ function serving(command: Command): Command {
     .option("--store <url>", "file:<directory> or memory: (default: $RONDO_STORE, else file:.rondo)")
     .option("--host <address>", "where to listen (default: $RONDO_HOST, else 127.0.0.1)")
     .option("--port <n>", "0: any that is free (default: $RONDO_PORT, else 7777)")
-    .option("--broker <url>", "an AMQP broker (default: $RONDO_BROKER, else none)")
+    .addOption(new Option("--broker <url>").hideHelp())
     .option("--json", "print where it listens as JSON: { url, socket }");
 }

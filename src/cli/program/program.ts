@@ -1,6 +1,7 @@
 /** The command line: which verbs there are. Each verb's code is loaded only when it is used. */
 import { Command } from "commander";
 import { readManifest } from "../package-root.ts";
+import { declareWorker } from "../worker/declare-worker.ts";
 import { declareAdmin } from "./declare-admin.ts";
 import { declareExecutions } from "./declare-executions.ts";
 import { declareRun } from "./declare-run.ts";
@@ -8,7 +9,7 @@ import { type End, verb } from "./verb.ts";
 
 const HELP = `
 Exit codes: 0 ok, 1 the execution failed, 2 usage, 3 not found, 4 conflict, 5 unauthorised, 6 unreachable,
-7 cancelled, 124 timeout, 130 interrupted.`;
+7 cancelled, 70 broken (a bug, or code that threw outside of any task), 124 timeout, 130 interrupted.`;
 
 /** The program; `end` gets the exit code of the verb that ran. */
 export function buildProgram(end: End): Command {
@@ -20,6 +21,7 @@ export function buildProgram(end: End): Command {
     .addHelpText("after", HELP)
     .exitOverride();
   declareRun(program, end);
+  declareWorker(program, end);
   declareExecutions(program, end);
   declareAdmin(program, end);
   forward(program, "sim", "run the deterministic simulator", async (args) => {

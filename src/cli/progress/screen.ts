@@ -30,7 +30,7 @@ export class Screen {
   }
 
   get columns(): number {
-    return Math.max(20, this.#terminal.columns ?? COLUMNS);
+    return Math.max(20, this.#terminal.columns || COLUMNS);
   }
 
   /** A line that stays. */

@@ -1,14 +1,16 @@
 /** Stays with an execution until it is over, showing how it goes; or until leaving is asked for, or time is up. */
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { ExecutionHandle } from "../../sdk/handle.ts";
-import { parseDuration } from "../../std/duration.ts";
-import { isRejection, RondoError } from "../../std/rejection.ts";
+import { showDuration } from "../../std/duration.ts";
+import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
+import { durationOf } from "../duration-flag.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { follow } from "../progress/follow.ts";
 import { Progress } from "../progress/progress.ts";
 import type { Screen } from "../progress/screen.ts";
 import type { Detach } from "./detach.ts";
+import { failureLines } from "./task-failure.ts";
 import { type TellOptions, tellEnd } from "./tell-end.ts";
 
 export interface FollowToEndOptions extends TellOptions {
@@ -40,16 +42,22 @@ export async function followToEnd(
       });
   // Leaving breaks off what is being read; only a caller that waits for the end needs to know.
   shown.catch(() => {});
-  const ending = await ended(handle.result(timeout === undefined ? {} : { timeout }), detach);
+  const ending = await ended(
+    handle.result(timeout === undefined ? {} : { timeout: durationOf(timeout, "--timeout") }),
+    detach,
+  );
   if (ending === "ended") {
     await shown;
-    return tellEnd(screen, await handle.status(), options);
+    const view = await handle.status();
+    return tellEnd(screen, view, { ...options, failure: await failureLines(handle, view) });
   }
   screen.still();
   if (ending === "timeout")
-    throw new CliError(EXIT.timeout, `execution ${handle.id} has not ended within ${timeout}`, [
-      `go on with: ${goOn}`,
-    ]);
+    throw new CliError(
+      EXIT.timeout,
+      `execution ${handle.id} has not ended within ${showDuration(durationOf(timeout ?? "0", "--timeout"))}`,
+      [`go on with: ${goOn}`],
+    );
   await detach.closed();
   screen.say(`execution ${handle.id} is not over; what is done is kept`);
   screen.say(`  go on with: ${goOn}`);
@@ -58,8 +66,7 @@ export async function followToEnd(
 
 /** Refuses a --timeout that is none, before anything is begun. */
 export function checkTimeout(timeout: string | undefined): void {
-  const ms = timeout === undefined ? 0 : parseDuration(timeout, "--timeout");
-  if (isRejection(ms)) throw new RondoError(ms);
+  if (timeout !== undefined) durationOf(timeout, "--timeout");
 }
 
 /** How waiting came to an end; a failed or cancelled execution has ended too. */

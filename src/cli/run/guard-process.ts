@@ -55,6 +55,8 @@ export class ProcessGuard {
     this.#screen.still();
     this.#screen.say(["✗", "red"], ` code ended this process by process.exit(${code})`);
     this.#tellGoOn();
+    // The execution is not over: that is no success.
+    if (code === EXIT.ok) process.exitCode = EXIT.broken;
   }
 
   #tellGoOn(): void {

@@ -86,7 +86,9 @@ export async function hostAttached(
     if (!isOwnerGone) throw thrown;
     return { kind: "gone", id: own.id };
   } finally {
-    await (detach.exit === null ? worker.stop(isOwnerGone ? 0 : GRACE_MS) : detach.closed());
+    // Nobody hears the last words to an owner that is gone: nobody waits for them either.
+    if (isOwnerGone) worker.stop(0).catch(() => {});
+    else await (detach.exit === null ? worker.stop(GRACE_MS) : detach.closed());
     detach.stop();
     connection.close();
   }
@@ -99,6 +101,7 @@ function makeWorker(
   guard: ProcessGuard,
   { wanted, owner, own }: { wanted: Wanted; owner: Owner; own: { readonly id: string | null } },
 ): RemoteWorker {
+  let wasAway = false;
   return new RemoteWorker({
     addresses: [owner.address],
     ...(owner.token === null ? {} : { token: owner.token }),
@@ -116,8 +119,11 @@ function makeWorker(
       const pieces = logLine(line, own.id ?? "");
       if (pieces !== null) screen.say(...pieces);
     },
-    onTrouble: (what) =>
-      screen.say(what === null ? `${owner.name} answers again` : `${owner.name} is away: ${what}`),
+    onTrouble: (what) => {
+      const isAway = what !== null;
+      if (isAway !== wasAway) screen.say(`${owner.name} ${isAway ? "does not answer" : "answers again"}`);
+      wasAway = isAway;
+    },
     onRegistered: () => {},
     onDrain: () => screen.say(`${owner.name} asks this worker to leave; it gets nothing new`),
     onDropped: (attempt, why) => screen.say(["rondo: ", "yellow"], `${attempt}: ${why.message}`),
@@ -138,7 +144,7 @@ function stay(
     wanted,
   }: Awaited<ReturnType<typeof attach>> & { readonly detach: Detach; readonly wanted: Wanted },
 ): Promise<ExitCode> {
-  const { file, options, workflow } = wanted;
+  const { file, options, input, workflow } = wanted;
   return followToEnd(handle, {
     screen,
     detach,
@@ -146,6 +152,7 @@ function stay(
     names: phaseNames(workflow),
     timeout: options.timeout,
     json: options.json,
+    hasInput: before !== null || input !== undefined,
     goOn: goOnCommand(file, handle.id, options),
     see: goOnCommand(file, handle.id, options, ["--json"]),
     retry: goOnCommand(file, handle.id, options, ["--retry"]),

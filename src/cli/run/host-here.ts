@@ -1,8 +1,11 @@
 /**
  * `rondo run FILE` on a directory that is free: the engine is in this process. Opens the store, serves every workflow of
- * the file, so that open executions go on too, stays with the wanted execution until it ends, and closes.
+ * the file, so that open executions go on too, stays with the wanted execution until it ends, and closes. Meanwhile
+ * others reach it through the directory's socket (late-server.ts).
  */
-import { type AnyWorkflow, type LocalRondo, openRondo } from "../../index.ts";
+import { openOwner } from "../../compose-server.ts";
+import type { Config } from "../../config/settings.ts";
+import type { AnyWorkflow, LocalRondo } from "../../index.ts";
 import type { ExitCode } from "../exit-code.ts";
 import { EXIT } from "../exit-code.ts";
 import { logLine } from "../log-line.ts";
@@ -11,6 +14,7 @@ import { attach } from "./attach.ts";
 import { Detach } from "./detach.ts";
 import { followToEnd } from "./follow-to-end.ts";
 import type { ProcessGuard } from "./guard-process.ts";
+import { LateServer } from "./late-server.ts";
 import { goOnCommand } from "./run-options.ts";
 import { tellStart } from "./tell-start.ts";
 import { phaseNames, type Wanted } from "./wanted.ts";
@@ -23,12 +27,16 @@ export async function hostHere(
   screen: Screen,
   guard: ProcessGuard,
   wanted: Wanted,
-  store: string,
+  config: Config,
 ): Promise<ExitCode> {
   const { file, options, input, workflows, workflow } = wanted;
+  const { store } = config;
+  const lasting = { heartbeatMs: config.heartbeat, retentionMs: config.retention };
   let own = "";
-  const rondo = await openRondo({
+  const owner = await openOwner({
+    ...lasting,
     store,
+    settings: { projects: config.projects, claimLeaseMs: config.claimLease, sweepMs: config.sweep },
     unsafeNoJail: options.unsafeNoJail === true,
     onLog: (line) => {
       const pieces = logLine(line, own);
@@ -40,9 +48,11 @@ export async function hostHere(
       guard.leave(EXIT.broken);
     },
   });
+  const { rondo } = owner;
+  const server = new LateServer(owner, { ...lasting, hasDirectory: store.startsWith("file:") });
   const detach = new Detach({
     screen,
-    close: (grace) => rondo.close(grace),
+    close: (grace) => server.close(grace),
     leave: (exit) => guard.leave(exit),
   });
   try {
@@ -64,6 +74,7 @@ export async function hostHere(
       names: phaseNames(workflow),
       timeout: options.timeout,
       json: options.json,
+      hasInput: before !== null || input !== undefined,
       goOn,
       see: goOnCommand(file, own, options, ["--json"]),
       retry: goOnCommand(file, own, options, ["--retry"]),
@@ -73,7 +84,7 @@ export async function hostHere(
     // Closing made it fail: that was asked for.
     return detach.exit;
   } finally {
-    await (detach.exit === null ? rondo.close() : detach.closed());
+    await (detach.exit === null ? server.close() : detach.closed());
     detach.stop();
   }
 }

@@ -1,20 +1,30 @@
 /** `rondo run NAME`: starts a workflow that a server knows, and returns at once, or with --wait when it is over. */
 
+import { isNear } from "../../config/setting.ts";
+import { NAME_PATTERN } from "../../kernel/definition.ts";
+import { RondoError } from "../../std/rejection.ts";
+import { CliError } from "../cli-error.ts";
 import { stay } from "../executions/wait.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson, tell } from "../output/print.ts";
-import { Screen } from "../progress/screen.ts";
 import { readInput } from "../read-input.ts";
 import { type Server, withServer } from "../server/find-server.ts";
-import { attach } from "./attach.ts";
+import { readAll } from "../server/read-pages.ts";
+import { type Attached, attach } from "./attach.ts";
 import { type RunOptions, serverCommand } from "./run-options.ts";
-import { tellStart } from "./tell-start.ts";
+
+const KNOWN_MAX = 1_000;
+const SHOWN_MAX = 10;
 
 /** Starts it; the id is what is printed if nothing is waited for. */
 export async function runName(name: string, options: RunOptions): Promise<ExitCode> {
+  if (!NAME_PATTERN.test(name))
+    throw new CliError(EXIT.notFound, `there is no file ${name}, and it is not a workflow's name`, [
+      "a name is a letter, then up to 39 letters, digits, _ or -",
+    ]);
   const input = options.input === undefined ? undefined : { value: await readInput(options.input, tell) };
   return withServer(options, async (server: Server) => {
-    const { handle, before } = await attach(server.rondo, name, input, options);
+    const { handle, before } = await attachByName(server, name, input, options);
     if (options.wait !== true) {
       if (options.json) printJson(await handle.status());
       else print(handle.id);
@@ -23,8 +33,39 @@ export async function runName(name: string, options: RunOptions): Promise<ExitCo
       tell(`  to wait for its end: ${serverCommand(["wait", handle.id], options)}`);
       return EXIT.ok;
     }
-    const screen = new Screen(process.stderr);
-    tellStart(screen, `${name}: execution ${handle.id}`, before, `at ${server.name}`);
-    return stay(screen, handle, options);
+    return stay(handle, {
+      ...options,
+      where: `at ${server.name}`,
+      wasStarted: before === null,
+      hasInput: before !== null || input !== undefined,
+    });
   });
+}
+
+/** A name that the server does not know is answered with those that it does. */
+async function attachByName(
+  { rondo, name: where }: Server,
+  name: string,
+  input: { readonly value: unknown } | undefined,
+  options: RunOptions,
+): Promise<Attached> {
+  try {
+    return await attach(rondo, name, input, options);
+  } catch (thrown) {
+    if (!(thrown instanceof RondoError) || thrown.code !== "not_found") throw thrown;
+    const known = await readAll<{ name: string }>(rondo.requester, "/v1/workflows", {}, KNOWN_MAX);
+    const names = known.map((workflow) => workflow.name);
+    const near = names.find((candidate) => isNear(name, candidate));
+    const there = `there are: ${names.slice(0, SHOWN_MAX).join(", ")}${names.length > SHOWN_MAX ? ", ..." : ""}`;
+    throw new CliError(
+      EXIT.notFound,
+      `there is no workflow "${name}" at ${where}`,
+      [
+        ...(near === undefined ? [] : [`did you mean ${near}?`]),
+        ...(names.length === 0 ? [] : [there]),
+        "to have it served: rondo worker FILE",
+      ],
+      { cause: thrown },
+    );
+  }
 }

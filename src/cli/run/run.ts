@@ -19,6 +19,9 @@ import { ProcessGuard } from "./guard-process.ts";
 import type { RunOptions } from "./run-options.ts";
 import type { Wanted } from "./wanted.ts";
 
+const LISTENS_WITHIN_MS = 3_000;
+const LOOK_MS = 50;
+
 /** Runs a workflow; resolves with the exit code. */
 export async function run(target: string, options: RunOptions): Promise<ExitCode> {
   if (options.retry && options.id === undefined)
@@ -61,9 +64,9 @@ async function host(screen: Screen, guard: ProcessGuard, asked: Wanted): Promise
   for (let wanted = asked; ; ) {
     let owned: unknown;
     try {
-      return await hostHere(screen, guard, wanted, store);
+      return await hostHere(screen, guard, wanted, config);
     } catch (thrown) {
-      if ((thrown as Error).name !== "DirectoryOwned" || !hasSocket(store)) throw thrown;
+      if ((thrown as Error).name !== "DirectoryOwned" || !(await comesToListen(store))) throw thrown;
       owned = thrown;
     }
     const { hostAttached } = await import("./host-attached.ts");
@@ -75,6 +78,15 @@ async function host(screen: Screen, guard: ProcessGuard, asked: Wanted): Promise
     screen.say(`the owner of ${store} has gone; looking who has it now`);
     wanted = { ...wanted, input: undefined, options: { ...wanted.options, id: ended.id } };
   }
+}
+
+/** An owner that has just begun opens its socket a moment later; one that is no command of ours has none. */
+async function comesToListen(store: string): Promise<boolean> {
+  for (let waitedMs = 0; !hasSocket(store); waitedMs += LOOK_MS) {
+    if (waitedMs >= LISTENS_WITHIN_MS) return false;
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+  return true;
 }
 
 /** A definition file whose handlers are code needs a server, whose workers may have them. */

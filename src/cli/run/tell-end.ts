@@ -12,10 +12,16 @@ export interface TellOptions {
   /** Commands that show all of an execution that did not end well, and that do again what is not done. */
   readonly see: string;
   readonly retry: string;
+  /** False: the execution was started without one. */
+  readonly hasInput?: boolean | undefined;
 }
 
 /** Writes it all; answers the exit code. */
-export function tellEnd(screen: Screen, view: ExecutionView, options: TellOptions): ExitCode {
+export function tellEnd(
+  screen: Screen,
+  view: ExecutionView,
+  options: TellOptions & { readonly failure: readonly string[] },
+): ExitCode {
   if (options.json) print(JSON.stringify(view));
   if (view.status === "done") {
     screen.say(["✓", "green"], ` ${nameOf(view)} is done, after ${lasted(view)}`);
@@ -23,13 +29,14 @@ export function tellEnd(screen: Screen, view: ExecutionView, options: TellOption
     return EXIT.ok;
   }
   const isFailed = view.status === "failed";
-  tellError(screen, view);
+  tellError(screen, view, options.failure);
+  if (isFailed && options.hasInput === false) screen.say("  no input was given (-i)");
   screen.say("  to see all of it:              ", options.see);
   screen.say("  to do what is not done again:  ", options.retry);
   return isFailed ? EXIT.failed : EXIT.cancelled;
 }
 
-function tellError(screen: Screen, view: ExecutionView): void {
+function tellError(screen: Screen, view: ExecutionView, failure: readonly string[]): void {
   const { error } = view;
   const [mark, what] =
     view.status === "failed" ? (["✗", "failed"] as const) : (["–", "was cancelled"] as const);
@@ -45,6 +52,7 @@ function tellError(screen: Screen, view: ExecutionView): void {
     const attempt = error.attempt === undefined ? "" : `, attempt ${error.attempt}`;
     screen.say(`  in ${place}${task}${attempt}`);
   }
+  for (const line of failure) screen.say(`  ${line}`);
   const handlers = view.phases.flatMap((phase) => phase.handlers).filter(({ name }) => name !== NEXT);
   const sum = (field: "total" | "done" | "failed") => handlers.reduce((n, handler) => n + handler[field], 0);
   if (sum("total") > 1)

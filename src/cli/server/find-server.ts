@@ -30,6 +30,11 @@ export interface Server {
   readonly rondo: RemoteRondo;
 }
 
+/** Nobody works on the data directory. Nothing was done yet. */
+export class NoServer extends CliError {
+  override name = "NoServer";
+}
+
 /** The name of the socket in a data directory. */
 export const SOCKET = "rondo.sock";
 
@@ -39,7 +44,7 @@ export function readConfig(flags: Readonly<Record<string, unknown>>): Promise<Lo
     flags,
     env: process.env,
     cwd: process.cwd(),
-    loadModule: async (path) => (await import("../load/load-module.ts")).loadModule(path),
+    loadModule: async (path) => (await import("../load/load-module.ts")).loadLightModule(path),
   });
 }
 
@@ -57,7 +62,7 @@ export async function withServer<T>(flags: ServerFlags, use: (server: Server) =>
     });
     return await use({ name, address, rondo });
   } catch (thrown) {
-    throw explain(thrown, name, config.url === null);
+    throw explain(thrown, name, { isSocket: config.url === null, hasToken: config.token !== null });
   } finally {
     connection.close();
   }
@@ -86,8 +91,8 @@ export function socketAddress(store: string): string {
   return `unix:${path}`;
 }
 
-function noServer(store: string, cause?: unknown): CliError {
-  return new CliError(
+function noServer(store: string, cause?: unknown): NoServer {
+  return new NoServer(
     EXIT.unreachable,
     `no server works on ${store}`,
     [
@@ -99,8 +104,14 @@ function noServer(store: string, cause?: unknown): CliError {
 }
 
 /** A socket that nobody listens at is what a killed server leaves behind. */
-function explain(thrown: unknown, name: string, isSocket: boolean): unknown {
-  if (!(thrown instanceof RondoError) || !(thrown.cause instanceof HttpFault)) return thrown;
+function explain(
+  thrown: unknown,
+  name: string,
+  { isSocket, hasToken }: { isSocket: boolean; hasToken: boolean },
+): unknown {
+  if (!(thrown instanceof RondoError)) return thrown;
+  if (thrown.code === "unauthorised") return explainUnauthorised(thrown, name, hasToken);
+  if (!(thrown.cause instanceof HttpFault)) return thrown;
   const { code } = thrown.cause;
   if (isSocket && (code === "ECONNREFUSED" || code === "ENOENT")) return noServer(name, thrown);
   return new CliError(
@@ -109,4 +120,21 @@ function explain(thrown: unknown, name: string, isSocket: boolean): unknown {
     ["is the server running? Start one: rondo start"],
     { cause: thrown },
   );
+}
+
+function explainUnauthorised(thrown: RondoError, name: string, hasToken: boolean): CliError {
+  const make = "one is made where the server runs: rondo token create";
+  return hasToken
+    ? new CliError(
+        EXIT.unauthorised,
+        `${name} does not know this token, or it has expired`,
+        ["check --token and RONDO_TOKEN", `where the server runs, see: rondo token list; ${make}`],
+        { cause: thrown },
+      )
+    : new CliError(
+        EXIT.unauthorised,
+        `${name} does not know who asks`,
+        ["give a token: --token, or RONDO_TOKEN", make],
+        { cause: thrown },
+      );
 }

@@ -1,10 +1,13 @@
 /** Opens a server by the configuration: what `start` and `dev` have in common. */
-import { openServer, type ServerOptions } from "../../compose.ts";
+import { networkInterfaces } from "node:os";
+import { isLoopback } from "../../api/access/hosts.ts";
+import { openServer, type ServerOptions } from "../../compose-server.ts";
 import { type LoadedConfig, showOrigin } from "../../config/load-config.ts";
-import { SETTINGS, type SettingName } from "../../config/settings.ts";
+import { type Config, SETTINGS, type SettingName } from "../../config/settings.ts";
+import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
-import { printJson, tell } from "../output/print.ts";
+import { print, printJson, tell } from "../output/print.ts";
 
 /** Flags of the verbs that serve. */
 export interface StartFlags {
@@ -30,17 +33,68 @@ export async function serve(loaded: LoadedConfig, options: StartFlags): Promise<
     throw new CliError(EXIT.usage, `this version does not work with a broker (${config.broker})`, [
       "leave --broker, RONDO_BROKER and `broker` in the configuration away",
     ]);
-  const server = await openServer(serverOptions(loaded));
-  const { url, socket } = server;
+  const server = await open(loaded);
+  const { socket } = server;
+  const url = reachedAt(server.url, config);
   if (options.json) printJson({ url, socket });
-  else {
-    process.stdout.write(`${url}\n`);
-    tell(`rondo serves ${config.store} at ${url}${socket === null ? "" : `, and through ${socket}`}`);
-  }
+  // On a terminal the line below says it.
+  else if (!(process.stdout.isTTY && process.stderr.isTTY)) print(url);
+  if (options.json) return server;
+  const where = isAnyAddress(config.host) ? `${url}, on all addresses of this machine` : url;
+  tell(`rondo serves ${config.store} at ${where}${socket === null ? "" : `, and through ${socket}`}`);
+  if (!isLoopback(config.host)) tell(`  it answers to ${namesOf(config).join(", ")}; other names: "hosts"`);
   return server;
 }
 
-function serverOptions({ config, origins }: LoadedConfig): ServerOptions {
+async function open(loaded: LoadedConfig): Promise<RunningServer> {
+  const { host, store } = loaded.config;
+  try {
+    return await openServer(serverOptions(loaded));
+  } catch (thrown) {
+    if (!(thrown instanceof RondoError) || thrown.path !== "host" || thrown.code !== "forbidden")
+      throw thrown;
+    const at = store === "file:.rondo" ? "" : ` --store ${store}`;
+    throw new CliError(
+      EXIT.unauthorised,
+      `listening on ${host} without a token would let everybody in`,
+      [
+        `1. make a token, which needs no server:  rondo token create --role admin${at}`,
+        `2. start again:                          rondo start --host ${host}${at}`,
+        "3. give it to whoever asks:              --token, or RONDO_TOKEN",
+        "or set RONDO_ADMIN_TOKEN for the server: openssl rand -hex 32 makes one",
+      ],
+      { cause: thrown },
+    );
+  }
+}
+
+/** The address for others: the advertised one, or this machine's first if all are listened on. */
+function reachedAt(url: string, { advertise, host }: Config): string {
+  if (advertise !== null) return advertise;
+  const own = isAnyAddress(host) ? ownAddresses()[0] : undefined;
+  return own === undefined || !URL.canParse(url) ? url : `http://${own}:${new URL(url).port}`;
+}
+
+function namesOf({ advertise, host, hosts }: Config): string[] {
+  const own = isAnyAddress(host) ? ownAddresses() : [host];
+  const advertised = advertise === null ? [] : [new URL(advertise).hostname];
+  return [...new Set(["localhost", ...own, ...advertised, ...hosts])];
+}
+
+function isAnyAddress(host: string): boolean {
+  return host === "0.0.0.0" || host === "::" || host === "[::]";
+}
+
+/** Those that others can reach; of IPv4, which is what people type. */
+function ownAddresses(): string[] {
+  return Object.values(networkInterfaces())
+    .flatMap((addresses) => addresses ?? [])
+    .filter(({ family, internal }) => family === "IPv4" && !internal)
+    .map(({ address }) => address);
+}
+
+/** What the configuration says, for the part that serves. */
+export function serverOptions({ config, origins }: LoadedConfig): ServerOptions {
   const shown = (Object.keys(SETTINGS) as SettingName[]).map((name) => ({
     name,
     value: config[name],
@@ -56,7 +110,8 @@ function serverOptions({ config, origins }: LoadedConfig): ServerOptions {
     adminToken: config.adminToken,
     limits: config.limits,
     heartbeatMs: config.heartbeat,
-    settings: { projects: config.projects },
+    retentionMs: config.retention,
+    settings: { projects: config.projects, claimLeaseMs: config.claimLease, sweepMs: config.sweep },
     shown,
     onFault: (fault) => tell(`rondo: ${fault.message}`),
   };

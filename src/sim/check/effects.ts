@@ -7,7 +7,7 @@ type At = Pick<Grant, "execution" | "phase" | "visit" | "handler">;
 interface OfExecution {
   /** Results by task. */
   readonly produced: Map<string, Set<string>>;
-  /** By task and step: the oldest attempt that was told that it is journaled. */
+  /** By task and step: when a worker was first told that it is journaled. */
   readonly acknowledged: Map<string, number>;
 }
 
@@ -27,24 +27,24 @@ export class Effects {
     return this.#of(at.execution).produced.get(taskKey(at, task))?.has(payload) === true;
   }
 
-  /** Code executes a step or a run: not if an earlier attempt was told that it is journaled. */
-  executed(at: At, { task, attempt, name }: { task: number; attempt: number; name: string }): void {
-    const by = this.#of(at.execution).acknowledged.get(`${taskKey(at, task)}/${name}`);
+  /** Code executes a step or a run: not if that was told to be journaled before this attempt was given out. */
+  executed(at: At, { task, name, since }: { task: number; name: string; since: number }): void {
+    const told = this.#of(at.execution).acknowledged.get(`${taskKey(at, task)}/${name}`);
     must(
-      by === undefined || by >= attempt,
-      `${at.execution}/${taskKey(at, task)}: attempt ${attempt} executes ${name} again, which attempt ${by} has done`,
+      told === undefined || told > since,
+      `${at.execution}/${taskKey(at, task)}: executes ${name} again, which was acknowledged as done`,
     );
   }
 
-  acknowledged(at: At, { task, attempt, name }: { task: number; attempt: number; name: string }): void {
+  acknowledged(at: At, { task, name, now }: { task: number; name: string; now: number }): void {
     const { acknowledged } = this.#of(at.execution);
     const key = `${taskKey(at, task)}/${name}`;
-    acknowledged.set(key, Math.min(attempt, acknowledged.get(key) ?? attempt));
+    if (!acknowledged.has(key)) acknowledged.set(key, now);
   }
 
-  /** The execution is gone; another one may have its id. */
+  /** The execution is gone, and another one may get its id. A late result of the first counts for that one too. */
   forget(execution: string): void {
-    this.#executions.delete(execution);
+    this.#of(execution).acknowledged.clear();
   }
 
   #of(execution: string): OfExecution {

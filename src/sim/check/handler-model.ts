@@ -4,8 +4,8 @@
  */
 import type { Event, TaskRun, TaskStep, TasksLate, TasksSettled, TasksWaiting } from "../../kernel/event.ts";
 import type { HandlerPlan } from "../../kernel/plan.ts";
-import { programOf } from "../program.ts";
 import { must } from "../trace.ts";
+import { programOf } from "../workload/program.ts";
 
 type ChildEvent = Extract<Event, { kind: "child.started" | "child.finished" }>;
 
@@ -15,7 +15,7 @@ export interface CheckpointModel {
   readonly name: string;
   /** Where it is journaled; of a sleep, when it is over. */
   readonly at: number;
-  /** Result of a step, state of a run. */
+  /** Result of a step, state of a run; null: a sleep, or nothing came in time. */
   readonly text: string | null;
 }
 
@@ -46,8 +46,11 @@ export class HandlerModel {
   readonly started = new Map<number, number>();
   /** Retry times. */
   readonly until = new Map<number, number>();
+  readonly fails = new Map<number, number>();
   readonly crashes = new Map<number, number>();
   readonly identities = new Set<string>();
+  /** Keys of tasks, by number. */
+  readonly keys: (string | undefined)[] = [];
   readonly progress = new Map<number, ProgressModel>();
   /** By task, in the order in which they began to wait. */
   readonly waiting = new Map<number, WaitModel>();
@@ -93,6 +96,7 @@ export class HandlerModel {
       must(!this.settled.has(task), `${at} is counted once`);
       if (status === "done") this.#checkDone(task, attempt, event.payloads[i] as string);
       must(this.children.get(task)?.isOpen !== true, `${at}: settled while its child is open`);
+      this.#checkBudget(task, event.reasons[i] ?? null);
       this.settled.set(task, { status, attempt });
       this.started.delete(task);
       this.waiting.delete(task);
@@ -112,7 +116,7 @@ export class HandlerModel {
   }
 
   /** An attempt ended without settling its task. */
-  end(task: number, attempt: number, end: { until: number; isCrash: boolean }): void {
+  end(task: number, attempt: number, end: { until: number; burns: "attempt" | "crash" | "nothing" }): void {
     const at = `${this.#at}#${task}`;
     must(!this.settled.has(task), `${at}: a settled task is not retried`);
     const before = this.ended.get(task) ?? 0;
@@ -122,7 +126,13 @@ export class HandlerModel {
     this.ended.set(task, attempt);
     this.started.delete(task);
     this.until.set(task, end.until);
-    if (end.isCrash) this.crashes.set(task, (this.crashes.get(task) ?? 0) + 1);
+    if (end.burns === "nothing") return;
+    const burnt = end.burns === "crash" ? this.crashes : this.fails;
+    burnt.set(task, (burnt.get(task) ?? 0) + 1);
+    const { attempts, crashes } = this.plan;
+    must((this.fails.get(task) ?? 0) < attempts, `${at}: goes on though it is out of attempts`);
+    // One that is lost for the last time is settled by the next event.
+    must((this.crashes.get(task) ?? 0) <= crashes, `${at}: goes on though it is out of crashes`);
   }
 
   /** A late word counts only if it says done and nobody has gone further. */
@@ -144,7 +154,7 @@ export class HandlerModel {
       const signal = event.signals[i] ?? null;
       const due = event.dues[i] as number;
       must(!this.waiting.has(task), `${this.#at}#${task}: waits once at a time`);
-      this.end(task, attempt, { until: signal === null ? due : NOT_BY_TIME, isCrash: false });
+      this.end(task, attempt, { until: signal === null ? due : NOT_BY_TIME, burns: "nothing" });
       if (signal === null) {
         const known = this.checkpoints(task).find((other) => other.name === name);
         must(
@@ -159,12 +169,19 @@ export class HandlerModel {
     });
   }
 
+  /** Signals that tasks wait for without a time limit. */
+  get awaited(): string[] {
+    return Array.from(this.waiting).flatMap(([task, { name, signal }]) =>
+      signal === null || this.#timeoutOf(task, name) !== null ? [] : signal,
+    );
+  }
+
   /** A timer for a wait inside a task: only where its code asked for one, and for as long. */
   armed(task: number, due: number, now: number): void {
     const wait = this.waiting.get(task);
-    const op = programOf(this.#seed, this.plan.use, task).find((other) => other.name === wait?.name);
+    const timeout = wait === undefined ? null : this.#timeoutOf(task, wait.name);
     must(
-      wait !== undefined && op?.kind === "wait" && op.timeoutMs !== null && due === now + op.timeoutMs,
+      wait !== undefined && timeout !== null && due === now + timeout,
       `${this.#at}#${task}: a timer is set for a wait with a time limit (${wait?.name})`,
     );
   }
@@ -218,7 +235,10 @@ export class HandlerModel {
       must(attempt === (this.ended.get(task) ?? 0) + 1, `${at}: attempts of a child are numbered`);
       this.children.set(task, { child, attempt, isOpen: true });
       const limit = this.plan.definition.concurrency ?? Number.POSITIVE_INFINITY;
-      must(this.openChildren <= limit, `${this.#at}: ${this.openChildren} children run, at most ${limit} may`);
+      must(
+        this.openChildren <= limit,
+        `${this.#at}: ${this.openChildren} children run, at most ${limit} may`,
+      );
       return;
     }
     must(
@@ -230,19 +250,36 @@ export class HandlerModel {
     this.until.set(task, NOT_BY_TIME);
   }
 
-  /** A new round: what is not done is pending again; what is journaled stays so. */
+  /** A new round: what is not done is pending again; what is journaled stays so, less waits that ran out of time. */
   reopen(): void {
     this.finished = false;
     this.isHopeless = false;
     this.started.clear();
     this.until.clear();
+    this.fails.clear();
     this.crashes.clear();
     this.waiting.clear();
+    for (const progress of this.progress.values())
+      progress.checkpoints = progress.checkpoints.filter(
+        ({ kind, text }) => kind !== "step" || text !== null,
+      );
     for (const [task, { status, attempt }] of [...this.settled]) {
       if (status === "done") continue;
       this.settled.delete(task);
       this.ended.set(task, Math.max(attempt, this.ended.get(task) ?? 0));
     }
+  }
+
+  /** A task that is out of attempts or crashes has had them; the end that settles it is one of them. */
+  #checkBudget(task: number, reason: string | null): void {
+    const { attempts, crashes } = this.plan;
+    const at = `${this.#at}#${task}`;
+    const fails = (this.fails.get(task) ?? 0) + 1;
+    if (reason === "attempts")
+      must(fails >= attempts, `${at}: out of attempts after ${fails} of ${attempts}`);
+    // A loss is told by an event of its own, before what follows from it.
+    const died = (this.crashes.get(task) ?? 0) + 1;
+    if (reason === "crashes") must(died >= crashes, `${at}: out of crashes after ${died} of ${crashes}`);
   }
 
   /** A done task was done by code that nobody has overtaken, with the values that are journaled. */
@@ -258,6 +295,11 @@ export class HandlerModel {
     for (const { kind, name, text } of progress.checkpoints)
       if (kind === "step" && values !== undefined && name in values)
         must(values[name] === text, `${at}: its result has another ${name} than the journal`);
+  }
+
+  #timeoutOf(task: number, name: string): number | null {
+    const op = programOf(this.#seed, this.plan.use, task).find((other) => other.name === name);
+    return op?.kind === "wait" ? op.timeoutMs : null;
   }
 
   #note(task: number, attempt: number, checkpoint: CheckpointModel): void {

@@ -1,6 +1,6 @@
 /** Attempts that the owner of now gave out, as the outside sees them: one at a time per task, within every limit. */
 import type { HandlerPlan } from "../../kernel/plan.ts";
-import type { Beat, Grant, Report } from "../../protocol/work.ts";
+import type { Beat, Report } from "../../protocol/work.ts";
 import { must } from "../trace.ts";
 import type { Model } from "./model.ts";
 
@@ -14,10 +14,10 @@ export interface Given {
   readonly worker: string;
   readonly project: string;
   readonly plan: HandlerPlan;
+  readonly key: string | undefined;
   isReported: boolean;
   /** Its worker has a status API; null: it had, and is gone. */
   canBeAsked: boolean;
-  isAsked: boolean;
 }
 
 /** A grant that goes out a little after it was decided still counts for then. */
@@ -27,10 +27,18 @@ type At = { readonly phase: string; readonly visit: number; readonly handler: st
 
 export class Leases {
   readonly #given = new Map<string, Map<string, Given>>();
+  /** Attempts that workers were asked about. */
+  readonly #asked = new Set<string>();
+  /** Attempts that were given out, by whomever, and whose receipts have not come. */
+  readonly #unheard = new Set<string>();
+  /** Those of them that were out when their start was journaled, or after that. */
+  readonly #begun = new Set<string>();
   /** Tasks given out by an owner that ended uncleanly: their next start must be journaled first. */
   readonly #touched = new Map<string, Set<string>>();
-  /** Starts of handlers with a rate, by scope: in real time and by the node's clock. */
-  readonly #starts = new Map<string, { at: number; clock: number }[]>();
+  /** Starts of handlers with a rate, by scope: in real time and by the machine's clock. */
+  readonly #starts = new Map<string, { at: number; machine: number }[]>();
+
+  #opened = { at: 0, machine: 0 };
 
   ofExecution(execution: string): Iterable<Given> {
     return this.#given.get(execution)?.values() ?? [];
@@ -44,14 +52,19 @@ export class Leases {
     return this.#touched.get(execution)?.has(keyOf(at, task)) === true;
   }
 
-  give(given: Given): void {
+  /** An attempt is given out; true: it was before, and nobody has heard of its end. */
+  give(given: Given, isStarted: boolean): boolean {
     const { execution, task, worker } = given;
     const leases = this.#given.get(execution) ?? new Map<string, Given>();
     const key = keyOf(given, task);
     const held = leases.get(key);
     must(held === undefined, `${execution}/${key}: given to ${worker} while ${held?.worker} has it`);
     leases.set(key, given);
+    const isAgain = this.#unheard.has(`${execution}/${key}.${given.attempt}`);
+    this.#unheard.add(`${execution}/${key}.${given.attempt}`);
+    if (isStarted) this.#begun.add(`${execution}/${key}.${given.attempt}`);
     this.#given.set(execution, leases);
+    return isAgain;
   }
 
   /** A task that took its process down twice has its worker for itself. */
@@ -64,34 +77,40 @@ export class Leases {
   }
 
   /** Attempts of a handler, and of a project, at the same time. */
-  checkLimits({ plan, project }: Given, projectLimit: number | undefined): void {
-    const { concurrency } = plan.definition;
+  checkLimits({ plan, project, key }: Given, projectMax = Number.POSITIVE_INFINITY): void {
+    const { concurrency = Number.POSITIVE_INFINITY } = plan.definition;
+    const perKey =
+      (key === undefined ? undefined : plan.definition.concurrencyPerKey) ?? Number.POSITIVE_INFINITY;
     let ofHandler = 0;
+    let ofKey = 0;
     let ofProject = 0;
-    if (concurrency === undefined && projectLimit === undefined) return;
     for (const other of this.#open()) {
       if (other.task < 0 || other.project !== project) continue;
       ofProject++;
-      if (other.plan.scope === plan.scope) ofHandler++;
+      if (other.plan.scope !== plan.scope) continue;
+      ofHandler++;
+      if (other.key === key) ofKey++;
     }
-    if (concurrency !== undefined)
-      must(ofHandler <= concurrency, `${plan.scope}: ${ofHandler} attempts run, at most ${concurrency} may`);
-    if (projectLimit !== undefined)
-      must(ofProject <= projectLimit, `project ${project}: ${ofProject} run, at most ${projectLimit} may`);
+    must(ofHandler <= concurrency, `${plan.scope}: ${ofHandler} attempts run, at most ${concurrency} may`);
+    must(ofKey <= perKey, `${plan.scope}: ${ofKey} attempts of ${key} run, at most ${perKey} may`);
+    must(ofProject <= projectMax, `project ${project}: ${ofProject} run, at most ${projectMax} may`);
   }
 
   /** Starts of a handler within any stretch as long as its rate says. */
-  checkRate({ plan, project }: Given, now: { at: number; clock: number }): void {
+  checkRate({ plan, project }: Given, now: { at: number; machine: number; machineBefore: number }): void {
     const { rate } = plan.definition;
     if (rate === undefined) return;
     const scope = `${project}/${plan.scope}`;
     const starts = this.#starts.get(scope) ?? [];
     this.#starts.set(scope, starts);
-    starts.push(now);
+    starts.push({ at: now.at, machine: Math.min(now.machine, now.machineBefore) });
     const first = starts.at(-1 - rate.limit);
     if (first === undefined) return;
+    // A new owner waits by its own clock, whatever that did before it began.
+    const isNewOwner = first.at < this.#opened.at;
+    const since = isNewOwner ? Math.min(first.machine, this.#opened.machine) : first.machine;
     must(
-      now.at - first.at >= rate.per - SLACK_MS || now.clock - first.clock >= rate.per - SLACK_MS,
+      now.at - first.at >= rate.per - SLACK_MS || now.machine - since >= rate.per - SLACK_MS,
       `${scope}: ${rate.limit + 1} starts in ${now.at - first.at} ms, at most ${rate.limit} in ${rate.per} may be`,
     );
   }
@@ -106,15 +125,34 @@ export class Leases {
             ? [{ task: -1, attempt: report.attempt }]
             : [];
       for (const { task, attempt } of tasks) {
+        this.#unheard.delete(`${report.execution}/${keyOf(report, task)}.${attempt}`);
+        this.#begun.delete(`${report.execution}/${keyOf(report, task)}.${attempt}`);
         const lease = this.find(report.execution, report, task);
         if (lease?.worker === worker && lease.attempt === attempt) lease.isReported = true;
       }
     }
   }
 
-  /** The worker's status API is asked about these. */
+  /** The start of an attempt is journaled. */
+  started(execution: string, at: At, { task, attempt }: { task: number; attempt: number }): void {
+    const key = `${execution}/${keyOf(at, task)}.${attempt}`;
+    if (this.find(execution, at, task)?.attempt === attempt && this.#unheard.has(key)) this.#begun.add(key);
+  }
+
+  /** Whether the attempt has begun, by the journal, and nobody has heard of its end. */
+  isUnheard(execution: string, at: At, { task, attempt }: { task: number; attempt: number }): boolean {
+    return this.#begun.has(`${execution}/${keyOf(at, task)}.${attempt}`);
+  }
+
+  /** The worker's status API is asked about these, be it before they have gone out. */
   asked(beats: readonly Beat[]): void {
-    for (const lease of this.#named(beats)) lease.isAsked = true;
+    for (const beat of beats)
+      for (const { task, attempt } of beat.attempts)
+        this.#asked.add(`${beat.execution}/${keyOf(beat, task)}.${attempt}`);
+  }
+
+  isAsked({ execution, attempt, ...at }: Given): boolean {
+    return this.#asked.has(`${execution}/${keyOf(at, at.task)}.${attempt}`);
   }
 
   /** The owner took attempts back or told their workers to stop. */
@@ -155,6 +193,11 @@ export class Leases {
       if (lease.phase === at.phase && lease.visit === at.visit) this.#drop(lease);
   }
 
+  /** A new owner begins. */
+  opened(now: { at: number; machine: number }): void {
+    this.#opened = now;
+  }
+
   crashed(): void {
     for (const [execution, leases] of this.#given) {
       const touched = this.#touched.get(execution) ?? new Set();
@@ -162,10 +205,13 @@ export class Leases {
       this.#touched.set(execution, touched);
     }
     this.#given.clear();
+    this.#asked.clear();
   }
 
+  /** What is open at workers elsewhere stays so: the next owner has it. */
   closed(): void {
-    this.#given.clear();
+    for (const lease of this.#all()) lease.canBeAsked = false;
+    this.#asked.clear();
   }
 
   forget(execution: string): void {

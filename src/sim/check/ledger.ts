@@ -8,15 +8,19 @@ import { replay, restore } from "../../kernel/replay.ts";
 import { writeSnapshot } from "../../kernel/snapshot.ts";
 import type { Grant, Report } from "../../protocol/work.ts";
 import type { MemoryTables } from "../../store/memory/memory-tables.ts";
-import { type Fence, fenceOf, type LoadedExecution, type StoreInfo } from "../../store/store.ts";
-import { tasksOf } from "../behaviour.ts";
+import { type Commit, type Fence, fenceOf, type LoadedExecution, type StoreInfo } from "../../store/store.ts";
 import { must } from "../trace.ts";
+import { tasksOf } from "../workload/behaviour.ts";
 import { Effects } from "./effects.ts";
 import { Families } from "./families.ts";
+import { checkItem } from "./grant-item.ts";
 import { Leases } from "./leases.ts";
 import { Model } from "./model.ts";
 import { Records } from "./records.ts";
 import { Roster } from "./roster.ts";
+
+/** Tasks that are given to a worker at a time, where they make no batches. */
+export const QUANTUM = 2;
 
 export interface LedgerOptions {
   readonly tables: MemoryTables;
@@ -24,6 +28,14 @@ export interface LedgerOptions {
   readonly seed: number;
   /** Attempts at a time, by project. */
   readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
+}
+
+/** Real time, the node's clock, and that of its machine, which may go back; and what that was before its last jump. */
+interface Now {
+  readonly at: number;
+  readonly clock: number;
+  readonly machine: number;
+  readonly machineBefore: number;
 }
 
 export class Ledger {
@@ -47,9 +59,15 @@ export class Ledger {
     this.#families = new Families((id) => this.#models.get(id) ?? this.#purged.get(id));
   }
 
-  /** Something about the execution may be durable soon. */
-  written(execution: string): void {
-    this.#written.add(execution);
+  /** This may be durable soon. */
+  written({ writes, lettersTaken = [] }: Commit): void {
+    for (const { execution, letters } of writes) {
+      this.#written.add(execution);
+      if (letters !== undefined) this.#families.sent(letters);
+    }
+    const isStored = (letter: string) =>
+      this.#options.tables.scanLetters({ after: 0, max: 1_000_000, partitions: null }).some(({ id }) => id === letter);
+    for (const letter of lettersTaken) this.#families.taken(letter, isStored);
   }
 
   /** Reads what has become durable since the last time. While a commit can still be lost, nothing new has. */
@@ -128,6 +146,7 @@ export class Ledger {
   }
 
   crashed(): void {
+    for (const model of this.#models.values()) this.leases.prune(model);
     this.leases.crashed();
     this.roster.clear();
   }
@@ -149,7 +168,7 @@ export class Ledger {
   }
 
   /** A grant stands on durable, committed state. */
-  checkGrant(worker: string, grant: Grant, now: { at: number; clock: number }): void {
+  checkGrant(worker: string, grant: Grant, now: Now): void {
     this.sync();
     const model = this.#models.get(grant.execution);
     const at = `${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler}`;
@@ -162,33 +181,27 @@ export class Ledger {
       `${at}: work is given out only in the open phase`,
     );
     const { plan } = handler;
+    const batch = Math.max(QUANTUM, plan.definition.batch ?? 1);
+    must(grant.items.length <= batch, `${at}: ${grant.items.length} tasks are given out at a time`);
     this.roster.checkVersion(worker, grant, { plan, at: now.at });
     const canBeAsked = this.roster.canBeAsked(worker);
     const { execution, phase, visit, handler: name } = grant;
     const { project } = model;
-    for (const { number: task, attempt, checkpoints } of grant.items) {
-      const key = `${at}#${task}`;
+    for (const item of grant.items) {
+      const { number: task, attempt } = item;
       const place = { execution, phase, visit, handler: name, task, attempt };
-      const given = { ...place, worker, project, plan, isReported: false, canBeAsked, isAsked: false };
-      this.leases.give(given);
+      const key = handler.keys[task];
+      const given = { ...place, worker, project, plan, key, isReported: false, canBeAsked };
+      // Its time had come when it was given out first, though a clock may have gone back since.
+      const clock = this.leases.give(given, handler.started.get(task) === attempt)
+        ? Number.POSITIVE_INFINITY
+        : now.clock;
       if (task < 0) continue;
-      must(task < Math.max(1, handler.total), `${key}: a task is given out after it is durable`);
-      must(!handler.settled.has(task), `${key}: a settled task is not given out`);
-      const ended = handler.ended.get(task) ?? 0;
-      must(attempt === ended + 1, `${key}: attempt ${attempt} follows ${ended}`);
-      must(now.clock >= (handler.until.get(task) ?? 0), `${key}: is not tried again before its time`);
-      const known = handler.checkpoints(task).map((one) => `${one.kind} ${one.name} ${one.at}`);
-      const told = (checkpoints ?? []).map(
-        (one) => `${one.kind} ${one.name} ${one.kind === "sleep" ? one.due : one.seq}`,
-      );
-      must(
-        known.join() === told.join(),
-        `${key}: is told of [${told.join()}], journaled is [${known.join()}]`,
-      );
+      checkItem(`${at}#${task}`, { item, handler, clock });
       if (this.leases.isTouched(execution, grant, task))
         must(
           handler.started.get(task) === attempt,
-          `${key}: after an unclean stop its start is journaled before it is given out`,
+          `${at}#${task}: after an unclean stop its start is journaled before it is given out`,
         );
       if ((handler.crashes.get(task) ?? 0) >= 2) this.leases.checkAlone(given);
       this.leases.checkRate(given, now);
@@ -291,7 +304,7 @@ export class Ledger {
     for (const task of event.tasks) {
       const lease = this.leases.find(model.id, event, task);
       must(
-        lease === undefined || !lease.canBeAsked || lease.isAsked,
+        lease === undefined || !lease.canBeAsked || this.leases.isAsked(lease),
         `${model.id}: ${event.phase}/${event.handler}#${task} is lost, its worker was not asked`,
       );
     }
@@ -305,6 +318,10 @@ export class Ledger {
         return this.#checkSealed(model, event);
       case "handler.finished":
         return this.leases.untouch(id, event, "all");
+      case "tasks.started":
+        return event.tasks.forEach((task, i) =>
+          this.leases.started(id, event, { task, attempt: event.attempts[i] as number }),
+        );
       case "tasks.waiting":
       case "tasks.retrying":
         return this.leases.untouch(id, event, event.tasks);
@@ -318,6 +335,12 @@ export class Ledger {
             must(
               lease.isReported,
               `${id}: ${event.phase} ended ${event.status} while ${lease.handler}#${lease.task} was open`,
+            );
+        for (const [name, handler] of model.visit?.handlers ?? [])
+          for (const [task, attempt] of handler.started)
+            must(
+              !this.leases.isUnheard(id, { ...event, handler: name }, { task, attempt }),
+              `${id}: ${event.phase} ended ${event.status}, but what became of ${name}#${task} attempt ${attempt}?`,
             );
         return this.leases.endVisit(id, event);
       }

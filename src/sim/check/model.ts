@@ -24,6 +24,7 @@ export class Model {
   at = 0;
   status = "running";
   project = "";
+  createdAt = 0;
   parent: Parent | null = null;
   output: string | null = null;
   round = 1;
@@ -64,13 +65,15 @@ export class Model {
     return visit.handlers.get(place.handler);
   }
 
-  /** Signals that something here waits for. */
+  /** Signals that something here waits for without a time limit. */
   get awaited(): Set<string> {
     const names = new Set<string>();
     if (this.visit?.open !== true) return names;
-    for (const { plan, settled, waiting } of this.visit.handlers.values()) {
-      if (plan.mode === "waitFor" && settled.size === 0) names.add(plan.definition.waitFor as string);
-      for (const { signal } of waiting.values()) if (signal !== null) names.add(signal);
+    for (const handler of this.visit.handlers.values()) {
+      const { mode, definition } = handler.plan;
+      if (mode === "waitFor" && handler.settled.size === 0 && definition.timeout === undefined)
+        names.add(definition.waitFor as string);
+      for (const signal of handler.awaited) names.add(signal);
     }
     return names;
   }
@@ -94,6 +97,7 @@ export class Model {
     switch (event.kind) {
       case "created":
         this.project = event.project;
+        this.createdAt = this.at;
         this.parent = event.parent ?? null;
         return must(this.seq === 1, `${this.id}: created once`);
       case "phase.started":
@@ -104,10 +108,7 @@ export class Model {
           `${this.id}: a handler starts once in an open visit`,
         );
         const at = `${this.id}: ${event.phase}/${event.handler}`;
-        this.visit.handlers.set(
-          event.handler,
-          new HandlerModel(planAt(this.plan, event), at, this.#seed),
-        );
+        this.visit.handlers.set(event.handler, new HandlerModel(planAt(this.plan, event), at, this.#seed));
         return;
       }
       case "tasks.enumerated": {
@@ -117,6 +118,7 @@ export class Model {
           `${this.id}: pages follow one another`,
         );
         handler.total += event.count;
+        handler.keys.push(...(event.keys ?? event.tasks.map(() => undefined)));
         for (const identity of event.identities ?? []) {
           must(!handler.identities.has(identity), `${this.id}: identity ${identity} names one task`);
           handler.identities.add(identity);
@@ -160,10 +162,10 @@ export class Model {
       case "tasks.retrying":
       case "tasks.lost":
         return event.tasks.forEach((task, i) => {
-          const isLost = event.kind === "tasks.lost";
+          const reason = event.kind === "tasks.lost" ? "crashed" : event.reasons[i];
           this.#at(event).end(task, event.attempts[i] as number, {
-            until: isLost ? 0 : (event.untils[i] as number),
-            isCrash: isLost || event.reasons[i] === "crashed",
+            until: event.kind === "tasks.lost" ? 0 : (event.untils[i] as number),
+            burns: reason === "released" ? "nothing" : reason === "crashed" ? "crash" : "attempt",
           });
         });
       case "tasks.late":
@@ -333,9 +335,7 @@ export class Model {
 function planAt(plan: Plan, place: { phase: string; handler: string }) {
   const phase = plan.byName.get(place.phase);
   const found =
-    place.handler === NEXT
-      ? phase?.decision
-      : phase?.handlers.find(({ name }) => name === place.handler);
+    place.handler === NEXT ? phase?.decision : phase?.handlers.find(({ name }) => name === place.handler);
   assert(found, `handler ${place.phase}/${place.handler} is in the plan`);
   return found;
 }

@@ -19,7 +19,8 @@ export class Records {
 
   /** Lines were acknowledged as stored. */
   accepted(at: ReportedAttempt, lines: readonly ReportedLine[]): void {
-    const attempts = this.#accepted.get(at.execution) ?? new Map<string, { lines: Set<number>; key: string }>();
+    const attempts =
+      this.#accepted.get(at.execution) ?? new Map<string, { lines: Set<number>; key: string }>();
     this.#accepted.set(at.execution, attempts);
     const id = encodeAttempt(at);
     const known = attempts.get(id) ?? { lines: new Set<number>(), key: keyOf(at) };
@@ -62,6 +63,9 @@ export class Records {
     }
     for (const [attempt, { lines }] of this.#accepted.get(execution) ?? [])
       for (const n of lines)
-        must(stored.get(attempt)?.has(n) === true, `${attempt}: line ${n} was acknowledged and is not stored`);
+        must(
+          stored.get(attempt)?.has(n) === true,
+          `${attempt}: line ${n} was acknowledged and is not stored`,
+        );
   }
 }

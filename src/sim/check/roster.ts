@@ -2,7 +2,7 @@
 import type { HandlerPlan } from "../../kernel/plan.ts";
 import type { Grant, Serves } from "../../protocol/work.ts";
 import { must } from "../trace.ts";
-import { expectedVersion } from "../versions.ts";
+import { expectedVersion } from "../workload/versions.ts";
 
 /** A grant may have been decided a little before it goes out. */
 const SLACK_MS = 200;
@@ -35,12 +35,13 @@ export class Roster {
     const isSame = plan.enumerateUse === plan.use;
     const range = grant.do === "enumerate" && !isSame ? null : (plan.definition.version ?? null);
     const what = `${grant.execution}/${grant.phase}/${grant.handler}: ${use} ${version}`;
+    if (at - this.#changedAt < SLACK_MS) return;
     must(
-      this.#workers.get(worker)?.serves.some((one) => one.use === use && (one.version ?? null) === version) ===
-        true,
+      this.#workers
+        .get(worker)
+        ?.serves.some((one) => one.use === use && (one.version ?? null) === version) === true,
       `${what} went to ${worker}, which does not serve it`,
     );
-    if (at - this.#changedAt < SLACK_MS) return;
     const served = new Set<string>();
     for (const { serves } of this.#workers.values())
       for (const one of serves) if (one.use === use) served.add(one.version ?? "");

@@ -6,8 +6,8 @@
 import type { Outcome, Verdict } from "../../kernel/message.ts";
 import type { Checkpoint, Grant, GrantItem, Report, ReportedLine } from "../../protocol/work.ts";
 import type { SeededRandom } from "../../std/random.ts";
-import { decisionOf, troubleOf } from "../behaviour.ts";
-import { type Op, programOf } from "../program.ts";
+import { decisionOf, troubleOf } from "../workload/behaviour.ts";
+import { type Op, programOf } from "../workload/program.ts";
 import type { World } from "../world.ts";
 import { attemptOf, keyOf, placeOf } from "./place.ts";
 import { enumerate } from "./sim-enumeration.ts";
@@ -39,8 +39,12 @@ export class SimAttempt {
   #lastLine = 0;
   #isTelling = false;
 
-  constructor(host: AttemptHost, grant: Grant, item: GrantItem) {
+  /** When it was given out. */
+  readonly #since: number;
+
+  constructor(host: AttemptHost, grant: Grant, { item, since }: { item: GrantItem; since: number }) {
     this.host = host;
+    this.#since = since;
     this.grant = grant;
     this.item = item;
     this.key = keyOf(attemptOf(grant, item));
@@ -139,7 +143,7 @@ export class SimAttempt {
       return this.end({ status: "suspended", payload: "null", wait: { name: op.name, untilMs } });
     }
     if (known !== undefined && known.kind !== "sleep") return this.#recall(op, known.seq, next);
-    if (op.kind === "step") return this.#step(op.name, next);
+    if (op.kind === "step") return op.isLater && this.item.attempt === 1 ? next() : this.#step(op.name, next);
     const timeout = op.timeoutMs === null ? {} : { timeoutMs: op.timeoutMs };
     this.end({
       status: "suspended",
@@ -163,15 +167,15 @@ export class SimAttempt {
   #step(name: string, next: () => void): void {
     const { host, grant, item } = this;
     const { effects } = host.world.ledger;
-    const at = { task: item.number, attempt: item.attempt, name };
-    effects.executed(grant, at);
+    const { number: task } = item;
+    effects.executed(grant, { task, name, since: this.#since });
     const result = JSON.stringify(`${name} by ${this.key}`);
     this.#values[name] = result;
     this.#log();
     host.later(host.random.pick([0, 20]), () =>
       this.ask({ kind: "step", ...attemptOf(grant, item), name, result }, (verdict) => {
         if (verdict !== "accepted" && verdict !== "duplicate") return this.handBack();
-        effects.acknowledged(grant, at);
+        effects.acknowledged(grant, { task, name, now: host.world.timeline.now });
         next();
       }),
     );
@@ -211,13 +215,15 @@ export class SimAttempt {
     }
     const run = grant.script?.runs[index];
     if (run === undefined) {
-      this.end({ status: "done", payload: JSON.stringify(state) });
+      const payload = JSON.stringify(state);
+      host.later(host.random.pick([0, 50, 400]), () => this.end({ status: "done", payload }));
       return;
     }
     const { name } = run;
     const { effects } = host.world.ledger;
-    const at = { task: item.number, attempt: item.attempt, name };
-    if (grant.script?.resume === true) effects.executed(grant, at);
+    const { number: task } = item;
+    const isKept = grant.script?.resume === true;
+    if (isKept) effects.executed(grant, { task, name, since: this.#since });
     const next = [...state, `${name} by ${item.attempt}`];
     this.#log();
     host.later(host.random.pick([0, 5, 100]), () =>
@@ -233,7 +239,7 @@ export class SimAttempt {
         },
         (verdict) => {
           if (verdict !== "accepted" && verdict !== "duplicate") return this.handBack();
-          if (grant.script?.resume === true) effects.acknowledged(grant, at);
+          if (isKept) effects.acknowledged(grant, { task, name, now: host.world.timeline.now });
           this.#run(index + 1, next, end);
         },
       ),

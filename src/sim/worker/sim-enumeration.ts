@@ -1,5 +1,5 @@
 /** The enumeration of a handler's tasks at a simulated worker, page by page. */
-import { tasksOf } from "../behaviour.ts";
+import { tasksOf } from "../workload/behaviour.ts";
 import { placeOf } from "./place.ts";
 import type { SimAttempt } from "./sim-attempt.ts";
 

@@ -37,6 +37,8 @@ export class SimWorker implements AttemptHost {
   readonly #capacity: number;
   readonly #doing = new Map<string, SimAttempt>();
   readonly #unheard = new Map<number, Unheard>();
+  /** The newest claim of each attempt. */
+  readonly #claims = new Map<string, { epoch: number; claim: number; key: string }>();
   isDead = false;
   isLeaving = false;
   frozenUntil = 0;
@@ -67,11 +69,12 @@ export class SimWorker implements AttemptHost {
     this.#claim();
   }
 
-  take(grant: Grant): void {
+  /** Takes work that was given out at this time. */
+  take(grant: Grant, since: number): void {
     if (this.isDead) return;
     for (const item of grant.items) {
-      const attempt = new SimAttempt(this, grant, item);
-      if (this.#doing.has(attempt.key)) continue;
+      const attempt = new SimAttempt(this, grant, { item, since });
+      if (this.#doing.has(attempt.key) || this.#isOvertaken(attempt)) continue;
       this.#doing.set(attempt.key, attempt);
       if (this.isLeaving) {
         attempt.handBack();
@@ -102,7 +105,9 @@ export class SimWorker implements AttemptHost {
     const running = beats
       .map((beat) => ({
         ...placeOf(beat),
-        attempts: beat.attempts.filter((at) => this.#doing.get(keyOf({ ...beat, ...at }))?.isStarted === true),
+        attempts: beat.attempts.filter(
+          (at) => this.#doing.get(keyOf({ ...beat, ...at }))?.isStarted === true,
+        ),
       }))
       .filter(({ attempts }) => attempts.length > 0);
     return running.length === 0 ? null : running;
@@ -155,6 +160,20 @@ export class SimWorker implements AttemptHost {
 
   dies(): void {
     this.world.processDies(this);
+  }
+
+  /** Of several claims of one attempt only the newest counts, in whatever order they come. */
+  #isOvertaken({ grant, item, key }: SimAttempt): boolean {
+    const { execution, phase, visit, handler, round, epoch } = grant;
+    const name = `${execution}/${phase}/${visit}/${handler}/${round}/${item.number}/${item.attempt}`;
+    const known = this.#claims.get(name);
+    if (known !== undefined && (known.epoch > epoch || (known.epoch === epoch && known.claim > item.claim)))
+      return true;
+    const older = known === undefined ? undefined : this.#doing.get(known.key);
+    if (older !== undefined) older.isOver = true;
+    if (older !== undefined) this.#doing.delete(older.key);
+    this.#claims.set(name, { epoch, claim: item.claim, key });
+    return false;
   }
 
   #named(beats: readonly Beat[]): SimAttempt[] {

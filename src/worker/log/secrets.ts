@@ -13,14 +13,14 @@ const LINE_CHARS_MIN = 8;
 const BROUGHT_MAX = 1_000;
 
 export class Secrets {
-  /** Those that hold for the life of the worker. */
-  readonly #given = new Set<string>();
-  readonly #brought = new Set<string>();
-  /** Made on need. */
-  #pattern: RegExp | null = null;
+  /** Those that hold for the life of the worker, each with the forms in which it can stand in a text. */
+  readonly #given = new Map<string, readonly string[]>();
+  readonly #brought = new Map<string, readonly string[]>();
+  /** All forms, the longest first, since one may be a part of another; null: to be made anew. */
+  #forms: readonly string[] | null = null;
 
   constructor(given: readonly string[] = []) {
-    for (const value of given) this.#given.add(checked(value));
+    for (const value of given) this.#given.set(checked(value), formsOf(value));
   }
 
   get isEmpty(): boolean {
@@ -30,20 +30,26 @@ export class Secrets {
   /** Takes one more, which a task brought. */
   add(value: string): void {
     if (this.#given.has(checked(value))) return;
+    const known = this.#brought.get(value);
     // The one that was brought last is the last to be forgotten.
-    const isKnown = this.#brought.delete(value);
-    this.#brought.add(value);
-    if (isKnown) return;
-    const [oldest] = this.#brought;
+    this.#brought.delete(value);
+    this.#brought.set(value, known ?? formsOf(value));
+    if (known !== undefined) return;
+    const [oldest] = this.#brought.keys();
     if (this.#brought.size > BROUGHT_MAX && oldest !== undefined) this.#brought.delete(oldest);
-    this.#pattern = null;
+    this.#forms = null;
   }
 
   /** The text without secrets. */
   redact(text: string): string {
     if (this.isEmpty) return text;
-    this.#pattern ??= patternOf([...this.#given, ...this.#brought]);
-    return text.replace(this.#pattern, REDACTED);
+    this.#forms ??= [...this.#given.values(), ...this.#brought.values()]
+      .flat()
+      .sort((a, b) => b.length - a.length);
+    let redacted = text;
+    for (const form of this.#forms)
+      if (redacted.includes(form)) redacted = redacted.replaceAll(form, () => REDACTED);
+    return redacted;
   }
 
   /** A JSON text with no secret in any of its texts and keys. */
@@ -71,17 +77,8 @@ function checked(value: unknown): string {
   );
 }
 
-/** Finds all of them, also as they stand in JSON; the longest first, since one may be a part of another. */
-function patternOf(values: readonly string[]): RegExp {
-  const forms = new Set<string>();
-  for (const value of values) {
-    forms.add(value.toWellFormed());
-    forms.add(JSON.stringify(value).slice(1, -1));
-    const lines = value.split(/\r?\n/);
-    if (lines.length > 1) for (const line of lines) if (line.length >= LINE_CHARS_MIN) forms.add(line);
-  }
-  const escaped = [...forms]
-    .sort((a, b) => b.length - a.length)
-    .map((form) => form.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"));
-  return new RegExp(escaped.join("|"), "g");
+/** As it is, as it stands in JSON, and its longer lines if it has several. */
+function formsOf(value: string): string[] {
+  const lines = value.split(/\r?\n/).filter(({ length }) => length >= LINE_CHARS_MIN);
+  return [...new Set([value.toWellFormed(), JSON.stringify(value).slice(1, -1), ...lines])];
 }

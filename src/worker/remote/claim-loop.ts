@@ -2,8 +2,7 @@
  * Claims work for a worker: whenever there is room, one claim is under way, for all the room there is. While there is
  * none, after a moment, a claim for nothing waits to be told what to cancel; it is superseded as soon as there is room.
  */
-import type { Claimed } from "../../protocol/worker-wire.ts";
-import { WAIT_MS_MAX } from "../../protocol/worker-wire.ts";
+import { type Claimed, type ClaimRequest, WAIT_MS_MAX } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { BackOff } from "./back-off.ts";
@@ -81,7 +80,8 @@ export class ClaimLoop {
     const claim = { max };
     this.#open.add(claim);
     const from = clock.now();
-    const called = await post(JSON.stringify({ max, waitMs }), { timeoutMs: waitMs + ANSWER_MS });
+    const asked: ClaimRequest = { max, waitMs };
+    const called = await post(JSON.stringify(asked), { timeoutMs: waitMs + ANSWER_MS });
     this.#open.delete(claim);
     if (called.kind === "refused") throw new Error(`the server refuses a claim: ${called.message}`);
     if (called.kind === "answered") {

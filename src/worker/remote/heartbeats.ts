@@ -1,5 +1,5 @@
 /** Keeps attempts alive while a worker has some: a beat every third of the shortest silence that one can bear. */
-import type { HeartbeatAnswer } from "../../protocol/worker-wire.ts";
+import type { HeartbeatAnswer, HeartbeatRequest } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { HeldAttempts } from "./held-attempts.ts";
 import type { Called } from "./server-link.ts";
@@ -60,7 +60,8 @@ export class Heartbeats {
     const tokens: Record<string, string> = {};
     for (const { id, token } of held.started()) tokens[id] = token;
     if (Object.keys(tokens).length === 0) return;
-    const called = await post(JSON.stringify({ tokens }));
+    const beat: HeartbeatRequest = { tokens };
+    const called = await post(JSON.stringify(beat));
     // A refusal is about the tokens of another store: what they stood for is lost.
     const words = called.kind === "answered" ? (called.value as HeartbeatAnswer) : {};
     for (const why of ["cancel", "lost"] as const) {

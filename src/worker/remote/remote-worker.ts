@@ -18,6 +18,7 @@ export class RemoteWorker {
   readonly #options: RemoteWorkerOptions;
   readonly #lanes: readonly WorkerLane[];
   #status: StatusServer | null = null;
+  #isStopped = false;
 
   constructor(options: RemoteWorkerOptions) {
     const { scripts, statusPort: _, ...shared } = options;
@@ -59,6 +60,7 @@ export class RemoteWorker {
     const { statusPort } = this.#options;
     if (statusPort !== null) {
       const own = (await this.#lanes[0]?.ownAddress()) ?? null;
+      if (this.#isStopped) return;
       this.#status = await startStatusServer({
         host: own ?? "127.0.0.1",
         port: statusPort,
@@ -71,6 +73,7 @@ export class RemoteWorker {
 
   /** Ends gracefully; resolves when everything is said, or when it was given long enough. */
   async stop(graceMs: number): Promise<void> {
+    this.#isStopped = true;
     await Promise.all(this.#lanes.map((lane) => lane.stop(graceMs)));
     this.#status?.close();
   }

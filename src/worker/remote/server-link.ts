@@ -174,7 +174,7 @@ export class ServerLink {
   /** Waits after something went wrong; only faults and refusals are waited out. */
   async #wait(thrown: unknown, connection: HttpConnection, backOff: BackOff): Promise<void> {
     if (!(thrown instanceof HttpFault) && !(thrown instanceof ServerRefused)) throw thrown;
-    if (this.#isClosed) return;
+    if (this.#isClosed || (thrown instanceof HttpFault && thrown.isStale)) return;
     this.#tell(thrown.message);
     if (connection === this.#connection && this.#connections.length > 1) {
       this.#at++;

@@ -37,12 +37,12 @@ export class Spool {
   #waiting: Waiting[] = [];
   #isWriting = false;
   #isClosed = false;
-  /** What is on disk and not acknowledged; set by whoever sends it. */
-  unacknowledged: () => readonly SpooledEvent[] = () => [];
+  /** What is on disk and not acknowledged, as whoever sends it says; null: nobody does yet. */
+  unacknowledged: (() => readonly SpooledEvent[]) | null = null;
 
   private constructor(directory: string, left: readonly SpooledEvent[]) {
     this.#directory = directory;
-    this.#path = join(directory, `${ownName()}${SUFFIX}`);
+    this.#path = join(directory, newName());
     this.#file = this.#writeFile(left);
   }
 
@@ -53,7 +53,7 @@ export class Spool {
     const taken: string[] = [];
     for (const name of fs.readdirSync(directory)) {
       if (!name.endsWith(SUFFIX) || isAlive(name.slice(0, -SUFFIX.length))) continue;
-      const path = takeFile(directory, name, taken.length);
+      const path = takeFile(directory, name);
       if (path === null) continue;
       for (const line of fs.readFileSync(path, "utf8").split("\n")) {
         const event = readLine(line);
@@ -82,7 +82,7 @@ export class Spool {
     if (this.#isClosed) return;
     this.#isClosed = true;
     fs.closeSync(this.#file);
-    if (this.unacknowledged().length === 0 && this.#waiting.length === 0) fs.unlinkSync(this.#path);
+    if (this.unacknowledged?.().length === 0 && this.#waiting.length === 0) fs.unlinkSync(this.#path);
   }
 
   async #write(): Promise<void> {
@@ -106,7 +106,7 @@ export class Spool {
 
   /** Nothing is being written now, so what is not acknowledged is all there is. */
   #tidy(): void {
-    if (this.#bytes === 0) return;
+    if (this.#bytes === 0 || this.unacknowledged === null) return;
     const left = this.unacknowledged();
     if (left.length === 0) {
       fs.ftruncateSync(this.#file, 0);
@@ -153,8 +153,8 @@ function readLine(line: string): SpooledEvent | null {
 }
 
 /** Takes over the file of a process that is gone; whoever renames it first has it, under a name of its own. */
-function takeFile(directory: string, name: string, number: number): string | null {
-  const path = join(directory, `${ownName()}-${number}${SUFFIX}`);
+function takeFile(directory: string, name: string): string | null {
+  const path = join(directory, newName());
   try {
     fs.renameSync(join(directory, name), path);
     return path;
@@ -164,9 +164,11 @@ function takeFile(directory: string, name: string, number: number): string | nul
   }
 }
 
-/** A process by its number and, where that can be had, the time it began, since numbers come again. */
-function ownName(): string {
-  return `${process.pid}-${beginningOf(process.pid) ?? "0"}`;
+let names = 0;
+
+/** Of this process: its number and, where that can be had, the time it began, since numbers come again. */
+function newName(): string {
+  return `${process.pid}-${beginningOf(process.pid) ?? "0"}-${++names}${SUFFIX}`;
 }
 
 function isAlive(name: string): boolean {

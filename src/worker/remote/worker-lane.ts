@@ -166,10 +166,12 @@ export class WorkerLane {
   /** Ends gracefully; resolves when everything is said, or when it was given long enough. */
   async stop(graceMs: number): Promise<void> {
     const claims = this.#within(LAST_WORDS_MS, () => this.#claims.stop());
-    await this.#within(graceMs + LAST_WORDS_MS, () => this.#worker.stop(graceMs));
-    // What a server that is not there has given out before, nobody can get any more.
-    if (!this.#link.isInTrouble) await claims;
-    await this.#within(LAST_WORDS_MS, () => this.#outbox.settled());
+    await this.#within(graceMs + 2 * LAST_WORDS_MS, () => this.#worker.stop(graceMs, LAST_WORDS_MS));
+    // What a server that is not there has given out before, nobody can get any more; nor does it hear anything.
+    if (!this.#link.isInTrouble) {
+      await claims;
+      await this.#within(LAST_WORDS_MS, () => this.#outbox.settled());
+    }
     this.#heartbeats.stop();
     this.#outbox.close();
     await this.#link.close();

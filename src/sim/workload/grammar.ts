@@ -2,11 +2,11 @@
  * Random workflows: small definitions that between them reach every rule of the kernel. Roots may name child workflows,
  * which may name later ones, three levels deep at most.
  */
-import { parseDefinition } from "../kernel/parse-definition.ts";
-import { compilePlan, type Plan } from "../kernel/plan.ts";
-import { assert } from "../std/assert.ts";
-import type { SeededRandom } from "../std/random.ts";
-import { isRejection } from "../std/rejection.ts";
+import { parseDefinition } from "../../kernel/parse-definition.ts";
+import { compilePlan, type Plan } from "../../kernel/plan.ts";
+import { assert } from "../../std/assert.ts";
+import type { SeededRandom } from "../../std/random.ts";
+import { isRejection } from "../../std/rejection.ts";
 import { randomHandler } from "./random-handler.ts";
 
 export interface Grammar {

@@ -1,5 +1,5 @@
 /** Random handlers: code, scripts, sleeps, waits and children, with every option that changes what the engine does. */
-import type { SeededRandom } from "../std/random.ts";
+import type { SeededRandom } from "../../std/random.ts";
 import { RANGES } from "./versions.ts";
 
 /** A handler whose code is called `use`; it may name one of the child workflows. */

@@ -1,7 +1,7 @@
 /** What simulated handler code does: decided by a hash, so that the same attempt always does the same. */
-import type { Outcome } from "../kernel/message.ts";
-import type { Grant } from "../protocol/work.ts";
-import { hashText } from "../std/random.ts";
+import type { Outcome } from "../../kernel/message.ts";
+import type { Grant } from "../../protocol/work.ts";
+import { hashText } from "../../std/random.ts";
 
 export interface Behaviour {
   readonly seed: number;

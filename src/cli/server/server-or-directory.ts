@@ -1,0 +1,49 @@
+/** For what must work before there is a server: where none works on the data directory, this process is it meanwhile. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import {
+  directoryOf,
+  NoServer,
+  readConfig,
+  type Server,
+  type ServerFlags,
+  withServer,
+} from "./find-server.ts";
+
+const DATABASE = "rondo.db";
+
+export interface DirectoryUse {
+  /** Whether a directory that has no store yet gets one. */
+  readonly mayCreate: boolean;
+}
+
+/** Talks to the server; if there is none, to one in this process that listens at the directory's socket only. */
+export async function withServerOrDirectory<T>(
+  flags: ServerFlags,
+  { mayCreate }: DirectoryUse,
+  use: (server: Server, isHere: boolean) => Promise<T>,
+): Promise<T> {
+  try {
+    return await withServer(flags, (server) => use(server, false));
+  } catch (thrown) {
+    if (!(thrown instanceof NoServer)) throw thrown;
+    const loaded = await readConfig({ ...flags });
+    const directory = directoryOf(loaded.config.store);
+    if (directory === null || !(mayCreate || existsSync(join(directory, DATABASE)))) throw thrown;
+    const [{ openServer }, { serverOptions }] = await Promise.all([
+      import("../../compose-server.ts"),
+      import("../start/serve.ts"),
+    ]);
+    const own = await openServer({
+      ...serverOptions(loaded),
+      host: "127.0.0.1",
+      port: null,
+      adminToken: null,
+    });
+    try {
+      return await withServer(flags, (server) => use(server, true));
+    } finally {
+      await own.close();
+    }
+  }
+}

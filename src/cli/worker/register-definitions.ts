@@ -1,0 +1,109 @@
+/** Where the server is, and telling it the definitions of the workflows that are served here. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { HttpConnection } from "../../http/http-connection.ts";
+import { HttpFault } from "../../http/http-fault.ts";
+import type { AnyWorkflow } from "../../sdk/workflow.ts";
+import { systemRandom } from "../../std/random.ts";
+import { type RejectionCode, RondoError, reject } from "../../std/rejection.ts";
+import { BackOff } from "../../worker/remote/back-off.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT } from "../exit-code.ts";
+import { directoryOf, readConfig, SOCKET } from "../server/find-server.ts";
+import type { WorkerFlags } from "./worker-flags.ts";
+
+export interface ServerAddresses {
+  /** Tried in turn. */
+  readonly addresses: readonly string[];
+  readonly token: string | null;
+}
+
+const TIMEOUT_MS = 30_000;
+
+/** The server's addresses and the files, from flags, environment and configuration. */
+export async function findAddresses(
+  files: readonly string[],
+  { socket, url, token, store }: WorkerFlags,
+): Promise<ServerAddresses & { readonly wanted: readonly string[] }> {
+  const [first, ...others] = (url ?? "").split(",").map((one) => one.trim());
+  const named = {
+    ...(first === undefined || first === "" ? {} : { url: first }),
+    ...(token === undefined ? {} : { token }),
+    ...(store === undefined ? {} : { store }),
+    ...(files.length === 0 ? {} : { files }),
+  };
+  const { config } = await readConfig(named);
+  const addresses =
+    socket !== undefined
+      ? [`unix:${socket}`]
+      : config.url === null
+        ? [socketOf(config.store)]
+        : [config.url, ...others];
+  return { addresses, token: config.token, wanted: config.files };
+}
+
+function socketOf(store: string): string {
+  const directory = directoryOf(store);
+  const path = directory === null ? null : join(directory, SOCKET);
+  if (path !== null && existsSync(path)) return `unix:${path}`;
+  throw new CliError(EXIT.unreachable, `no server works on ${store}`, [
+    `start one: rondo start${store === "file:.rondo" ? "" : ` --store ${store}`}`,
+    "or name one that runs elsewhere: --url http://<host>:<port>, or RONDO_URL",
+  ]);
+}
+
+/** Tells the server of all of them; waits for one that is not there yet. False: it was given up. */
+export async function registerDefinitions(
+  { addresses, token }: ServerAddresses,
+  workflows: readonly AnyWorkflow[],
+  options: { readonly isOver: Promise<void>; readonly tell: (what: string) => void },
+): Promise<boolean> {
+  const backOff = new BackOff(systemRandom);
+  let isOver = false;
+  const over = options.isOver.then(() => {
+    isOver = true;
+  });
+  for (let at = 0; !isOver; at++) {
+    const address = addresses[at % addresses.length] as string;
+    const connection = new HttpConnection({ address, ...(token === null ? {} : { token }) });
+    try {
+      for (const { definition } of workflows) await post(connection, definition);
+      return true;
+    } catch (thrown) {
+      if (!(thrown instanceof HttpFault)) throw thrown;
+      if (at === 0) options.tell(`waiting for the server: ${thrown.message}`);
+      await sleep(backOff.next(), over);
+    } finally {
+      connection.close();
+    }
+  }
+  return false;
+}
+
+async function post(connection: HttpConnection, definition: unknown): Promise<void> {
+  const body = JSON.stringify(definition);
+  const { status, text } = await connection.send({
+    method: "POST",
+    path: "/v1/workflows",
+    body,
+    timeoutMs: TIMEOUT_MS,
+  });
+  if (status >= 200 && status < 300) return;
+  const { code, detail, hint } = JSON.parse(text) as { code: RejectionCode; detail: string; hint?: string };
+  // It starts, or it stops: like one that is not there.
+  if (status === 503) throw new HttpFault(detail, code);
+  throw new RondoError(reject(code, detail, hint === undefined ? {} : { hint }));
+}
+
+/** Waits for so long, or until it is over. The timer holds the process: nothing else does yet. */
+function sleep(ms: number, over: Promise<void>): Promise<void> {
+  return new Promise((resolve, fail) => {
+    const timer = setTimeout(resolve, ms);
+    over
+      .then(() => {
+        clearTimeout(timer);
+        resolve();
+      })
+      .catch(fail);
+  });
+}

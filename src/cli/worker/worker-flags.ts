@@ -1,0 +1,69 @@
+/** The flags of `rondo worker`, and what they come to. */
+import { hostname } from "node:os";
+import { CliError } from "../cli-error.ts";
+import { durationOf } from "../duration-flag.ts";
+import { EXIT } from "../exit-code.ts";
+import type { ServerFlags } from "../server/find-server.ts";
+
+export interface WorkerFlags extends ServerFlags {
+  /** The server's unix socket. */
+  readonly socket?: string;
+  readonly capacity?: string;
+  readonly name?: string;
+  readonly spool?: string;
+  readonly statusPort?: string;
+  readonly grace?: string;
+  readonly min?: string;
+  readonly max?: string;
+  /** How often it is looked how busy the processes are. */
+  readonly sample?: string;
+  readonly unsafeNoJail?: boolean;
+}
+
+export interface WorkerSettings {
+  readonly capacity: number;
+  readonly name: string;
+  readonly spool: string | null;
+  readonly statusPort: number;
+  readonly graceMs: number;
+  /** How many processes there may be; null: this is one. */
+  readonly scale: { readonly min: number; readonly max: number } | null;
+  readonly sampleMs: number;
+}
+
+const CAPACITY = 100;
+const GRACE = "25s";
+const SAMPLE = "1s";
+const PROCESSES_MAX = 1_000;
+
+/** Checks the flags; throws what is wrong with them. */
+export function readWorkerFlags(flags: WorkerFlags): WorkerSettings {
+  const graceMs = durationOf(flags.grace ?? GRACE, "--grace");
+  const isScaled = flags.min !== undefined || flags.max !== undefined;
+  const min = count(flags.min ?? "1", "--min", [1, PROCESSES_MAX]);
+  const max = count(flags.max ?? `${min}`, "--max", [1, PROCESSES_MAX]);
+  if (min > max) throw new CliError(EXIT.usage, `--min ${min} is more than --max ${max}`);
+  const name = flags.name ?? `${plainName(hostname())}-${process.pid}`;
+  if (!/^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$/.test(name))
+    throw new CliError(EXIT.usage, `--name "${name}": must be 1 to 40 of A-Z a-z 0-9 _ . -`);
+  return {
+    capacity: flags.capacity === undefined ? CAPACITY : count(flags.capacity, "--capacity", [1, 100_000]),
+    name,
+    spool: flags.spool ?? null,
+    statusPort: count(flags.statusPort ?? "0", "--status-port", [0, 65_535]),
+    graceMs,
+    scale: isScaled ? { min, max } : null,
+    sampleMs: Math.max(10, durationOf(flags.sample ?? SAMPLE, "--sample")),
+  };
+}
+
+function count(text: string, flag: string, [least, most]: readonly [number, number]): number {
+  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= least && value <= most) return value;
+  throw new CliError(EXIT.usage, `${flag} ${text}: must be a number from ${least} to ${most}`);
+}
+
+function plainName(host: string): string {
+  const plain = host.replaceAll(/[^A-Za-z0-9_.-]/g, "-").replace(/^[^A-Za-z0-9]+/, "");
+  return plain === "" ? "worker" : plain.slice(0, 30);
+}

@@ -1,0 +1,226 @@
+/**
+ * `rondo worker FILES`: registers the files' workflows with a server and does their tasks in this process, scripts
+ * among them where a jail can be had. With --min or --max this process only keeps others that do.
+ */
+import { basename } from "node:path";
+import { scriptsOf } from "../../compose.ts";
+import { chooseJail } from "../../script/jail-probe.ts";
+import type { AnyWorkflow } from "../../sdk/workflow.ts";
+import { systemClock } from "../../std/clock.ts";
+import { systemRandom } from "../../std/random.ts";
+import { RondoError } from "../../std/rejection.ts";
+import { RemoteWorker, type RemoteWorkerOptions } from "../../worker/remote/remote-worker.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { loadFile } from "../load/load-file.ts";
+import { logLine } from "../log-line.ts";
+import { printJson } from "../output/print.ts";
+import { readManifest } from "../package-root.ts";
+import { Screen } from "../progress/screen.ts";
+import { ProcessGuard } from "../run/guard-process.ts";
+import { Shutdown } from "../start/shutdown.ts";
+import { findAddresses, registerDefinitions, type ServerAddresses } from "./register-definitions.ts";
+import { readWorkerFlags, type WorkerFlags, type WorkerSettings } from "./worker-flags.ts";
+
+/** Works until it is told to end. */
+export async function runWorker(files: readonly string[], flags: WorkerFlags): Promise<ExitCode> {
+  const settings = readWorkerFlags(flags);
+  if (settings.scale !== null) {
+    const { runFleet } = await import("./worker-fleet.ts");
+    return runFleet(files, flags, { ...settings, scale: settings.scale });
+  }
+  const { addresses, token, wanted } = await findAddresses(files, flags);
+  if (wanted.length === 0)
+    throw new CliError(EXIT.usage, "rondo worker needs files with workflows", [
+      "rondo worker flows.ts, or files: [...] in rondo.config.ts",
+    ]);
+  const screen = new Screen(process.stderr);
+  const guard = new ProcessGuard(screen);
+  const shutdown = new Shutdown();
+  // The parent that keeps this process is gone, or wants it gone.
+  process.once("disconnect", () => shutdown.end());
+  try {
+    const workflows = await loadAll(wanted);
+    const host = new WorkerHost({
+      screen,
+      guard,
+      shutdown,
+      settings,
+      flags,
+      workflows,
+      server: { addresses, token },
+    });
+    const isThere = await registerDefinitions({ addresses, token }, workflows, {
+      isOver: shutdown.asked,
+      tell: (what) => screen.say(["rondo: ", "yellow"], what),
+    });
+    if (isThere) await host.run();
+    return EXIT.ok;
+  } finally {
+    shutdown.stop();
+    guard.release();
+  }
+}
+
+async function loadAll(files: readonly string[]): Promise<AnyWorkflow[]> {
+  const byName = new Map<string, { workflow: AnyWorkflow; file: string }>();
+  for (const file of files) {
+    for (const workflow of await loadFile(file)) {
+      const same = byName.get(workflow.name);
+      if (same !== undefined && same.workflow !== workflow)
+        throw new CliError(
+          EXIT.usage,
+          `${same.file} and ${file} both have a workflow named "${workflow.name}"`,
+          ["a name stands for one workflow: rename one, or leave one of the files out"],
+        );
+      byName.set(workflow.name, { workflow, file });
+    }
+  }
+  return Array.from(byName.values(), ({ workflow }) => workflow);
+}
+
+interface HostParts {
+  readonly screen: Screen;
+  readonly guard: ProcessGuard;
+  readonly shutdown: Shutdown;
+  readonly settings: WorkerSettings;
+  readonly flags: WorkerFlags;
+  readonly workflows: readonly AnyWorkflow[];
+  readonly server: ServerAddresses;
+}
+
+/** This process as a worker: code at once, scripts as soon as it is known that they can be kept in. */
+class WorkerHost {
+  readonly #parts: HostParts;
+  readonly #workers: RemoteWorker[] = [];
+  #isReady = false;
+  /** Parts, code or scripts, whose server is away. */
+  #away = 0;
+  #isLeaving = false;
+
+  constructor(parts: HostParts) {
+    this.#parts = parts;
+  }
+
+  async run(): Promise<void> {
+    const { screen, shutdown, settings, workflows, flags } = this.#parts;
+    const hasCode = workflows.some(({ handlers }) => handlers.length > 0);
+    const started = Promise.all([
+      hasCode ? this.#start({ ...this.#options(true), workflows }) : null,
+      this.#startScripts(!hasCode),
+    ]);
+    const telling = setInterval(() => this.#tellLoad(), settings.sampleMs);
+    await Promise.race([shutdown.asked, started.then(() => shutdown.asked)]);
+    this.#isLeaving = true;
+    clearInterval(telling);
+    if (!flags.json)
+      screen.say("leaving: tasks that run may end, nothing new begins; once more leaves at once");
+    await Promise.all(this.#workers.map((worker) => worker.stop(settings.graceMs)));
+    await started;
+    if (flags.json) printJson({ kind: "ended" });
+  }
+
+  /** Scripts are done where they can be kept in; elsewhere that is said, once. */
+  async #startScripts(isAll: boolean): Promise<void> {
+    const { screen, flags, settings, workflows } = this.#parts;
+    const unsafeNoJail = flags.unsafeNoJail === true;
+    try {
+      await chooseJail({ unsafeNoJail });
+    } catch (thrown) {
+      if (!(thrown instanceof RondoError)) throw thrown;
+      // Without scripts it would have nothing at all to do.
+      if (isAll) throw thrown;
+      const isNeeded = workflows.some(({ definition }) => hasScripts(definition));
+      screen.say(
+        [isNeeded ? "✗" : "rondo:", isNeeded ? "red" : "yellow"],
+        ` no scripts here: ${thrown.message}`,
+      );
+      return;
+    }
+    if (this.#isLeaving) return;
+    if (unsafeNoJail) screen.say(["rondo:", "yellow"], " scripts may run without the outer sandbox");
+    await this.#start({
+      ...this.#options(isAll),
+      workflows: [],
+      scripts: scriptsOf(unsafeNoJail),
+      statusPort: isAll ? settings.statusPort : 0,
+    });
+  }
+
+  async #start(options: RemoteWorkerOptions): Promise<void> {
+    const worker = new RemoteWorker(options);
+    this.#workers.push(worker);
+    await worker.start();
+  }
+
+  /** `isMain`: the part that is told of when it serves. */
+  #options(isMain: boolean): Omit<RemoteWorkerOptions, "workflows"> {
+    const { screen, guard, settings, server, shutdown } = this.#parts;
+    return {
+      addresses: server.addresses,
+      ...(server.token === null ? {} : { token: server.token }),
+      name: settings.name,
+      capacity: settings.capacity,
+      spool: settings.spool,
+      statusPort: settings.statusPort,
+      version: readManifest().version,
+      clock: systemClock({ hold: true }),
+      random: systemRandom,
+      onLog: ({ execution, phase, handler }, { number, attempt }, level, parts) => {
+        const pieces = logLine({ execution, phase, handler, task: number, attempt, level, parts }, "");
+        if (pieces !== null) screen.say(...pieces);
+      },
+      onTrouble: (what) => this.#troubled(what),
+      onRegistered: (worker) => this.#registered(worker, isMain),
+      onDrain: () => shutdown.end(),
+      onDropped: (attempt, why) =>
+        screen.say(["rondo: ", "yellow"], `${attempt} was not taken: ${why.message}`),
+      onBug: (thrown) => {
+        const text = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
+        screen.say(["✗", "red"], ` the worker had to stop: ${text}`);
+        guard.leave(EXIT.broken);
+      },
+    };
+  }
+
+  /** Told once for code and scripts together, when it goes away and when it is back. */
+  #troubled(what: string | null): void {
+    const { screen, flags } = this.#parts;
+    if (flags.json) printJson({ kind: "trouble", what });
+    this.#away += what === null ? -1 : 1;
+    if (flags.json || this.#away !== (what === null ? 0 : 1)) return;
+    const says =
+      what === null
+        ? "the server is back"
+        : `the server is away (${what}); what is done is kept, trying again`;
+    screen.say(["rondo: ", "yellow"], says);
+  }
+
+  #registered(worker: string, isMain: boolean): void {
+    const { screen, flags, settings, workflows, server } = this.#parts;
+    const { capacity } = settings;
+    if (flags.json)
+      printJson({ kind: "registered", worker, capacity, workflows: workflows.map(({ name }) => name) });
+    if (this.#isReady || !isMain) return;
+    this.#isReady = true;
+    if (!flags.json) screen.say(`worker ${worker} serves ${server.addresses.map(shown).join(", ")}`);
+    process.send?.({ kind: "ready", worker });
+  }
+
+  /** For a parent that adds and removes processes: how busy the busier part is, code or scripts. */
+  #tellLoad(): void {
+    const [busiest] = this.#workers
+      .map(({ held, capacity }) => ({ kind: "load", held, capacity }))
+      .sort((a, b) => b.held / b.capacity - a.held / a.capacity);
+    if (busiest !== undefined && process.connected) process.send?.(busiest);
+  }
+}
+
+function shown(address: string): string {
+  return address.startsWith("unix:") ? basename(address.slice(5)) : address;
+}
+
+function hasScripts(definition: unknown): boolean {
+  const { phases } = definition as { phases?: readonly { handlers?: Record<string, object> }[] };
+  return (phases ?? []).some(({ handlers }) => Object.values(handlers ?? {}).some((one) => "script" in one));
+}

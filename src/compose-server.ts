@@ -1,0 +1,113 @@
+/** A node with its HTTP API. Apart from compose.ts, so that who runs Rondo in process neither loads nor sees the server. */
+import { readFileSync } from "node:fs";
+import type { Metrics } from "./api/metrics.ts";
+import type { ApiConfig, ApiLimits } from "./api/parts.ts";
+import type { RondoServer } from "./api/serve.ts";
+import { type Assembled, assemble, type OpenOptions, storeOf } from "./compose.ts";
+import type { LocalRondo } from "./local/local-rondo.ts";
+import { systemClock } from "./std/clock.ts";
+import { SqliteStore } from "./store/sqlite/sqlite-store.ts";
+
+export interface ServerOptions extends OpenOptions {
+  /** 127.0.0.1 by default; another address needs a token. */
+  readonly host?: string;
+  /** 7777 by default; 0: any that is free; null: only the directory's socket. */
+  readonly port?: number | null;
+  /** The address under which others reach this server. */
+  readonly advertise?: string | null;
+  /** Names that the server answers to, beside loopback and the advertised one. */
+  readonly hosts?: readonly string[];
+  /** RONDO_ADMIN_TOKEN. */
+  readonly adminToken?: string | null;
+  readonly limits?: Partial<ApiLimits>;
+  /** Silence after which a remote attempt is lost. */
+  readonly heartbeatMs?: number;
+  /** How long what is over is kept: 30 days by default; 0: forever. */
+  readonly retentionMs?: number;
+  /** The effective configuration, for `GET /v1/config`. */
+  readonly shown?: ApiConfig["settings"];
+}
+
+const REMOTE = { claimLeaseMs: 30_000, suspectMs: 30_000, sweepMs: 10_000 };
+
+/** Opens a node and serves its API. No user code runs in it unless its `rondo` is given some to serve. */
+export async function openServer(options: ServerOptions = {}): Promise<RondoServer> {
+  // Loaded here: who runs Rondo in process does not pay for the server.
+  const [{ Metrics, meterCommits }] = await Promise.all([
+    import("./api/metrics.ts"),
+    import("./api/serve.ts"),
+  ]);
+  const named = options.store ?? "file:.rondo";
+  const store = typeof named === "object" ? named : storeOf(named);
+  const clock = options.clock ?? systemClock({ hold: true });
+  const metrics = new Metrics();
+  meterCommits(store, metrics, clock);
+  const opened = await openOwner({ ...options, store, clock });
+  try {
+    return await opened.serve(options, metrics);
+  } catch (thrown) {
+    await opened.rondo.close({ graceMs: 0 });
+    throw thrown;
+  }
+}
+
+/** A node in this process whose API can be served later, when it is worth it. */
+export interface Owner {
+  readonly rondo: LocalRondo;
+  /** Serves the API of the node from now on; closing what it gives closes the node too. */
+  serve(options: ServerOptions, metrics?: Metrics): Promise<RondoServer>;
+}
+
+/** Opens a node that workers of other processes may have had tasks of, and may have again. */
+export async function openOwner(options: OpenOptions & Pick<ServerOptions, "heartbeatMs">): Promise<Owner> {
+  const { mayRunRemotely } = await import("./api/remote-mark.ts");
+  const named = options.store ?? "file:.rondo";
+  const store = typeof named === "object" ? named : storeOf(named);
+  const { claimLeaseMs, sweepMs } = REMOTE;
+  const suspectMs = options.heartbeatMs ?? REMOTE.suspectMs;
+  const assembled = await assemble({
+    ...options,
+    store,
+    settings: { claimLeaseMs, sweepMs, heartbeatMs: suspectMs, ...options.settings },
+    settingsFor: async (info) => ((await mayRunRemotely(store, info)) ? { suspectMs } : {}),
+  });
+  return { rondo: assembled.rondo, serve: (more, metrics) => serveOwner(assembled, more, metrics) };
+}
+
+async function serveOwner(
+  assembled: Assembled,
+  options: ServerOptions,
+  metrics?: Metrics,
+): Promise<RondoServer> {
+  const [{ serveApi }, { Metrics }] = await Promise.all([
+    import("./api/serve.ts"),
+    import("./api/metrics.ts"),
+  ]);
+  const { store } = assembled;
+  const files = store instanceof SqliteStore ? store : null;
+  return serveApi({
+    ...assembled,
+    config: {
+      host: options.host ?? "127.0.0.1",
+      port: options.port === undefined ? 7_777 : options.port,
+      directory: files?.directory ?? null,
+      advertise: options.advertise ?? null,
+      hosts: options.hosts ?? [],
+      adminToken: options.adminToken ?? null,
+      limits: options.limits ?? {},
+      version: packageVersion(),
+      settings: options.shown ?? [],
+    },
+    metrics: metrics ?? new Metrics(),
+    heartbeatMs: options.heartbeatMs ?? 30_000,
+    leaseMs: options.settings?.claimLeaseMs ?? REMOTE.claimLeaseMs,
+    retentionMs: options.retentionMs ?? 30 * 86_400_000,
+    announce: async (url) => files?.announce(url),
+    ...(files === null ? {} : { backup: (file: string) => files.backup(file) }),
+  });
+}
+
+function packageVersion(): string {
+  const manifest = readFileSync(new URL("../package.json", import.meta.url), "utf8");
+  return (JSON.parse(manifest) as { version: string }).version;
+}

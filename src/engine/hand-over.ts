@@ -1,0 +1,136 @@
+/**
+ * The lease table of an owner that ends gracefully while attempts still run at workers of other processes. It is stored,
+ * and the next owner begins with it: those attempts go on, everything else is given out at once, nothing is in doubt.
+ */
+import type { ReportPlace } from "../protocol/work.ts";
+import type { Store, StoreInfo } from "../store/store.ts";
+import type { HandlerDesk } from "./handler-desk.ts";
+import { ENUMERATION, type Lease } from "./lease.ts";
+import type { NodeState } from "./node-state.ts";
+import type { Slot } from "./slot.ts";
+
+/** A lease as it is handed over. */
+export interface HandedLease
+  extends ReportPlace,
+    Pick<Lease, "task" | "attempt" | "claim" | "worker" | "position" | "lastLine" | "permits"> {
+  readonly isStarted: boolean;
+}
+
+export interface LeaseTable {
+  /** The owner that wrote it: it counts for the next one only. */
+  readonly epoch: number;
+  readonly leases: readonly HandedLease[];
+}
+
+const KIND = "setting";
+const ID = "leases";
+
+/** Everything that is open at workers elsewhere; null: something is open in this process, and ends with it. */
+export function leaseTable(node: NodeState): LeaseTable | null {
+  const leases: HandedLease[] = [];
+  for (const slot of node.slots.values()) {
+    for (const desk of slot.desks) {
+      const place = {
+        ...desk.visit.place(desk.state.plan.name),
+        execution: slot.id,
+        round: desk.visit.round,
+      };
+      for (const lease of desk.leases.values()) {
+        if (lease.local) return null;
+        if (lease.reported) continue;
+        const { task, attempt, claim, epoch, worker, position, lastLine, permits } = lease;
+        const isStarted = lease.startedAt > 0;
+        leases.push({
+          ...place,
+          epoch,
+          task,
+          attempt,
+          claim,
+          worker,
+          position,
+          lastLine,
+          permits,
+          isStarted,
+        });
+      }
+    }
+  }
+  // Those that nobody has asked for since the last owner.
+  for (const handed of node.handedOver.values()) leases.push(...handed);
+  return { epoch: node.epoch, leases };
+}
+
+/** Stores the table; false: it could not be, and what is open is in doubt. */
+export async function storeLeases(store: Store, table: LeaseTable | null): Promise<boolean> {
+  if (table === null) return false;
+  if (table.leases.length > 0) await store.putDocument(KIND, ID, JSON.stringify(table));
+  return true;
+}
+
+/** What the last owner left, if it ended well. */
+export async function readLeases(
+  store: Store,
+  { owned: [own] }: StoreInfo,
+): Promise<readonly HandedLease[]> {
+  if (own === undefined) return [];
+  const body = own.uncleanEpoch === own.epoch - 1 ? null : await store.getDocument(KIND, ID);
+  if (body === null) return [];
+  const { epoch, leases } = JSON.parse(body) as LeaseTable;
+  return epoch === own.epoch - 1 ? leases : [];
+}
+
+/** Limits count these from now on; each is a lease again as soon as its execution is in memory. */
+export function noteHandedOver(node: NodeState, leases: readonly HandedLease[]): void {
+  for (const lease of leases) {
+    const others = node.handedOver.get(lease.execution);
+    if (others === undefined) node.handedOver.set(lease.execution, [lease]);
+    else others.push(lease);
+    for (const permit of lease.permits) node.limits.take(permit);
+  }
+}
+
+/** An execution has come into memory: what was handed over of it is leased as it was. */
+export function takeOver(node: NodeState, slot: Slot): void {
+  const leases = node.handedOver.get(slot.id);
+  if (leases === undefined) return;
+  node.handedOver.delete(slot.id);
+  for (const handed of leases) {
+    const desk = slot.desk(handed);
+    if (desk !== undefined && isOpen(desk, handed)) give(node, desk, handed);
+    else for (const permit of handed.permits) node.limits.give(permit);
+  }
+}
+
+/** Whether the attempt is still the one that its task waits for. */
+function isOpen(desk: HandlerDesk, { task, attempt, round }: HandedLease): boolean {
+  const { tasks, sealed, enumeration } = desk.state;
+  if (desk.visit.round !== round || desk.leases.has(task)) return false;
+  if (task === ENUMERATION) return !sealed && attempt === enumeration.ended + 1;
+  return !tasks.settled.has(task) && attempt === tasks.nextAttempt(task);
+}
+
+function give(node: NodeState, desk: HandlerDesk, handed: HandedLease): void {
+  const { task, attempt, claim, epoch, worker, position, lastLine, permits, isStarted } = handed;
+  const silenceMs = isStarted ? node.heartbeatMs(desk.state.plan) : node.settings.claimLeaseMs;
+  desk.leases.set(task, {
+    task,
+    attempt,
+    claim,
+    epoch,
+    worker,
+    local: false,
+    startedAt: isStarted ? node.openedAt : 0,
+    // From the opening on, however late the execution is loaded.
+    until: node.openedAt + silenceMs,
+    recorded: task !== ENUMERATION && desk.state.tasks.startOf(task) !== undefined,
+    reported: false,
+    cancelled: false,
+    asked: false,
+    position,
+    lastLine,
+    permits,
+  });
+  desk.openLeases++;
+  const entry = node.roster.workers.get(worker);
+  if (entry !== undefined) entry.held++;
+}

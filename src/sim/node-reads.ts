@@ -1,0 +1,50 @@
+/** What a simulated node reads from its disk, as the answers it gets. */
+import type { Input, Output } from "../engine/io.ts";
+import type { Plan } from "../kernel/plan.ts";
+import { FOLD_VERSION } from "../kernel/snapshot.ts";
+import type { MemoryTables } from "../store/memory/memory-tables.ts";
+
+type ReadKind =
+  | "load"
+  | "get-definition"
+  | "find-workflow"
+  | "read-page"
+  | "scan-work"
+  | "scan-timers"
+  | "scan-letters";
+
+/** An output that is answered by reading. */
+export type ReadOutput = Extract<Output, { kind: ReadKind }>;
+
+/** The answer, from what is in the tables now. */
+export function readFor(tables: MemoryTables, plans: ReadonlyMap<string, Plan>, output: ReadOutput): Input {
+  switch (output.kind) {
+    case "load": {
+      const loaded = tables.load(output.ids, { foldVersion: FOLD_VERSION });
+      return { kind: "loaded", loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })) };
+    }
+    case "get-definition": {
+      const { hash } = output;
+      const isThere = tables.getDefinition({ hash }) !== null;
+      return { kind: "definition", hash, plan: isThere ? (plans.get(hash) ?? null) : null };
+    }
+    case "find-workflow": {
+      const { workflow } = output;
+      const hash = tables.getDefinition({ newestOf: workflow })?.hash ?? "";
+      return { kind: "workflow-found", workflow, plan: plans.get(hash) ?? null };
+    }
+    case "read-page": {
+      const { execution, seq } = output;
+      const [entry] = tables.readJournal({ execution, from: seq, rowsMax: 1 });
+      return { kind: "page-read", execution, seq, entry: entry ?? null };
+    }
+    case "scan-work":
+      return { kind: "work-scanned", heads: tables.scanWork(output), each: output.each };
+    case "scan-timers": {
+      const { until, max } = output;
+      return { kind: "timers-scanned", timers: tables.scanTimers(output), until, max };
+    }
+    case "scan-letters":
+      return { kind: "letters-scanned", letters: tables.scanLetters(output), max: output.max };
+  }
+}

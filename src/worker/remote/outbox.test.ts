@@ -1,0 +1,192 @@
+// Events on their way: numbers, batches, acknowledgements, repeats, refusals. The server is the test.
+import { describe, expect, test } from "vitest";
+import { makeGrant } from "../../../test/conformance/worker-bench.ts";
+import { decodeAttempt } from "../../protocol/attempt-id.ts";
+import type { Report, ReportedAttempt } from "../../protocol/work.ts";
+import type { EventsRequest } from "../../protocol/worker-wire.ts";
+import { reportPlace } from "../attempt-place.ts";
+import { HeldAttempts } from "./held-attempts.ts";
+import { Outbox } from "./outbox.ts";
+import type { Called } from "./server-link.ts";
+
+const PLACE = reportPlace(makeGrant([]));
+const idOf = (task: number) => `e1.a.1.a.1.${task}.1.0.1`;
+
+interface Sent extends EventsRequest {
+  readonly reply: (called: Called) => Promise<void>;
+  readonly numbers: readonly (readonly [string, number, string])[];
+}
+
+function bench(tasks: number) {
+  const held = new HeldAttempts();
+  for (let task = 0; task < tasks; task++) {
+    const id = idOf(task);
+    const at = decodeAttempt(id) as ReportedAttempt;
+    const rest = { heartbeatMs: 30_000, since: 0, kept: [], n: 0, hasStarted: false, hasEnded: false };
+    held.add({ id, token: `t${task}`, at, ...rest });
+  }
+  const sent: Sent[] = [];
+  const dropped: string[] = [];
+  const acknowledged: string[] = [];
+  const outbox = new Outbox({
+    held,
+    spool: null,
+    onEnded: () => {},
+    onAcknowledged: ({ id }) => acknowledged.push(id),
+    onDropped: (attempt) => dropped.push(attempt),
+    onBug: (thrown) => {
+      throw thrown;
+    },
+    post: (body) =>
+      new Promise((resolve) => {
+        const request = JSON.parse(body) as EventsRequest;
+        sent.push({
+          ...request,
+          numbers: request.events.map(({ attempt, n, kind }) => [attempt, n, kind] as const),
+          reply: async (called) => {
+            resolve(called);
+            await new Promise((done) => setImmediate(done));
+          },
+        });
+      }),
+  });
+  return { held, sent, outbox, dropped, acknowledged };
+}
+
+const receipts = (...tasks: number[]): Report => ({
+  kind: "receipts",
+  ...PLACE,
+  receipts: tasks.map((task) => ({
+    task,
+    attempt: 1,
+    claim: 0,
+    ms: 3,
+    outcome: { status: "done", payload: `{"task":${task}}` },
+  })),
+});
+const started = (...tasks: number[]): Report => ({
+  kind: "started",
+  ...PLACE,
+  attempts: tasks.map((task) => ({ task, attempt: 1, claim: 0 })),
+});
+
+/** Everything that was sent is stored, with these verdicts. */
+function stored({ events }: EventsRequest, verdicts: Record<string, string> = {}): Called {
+  const last = Object.fromEntries(events.map(({ attempt, n }) => [attempt, n]));
+  return { kind: "answered", value: { stored: last, verdicts } };
+}
+
+describe("events", () => {
+  test("are numbered per attempt from 1, with the token of each attempt", async () => {
+    const { outbox, sent } = bench(2);
+    void outbox.send([started(0, 1), receipts(0)]);
+    expect(sent[0]?.numbers).toEqual([
+      [idOf(0), 1, "started"],
+      [idOf(1), 1, "started"],
+      [idOf(0), 2, "receipt"],
+    ]);
+    expect(sent[0]?.tokens).toEqual({ [idOf(0)]: "t0", [idOf(1)]: "t1" });
+    expect(sent[0]?.events[2]).toEqual({
+      attempt: idOf(0),
+      n: 2,
+      kind: "receipt",
+      status: "done",
+      result: { task: 0 },
+      stats: { durationMs: 3 },
+    });
+  });
+
+  test("gather while a request is under way, and go out together with the next", async () => {
+    const { outbox, sent } = bench(4);
+    for (const task of [0, 1, 2, 3]) void outbox.send([receipts(task)]);
+    expect(sent.map(({ events }) => events.length)).toEqual([1]);
+    await sent[0]?.reply(stored(sent[0]));
+    expect(sent.map(({ events }) => events.length)).toEqual([1, 3]);
+  });
+
+  test("resolve with a verdict for each word, once all are acknowledged", async () => {
+    const { outbox, sent, acknowledged, held } = bench(3);
+    const verdicts = outbox.send([started(2), receipts(0, 1)]);
+    expect(held.open).toBe(1);
+    expect(held.size).toBe(3);
+    await sent[0]?.reply(
+      stored(sent[0], { [idOf(0)]: "late", [idOf(1)]: "accepted", [idOf(2)]: "accepted" }),
+    );
+    expect(await verdicts).toEqual([["accepted"], ["late", "accepted"]]);
+    expect(acknowledged).toEqual([idOf(0), idOf(1)]);
+    expect([held.open, held.size]).toEqual([1, 1]);
+  });
+
+  test("that were not stored are sent again with the same numbers, before what came later", async () => {
+    const { outbox, sent } = bench(2);
+    void outbox.send([started(0), started(1)]);
+    void outbox.send([receipts(0)]);
+    await sent[0]?.reply({
+      kind: "answered",
+      value: { stored: { [idOf(0)]: 1, [idOf(1)]: 0 }, verdicts: {} },
+    });
+    expect(sent[1]?.numbers).toEqual([
+      [idOf(1), 1, "started"],
+      [idOf(0), 2, "receipt"],
+    ]);
+  });
+
+  test("stay under a size per request; one that is larger goes alone", async () => {
+    const { outbox, sent } = bench(5);
+    const large = (task: number): Report => {
+      const payload = JSON.stringify("x".repeat(task === 0 ? 2_000_000 : 400_000));
+      const outcome = { status: "done" as const, payload };
+      return { kind: "receipts", ...PLACE, receipts: [{ task, attempt: 1, claim: 0, ms: 3, outcome }] };
+    };
+    void outbox.send([0, 1, 2, 3, 4].map(large));
+    for (let i = 0; i < sent.length; i++) await sent[i]?.reply(stored(sent[i] as Sent));
+    expect(sent.map(({ events }) => events.length)).toEqual([1, 2, 2]);
+  });
+
+  test("after the receipt of an attempt are not sent", async () => {
+    const { outbox, sent } = bench(1);
+    void outbox.send([receipts(0)]);
+    expect(await outbox.send([started(0)])).toEqual([["stale"]]);
+    expect(sent).toHaveLength(1);
+  });
+});
+
+describe("an attempt that the server does not take", () => {
+  test("is found by sending less at a time, and dropped; the others arrive", async () => {
+    const { outbox, sent, dropped } = bench(8);
+    const verdicts = outbox.send([receipts(0, 1, 2, 3, 4, 5, 6, 7)]);
+    const refusal: Called = { kind: "refused", status: 409, code: "stale_attempt", message: "no" };
+    for (let i = 0; i < sent.length; i++) {
+      const request = sent[i] as Sent;
+      const isBad = request.events.some(({ attempt }) => attempt === idOf(5));
+      await request.reply(
+        isBad
+          ? refusal
+          : stored(request, Object.fromEntries(request.events.map(({ attempt }) => [attempt, "accepted"]))),
+      );
+    }
+    expect(dropped).toEqual([idOf(5)]);
+    expect(await verdicts).toEqual([
+      ["accepted", "accepted", "accepted", "accepted", "accepted", "stale", "accepted", "accepted"],
+    ]);
+  });
+
+  test("because an earlier event is missing there is dropped, not sent for ever", async () => {
+    const { outbox, sent, dropped } = bench(1);
+    void outbox.send([receipts(0)]);
+    await sent[0]?.reply({ kind: "answered", value: { stored: { [idOf(0)]: 0 }, verdicts: {} } });
+    expect(dropped).toEqual([idOf(0)]);
+    expect(sent).toHaveLength(1);
+  });
+});
+
+test("closing resolves what waits, and nothing more is sent", async () => {
+  const { outbox, sent } = bench(2);
+  const verdicts = outbox.send([receipts(0, 1)]);
+  const settled = outbox.settled();
+  outbox.close();
+  await settled;
+  expect(await verdicts).toEqual([["stale", "stale"]]);
+  await sent[0]?.reply({ kind: "unsent" });
+  expect(sent).toHaveLength(1);
+});

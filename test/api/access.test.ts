@@ -1,0 +1,443 @@
+// Who is let in, and to what: the matrix of routes and roles, projects, sessions, the socket, and starting without tokens.
+import { statSync } from "node:fs";
+import { request } from "node:http";
+import { describe, expect, test } from "vitest";
+import { openServer } from "../../src/compose-server.ts";
+import { MemoryStore } from "../../src/store/memory/memory-store.ts";
+import { type Api, folder, type Got, serve, textOf, until } from "./api-bench.ts";
+import { operationsOf } from "./api-document.ts";
+import { approval, doubles, failing, idle } from "./api-workflows.ts";
+
+const NOBODY = "";
+const VIEWERS = "viewer operator admin";
+const OPERATORS = "operator admin";
+const ADMINS = "admin";
+const WORKERS = "admin worker";
+const ALL = "viewer operator admin worker";
+
+/** Who may, by the operation's name. */
+const MATRIX: Readonly<Record<string, string>> = {
+  startExecution: OPERATORS,
+  listExecutions: VIEWERS,
+  getExecution: VIEWERS,
+  whyExecution: VIEWERS,
+  listDropped: VIEWERS,
+  cancelExecution: OPERATORS,
+  pauseExecution: OPERATORS,
+  resumeExecution: OPERATORS,
+  retryExecution: OPERATORS,
+  signalExecution: OPERATORS,
+  changeExecutions: OPERATORS,
+  readEvents: VIEWERS,
+  readLogs: VIEWERS,
+  listTasks: VIEWERS,
+  mapTasks: VIEWERS,
+  putWorkflow: "operator admin worker",
+  listWorkflows: ALL,
+  getWorkflow: ALL,
+  putSchedule: OPERATORS,
+  listSchedules: VIEWERS,
+  getSchedule: VIEWERS,
+  deleteSchedule: OPERATORS,
+  pauseSchedule: OPERATORS,
+  resumeSchedule: OPERATORS,
+  runSchedule: OPERATORS,
+  listAttempts: VIEWERS,
+  listLimits: VIEWERS,
+  listTimers: VIEWERS,
+  listDeadLetters: VIEWERS,
+  retryDeadLetter: OPERATORS,
+  dropDeadLetter: OPERATORS,
+  createToken: ADMINS,
+  listTokens: ADMINS,
+  deleteToken: ADMINS,
+  createSession: ALL,
+  getSession: ALL,
+  deleteSession: `${ALL} nobody`,
+  getConfig: ADMINS,
+  readAuditLog: ADMINS,
+  makeBackup: ADMINS,
+  health: `${ALL} nobody`,
+  ready: `${ALL} nobody`,
+  metrics: VIEWERS,
+  version: ALL,
+  openapi: ALL,
+  registerWorker: WORKERS,
+  claimWork: WORKERS,
+  sendWorkerEvents: WORKERS,
+  heartbeat: WORKERS,
+  listWorkers: VIEWERS,
+  drainWorker: OPERATORS,
+  removeWorker: WORKERS,
+  getScaling: ALL,
+  // By an attempt's own token, which none of these have: the routes themselves refuse it.
+  getAttemptResults: NOBODY,
+  getRunArtifacts: NOBODY,
+  addAttemptLogs: NOBODY,
+  setAttemptStatus: NOBODY,
+};
+
+const ROLES = ["viewer", "operator", "admin", "worker"];
+
+describe("roles", () => {
+  test("the matrix of routes and roles holds for every route", async () => {
+    const api = await serve();
+    const tokens: Record<string, string> = { admin: await api.makeToken("admin") };
+    for (const role of ["viewer", "operator", "worker"]) tokens[role] = await api.makeToken(role);
+    const found: Record<string, string> = {};
+    for (const { method, path, operation } of operationsOf(await api.document())) {
+      const allowed: string[] = [];
+      for (const role of [...ROLES, "nobody"]) {
+        const asked = path.replaceAll(/\{\w+\}/g, "7");
+        const token = tokens[role] ?? null;
+        const body = operation.requestBody === undefined ? {} : { body: "{}" };
+        const { status } = await api.ask(method.toUpperCase(), asked, { token, ...body });
+        if (role !== "nobody") expect(status, `${operation.operationId} as ${role}`).not.toBe(500);
+        if (status !== 401 && status !== 403) allowed.push(role);
+        else if (role !== "nobody" && !path.startsWith("/v1/attempts")) expect(status).toBe(403);
+      }
+      found[operation.operationId] = allowed.join(" ");
+    }
+    expect(found).toEqual(MATRIX);
+  });
+
+  test("once there is a token, every request needs one that is known", async () => {
+    const api = await serve();
+    expect((await api.get("/v1/executions")).status).toBe(200);
+    const admin = await api.makeToken("admin");
+    for (const token of [null, "wrong", `${admin}x`, admin.slice(0, -1), "rondo_a_b"]) {
+      const got = await api.get("/v1/executions", { token });
+      expect(got.body).toMatchObject({ code: "unauthorised", hint: "send Authorization: Bearer <token>" });
+      expect(got.headers.get("www-authenticate")).toBe("Bearer");
+      // Nor does anybody learn which routes there are.
+      expect((await api.get("/v1/nowhere", { token })).status).toBe(401);
+    }
+    expect((await api.get("/v1/executions")).status).toBe(200);
+    expect((await api.get("/healthz", { token: null })).status).toBe(200);
+    expect((await api.get("/readyz", { token: null })).status).toBe(200);
+  });
+
+  test("tokens are listed without what proves them, kept as hashes, and revoked", async () => {
+    const store = new MemoryStore();
+    const api = await serve({ store });
+    const admin = await api.makeToken("admin");
+    const viewer = await api.makeToken("viewer");
+    const list = await api.get("/v1/tokens");
+    expect(list.body["data"]).toMatchObject([
+      { role: "admin" },
+      { role: "viewer", project: null, createdBy: "admin-all" },
+    ]);
+    expect(list.text).not.toContain(viewer.split("_")[2]);
+    const stored = await store.listDocuments("token", { max: 10 });
+    expect(stored).toHaveLength(2);
+    expect(JSON.stringify(stored)).not.toContain(admin.split("_")[2]);
+    const id = String((list.body["data"] as unknown as { id: string }[])[1]?.id);
+    expect((await api.delete(`/v1/tokens/${id}`)).status).toBe(204);
+    expect((await api.get("/v1/executions", { token: viewer })).status).toBe(401);
+    expect((await api.delete(`/v1/tokens/${id}`)).status).toBe(404);
+  });
+
+  test("a token that has expired opens nothing", async () => {
+    const api = await serve();
+    await api.makeToken("admin");
+    const past = await api.post("/v1/tokens", { name: "old", role: "viewer", expiresAt: 1 });
+    expect(past.body).toMatchObject({ expiresAt: 1 });
+    expect((await api.get("/v1/executions", { token: textOf(past.body["token"]) })).status).toBe(401);
+    const soon = await api.post("/v1/tokens", {
+      name: "new",
+      role: "viewer",
+      expiresAt: "2999-01-01T00:00:00Z",
+    });
+    expect((await api.get("/v1/executions", { token: textOf(soon.body["token"]) })).status).toBe(200);
+  });
+
+  test("tokens are there again after a restart", async () => {
+    const store = `file:${folder()}`;
+    const first = await serve({ store });
+    const admin = await first.makeToken("admin");
+    await first.close();
+    const second = await serve({ store });
+    second.token = admin;
+    expect((await second.get("/v1/executions")).status).toBe(200);
+    expect((await second.get("/v1/executions", { token: null })).status).toBe(401);
+  });
+});
+
+describe("projects", () => {
+  async function books(): Promise<{ api: Api; operator: string; admin: string }> {
+    const api = await serve();
+    api.rondo.serve(doubles, approval, failing);
+    await until(async () => (await api.get("/v1/workflows")).body["data"]?.["length"] === (3 as never));
+    await api.makeToken("admin");
+    const operator = await api.makeToken("operator", "books");
+    const admin = await api.makeToken("admin", "books");
+    await api.post("/v1/executions", { workflow: "approval", id: "theirs", project: "music" });
+    await api.post("/v1/executions", { workflow: "approval", id: "ours", project: "books" });
+    await api.post("/v1/schedules", {
+      id: "theirs",
+      workflow: "doubles",
+      input: {},
+      cron: "0 6 * * *",
+      project: "music",
+    });
+    await api.post("/v1/executions", { workflow: "failing", id: "failed", project: "music" });
+    await until(async () => (await api.get("/v1/dead-letters")).body["data"]?.["length"] === (1 as never));
+    return { api, operator, admin };
+  }
+  const ids = ({ body }: Got): string[] => (body["data"] as unknown as { id: string }[]).map(({ id }) => id);
+
+  test("who is bound to one sees and changes that one only", async () => {
+    const { api, operator: token } = await books();
+    expect(ids(await api.get("/v1/executions", { token }))).toEqual(["ours"]);
+    expect(ids(await api.get("/v1/executions?project=music", { token }))).toEqual([]);
+    expect((await api.get("/v1/executions/ours", { token })).status).toBe(200);
+    for (const path of ["", "/events", "/tasks", "/tasks/states", "/logs", "/why", "/dropped"])
+      expect((await api.get(`/v1/executions/theirs${path}`, { token })).status, path).toBe(404);
+    for (const action of ["cancel", "pause", "resume", "retry"])
+      expect((await api.post(`/v1/executions/theirs/${action}`, {}, { token })).status).toBe(404);
+    const signal = { name: "approved", data: { by: "x" } };
+    expect((await api.post("/v1/executions/theirs/signals", signal, { token })).status).toBe(404);
+    const bulk = await api.post("/v1/executions/bulk", { action: "pause", filter: {} }, { token });
+    expect(bulk.body).toMatchObject({ matched: 1, ids: ["ours"] });
+    const others = await api.post(
+      "/v1/executions/bulk",
+      { action: "pause", filter: { project: "music" } },
+      { token },
+    );
+    expect(others.body).toMatchObject({ matched: 0 });
+    expect(ids(await api.get("/v1/schedules", { token }))).toEqual([]);
+    expect((await api.get("/v1/schedules/theirs", { token })).status).toBe(404);
+    expect((await api.delete("/v1/schedules/theirs", { token })).status).toBe(404);
+    expect((await api.post("/v1/schedules/theirs/run", undefined, { token })).status).toBe(404);
+    expect(ids(await api.get("/v1/dead-letters", { token }))).toEqual([]);
+    const [letter] = ids(await api.get("/v1/dead-letters"));
+    expect((await api.post(`/v1/dead-letters/${letter}/drop`, {}, { token })).status).toBe(404);
+    expect((await api.get("/v1/timers", { token })).body["data"]).toMatchObject([{ execution: "ours" }]);
+    expect((await api.get("/v1/timers")).body["data"]).toMatchObject([
+      { execution: "theirs" },
+      { execution: "ours" },
+    ]);
+  });
+
+  test("starts in its own, also where nothing is said, and nowhere else", async () => {
+    const { api, operator: token } = await books();
+    const started = await api.post("/v1/executions", { workflow: "approval", id: "new" }, { token });
+    expect(started.body["project"]).toBe("books");
+    const other = await api.post("/v1/executions", { workflow: "approval", project: "music" }, { token });
+    expect(other.body).toMatchObject({ code: "forbidden", path: "project" });
+    // An id that is taken elsewhere is a conflict; what is there is not shown.
+    const taken = await api.post("/v1/executions", { workflow: "approval", id: "theirs" }, { token });
+    expect(taken.body).toMatchObject({ code: "conflict" });
+    expect(taken.text).not.toContain("music");
+    const spec = { id: "theirs", workflow: "doubles", input: {}, cron: "0 6 * * *" };
+    expect((await api.post("/v1/schedules", spec, { token })).body).toMatchObject({ code: "conflict" });
+    expect((await api.post("/v1/schedules", { ...spec, id: "mine" }, { token })).body).toMatchObject({
+      project: "books",
+    });
+    const elsewhere = { ...spec, id: "x", project: "music" };
+    expect((await api.post("/v1/schedules", elsewhere, { token })).body).toMatchObject({ code: "forbidden" });
+  });
+
+  test("what is about the whole server is not for it", async () => {
+    const { api, operator, admin } = await books();
+    expect((await api.post("/v1/workflows", idle, { token: operator })).status).toBe(403);
+    for (const path of ["/v1/config", "/v1/workers", "/v1/scaling", "/metrics"])
+      expect((await api.get(path, { token: admin })).status, path).toBe(403);
+    expect((await api.get("/v1/workflows", { token: operator })).status).toBe(200);
+    const worker = { name: "w", handlers: [], capacity: 1 };
+    expect((await api.post("/v1/workers", worker, { token: admin })).status).toBe(403);
+    const bound = await api.post("/v1/tokens", { name: "w", role: "worker", project: "books" });
+    expect(bound.body).toMatchObject({ code: "invalid_input", path: "project" });
+  });
+
+  test("an admin of one makes and revokes tokens of it, and sees its part of the audit log", async () => {
+    const { api, admin: token } = await books();
+    expect(
+      (await api.post("/v1/tokens", { name: "x", role: "admin", project: "music" }, { token })).status,
+    ).toBe(403);
+    const made = await api.post("/v1/tokens", { name: "x", role: "viewer" }, { token });
+    expect(made.body).toMatchObject({ project: "books", createdBy: "admin-books" });
+    const all = (await api.get("/v1/tokens")).body["data"] as unknown as { id: string; name: string }[];
+    const own = (await api.get("/v1/tokens", { token })).body["data"] as unknown as { name: string }[];
+    expect(own.map(({ name }) => name)).toEqual(["operator-books", "admin-books", "x"]);
+    expect((await api.delete(`/v1/tokens/${all[0]?.id}`, { token })).status).toBe(404);
+    expect((await api.delete(`/v1/tokens/${textOf(made.body["id"])}`, { token })).status).toBe(204);
+    await api.post("/v1/executions/ours/pause", {}, { token });
+    await until(async () =>
+      JSON.stringify((await api.get("/v1/audit-log", { token })).body).includes("execution.pause"),
+    );
+    const log = (await api.get("/v1/audit-log", { token })).body["data"] as unknown as { project: string }[];
+    expect(new Set(log.map(({ project }) => project))).toEqual(new Set(["books"]));
+  });
+});
+
+describe("the audit log", () => {
+  test("says who did what, the newest first, in pages; reading is not in it", async () => {
+    const api = await serve();
+    await api.post("/v1/workflows", idle);
+    await api.makeToken("admin");
+    const token = await api.makeToken("operator");
+    await api.post("/v1/executions", { workflow: "idle", input: { bucket: "b" }, id: "one" }, { token });
+    await api.post("/v1/executions/one/pause", {}, { token });
+    await api.post("/v1/executions/one/pause", { reason: 7 }, { token });
+    await api.get("/v1/executions/one", { token });
+    await api.post("/v1/executions/bulk", { action: "resume", filter: {} }, { token });
+    const expected = [
+      ["operator-all", "executions.bulk", "resume {}"],
+      ["operator-all", "execution.pause", "one"],
+      ["operator-all", "execution.start", "one"],
+      ["admin-all", "token.create", expect.stringContaining("operator-all")],
+      ["local", "token.create", expect.stringContaining("admin-all")],
+      ["local", "workflow.put", expect.stringContaining("idle")],
+    ];
+    interface Entry {
+      readonly who: string;
+      readonly action: string;
+      readonly target: string;
+    }
+    const read = async (): Promise<unknown[]> => {
+      const found: unknown[] = [];
+      let cursor = "";
+      for (;;) {
+        const { body } = await api.get(`/v1/audit-log?limit=2${cursor}`);
+        found.push(
+          ...(body["data"] as unknown as Entry[]).map(({ who, action, target }) => [who, action, target]),
+        );
+        if ((body["next"] as unknown) === null) return found;
+        cursor = `&cursor=${textOf(body["next"])}`;
+      }
+    };
+    await until(async () => (await read()).length >= 6);
+    expect(await read()).toEqual(expected);
+  });
+});
+
+describe("a session", () => {
+  test("is got for a token as a cookie that scripts and other sites cannot use", async () => {
+    const api = await serve();
+    await api.makeToken("admin");
+    const token = await api.makeToken("viewer");
+    const got = await api.post("/v1/session", undefined, { token });
+    expect(got.body).toMatchObject({ name: "viewer-all", role: "viewer", project: null });
+    const set = String(got.headers.get("set-cookie"));
+    expect(set).toMatch(/^rondo_session=[\w.-]+; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200$/);
+    const cookie = String(set.split(";")[0]);
+    const by = (value: string) => ({ token: null, headers: { cookie: value } });
+    expect((await api.get("/v1/executions", by(cookie))).status).toBe(200);
+    expect((await api.get("/v1/session", by(`a=b; ${cookie}`))).body).toMatchObject({ role: "viewer" });
+    expect((await api.get("/v1/tokens", by(cookie))).status).toBe(403);
+    expect((await api.get("/v1/executions", by(`${cookie}x`))).status).toBe(401);
+    expect((await api.get("/v1/executions", by(cookie.replace(/\.\w+\./, ".zzzzzzzzz.")))).status).toBe(401);
+    const end = await api.delete("/v1/session", by(cookie));
+    expect(end.headers.get("set-cookie")).toMatch(/^rondo_session=; .*Max-Age=0/);
+    // With its token it ends everywhere.
+    const tokens = (await api.get("/v1/tokens")).body["data"] as unknown as { id: string; role: string }[];
+    await api.delete(`/v1/tokens/${tokens.find(({ role }) => role === "viewer")?.id}`);
+    expect((await api.get("/v1/executions", by(cookie))).status).toBe(401);
+  });
+
+  test("without a token there is none to get", async () => {
+    const api = await serve();
+    const got = await api.post("/v1/session");
+    expect(got.body).toMatchObject({ name: "local", role: "admin" });
+    expect(got.headers.get("set-cookie")).toBeNull();
+  });
+
+  test("is for encrypted connections only where the server is reached by them", async () => {
+    const api = await serve({ advertise: "https://rondo.example.com" });
+    await api.makeToken("admin");
+    expect((await api.post("/v1/session")).headers.get("set-cookie")).toContain("; Secure");
+  });
+});
+
+describe("the directory's socket", () => {
+  test("is the only way to have a file written", async () => {
+    const directory = folder();
+    const api = await serve({ store: `file:${directory}` });
+    const got = await api.post("/v1/backup", { file: `${directory}/copy.db` });
+    expect(got.body).toMatchObject({ code: "forbidden" });
+    await api.makeToken("admin");
+    expect((await api.post("/v1/backup", { file: `${directory}/copy.db` })).status).toBe(403);
+  });
+
+  test("is admin without a token, for the directory's owner only", async () => {
+    const directory = folder();
+    const api = await serve({ store: `file:${directory}` });
+    await api.makeToken("admin");
+    const { socket } = api.server;
+    expect(socket).toBe(`${directory}/rondo.sock`);
+    expect(statSync(String(socket)).mode & 0o777).toBe(0o600);
+    const ask = (path: string, headers = {}): Promise<number> =>
+      new Promise((resolve, reject) => {
+        const asked = request({ socketPath: String(socket), path, headers }, (response) => {
+          response.resume();
+          response.once("end", () => resolve(response.statusCode ?? 0));
+        });
+        asked.once("error", reject).end();
+      });
+    expect(await ask("/v1/tokens")).toBe(200);
+    expect(await ask("/v1/tokens", { host: "anything.example.com" })).toBe(200);
+    expect((await api.get("/v1/tokens", { token: null })).status).toBe(401);
+    await api.close();
+    expect(() => statSync(String(socket))).toThrow("ENOENT");
+  });
+
+  test("there is none where the path is too long for one", async () => {
+    const directory = `${folder()}/${"long/".repeat(25)}`;
+    const api = await serve({ store: `file:${directory}` });
+    expect(api.server.socket).toBeNull();
+    expect(api.faults[0]?.message).toContain("too long for a socket");
+    expect((await api.get("/healthz")).status).toBe(200);
+  });
+});
+
+describe("starting", () => {
+  test("on another address than loopback is refused without a token", async () => {
+    for (const host of ["0.0.0.0", "::", "example.com"]) {
+      const opening = openServer({ host, port: 0, store: new MemoryStore() });
+      await expect(opening).rejects.toMatchObject({
+        code: "forbidden",
+        message: expect.stringContaining("RONDO_ADMIN_TOKEN"),
+      });
+    }
+  });
+
+  test("with RONDO_ADMIN_TOKEN is fine: it is an admin's token", async () => {
+    const adminToken = "an-admin-token-of-some-length";
+    const api = await serve({ host: "0.0.0.0", adminToken });
+    api.token = adminToken;
+    expect((await api.get("/v1/tokens", { token: null })).status).toBe(401);
+    expect((await api.get("/v1/session")).body).toMatchObject({ name: "RONDO_ADMIN_TOKEN", role: "admin" });
+    expect((await api.get("/v1/tokens")).body["data"]).toMatchObject([{ id: "env" }]);
+    expect((await api.delete("/v1/tokens/env")).status).toBe(404);
+    const short = openServer({ adminToken: "short", port: 0, store: new MemoryStore() });
+    await expect(short).rejects.toMatchObject({ code: "invalid_input" });
+  });
+
+  test("with a token in the store is fine; without any left, nobody gets in over TCP", async () => {
+    const store = `file:${folder()}`;
+    const local = await serve({ store });
+    const admin = await local.makeToken("admin");
+    await local.close();
+    const api = await serve({ store, host: "0.0.0.0" });
+    api.token = admin;
+    const [{ id } = { id: "" }] = (await api.get("/v1/tokens")).body["data"] as unknown as { id: string }[];
+    expect((await api.delete(`/v1/tokens/${id}`)).status).toBe(204);
+    expect((await api.get("/v1/executions", { token: null })).status).toBe(401);
+  });
+
+  test("on an address that is in use is refused, and leaves nothing open", async () => {
+    const directory = folder();
+    const first = await serve();
+    const port = Number(new URL(first.url).port);
+    const second = openServer({ port, store: `file:${directory}` });
+    await expect(second).rejects.toMatchObject({ code: "conflict" });
+    expect((await serve({ store: `file:${directory}` })).url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+  });
+
+  test("a second process is told where the first one listens", async () => {
+    const store = `file:${folder()}`;
+    const first = await serve({ store });
+    await expect(openServer({ port: 0, store })).rejects.toThrow(first.url);
+  });
+});

@@ -1,0 +1,187 @@
+// Verbs about the server and what it keeps.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { cli, type Ended, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
+
+const FLOW = `
+import { workflow } from "rondo";
+export const fails = workflow({ name: "fails" }).phase("p", {
+  tasks: [0, 1],
+  process({ task }) {
+    if (task > 0 && process.env["FIXED"] === undefined) throw new Error("no " + task);
+    return task;
+  },
+  retry: { attempts: 1 },
+}).returns(({ phases }) => phases.p.count);
+export const waits = workflow({ name: "waits" }).waitFor("go");`;
+
+async function world(env: Record<string, string> = {}) {
+  const cwd = folder({ "flow.ts": FLOW });
+  const server = await startServer({ cwd, env });
+  const rondo = (...args: string[]): Promise<Ended> => cli(args, { cwd });
+  const rows = async <T>(...args: string[]): Promise<T[]> => {
+    const { code, stdout, stderr } = await rondo(...args, "--json");
+    expect({ args, code, stderr }).toEqual({ args, code: 0, stderr });
+    return jsonLines<T>(stdout);
+  };
+  return { cwd, server, rondo, rows };
+}
+
+test("schedules are put, listed, paused, resumed, run and removed", async () => {
+  const { cwd, rondo, rows } = await world();
+  const worker = startCli(["worker", "flow.ts"], { cwd });
+  await worker.line(/worker \S+ serves/);
+  expect(await rondo("schedules")).toMatchObject({ code: 0, stdout: "", stderr: "no schedules\n" });
+  const put = ["schedules", "put", "nightly", "--workflow", "waits", "--cron", "0 3 * * *"];
+  const [made] = await rows<{ id: string; timeZone: string }>(
+    ...put,
+    "--time-zone",
+    "Europe/Berlin",
+    "-i",
+    "5",
+  );
+  expect(made).toMatchObject({ id: "nightly", timeZone: "Europe/Berlin", input: 5 });
+  expect((await rondo("schedules")).stdout).toMatch(/^nightly +waits +0 3 \* \* \* +Europe\/Berlin +in /m);
+  await rondo("schedules", "pause", "nightly");
+  expect((await rondo("schedules", "list")).stdout).toMatch(/^nightly .* paused/m);
+  await rondo("schedules", "resume", "nightly");
+  const [started] = await rows<{ execution: string }>("schedules", "run", "nightly");
+  expect(await rows<{ id: string }>("ps")).toMatchObject([{ id: started?.execution, input: 5 }]);
+  expect(await rondo("schedules", "rm", "nightly")).toMatchObject({ code: 0 });
+  expect(await rows("schedules")).toEqual([]);
+  expect(await rondo("schedules", "rm", "nightly")).toMatchObject({ code: 3 });
+  expect(await rondo(...put.slice(0, -1), "at noon")).toMatchObject({ code: 2 });
+  expect(await rondo("schedules", "put", "x", "--cron", "* * * * *")).toMatchObject({ code: 2 });
+});
+
+test("dead letters are listed, retried and dropped", async () => {
+  const { cwd, rondo, rows } = await world();
+  for (const id of ["f", "g"])
+    expect(await rondo("run", "flow.ts", "--workflow", "fails", "--id", id)).toMatchObject({ code: 1 });
+  expect((await rondo("dlq")).stdout).toMatch(/^\d+ +f +fails +p +p +1 +1 +attempts +no 1$/m);
+  const letters = await rows<{ id: number; execution: string }>("dlq");
+  expect(letters).toMatchObject([
+    {
+      execution: "g",
+      phase: "p",
+      handler: "p",
+      count: 1,
+      tasks: [{ n: 1, attempt: 1, error: { message: "no 1" } }],
+    },
+    { execution: "f" },
+  ]);
+  expect(await rows("dlq", "--limit", "1")).toHaveLength(1);
+  expect(await rows("dlq", "--workflow", "other")).toEqual([]);
+  await rows("dlq", "drop", String(letters[0]?.id));
+  expect(await rows("dlq")).toMatchObject([{ execution: "f" }]);
+  expect(await rows("dlq", "--execution", "g")).toEqual([]);
+  expect(await rondo("dlq", "drop", "9999")).toMatchObject({ code: 3 });
+
+  const [retried] = await rows<{ id: string; status: string }>("dlq", "retry", String(letters[1]?.id));
+  expect(retried).toMatchObject({ id: "f", status: "running" });
+  const fixed = cli(["run", "flow.ts", "--workflow", "fails", "--id", "f"], { cwd, env: { FIXED: "1" } });
+  expect(await fixed).toMatchObject({ code: 0, stdout: "2\n" });
+  expect(await rows("dlq")).toEqual([]);
+});
+
+test("workers are listed and drained", async () => {
+  const { cwd, rondo, rows } = await world();
+  expect(await rondo("workers")).toMatchObject({ stderr: "no workers; start one: rondo worker FILES\n" });
+  const worker = startCli(["worker", "flow.ts", "--name", "tester"], { cwd });
+  await worker.line(/worker \S+ serves/);
+  const known = await rows<{ id: string; name: string; handlers: { use: string }[] }>("workers");
+  const coder = known.find(({ handlers }) => handlers.some(({ use }) => use === "fails.p"));
+  expect(coder).toMatchObject({ name: "tester" });
+  expect((await rondo("workers")).stdout).toMatch(/^tester\S* +tester +0 +\d+ +serving .*fails\.p/m);
+  expect(await rondo("workers", "drain", coder?.id ?? "")).toMatchObject({ code: 0 });
+  expect(await worker.ended).toMatchObject({ code: 0 });
+  expect(await rondo("workers", "drain", "nobody")).toMatchObject({ code: 3 });
+});
+
+describe("tokens", () => {
+  test("are made, shown once, listed without what proves them, and revoked", async () => {
+    const { server, rondo, rows } = await world();
+    const made = await rondo("token", "create", "--name", "ci", "--role", "viewer", "--expires", "1d");
+    expect(made.code).toBe(0);
+    const token = made.stdout.trim();
+    expect(token).toMatch(/^rondo_\w+_\S+$/);
+    const listed = await rondo("token", "list");
+    expect(listed.stdout).toMatch(/ ci +viewer /);
+    expect(listed.stdout).not.toContain(token);
+    const byUrl = ["--url", server.url];
+    expect(await rondo("ps", ...byUrl)).toMatchObject({
+      code: 5,
+      stderr: expect.stringContaining("give a token: --token, or RONDO_TOKEN") as string,
+    });
+    expect(await rondo("ps", ...byUrl, "--token", token)).toMatchObject({ code: 0 });
+    expect(await rondo("cancel", "x", ...byUrl, "--token", token)).toMatchObject({ code: 5 });
+    // The socket needs none.
+    const [{ id }] = (await rows<{ id: string }>("token")) as [{ id: string }];
+    expect(await rondo("token", "revoke", id)).toMatchObject({ code: 0 });
+    expect(await rondo("token", "revoke", id)).toMatchObject({ code: 3 });
+    expect(await rows("token", "list")).toEqual([]);
+  });
+
+  test("are made, listed and revoked on the directory while no server works on it; the next one knows them", async () => {
+    const cwd = folder();
+    expect(await cli(["token", "list"], { cwd })).toMatchObject({ code: 6 });
+    expect(existsSync(join(cwd, ".rondo"))).toBe(false);
+    const refused = await cli(["start", "--port", "0", "--host", "0.0.0.0"], { cwd });
+    expect(refused.stderr).toContain(
+      "1. make a token, which needs no server:  rondo token create --role admin",
+    );
+    const made = await cli(["token", "create", "--role", "admin"], { cwd });
+    expect(made).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining("kept there for the next one") as string,
+    });
+    const other = await cli(["token", "create", "--json"], { cwd });
+    const { id, name } = JSON.parse(other.stdout) as { id: string; name: string };
+    expect(name).toMatch(/^operator \d{4}-\d\d-\d\d$/);
+    expect(await cli(["token", "revoke", id], { cwd })).toMatchObject({ code: 0 });
+    expect(await cli(["token", "create", "--role", "king"], { cwd })).toMatchObject({ code: 2 });
+    const listed = await cli(["token", "list"], { cwd });
+    expect(listed.stdout.trimEnd().split("\n")).toHaveLength(2);
+    expect(listed.stdout).toMatch(/ admin \d{4}-\d\d-\d\d +admin /);
+
+    const server = startCli(["start", "--port", "0", "--host", "0.0.0.0"], { cwd });
+    const url = await server.line(/^http:/);
+    expect(url).not.toContain("0.0.0.0");
+    expect(await server.line(/it answers to/)).toContain(
+      new URL(url).hostname.replace("127.0.0.1", "localhost"),
+    );
+    const token = made.stdout.trim();
+    expect(await cli(["ps", "--url", url, "--token", token], { cwd })).toMatchObject({ code: 0 });
+    expect(await cli(["ps", "--url", url, "--token", `${token}x`], { cwd })).toMatchObject({
+      code: 5,
+      stderr: expect.stringContaining("does not know this token") as string,
+    });
+  });
+
+  test("may come from the environment of the server and of the client", async () => {
+    const { cwd, server } = await world({ RONDO_ADMIN_TOKEN: "a-token-that-is-long" });
+    const env = { RONDO_URL: server.url, RONDO_TOKEN: "a-token-that-is-long" };
+    expect(await cli(["ps"], { cwd, env })).toMatchObject({ code: 0 });
+    expect(await cli(["ps"], { cwd, env: { RONDO_URL: server.url } })).toMatchObject({ code: 5 });
+  });
+});
+
+test("openapi prints the description of the API; doctor says what works, and 1 if something does not", async () => {
+  const { rondo, cwd } = await world();
+  const { stdout } = await rondo("openapi");
+  const document = JSON.parse(stdout) as { openapi: string; paths: Record<string, unknown> };
+  expect(document.openapi).toMatch(/^3\./);
+  expect(Object.keys(document.paths)).toContain("/v1/executions/{id}/why");
+  expect((await rondo("openapi", "--json")).stdout.trimEnd().split("\n")).toHaveLength(1);
+  const well = await rondo("doctor");
+  expect(well.code).toBe(0);
+  expect(well.stdout).toMatch(/^✓ server +file:\.rondo answers/m);
+  expect(await cli(["doctor", "--url", "http://127.0.0.1:1"], { cwd })).toMatchObject({
+    code: 1,
+    stdout: expect.stringContaining("✗ server     cannot reach http://127.0.0.1:1: ECONNREFUSED") as string,
+  });
+  const alone = await cli(["doctor"], { cwd: folder() });
+  expect(alone.code).toBe(0);
+  expect(alone.stdout).toMatch(/^– server +no server works on file:\.rondo; start one: rondo start$/m);
+});

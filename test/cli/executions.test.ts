@@ -1,0 +1,283 @@
+// Verbs about executions, by real processes at a real server.
+import { describe, expect, test } from "vitest";
+import { cli, type Ended, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
+
+const FLOWS = `
+import { workflow } from "rondo";
+export const sum = workflow<{ n: number }>({ name: "sum" })
+  .phase("add", {
+    *enumerate({ input }) { for (let i = 0; i < input.n; i++) yield i; },
+    process({ task, log }) {
+      log("adding", task);
+      if (task === 1) log.warn("one");
+      if (task === 2) throw new Error("two is too much");
+      return task;
+    },
+    retry: { attempts: 1 },
+    tolerate: 1,
+  })
+  .returns(({ phases }) => phases.add.reduce((total, n) => total + n, 0));
+export const fails = workflow({ name: "fails" }).phase("p", {
+  tasks: [0, 1],
+  process({ task }) { if (task === 1) throw new Error("no"); return task; },
+  retry: { attempts: 1 },
+});`;
+const APPROVAL = JSON.stringify({
+  rondo: 1,
+  name: "approval",
+  phases: [
+    { name: "approved", handlers: { approved: { waitFor: "approved" } } },
+    { name: "nap", handlers: { nap: { sleep: "1ms" } } },
+  ],
+});
+
+interface View {
+  readonly id: string;
+  readonly status: string;
+  readonly revision: number;
+}
+
+/** A server in a folder, and rondo in it. */
+async function world() {
+  const cwd = folder({ "flows.ts": FLOWS, "approval.json": APPROVAL });
+  const server = await startServer({ cwd });
+  const rondo = (...args: string[]): Promise<Ended> => cli(args, { cwd });
+  const json = async <T>(...args: string[]): Promise<T> => {
+    const { stdout } = await ok(rondo(...args, "--json"));
+    return jsonLines<T>(stdout)[0] as T;
+  };
+  await put(server.url, APPROVAL);
+  return { cwd, server, rondo, json };
+}
+
+async function put(url: string, definition: string): Promise<void> {
+  const headers = { "content-type": "application/json" };
+  const { ok: isPut } = await fetch(`${url}/v1/workflows`, { method: "POST", headers, body: definition });
+  expect(isPut).toBe(true);
+}
+
+async function ok(ended: Promise<Ended>): Promise<Ended> {
+  const { code, stderr, ...rest } = await ended;
+  expect({ code, stderr }).toEqual({ code: 0, stderr });
+  return { code, stderr, ...rest };
+}
+
+describe("reading", () => {
+  test("ps lists, filters and bounds; as a table and as lines of JSON", async () => {
+    const { rondo } = await world();
+    expect(await rondo("ps")).toMatchObject({ code: 0, stdout: "", stderr: "no executions\n" });
+    for (const id of ["a", "b", "c"]) await ok(rondo("run", "approval", "--id", id, "--project", id));
+    await ok(rondo("cancel", "b"));
+    const table = (await ok(rondo("ps"))).stdout.trimEnd().split("\n");
+    expect(table[0]).toMatch(/^ID +WORKFLOW +PROJECT +STATUS +PHASE +TASKS +AGE +TOOK$/);
+    expect(table.slice(1).map((line) => line.split(/ {2,}/).slice(0, 5))).toEqual([
+      ["c", "approval", "c", "running", "approved"],
+      ["b", "approval", "b", "cancelled", "-"],
+      ["a", "approval", "a", "running", "approved"],
+    ]);
+    for (const mark of ["\t", "\x1b"]) expect(table.join("")).not.toContain(mark);
+    const ids = async (...args: string[]): Promise<string[]> =>
+      jsonLines<View>((await ok(rondo("ps", "--json", ...args))).stdout).map(({ id }) => id);
+    expect(await ids()).toEqual(["c", "b", "a"]);
+    expect(await ids("--status", "cancelled")).toEqual(["b"]);
+    expect(await ids("--project", "a")).toEqual(["a"]);
+    expect(await ids("--workflow", "other")).toEqual([]);
+    expect(await ids("--limit", "2")).toEqual(["c", "b"]);
+    expect((await rondo("ps", "--limit", "2")).stderr).toContain("there are more than 2");
+    expect((await rondo("ps", "--status", "lost")).code).toBe(2);
+  });
+
+  test("inspect shows all of it, now and after any event; tasks, logs and events show their parts", async () => {
+    const { rondo, json } = await world();
+    const ran = await rondo("run", "flows.ts", "--workflow", "sum", "-i", '{"n":4}', "--id", "s");
+    expect(ran).toMatchObject({ code: 0, stdout: "4\n" });
+
+    const view = await json<View>("inspect", "s");
+    expect(view).toMatchObject({ id: "s", status: "done", input: { n: 4 }, output: 4 });
+    expect(await json<View>("inspect", "s", "--at", "2")).toMatchObject({ status: "running", revision: 2 });
+    const shown = (await ok(rondo("inspect", "s"))).stdout;
+    for (const part of [/^status +done$/m, /^output +4$/m, /^add +done +add +4 +3 +1$/m])
+      expect(shown).toMatch(part);
+
+    const failed = await json<unknown>("tasks", "s", "--failed");
+    expect(failed).toMatchObject({
+      phase: "add",
+      handler: "add",
+      n: 2,
+      error: { message: "two is too much" },
+    });
+    const tasks = await ok(rondo("tasks", "s", "--phase", "add", "--json", "--full"));
+    expect(
+      jsonLines<{ n: number; status: string; task: unknown }>(tasks.stdout).map((row) => [
+        row.n,
+        row.status,
+        row.task,
+      ]),
+    ).toEqual([
+      [0, "done", 0],
+      [1, "done", 1],
+      [2, "failed", 2],
+      [3, "done", 3],
+    ]);
+    expect((await ok(rondo("tasks", "s", "--phase", "add"))).stdout).toMatch(
+      /^add +add +2 +failed +1 .*two is too much$/m,
+    );
+    expect(await rondo("tasks", "s", "--phase", "nope")).toMatchObject({ code: 3 });
+
+    const events = jsonLines<{ seq: number; kind: string }>(
+      (await ok(rondo("events", "s", "--json"))).stdout,
+    );
+    expect(events.map(({ seq }) => seq)).toEqual(Array.from({ length: view.revision }, (_, i) => i + 1));
+    const last = await ok(rondo("events", "s", "--from", String(view.revision)));
+    expect(last.stdout).toMatch(/^ +\d+ \d\d:\d\d:\d\d\.\d{3} finished status=done output=4 round=1\n$/);
+    expect((await ok(rondo("events", "s", "--full", "--json"))).stdout).toContain('"result":3');
+
+    const logs = jsonLines<{ text: string; level: string }>((await ok(rondo("logs", "s", "--json"))).stdout);
+    expect(logs.map(({ text }) => text)).toEqual(["adding 0", "adding 1", "one", "adding 2", "adding 3"]);
+    const warned = await ok(rondo("logs", "s", "--level", "warn", "-f"));
+    expect(warned.stdout).toMatch(/^\d\d:\d\d:\d\d\.\d{3} add\/add#1 one\n$/);
+  });
+
+  test("events -f and logs -f follow until the execution is over; Ctrl-C stops following only", async () => {
+    const { cwd, rondo } = await world();
+    await ok(rondo("run", "approval", "--id", "f"));
+    const events = startCli(["events", "f", "-f", "--json"], { cwd });
+    const logs = startCli(["logs", "f", "-f"], { cwd });
+    const left = startCli(["events", "f", "-f"], { cwd });
+    await Promise.all([events.line(/handler\.started/), left.line(/handler\.started/)]);
+    left.kill("SIGINT");
+    expect((await left.ended).code).toBe(130);
+    await ok(rondo("signal", "f", "approved"));
+    const followed = await events.ended;
+    expect(followed.code).toBe(0);
+    const kinds = jsonLines<{ kind: string }>(followed.stdout).map(({ kind }) => kind);
+    expect([kinds[0], kinds.at(-1)]).toEqual(["workflow.created", "workflow.finished"]);
+    expect(await logs.ended).toMatchObject({ code: 0, stdout: "" });
+  });
+});
+
+describe("changing", () => {
+  test("pause, resume, signal, cancel and retry say what became of it; why says what it waits for", async () => {
+    const { cwd, rondo, json } = await world();
+    await ok(rondo("run", "approval", "--id", "x"));
+    expect((await ok(rondo("why", "x"))).stdout).toBe('"approved" waits for the signal "approved".\n');
+    expect(await rondo("pause", "x", "--reason", "lunch")).toMatchObject({
+      code: 0,
+      stdout: "",
+      stderr: expect.stringContaining("it is paused") as string,
+    });
+    expect(await json<unknown>("why", "x")).toMatchObject({
+      id: "x",
+      why: expect.stringContaining("lunch") as string,
+    });
+    expect(await json<View>("resume", "x")).toMatchObject({ id: "x", status: "running" });
+    expect(await rondo("resume", "x")).toMatchObject({ code: 4 });
+    const signal = cli(["signal", "x", "approved", "-d", "-", "--id", "once"], { cwd, stdin: '{"by":"jo"}' });
+    await ok(signal);
+    expect(await rondo("wait", "x")).toMatchObject({ code: 0, stdout: "null\n" });
+    const sent = jsonLines<{ kind: string; data?: unknown }>((await rondo("events", "x", "--json")).stdout);
+    expect(sent.filter(({ kind }) => kind === "workflow.signalled")).toMatchObject([{ data: { by: "jo" } }]);
+    expect(await rondo("cancel", "x")).toMatchObject({ code: 4 });
+  });
+
+  test("what is not there is 3, what is wrong is 2, and nothing is on stdout", async () => {
+    const { rondo } = await world();
+    const refusals: [args: string[], code: number][] = [
+      [["inspect", "nope"], 3],
+      [["events", "nope"], 3],
+      [["events", "nope", "-f"], 3],
+      [["tasks", "nope"], 3],
+      [["logs", "nope"], 3],
+      [["why", "nope"], 3],
+      [["wait", "nope"], 3],
+      [["cancel", "nope"], 3],
+      [["signal", "nope", "s"], 3],
+      [["run", "nope"], 3],
+      [["run", "approval", "--id", "no spaces"], 2],
+      [["signal", "nope", "s", "-d", "{"], 2],
+      [["wait", "nope", "--timeout", "soon"], 2],
+      [["inspect", "nope", "--at", "0"], 2],
+      [["logs", "nope", "--task", "x"], 2],
+    ];
+    for (const [args, code] of refusals) {
+      const ended = await rondo(...args);
+      expect({ args, code: ended.code, stdout: ended.stdout }).toEqual({ args, code, stdout: "" });
+      expect(ended.stderr).toMatch(/^rondo: ./);
+    }
+  });
+});
+
+describe("waiting", () => {
+  test("gives the output and an exit code by how it ended", async () => {
+    const { rondo, server, cwd } = await world();
+    await ok(rondo("run", "approval", "--id", "late"));
+    expect(await rondo("wait", "late", "--timeout", "10ms")).toMatchObject({
+      code: 124,
+      stdout: "",
+      stderr: expect.stringContaining("go on with: rondo wait late") as string,
+    });
+    const waiting = startCli(["wait", "late", "--url", server.url], { cwd });
+    await waiting.line(/execution late goes on/);
+    await ok(rondo("cancel", "late", "--reason", "no need"));
+    expect(await waiting.ended).toMatchObject({ code: 7, stdout: "" });
+    const failed = await rondo("run", "flows.ts", "--workflow", "fails", "--id", "bad");
+    expect(failed).toMatchObject({ code: 1, stdout: "" });
+    const told = await rondo("wait", "bad", "--json");
+    expect(told.code).toBe(1);
+    expect(JSON.parse(told.stdout)).toMatchObject({ id: "bad", status: "failed", error: { task: 1 } });
+    expect(told.stderr).toContain("rondo retry bad");
+  });
+
+  test("is left by Ctrl-C with 130, and the execution goes on", async () => {
+    const { cwd, rondo, json } = await world();
+    await ok(rondo("run", "approval", "--id", "w"));
+    const waiting = startCli(["run", "approval", "--id", "w", "--wait"], { cwd });
+    await waiting.line(/execution w goes on/);
+    waiting.kill("SIGINT");
+    expect(await waiting.ended).toMatchObject({
+      code: 130,
+      stdout: "",
+      stderr: expect.stringContaining("go on with: rondo wait w\n") as string,
+    });
+    expect(await json<View>("inspect", "w")).toMatchObject({ status: "running" });
+  });
+});
+
+describe("running by name", () => {
+  test("returns at once with the id; the same id and input go on, another input is a conflict", async () => {
+    const { rondo, json } = await world();
+    expect(await rondo("run", "approval", "--id", "n", "-i", '{"a":1}')).toMatchObject({
+      code: 0,
+      stdout: "n\n",
+    });
+    expect(await rondo("run", "approval", "--id", "n", "-i", '{"a":1}')).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining("execution n goes on") as string,
+    });
+    expect(await rondo("run", "approval", "--id", "n", "-i", '{"a":2}')).toMatchObject({ code: 4 });
+    const made = await json<View>("run", "approval");
+    expect(made).toMatchObject({ status: "running" });
+    await ok(rondo("signal", made.id, "approved", "-d", "5"));
+    expect(await rondo("run", "approval", "--id", made.id, "--wait")).toMatchObject({
+      code: 0,
+      stdout: "null\n",
+    });
+  });
+
+  test("needs a server: 6 with the next step if there is none, or it does not answer", async () => {
+    const cwd = folder();
+    for (const args of [["run", "approval"], ["ps"], ["why", "x"], ["token", "list"]]) {
+      const ended = await cli(args, { cwd });
+      expect(ended).toMatchObject({ code: 6, stdout: "" });
+      expect(ended.stderr).toContain("no server works on file:.rondo\n  start one: rondo start\n");
+    }
+    const server = await startServer({ cwd });
+    server.process.kill("SIGKILL");
+    await server.process.ended;
+    for (const args of [["ps"], ["ps", "--url", server.url]])
+      expect(await cli(args, { cwd })).toMatchObject({
+        code: 6,
+        stderr: expect.stringContaining("rondo start") as string,
+      });
+  });
+});

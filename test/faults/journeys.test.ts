@@ -1,0 +1,77 @@
+// Children, schedules, sleeps and waits, in phases and in tasks, while the server is killed at 20 points that a seed
+// chooses and two workers work: everything ends, with the right outputs.
+import { expect, test, vi } from "vitest";
+import { SeededRandom } from "../../src/std/random.ts";
+import type { FaultBench } from "./fault-bench.ts";
+import { expectWell, openBench, openProxy } from "./open-bench.ts";
+import { until } from "./until.ts";
+
+vi.setConfig({ testTimeout: 150_000 });
+
+const KILLS = 20;
+const JOURNEYS = 8;
+
+test.each(["journeys-1"])(
+  "everything that can be waited for, through 20 lives of the server (seed %s)",
+  async (seed) => {
+    const random = new SeededRandom(seed);
+    const bench = await openBench();
+    const proxy = await openProxy(bench);
+    await bench.worker({ url: proxy.url });
+    await bench.worker({ url: proxy.url, args: ["--spool", "spool"] });
+    const schedule = {
+      id: "tick",
+      workflow: "kid",
+      input: { value: 21 },
+      cron: "* * * * * *",
+      misfire: "all",
+    };
+    await bench.insist("POST", "/v1/schedules", schedule);
+
+    const travel = async (i: number): Promise<void> => {
+      const tasks = random.between(3, 10);
+      const kids = random.between(0, 4);
+      const output = {
+        fan: tasks * (tasks - 1),
+        told: `told ${i}`,
+        kids: kids * (kids - 1),
+        approved: { by: i },
+      };
+      const id = await bench.start("journey", { tasks, kids }, output, `j${i}`);
+      await bench.signal(id, "told", `told ${i}`);
+      await bench.signal(id, "approved", { by: i });
+    };
+    const travels = (async () => {
+      for (let i = 0; i < JOURNEYS; i++) {
+        await travel(i);
+        await proxy.reached(random.between(1, 20));
+      }
+    })();
+
+    for (let kill = 0; kill < KILLS; kill++) {
+      await proxy.reached(random.between(1, 24));
+      await bench.restartServer();
+    }
+    await travels;
+    await bench.insist("POST", "/v1/schedules/tick/pause");
+    const fired = await firedOf(bench);
+    // Every second was started once, those while the server was away included.
+    expect(fired).toEqual(Array.from({ length: fired.length }, (_, i) => (fired[0] ?? 0) + i));
+    for (const due of fired) bench.acknowledged.set(`tick~${due * 1_000}`, { output: 42 });
+    await expectWell(bench);
+  },
+);
+
+/** The seconds for which the schedule has started something, in order. */
+async function firedOf(bench: FaultBench): Promise<number[]> {
+  let ids: string[] = [];
+  await until("no start of the schedule is under way", async () => {
+    const { data } = (await bench.insist("GET", "/v1/executions?limit=1000&workflow=kid")) as {
+      data: { id: string }[];
+    };
+    const before = ids.length;
+    ids = data.map(({ id }) => id).filter((id) => id.startsWith("tick~"));
+    return ids.length > 0 && ids.length === before;
+  });
+  return ids.map((id) => Number(id.split("~")[1]) / 1_000).sort((a, b) => a - b);
+}

@@ -1,0 +1,128 @@
+// kill -9 of a worker at moments that a proxy or the ledger chooses, with and without a spool. Another one does what it
+// left, what it had journaled is not done again, and each task counts once.
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { rowsOf } from "./audit.ts";
+import { FaultBench } from "./fault-bench.ts";
+import type { FaultProcess } from "./fault-process.ts";
+import { CLAIM, EVENTS, expectWell, RECEIPT, STEP } from "./open-bench.ts";
+import { RequestProxy } from "./request-proxy.ts";
+
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+
+let bench: FaultBench;
+/** All that has to do with the worker that will die goes through it. */
+let proxy: RequestProxy;
+
+beforeAll(async () => {
+  bench = await FaultBench.open({ config: { heartbeat: "1s", claimLease: "1s" } });
+  proxy = await RequestProxy.start(bench.url);
+});
+
+afterAll(async () => {
+  try {
+    await expectWell(bench);
+  } finally {
+    proxy.close();
+    await bench.close();
+  }
+});
+
+describe.each([
+  ["without a spool", []],
+  ["with a spool", ["--spool", "spool"]],
+])("kill -9 of a worker %s", (_, args) => {
+  /** The worker that will die; no other runs. */
+  async function victim(): Promise<FaultProcess> {
+    await bench.dismiss();
+    return bench.worker({ url: proxy.url, args, heartbeat: "1s" });
+  }
+
+  /** The one that takes its place. */
+  const heir = (): Promise<FaultProcess> => bench.worker({ args, heartbeat: "1s" });
+
+  test("after a claim that it never read: the task runs once, and no attempt is burnt", async () => {
+    const worker = await victim();
+    const claimed = proxy.trap(CLAIM, "answered", /^/);
+    const id = await bench.startTasks({ tasks: 1 }, "brisk");
+    const { cut } = await claimed;
+    await worker.kill();
+    cut();
+    await heir();
+    await bench.ended(id);
+    expect(bench.begun(id)).toEqual(["0#1"]);
+    expect(await bench.eventsOf(id, "tasks.lost")).toEqual([]);
+    expect(await bench.eventsOf(id, "handler.lost")).toEqual([]);
+  });
+
+  test("in a task, in a step and between steps: each is lost once, and goes on after what was journaled", async () => {
+    const worker = await victim();
+    const hold = { 0: ["begin"], 1: ["in-b"], 2: ["after-a"], 3: ["end"] };
+    const id = await bench.startTasks({ tasks: 4, steps: ["a", "b"], hold }, "brisk");
+    await bench.ledger.seen({ what: "held", execution: id }, 4);
+    await bench.journaled(id, "task.step", 4);
+    await worker.kill();
+    for (const [task, [where = ""]] of Object.entries(hold)) bench.openGate(id, Number(task), where);
+    await heir();
+    await bench.ended(id);
+    expect(bench.begun(id)).toEqual(["0#1", "0#2", "1#1", "1#2", "2#1", "2#2", "3#1", "3#2"]);
+    const ran = bench.ledger
+      .find({ what: "step", execution: id })
+      .map(({ key, name, attempt }) => `${key?.split("/").at(-1)}${name}#${attempt}`);
+    expect(ran.sort()).toEqual(["0a#2", "0b#2", "1a#1", "1b#1", "1b#2", "2a#1", "2b#2", "3a#1", "3b#1"]);
+    const lost = (await bench.eventsOf(id, "tasks.lost")).flatMap(rowsOf);
+    expect(lost.map(({ n, attempt }) => `${n}#${attempt}`).sort()).toEqual(["0#1", "1#1", "2#1", "3#1"]);
+  });
+
+  test("after its step was stored and before it heard so: the step does not run again", async () => {
+    const worker = await victim();
+    const stored = proxy.trap(EVENTS, "answered", STEP);
+    const id = await bench.startTasks({ tasks: 1, steps: ["a", "b"] }, "brisk");
+    const { cut } = await stored;
+    await worker.kill();
+    cut();
+    await heir();
+    await bench.ended(id);
+    const ran = bench.ledger.find({ what: "step", execution: id });
+    expect(ran.map(({ name, attempt }) => [name, attempt])).toEqual([
+      ["a", 1],
+      ["b", 2],
+    ]);
+  });
+
+  test("after its receipt was stored and before it heard so: it counts, once, and nothing runs again", async () => {
+    const worker = await victim();
+    const id = await bench.startTasks({ tasks: 1, hold: { 0: ["end"] } }, "brisk");
+    await bench.ledger.seen({ what: "held", execution: id });
+    const stored = proxy.trap(EVENTS, "answered", RECEIPT);
+    bench.openGate(id, 0, "end");
+    const { cut, answer } = await stored;
+    expect(answer?.body).toContain("accepted");
+    await worker.kill();
+    cut();
+    await bench.ended(id);
+    const { revision } = await bench.ended(id);
+    // What is in its spool is said once more by the heir: nothing comes of it.
+    await heir();
+    const after = await bench.startTasks({ tasks: 1 }, "brisk");
+    await bench.ended(after);
+    expect((await bench.ended(id)).revision).toBe(revision);
+    expect(bench.begun(id)).toEqual(["0#1"]);
+  });
+
+  test("while the server was away: what is on disk survives, what is not is done again", async () => {
+    const worker = await victim();
+    const id = await bench.startTasks({ tasks: 2, steps: ["a"], hold: { 0: ["end"], 1: ["in-a"] } }, "brisk");
+    await bench.ledger.seen({ what: "held", execution: id }, 2);
+    await bench.journaled(id, "task.step");
+    await bench.journaled(id, "tasks.started");
+    const receipt = proxy.trap(EVENTS, "asked", RECEIPT);
+    bench.openGate(id, 0, "end");
+    const { cut } = await receipt;
+    await worker.kill();
+    cut();
+    bench.openGate(id, 1, "in-a");
+    await heir();
+    await bench.ended(id);
+    expect(bench.begun(id)).toEqual(args.length > 0 ? ["0#1", "1#1", "1#2"] : ["0#1", "0#2", "1#1", "1#2"]);
+  });
+});

@@ -1,0 +1,209 @@
+// Routes that an attempt's own token opens, over HTTP.
+import { describe, expect, onTestFinished, test } from "vitest";
+import { workerRoutes } from "../../src/api/workers/worker-routes.ts";
+import { HttpConnection } from "../../src/http/http-connection.ts";
+import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
+import { serveRoutes } from "./serve-routes.ts";
+import { DONE, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
+
+const first = ({ work }: Claimed) => work[0] as WorkItem;
+
+type Call = (
+  method: string,
+  path: string,
+  token: string | null,
+  body?: unknown,
+) => Promise<[number, unknown]>;
+
+/** Real HTTP over the sessions; turns of the engine come by themselves, time stands still. */
+async function serve(bench: SessionBench): Promise<Call> {
+  const served = await serveRoutes(workerRoutes(bench.sessions));
+  const connection = new HttpConnection({ address: served.url });
+  onTestFinished(async () => {
+    connection.close();
+    await served.close();
+  });
+  return async (method, path, token, body) => {
+    const { status, text } = await connection.send({
+      method,
+      path,
+      headers: token === null ? {} : { authorization: `Bearer ${token}` },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return [status, text === "" ? null : JSON.parse(text)];
+  };
+}
+
+const TWO_PHASES = {
+  name: "w",
+  phases: [tasksPhase("a", [0, 1, 2]), tasksPhase("b", ["x"])],
+};
+
+async function inSecondPhase(): Promise<{ bench: SessionBench; call: Call; work: WorkItem }> {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a", "w.b"]);
+  await bench.start("e1", TWO_PHASES);
+  const done = (await bench.claim("one")).work;
+  for (const item of done)
+    await bench.tell("one", [
+      item,
+      1,
+      item.number === 1
+        ? { kind: "receipt", status: "done", result: null }
+        : { kind: "receipt", status: "done", result: item.number * 10 },
+    ]);
+  const work = first(await bench.claim("one"));
+  return { bench, call: await serve(bench), work };
+}
+
+describe("earlier results", () => {
+  test("are read by the attempt's token, with a cursor or without", async () => {
+    const { call, work } = await inSecondPhase();
+    const [status, page] = await call("GET", `/v1/attempts/${work.attempt}/results/a/a`, work.token);
+    expect(status).toBe(200);
+    expect(page).toEqual({
+      data: [
+        { task: 0, status: "done", result: 0 },
+        { task: 1, status: "done", result: null },
+        { task: 2, status: "done", result: 20 },
+      ],
+      next: null,
+    });
+    const [, visit] = await call(
+      "GET",
+      `/v1/attempts/${work.attempt}/results/a/a?visit=1&cursor=1-1000`,
+      work.token,
+    );
+    expect((visit as { data: unknown[] }).data).toHaveLength(3);
+    const [, none] = await call("GET", `/v1/attempts/${work.attempt}/results/a/a?visit=7`, work.token);
+    expect(none).toEqual({ data: [], next: null });
+  });
+
+  test("come page by page where they are many", async () => {
+    const bench = await SessionBench.open();
+    bench.join("one", ["w.a", "w.b"], 10_000);
+    await bench.start("e1", {
+      name: "w",
+      phases: [tasksPhase("a", Array(400).fill("x")), tasksPhase("b", ["x"])],
+    });
+    const result = "y".repeat(10_000);
+    for (let n = 0; n < 400; ) {
+      const { work } = await bench.claim("one", 10_000);
+      n += work.length;
+      for (const item of work)
+        await bench.tell("one", [item, 1, { kind: "receipt", status: "done", result }]);
+    }
+    const work = first(await bench.claim("one"));
+    const call = await serve(bench);
+    const tasks: number[] = [];
+    let pages = 0;
+    for (let cursor: string | null = ""; cursor !== null; pages++) {
+      const query: string = cursor === "" ? "" : `?cursor=${cursor}`;
+      const path = `/v1/attempts/${work.attempt}/results/a/a${query}`;
+      const [, page] = (await call("GET", path, work.token)) as [
+        number,
+        { data: { task: number }[]; next: string | null },
+      ];
+      tasks.push(...page.data.map(({ task }) => task));
+      cursor = page.next;
+    }
+    expect(tasks.sort((a, b) => a - b)).toEqual(Array.from({ length: 400 }, (_, i) => i));
+    expect(pages).toBeGreaterThan(2);
+  });
+
+  test("C19 are not opened by another token, nor by none, nor after the lease", async () => {
+    const { bench, call, work } = await inSecondPhase();
+    const path = `/v1/attempts/${work.attempt}/results/a/a`;
+    expect((await call("GET", path, null))[0]).toBe(401);
+    expect((await call("GET", path, `${work.token.slice(0, -1)}A`))[0]).toBe(403);
+    expect((await call("GET", path.replace(".1.b", ".2.b"), work.token))[0]).toBe(403);
+    await bench.tell("one", [work, 1, DONE]);
+    expect((await call("GET", path, work.token))[0]).toBe(409);
+  });
+});
+
+describe("the routes of a script's runs", () => {
+  async function script(): Promise<{ bench: SessionBench; call: Call; work: WorkItem }> {
+    const bench = await SessionBench.open();
+    bench.join("one", ["~script"]);
+    const runs = [
+      { name: "one", expression: "s => s + 1" },
+      { name: "two", expression: "s => s * 2" },
+    ];
+    await bench.start("e1", [{ name: "map", handlers: { map: { script: runs, state: 20 } } }]);
+    const work = first(await bench.claim("one"));
+    return { bench, call: await serve(bench), work };
+  }
+
+  test("give state and expression, take status and logs, from accepted to done", async () => {
+    const { bench, call, work } = await script();
+    const at = `/v1/attempts/${work.attempt}`;
+    const status = (body: object) => call("POST", `${at}/status`, work.token, body);
+    expect((await status({ status: "accepted" }))[0]).toBe(200);
+    expect((await status({ status: "started" }))[0]).toBe(200);
+    expect(await call("GET", `${at}/runs/one`, work.token)).toEqual([
+      200,
+      { state: 20, expression: "s => s + 1" },
+    ]);
+    expect((await call("GET", `${at}/runs/two`, work.token))[0]).toBe(409);
+    await status({ status: "started", run: "one" });
+    await call("POST", `${at}/logs`, work.token, { lines: [{ text: "hi", run: "one" }, { text: "ho" }] });
+    expect((await status({ status: "running" }))[1]).toEqual({ attempt: work.attempt, word: "continue" });
+    await status({ status: "done", run: "one", state: 21 });
+    expect(await call("GET", `${at}/runs/1`, work.token)).toEqual([
+      200,
+      { state: 21, expression: "s => s * 2" },
+    ]);
+    await status({ status: "done", run: "two", state: 42 });
+    expect(await status({ status: "done", result: 42 })).toEqual([
+      200,
+      { attempt: work.attempt, verdict: "accepted" },
+    ]);
+    expect(await bench.logs("e1")).toEqual(["run one started", "hi", "ho"]);
+    expect((await bench.events("e1", "task.run")).map(({ state }) => state)).toEqual(["21", "42"]);
+    expect((await bench.status("e1")).status).toBe("done");
+    expect((await status({ status: "done", result: 42 }))[1]).toMatchObject({
+      verdict: expect.not.stringMatching("accepted"),
+    });
+  });
+
+  test("a crash ends the attempt as crashed, and another is made", async () => {
+    const { bench, call, work } = await script();
+    await call("POST", `/v1/attempts/${work.attempt}/status`, work.token, {
+      status: "crashed",
+      message: "segfault",
+    });
+    await bench.clock.advance(2_000);
+    expect(first(await bench.claim("one")).n).toBe(2);
+  });
+});
+
+test("scaling figures count ready tasks and what remote workers hold", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"], 10);
+  const call = await serve(bench);
+  expect((await call("GET", "/v1/scaling", null))[1]).toEqual({
+    tasks: 0,
+    ready: 0,
+    held: 0,
+    workers: 1,
+    capacity: 10,
+    utilisation: 0,
+    desired: 0,
+  });
+  await bench.start("e1", [tasksPhase("a", Array(35).fill("x"))]);
+  const { work } = await bench.claim("one", 5);
+  await bench.tell("one", [work[0] as WorkItem, 1, STARTED]);
+  expect((await call("GET", "/v1/scaling?use=w.a", null))[1]).toEqual({
+    tasks: 35,
+    ready: 30,
+    held: 5,
+    workers: 1,
+    capacity: 10,
+    utilisation: 0.5,
+    desired: 4,
+  });
+  expect((await call("GET", "/v1/scaling?use=w.other", null))[1]).toMatchObject({ tasks: 0, workers: 0 });
+  const [, list] = (await call("GET", "/v1/workers", null)) as [number, { data: object[] }];
+  expect(list.data).toMatchObject([{ id: "one", kind: "remote", capacity: 10, held: 5, draining: false }]);
+});

@@ -1,0 +1,211 @@
+// Claims and leases of remote workers: who gets what, and what becomes of work whose worker does not begin.
+import { expect, test } from "vitest";
+import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
+import { DONE, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
+
+const numbers = ({ work }: Claimed) => work.map(({ number }) => number);
+const first = ({ work }: Claimed) => work[0] as WorkItem;
+
+test("C1 two workers claim with one task available: exactly one gets it, the other an empty list", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  bench.join("two", ["w.a"]);
+  await bench.start("e1", [tasksPhase("a", ["x"])]);
+  const [a, b] = [bench.open("one", 5, 0), bench.open("two", 5, 0)];
+  await bench.clock.settle();
+  const got = [await a.answer, await b.answer] as Claimed[];
+  expect(new Set(got.map((claimed) => claimed.work.length))).toEqual(new Set([0, 1]));
+});
+
+test("an item says everything that is needed to do it, and inputs come once per execution", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  await bench.start("e1", [tasksPhase("a", [{ n: 1 }, { n: 2 }], { timeout: 5_000, heartbeat: 9_000 })], {
+    "input é": [null],
+  });
+  const claimed = await bench.claim("one");
+  expect(claimed.inputs).toEqual({ e1: { "input é": [null] } });
+  expect(claimed.work).toHaveLength(2);
+  expect(first(claimed)).toEqual({
+    attempt: "e1.a.1.a.1.0.1.0.1",
+    token: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/) as string,
+    leaseUntil: bench.clock.now() + 30_000,
+    do: "process",
+    execution: "e1",
+    workflow: "w",
+    project: "default",
+    phase: "a",
+    visit: 1,
+    handler: "a",
+    use: "w.a",
+    version: null,
+    number: 0,
+    task: { n: 1 },
+    idempotencyKey: "e1/a/1/a/0",
+    n: 1,
+    timeoutMs: 5_000,
+    heartbeatMs: 9_000,
+    batch: 1,
+  });
+});
+
+test("C2 a claim without work waits, and is answered the moment there is some", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  const claim = bench.open("one", 5, 60_000);
+  await bench.clock.advance(59_000);
+  expect(claim.isAnswered).toBe(false);
+  await bench.start("e1", [tasksPhase("a", ["x", "y"])]);
+  expect(claim.isAnswered).toBe(true);
+  expect(numbers((await claim.answer) as Claimed)).toEqual([0, 1]);
+});
+
+test("C2 a claim that waits in vain is answered with nothing when its time is over", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  const claim = bench.open("one", 5, 60_000);
+  await bench.clock.advance(60_000);
+  expect(await claim.answer).toEqual({ work: [], inputs: {}, phases: {}, cancel: [], lost: [] });
+});
+
+test("C4 claimed, and the worker dies before it starts: given out again after the lease, no attempt burnt", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  bench.join("two", ["w.a"]);
+  await bench.start("e1", [tasksPhase("a", ["x"], { retry: { attempts: 1, crashes: 1 } })]);
+  expect(numbers(await bench.claim("one"))).toEqual([0]);
+  const other = bench.open("two", 5, 60_000);
+  await bench.clock.advance(29_000);
+  expect(other.isAnswered).toBe(false);
+  await bench.clock.advance(2_000);
+  const work = first((await other.answer) as Claimed);
+  expect([work.number, work.n]).toEqual([0, 1]);
+  await bench.tell("two", [work, 1, DONE]);
+  expect((await bench.status("e1")).status).toBe("done");
+  expect(await bench.events("e1", "tasks.lost")).toEqual([]);
+});
+
+test("C15 a worker that serves only `fast` never gets other work", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.fast"]);
+  await bench.start("e1", [
+    { name: "p", handlers: { slow: { use: "w.slow", tasks: [1, 2] }, fast: { use: "w.fast", tasks: [3] } } },
+  ]);
+  const claimed = await bench.claim("one", 100);
+  expect(claimed.work.map(({ use, task }) => [use, task])).toEqual([["w.fast", 3]]);
+  expect(numbers(await bench.claim("one", 100))).toEqual([]);
+});
+
+test("a worker gets no more than it asks for, and no more than its capacity", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"], 3);
+  await bench.start("e1", [tasksPhase("a", [0, 1, 2, 3, 4, 5])]);
+  expect(numbers(await bench.claim("one", 2))).toEqual([0, 1]);
+  expect(numbers(await bench.claim("one", 100))).toEqual([2]);
+  expect(numbers(await bench.claim("one", 100))).toEqual([]);
+});
+
+test("a claim of nothing gets no work, however much there is", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  await bench.start("e1", [tasksPhase("a", [1])]);
+  expect(numbers(await bench.claim("one", 0))).toEqual([]);
+});
+
+test("a second claim supersedes the first, which answers empty; the work goes to the second", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  const before = bench.open("one", 5, 60_000);
+  await bench.clock.settle();
+  const after = bench.open("one", 5, 60_000);
+  await bench.clock.settle();
+  expect(numbers((await before.answer) as Claimed)).toEqual([]);
+  await bench.start("e1", [tasksPhase("a", ["x"])]);
+  expect(numbers((await after.answer) as Claimed)).toEqual([0]);
+});
+
+test("a client that has gone while it waited gets nothing: the next one does", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  bench.join("two", ["w.a"]);
+  const claim = bench.open("one", 5, 60_000);
+  await bench.clock.settle();
+  claim.cut();
+  expect(await claim.answer).toBeNull();
+  await bench.start("e1", [tasksPhase("a", ["x"])]);
+  expect(numbers(await bench.claim("two"))).toEqual([0]);
+});
+
+test("work whose answer could not be written is handed back at once, and nothing is burnt", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a", "w.list"]);
+  bench.join("two", ["w.a", "w.list"]);
+  await bench.start("e1", [
+    {
+      name: "a",
+      handlers: { a: { use: "w.a", tasks: [1, 2] }, b: { use: "w.a", enumerate: { use: "w.list" } } },
+    },
+  ]);
+  const claim = bench.open("one", 5, 0);
+  await bench.clock.settle();
+  expect(((await claim.answer) as Claimed).work).toHaveLength(3);
+  claim.handBack();
+  await bench.clock.settle();
+  const again = await bench.claim("two");
+  expect(new Set(again.work.map((work) => `${work.do} ${work.number}`))).toEqual(
+    new Set(["enumerate -1", "process 0", "process 1"]),
+  );
+  const retried = await bench.events("e1", "tasks.retrying");
+  expect(retried.flatMap(({ reasons }) => reasons)).toEqual(["released", "released"]);
+});
+
+test("an answer holds only so much: the rest comes with the next claim, at once", async () => {
+  const bench = await SessionBench.open({ pageCacheChars: 33_554_432 });
+  bench.join("one", ["w.a"], 200);
+  const tasks = Array.from({ length: 100 }, (_, i) => `${i}${"x".repeat(60_000)}`);
+  await bench.start("e1", [tasksPhase("a", tasks)]);
+  const counts: number[] = [];
+  while (counts.reduce((sum, n) => sum + n, 0) < 100)
+    counts.push((await bench.claim("one", 200)).work.length);
+  expect(counts).toEqual([70, 30]);
+});
+
+test("a worker that is told to drain hears it over the claim that waits, and gets nothing new", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  const claim = bench.open("one", 5, 60_000);
+  await bench.clock.settle();
+  expect(bench.sessions.drain("one")).toBeNull();
+  expect(await claim.answer).toMatchObject({ work: [], drain: true });
+  await bench.start("e1", [tasksPhase("a", ["x"])]);
+  expect(await bench.claim("one")).toMatchObject({ work: [], drain: true });
+  expect(bench.sessions.drain("nobody")).toMatchObject({ code: "not_found" });
+});
+
+test("a session ends after 90 s of silence, but never while its claim waits", async () => {
+  const bench = await SessionBench.open();
+  bench.join("silent", ["w.a"]);
+  bench.join("waiting", ["w.a"]);
+  for (let i = 0; i < 3; i++) {
+    const claim = bench.open("waiting", 1, 60_000);
+    await bench.clock.advance(60_000);
+    await claim.answer;
+  }
+  expect(bench.sessions.list().map(({ id }) => id)).toEqual(["waiting"]);
+  expect(bench.sessions.heartbeat("silent", {})).toMatchObject({ code: "not_found" });
+});
+
+test("a worker that says goodbye is not served any more; what it has can still be told", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  await bench.start("e1", [tasksPhase("a", ["x"])]);
+  const work = first(await bench.claim("one"));
+  await bench.tell("one", [work, 1, STARTED]);
+  expect(bench.sessions.leave("one")).toBeNull();
+  expect(bench.sessions.list()).toEqual([]);
+  bench.join("one", ["w.a"]);
+  expect(await bench.tell("one", [work, 2, DONE])).toEqual({
+    stored: { [work.attempt]: 2 },
+    verdicts: { [work.attempt]: "accepted" },
+  });
+});

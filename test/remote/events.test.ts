@@ -1,0 +1,214 @@
+// Events of remote workers: numbered, acknowledged, in order; and what tokens open.
+import { describe, expect, test } from "vitest";
+import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
+import { isRejection } from "../../src/std/rejection.ts";
+import { DONE, FAILED, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
+
+const first = ({ work }: Claimed) => work[0] as WorkItem;
+const log = (text: string) => ({ kind: "log" as const, text });
+
+async function claimed(tasks: readonly unknown[], more: object = {}): Promise<[SessionBench, WorkItem[]]> {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"], 100);
+  await bench.start("e1", [tasksPhase("a", tasks, more)]);
+  return [bench, [...(await bench.claim("one", 100)).work]];
+}
+
+describe("events are taken in order", () => {
+  test("C6 the same receipt twice: the second is acknowledged, nothing is recorded twice", async () => {
+    const [bench, [a, b]] = await claimed(["x", "y"]);
+    const work = a as WorkItem;
+    const once = await bench.tell("one", [work, 1, DONE]);
+    expect(once.verdicts[work.attempt]).toBe("accepted");
+    const twice = await bench.tell("one", [work, 1, DONE]);
+    expect([twice.stored[work.attempt], twice.verdicts[work.attempt]]).toEqual([1, "duplicate"]);
+    await bench.tell("one", [b as WorkItem, 1, DONE]);
+    const settled = await bench.events("e1", "tasks.settled");
+    expect(settled.flatMap(({ tasks }) => tasks)).toEqual([0, 1]);
+    expect((await bench.status("e1")).status).toBe("done");
+  });
+
+  test("C7 two requests with the same events at the same time: both are answered after the commit, stored once", async () => {
+    const [bench, [work]] = await claimed(["x"]);
+    const said = [
+      [work as WorkItem, 1, STARTED],
+      [work as WorkItem, 2, log("hello")],
+      [work as WorkItem, 3, DONE],
+    ] as const;
+    const [a, b] = await Promise.all([bench.tell("one", ...said), bench.tell("one", ...said)]);
+    expect([a.stored, b.stored]).toEqual([{ [work?.attempt ?? ""]: 3 }, { [work?.attempt ?? ""]: 3 }]);
+    expect([a.verdicts, b.verdicts].map((verdicts) => verdicts[work?.attempt ?? ""])).toEqual([
+      "accepted",
+      "duplicate",
+    ]);
+    expect(await bench.logs("e1")).toEqual(["hello"]);
+  });
+
+  test("what comes after a gap is not taken, and `stored` says so; sent again in order it is", async () => {
+    const [bench, [work]] = await claimed(["x"]);
+    const a = work as WorkItem;
+    const late = await bench.tell("one", [a, 3, DONE]);
+    expect(late.stored[a.attempt]).toBe(0);
+    expect((await bench.tell("one", [a, 1, STARTED], [a, 3, DONE])).stored[a.attempt]).toBe(1);
+    const whole = await bench.tell("one", [a, 1, STARTED], [a, 2, log("x")], [a, 3, DONE]);
+    expect([whole.stored[a.attempt], whole.verdicts[a.attempt]]).toEqual([3, "accepted"]);
+    expect(await bench.logs("e1")).toEqual(["x"]);
+  });
+
+  test("C13 logs, runs of words and receipts are stored as they were emitted, batched or not", async () => {
+    const [bench, [a, b]] = (await claimed(["x", "y"])) as [SessionBench, [WorkItem, WorkItem]];
+    await bench.tell("one", [a, 1, STARTED], [a, 2, log("a1")], [b, 1, log("b1")], [a, 3, log("a2")]);
+    await bench.tell("one", [b, 2, log("b2")]);
+    await bench.tell("one", [a, 4, log("a3")], [a, 5, DONE], [b, 3, log("b3")], [b, 4, DONE]);
+    const rows = await bench.store.readLogs({ execution: "e1", after: 0, rowsMax: 100 });
+    const of = (task: number) =>
+      rows.filter((row) => row.task === task).flatMap(({ lines }) => lines.map(({ n, text }) => [n, text]));
+    expect(of(0)).toEqual([
+      [2, "a1"],
+      [3, "a2"],
+      [4, "a3"],
+    ]);
+    expect(of(1)).toEqual([
+      [1, "b1"],
+      [2, "b2"],
+      [3, "b3"],
+    ]);
+    expect((await bench.status("e1")).status).toBe("done");
+  });
+
+  test("receipts of one handler in one request are one event of the journal", async () => {
+    const [bench, work] = await claimed([0, 1, 2, 3, 4]);
+    await bench.tell("one", ...work.map((item) => [item, 1, DONE] as const));
+    expect((await bench.events("e1", "tasks.settled")).map(({ tasks }) => [...tasks])).toEqual([
+      [0, 1, 2, 3, 4],
+    ]);
+  });
+
+  test("after its receipt an attempt has nothing more to say", async () => {
+    const [bench, [work]] = await claimed(["x"]);
+    const a = work as WorkItem;
+    await bench.tell("one", [a, 1, DONE], [a, 2, log("too late")]);
+    expect(await bench.logs("e1")).toEqual([]);
+  });
+
+  test("C12 a long line is cut with a notice, the lines after it are whole", async () => {
+    const [bench, [work]] = await claimed(["x"]);
+    const a = work as WorkItem;
+    await bench.tell("one", [a, 1, log("é".repeat(9_000))], [a, 2, log("after")]);
+    const [long, after] = await bench.logs("e1");
+    expect(Buffer.byteLength(long as string)).toBeLessThanOrEqual(8_192);
+    expect(long).toMatch(/^é+… \[cut: \d+ bytes more\]$/);
+    expect(after).toBe("after");
+  });
+});
+
+describe("an enumeration over the wire", () => {
+  test("comes in pages; its tasks are given out as they come, and its receipt seals it", async () => {
+    const bench = await SessionBench.open();
+    bench.join("one", ["w.list", "w.a"]);
+    await bench.start("e1", [{ name: "a", handlers: { a: { use: "w.a", enumerate: { use: "w.list" } } } }]);
+    const list = first(await bench.claim("one"));
+    expect([list.do, list.number, list.use, list.task]).toEqual(["enumerate", -1, "w.list", null]);
+    await bench.tell("one", [list, 1, STARTED], [list, 2, { kind: "page", from: 0, tasks: ["x", { y: 1 }] }]);
+    const tasks = (await bench.claim("one")).work;
+    expect(tasks.map(({ task }) => task)).toEqual(["x", { y: 1 }]);
+    await bench.tell("one", ...tasks.map((task) => [task, 1, DONE] as const));
+    expect((await bench.status("e1")).status).toBe("running");
+    await bench.tell("one", [list, 3, { kind: "receipt", status: "done", total: 2 }]);
+    expect((await bench.status("e1")).status).toBe("done");
+  });
+
+  test("a second attempt is told what is there already", async () => {
+    const bench = await SessionBench.open();
+    bench.join("one", ["w.list"]);
+    await bench.start("e1", [{ name: "a", handlers: { a: { use: "w.a", enumerate: { use: "w.list" } } } }]);
+    const list = first(await bench.claim("one"));
+    await bench.tell("one", [list, 1, { kind: "page", from: 0, tasks: ["x", "y"] }], [list, 2, FAILED]);
+    await bench.clock.advance(2_000);
+    const again = first(await bench.claim("one"));
+    expect([again.n, again.resume?.count, again.resume?.last]).toEqual([2, 2, "y"]);
+  });
+});
+
+describe("tokens", () => {
+  test("C19 a token for attempt A opens nothing of attempt B", async () => {
+    const [bench, [a, b]] = (await claimed(["x", "y"])) as [SessionBench, [WorkItem, WorkItem]];
+    const stolen = { ...b, token: a.token };
+    const refused = await bench.send("one", [
+      [a, 1, STARTED],
+      [stolen, 1, DONE],
+    ]);
+    expect(refused).toMatchObject({ code: "stale_attempt", path: `tokens.${b.attempt}` });
+    expect(bench.sessions.heartbeat("one", { [b.attempt]: a.token })).toMatchObject({
+      code: "stale_attempt",
+    });
+    expect(bench.sessions.attempt(b.attempt, a.token)).toMatchObject({ code: "forbidden" });
+    expect(bench.sessions.attempt(b.attempt, null)).toMatchObject({ code: "unauthorised" });
+    expect(await bench.events("e1", "tasks.settled")).toEqual([]);
+    // Nothing of the refused request was taken: the first event of A is still the next.
+    expect((await bench.tell("one", [a, 1, STARTED])).stored[a.attempt]).toBe(1);
+  });
+
+  test("C19 one for an attempt that was never given out opens nothing either", async () => {
+    const [bench, [a]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    const other = { ...a, attempt: a.attempt.replace(".0.1.0.1", ".7.1.0.1") };
+    expect(isRejection(await bench.send("one", [[other, 1, DONE]]))).toBe(true);
+    expect(isRejection(await bench.send("one", [[{ ...a, attempt: "nonsense" }, 1, DONE]]))).toBe(true);
+  });
+
+  test("C19 after its lease a token opens nothing but its one late receipt", async () => {
+    const [bench, [a]] = (await claimed(["x"], { heartbeat: 3_000 })) as [SessionBench, [WorkItem]];
+    await bench.tell("one", [a, 1, STARTED]);
+    await bench.clock.advance(5_000);
+    expect(await bench.events("e1", "tasks.lost")).toHaveLength(1);
+    expect(bench.sessions.attempt(a.attempt, a.token)).toMatchObject({ code: "stale_attempt" });
+    await bench.tell("one", [a, 2, log("from the grave")], [a, 3, { kind: "step", name: "s", result: 1 }]);
+    expect(await bench.logs("e1")).toEqual([]);
+    expect(await bench.events("e1", "task.step")).toEqual([]);
+    const late = await bench.tell("one", [a, 4, FAILED]);
+    expect(late.verdicts[a.attempt]).toBe("late");
+    expect((await bench.tell("one", [a, 4, FAILED])).verdicts[a.attempt]).not.toBe("accepted");
+    expect((await bench.events("e1", "tasks.late")).flatMap(({ accepted }) => accepted)).toEqual([false]);
+  });
+});
+
+describe("what is wrong with a request is said, and nothing of it is taken", () => {
+  test.each<[string, object, string]>([
+    ["an unknown kind", { kind: "dance" }, "events[1].kind: is no kind of event"],
+    [
+      "an unknown field",
+      { kind: "started", by: "me" },
+      "events[1].by: an event of kind started has no such field",
+    ],
+    ["a status that is none", { kind: "receipt", status: "fine" }, "events[1].status: must be one of"],
+    ["a text that is none", { kind: "log", text: 7 }, "events[1].text: must be a text"],
+    [
+      "a page without tasks",
+      { kind: "page", from: 0, tasks: [] },
+      "events[1].tasks: must be a list of 1 to 1000",
+    ],
+    ["a suspension without a wait", { kind: "receipt", status: "suspended" }, "events[1].wait: goes with"],
+    ["an inherited name", { kind: "constructor" }, "events[1].kind: is no kind of event"],
+  ])("%s", async (_what, body, message) => {
+    const [bench, [a, b]] = (await claimed(["x", "y"])) as [SessionBench, [WorkItem, WorkItem]];
+    const refused = await bench.send("one", [
+      [a, 1, DONE],
+      [b, 1, body as never],
+    ]);
+    expect(isRejection(refused) ? refused.message : "taken").toContain(message);
+    expect(await bench.events("e1", "tasks.settled")).toEqual([]);
+  });
+
+  test("a result that cannot be stored fails its attempt for good, as in a worker", async () => {
+    const [bench, [a]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    await bench.tell("one", [a, 1, { kind: "receipt", status: "done", result: "x".repeat(300_000) }]);
+    expect((await bench.status("e1")).error).toMatchObject({ task: 0 });
+    const [settled] = await bench.events("e1", "tasks.settled");
+    expect(settled?.payloads[0]).toContain("too_large");
+  });
+
+  test("a worker that is not registered", async () => {
+    const [bench, [a]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    expect(await bench.send("nobody", [[a, 1, DONE]])).toMatchObject({ code: "not_found" });
+  });
+});

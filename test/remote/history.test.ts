@@ -1,0 +1,147 @@
+// What a worker is told of earlier attempts of its task: steps, sleeps, waits, and the runs of a script.
+import { describe, expect, test } from "vitest";
+import type { Claimed, WireEventBody, WorkItem } from "../../src/protocol/worker-wire.ts";
+import { unwrap } from "../../src/std/rejection.ts";
+import { DONE, FAILED, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
+
+const first = ({ work }: Claimed) => work[0] as WorkItem;
+
+async function begun(more: object = {}): Promise<[SessionBench, WorkItem]> {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  await bench.start("e1", [tasksPhase("a", ["x"], { retry: { attempts: 5, min: 1_000 }, ...more })]);
+  const work = first(await bench.claim("one"));
+  await bench.tell("one", [work, 1, STARTED]);
+  return [bench, work];
+}
+
+function suspend(wait: object): WireEventBody {
+  return { kind: "receipt", status: "suspended", wait: wait as never };
+}
+
+describe("steps", () => {
+  test("that are done come back with their results, in a later attempt of the task", async () => {
+    const [bench, work] = await begun();
+    await bench.tell(
+      "one",
+      [work, 2, { kind: "step", name: "charge", result: { id: 7 } }],
+      [work, 3, { kind: "step", name: "nothing" }],
+      [work, 4, FAILED],
+    );
+    await bench.clock.advance(2_000);
+    const again = first(await bench.claim("one"));
+    expect(again.n).toBe(2);
+    expect(again.steps).toEqual([
+      { name: "charge", result: { id: 7 } },
+      { name: "nothing", result: null },
+    ]);
+    await bench.tell("one", [again, 1, DONE]);
+    expect((await bench.status("e1")).status).toBe("done");
+  });
+
+  test("of an attempt that is gone are not taken", async () => {
+    const [bench, work] = await begun({ heartbeat: 3_000 });
+    await bench.clock.advance(5_000);
+    const { verdicts } = await bench.tell("one", [work, 2, { kind: "step", name: "charge", result: 1 }]);
+    expect(verdicts[work.attempt]).not.toBe("accepted");
+    expect(first(await bench.claim("one")).steps).toBeUndefined();
+  });
+});
+
+describe("a suspended attempt", () => {
+  test("that sleeps holds no worker, burns no attempt, and goes on when its time has come", async () => {
+    const [bench, work] = await begun();
+    const untilMs = bench.clock.now() + 60_000;
+    await bench.tell("one", [work, 2, suspend({ name: "nap", untilMs })]);
+    await bench.clock.advance(59_000);
+    expect((await bench.claim("one")).work).toEqual([]);
+    await bench.clock.advance(2_000);
+    const again = first(await bench.claim("one"));
+    expect(again.steps).toEqual([{ name: "nap" }]);
+  });
+
+  test("that waits for a signal gets its payload", async () => {
+    const [bench, work] = await begun();
+    await bench.tell("one", [work, 2, suspend({ name: "ok", signal: "ok" })]);
+    expect((await bench.claim("one")).work).toEqual([]);
+    unwrap(
+      (await bench.engine.send("e1", { kind: "signal", id: "s1", signal: "ok", data: '{"by":"me"}' })).answer,
+    );
+    await bench.clock.settle();
+    expect(first(await bench.claim("one")).steps).toEqual([{ name: "ok", result: { by: "me" } }]);
+  });
+
+  test("that waits in vain gets the error", async () => {
+    const [bench, work] = await begun();
+    await bench.tell("one", [work, 2, suspend({ name: "ok", signal: "ok", timeoutMs: 5_000 })]);
+    await bench.clock.advance(6_000);
+    const [step] = first(await bench.claim("one")).steps ?? [];
+    expect(step).toMatchObject({ name: "ok", error: { code: "wait_timeout" } });
+  });
+});
+
+describe("a script", () => {
+  const runs = [
+    { name: "one", expression: "s => s" },
+    { name: "two", expression: "s => s + 1", timeout: 5_000 },
+  ];
+
+  async function claimed(more: object = {}): Promise<[SessionBench, WorkItem]> {
+    const bench = await SessionBench.open();
+    bench.join("one", ["~script"]);
+    await bench.start("e1", [{ name: "map", handlers: { map: { script: runs, state: { n: 0 }, ...more } } }]);
+    return [bench, first(await bench.claim("one"))];
+  }
+
+  test("comes with its runs and the state before the first", async () => {
+    const [, work] = await claimed();
+    expect([work.do, work.finished, work.state]).toEqual(["script", 0, { n: 0 }]);
+    expect(work.runs).toEqual([
+      { name: "one", expression: "s => s", timeoutMs: null },
+      { name: "two", expression: "s => s + 1", timeoutMs: 5_000 },
+    ]);
+  });
+
+  test("C5 whose worker dies goes on after its last finished run", async () => {
+    const [bench, work] = await claimed();
+    await bench.tell(
+      "one",
+      [work, 1, STARTED],
+      [work, 2, { kind: "run_started", run: "one" }],
+      [work, 3, { kind: "run_finished", run: "one", state: { n: 1 } }],
+      [work, 4, { kind: "run_started", run: "two" }],
+    );
+    await bench.clock.advance(31_000);
+    const again = first(await bench.claim("one"));
+    expect([again.n, again.finished, again.state]).toEqual([2, 1, { n: 1 }]);
+    expect(again.runs?.map(({ name }) => name)).toEqual(["two"]);
+    expect(await bench.logs("e1")).toEqual(["run one started", "run two started"]);
+  });
+
+  test("C6 the same run_finished twice is recorded once", async () => {
+    const [bench, work] = await claimed();
+    const said = [
+      [work, 1, { kind: "run_finished", run: "one", state: { n: 1 } }],
+      [work, 2, { kind: "run_finished", run: "two", state: { n: 2 } }],
+    ] as const;
+    await bench.tell("one", said[0]);
+    await bench.tell("one", ...said);
+    await bench.tell("one", ...said);
+    expect((await bench.events("e1", "task.run")).map(({ name, index }) => [name, index])).toEqual([
+      ["one", 0],
+      ["two", 1],
+    ]);
+  });
+
+  test("without resume begins with its first run again", async () => {
+    const [bench, work] = await claimed({ resume: false });
+    await bench.tell(
+      "one",
+      [work, 1, { kind: "run_finished", run: "one", state: { n: 1 } }],
+      [work, 2, FAILED],
+    );
+    await bench.clock.advance(2_000);
+    const again = first(await bench.claim("one"));
+    expect([again.finished, again.state, again.runs?.length]).toEqual([0, { n: 0 }, 2]);
+  });
+});

@@ -1,0 +1,176 @@
+// Heartbeats, losses, late words, cancels, and servers that come back, as remote workers see them.
+import { describe, expect, test } from "vitest";
+import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
+import { DONE, FAILED, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
+
+const first = ({ work }: Claimed) => work[0] as WorkItem;
+
+async function started(
+  more: object = {},
+  tasks: readonly unknown[] = ["x"],
+): Promise<[SessionBench, WorkItem]> {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  bench.join("two", ["w.a"]);
+  await bench.start("e1", [tasksPhase("a", tasks, { heartbeat: 30_000, ...more })]);
+  const work = first(await bench.claim("one", 1));
+  await bench.tell("one", [work, 1, STARTED]);
+  return [bench, work];
+}
+
+describe("a started attempt", () => {
+  test("C5 whose worker dies is lost within the heartbeat timeout, and the crash budget decides", async () => {
+    const [bench, work] = await started();
+    await bench.clock.advance(29_000);
+    expect(await bench.events("e1", "tasks.lost")).toEqual([]);
+    await bench.clock.advance(2_000);
+    expect(
+      (await bench.events("e1", "tasks.lost")).map(({ tasks, workers }) => [...tasks, ...workers]),
+    ).toEqual([[0, "one"]]);
+    const again = first(await bench.claim("two"));
+    expect([again.number, again.n]).toEqual([work.number, 2]);
+  });
+
+  test("C21 silent for three beats is lost; a beat just before the sweep keeps it", async () => {
+    const [bench, work] = await started();
+    for (let i = 0; i < 5; i++) {
+      await bench.clock.advance(29_900);
+      expect(await bench.beat("one", work)).toEqual({ [work.attempt]: "continue" });
+    }
+    expect(await bench.events("e1", "tasks.lost")).toEqual([]);
+    await bench.clock.advance(31_000);
+    expect(await bench.events("e1", "tasks.lost")).toHaveLength(1);
+    expect(await bench.beat("one", work)).toEqual({ [work.attempt]: "lost" });
+  });
+
+  test("that is lost is said so over the claim that waits", async () => {
+    const [bench, work] = await started();
+    const claim = bench.open("one", 0, 60_000);
+    await bench.clock.advance(31_000);
+    expect(await claim.answer).toMatchObject({ work: [], cancel: [], lost: [work.attempt] });
+  });
+});
+
+describe("C8 a late done after lost", () => {
+  test("settles the task while it is open, and the newer attempt is told to stop", async () => {
+    const [bench, work] = await started();
+    await bench.clock.advance(31_000);
+    const newer = first(await bench.claim("two"));
+    await bench.tell("two", [newer, 1, STARTED]);
+    const late = await bench.tell("one", [work, 2, { kind: "receipt", status: "done", result: "late" }]);
+    expect(late.verdicts[work.attempt]).toBe("accepted");
+    expect(await bench.beat("two", newer)).toEqual({ [newer.attempt]: "cancel" });
+    const second = await bench.tell("two", [newer, 2, { kind: "receipt", status: "done", result: "second" }]);
+    expect(second.verdicts[newer.attempt]).not.toBe("accepted");
+    expect((await bench.events("e1", "tasks.settled")).flatMap(({ payloads }) => payloads)).toEqual([
+      '"late"',
+    ]);
+    expect((await bench.status("e1")).status).toBe("done");
+  });
+
+  test("is only acknowledged when the task was settled meanwhile: never two outcomes", async () => {
+    const [bench, work] = await started({}, ["x", "y"]);
+    await bench.clock.advance(31_000);
+    const newer = (await bench.claim("two", 1)).work[0] as WorkItem;
+    expect(newer.number).toBe(0);
+    await bench.tell("two", [newer, 1, DONE]);
+    const late = await bench.tell("one", [work, 2, DONE]);
+    expect(late).toEqual({ stored: { [work.attempt]: 2 }, verdicts: { [work.attempt]: "late" } });
+    expect((await bench.events("e1", "tasks.settled")).flatMap(({ tasks }) => [...tasks])).toEqual([0]);
+  });
+
+  test("a late failure is recorded only", async () => {
+    const [bench, work] = await started();
+    await bench.clock.advance(31_000);
+    expect((await bench.tell("one", [work, 2, FAILED])).verdicts[work.attempt]).toBe("late");
+    expect(await bench.events("e1", "tasks.retrying")).toEqual([]);
+    expect(first(await bench.claim("two")).n).toBe(2);
+  });
+});
+
+describe("C18 a cancel", () => {
+  test("of what is pending: it is never claimed", async () => {
+    const bench = await SessionBench.open();
+    await bench.start("e1", [tasksPhase("a", ["x"])]);
+    await bench.control("e1", "cancel");
+    bench.join("one", ["w.a"]);
+    expect((await bench.claim("one")).work).toEqual([]);
+    expect((await bench.status("e1")).status).toBe("cancelled");
+  });
+
+  test("of what runs: the worker is told at its next beat, and it ends cancelled with its last logs", async () => {
+    const [bench, work] = await started();
+    await bench.control("e1", "cancel");
+    expect((await bench.status("e1")).status).toBe("cancelling");
+    expect(await bench.beat("one", work)).toEqual({ [work.attempt]: "cancel" });
+    await bench.tell(
+      "one",
+      [work, 2, { kind: "log", text: "last words" }],
+      [work, 3, { kind: "receipt", status: "cancelled" }],
+    );
+    expect((await bench.status("e1")).status).toBe("cancelled");
+    expect(await bench.logs("e1")).toEqual(["last words"]);
+  });
+
+  test("of what runs: the worker is told at once over the claim that waits", async () => {
+    const [bench, work] = await started();
+    const claim = bench.open("one", 0, 60_000);
+    await bench.clock.settle();
+    await bench.control("e1", "cancel");
+    expect(await claim.answer).toMatchObject({ cancel: [work.attempt] });
+  });
+
+  test("racing a claim: exactly one wins, and what was not sent yet is not sent", async () => {
+    const bench = await SessionBench.open();
+    bench.join("one", ["w.a"]);
+    await bench.start("e1", [tasksPhase("a", ["x"])]);
+    const claim = bench.open("one", 5, 60_000);
+    await bench.control("e1", "cancel");
+    await bench.clock.advance(60_000);
+    const { work, cancel } = (await claim.answer) as Claimed;
+    if (work.length === 1) {
+      const item = work[0] as WorkItem;
+      const told = cancel.includes(item.attempt) ? "cancel" : (await bench.beat("one", item))[item.attempt];
+      expect(told).toBe("cancel");
+      await bench.tell("one", [item, 1, { kind: "receipt", status: "cancelled" }]);
+    }
+    expect((await bench.status("e1")).status).toBe("cancelled");
+    expect(await bench.events("e1", "tasks.started")).toEqual([]);
+  });
+});
+
+describe("a server that dies and comes back", () => {
+  test("adopts the attempts of workers that show themselves; their events go on where they were", async () => {
+    const [bench, work] = await started({}, ["x", "y"]);
+    await bench.tell("one", [work, 2, { kind: "log", text: "before" }]);
+    await bench.restart();
+    expect(bench.sessions.heartbeat("one", {})).toMatchObject({ code: "not_found" });
+    bench.join("one", ["w.a"]);
+    expect(await bench.beat("one", work)).toEqual({ [work.attempt]: "continue" });
+    const answer = await bench.tell("one", [work, 3, { kind: "log", text: "after" }], [work, 4, DONE]);
+    expect(answer).toEqual({ stored: { [work.attempt]: 4 }, verdicts: { [work.attempt]: "accepted" } });
+    expect(await bench.logs("e1")).toEqual(["before", "after"]);
+    expect(await bench.events("e1", "tasks.lost")).toEqual([]);
+  });
+
+  test("takes events again that it stored before it died: nothing is there twice", async () => {
+    const [bench, work] = await started({}, ["x", "y"]);
+    await bench.tell("one", [work, 2, { kind: "log", text: "once" }]);
+    await bench.restart();
+    bench.join("one", ["w.a"]);
+    await bench.tell("one", [work, 2, { kind: "log", text: "once" }], [work, 3, DONE]);
+    expect(await bench.logs("e1")).toEqual(["once"]);
+    expect((await bench.events("e1", "tasks.settled")).flatMap(({ tasks }) => [...tasks])).toEqual([0]);
+  });
+
+  test("that closes answers what it has stored; from then on nothing counts as stored", async () => {
+    const [bench, work] = await started({}, ["x", "y"]);
+    const tokens = { [work.attempt]: work.token };
+    const sent = bench.sessions.events("one", { tokens, events: [{ attempt: work.attempt, n: 2, ...DONE }] });
+    await bench.engine.close();
+    expect(await sent).toMatchObject({ verdicts: { [work.attempt]: "accepted" } });
+    const events = [{ attempt: work.attempt, n: 2, ...DONE }];
+    for (let i = 0; i < 2; i++)
+      expect(await bench.sessions.events("one", { tokens, events })).toMatchObject({ code: "not_ready" });
+  });
+});

@@ -1,0 +1,52 @@
+// The worker in plain Python: registers, enumerates in pages, processes, reads results, beats, ends on SIGTERM.
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
+import { needCommand } from "../tools/need-command.ts";
+import { ProcessBench } from "./process-bench.ts";
+import { Proxy } from "./proxy.ts";
+
+const SCRIPT = fileURLToPath(new URL("../../examples/python-worker.py", import.meta.url));
+
+const hasPython = needCommand("python3", "python3");
+
+async function python(url: string): Promise<ChildProcess> {
+  const child = spawn("python3", [SCRIPT], {
+    env: { ...process.env, RONDO_URL: url },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  for await (const line of createInterface({ input: child.stdout as NodeJS.ReadableStream }))
+    if (/^worker python~.* serves /.test(line)) return child;
+  throw new Error("the worker ended before it served");
+}
+
+const TEXT = Array.from({ length: 1_200 }, (_, i) => "word ".repeat(i % 5)).join("\n");
+const WORDS = TEXT.split(/\s+/).filter((word) => word !== "").length;
+
+test.skipIf(!hasPython)("it does a whole workflow, and SIGTERM ends it with exit code 0", async () => {
+  const bench = await ProcessBench.open();
+  const child = await python(bench.server.url);
+  const output = await bench.server.rondo.run("word-count", { text: TEXT });
+  expect(output).toEqual({ lines: 1_200, words: WORDS });
+  child.kill("SIGTERM");
+  expect(await once(child, "exit")).toEqual([0, null]);
+});
+
+test.skipIf(!hasPython)(
+  "it goes on after the network failed, and a server that has forgotten it",
+  async () => {
+    const bench = await ProcessBench.open();
+    const proxy = await Proxy.start(bench.server.url);
+    await python(proxy.url);
+    const running = bench.server.rondo.run("word-count", { text: TEXT });
+    proxy.cut();
+    const { data } = (await (await fetch(`${bench.server.url}/v1/workers`)).json()) as {
+      data: { id: string }[];
+    };
+    for (const { id } of data) await fetch(`${bench.server.url}/v1/workers/${id}`, { method: "DELETE" });
+    expect(await running).toEqual({ lines: 1_200, words: WORDS });
+  },
+);
