@@ -3,7 +3,7 @@
  * observers told; then the clean execution is looked at: drain it, lose what is lost, open pages, offer work.
  */
 import type { FinalStatus } from "../kernel/event.ts";
-import type { Message, Verdict } from "../kernel/message.ts";
+import type { Answer, Message, Verdict } from "../kernel/message.ts";
 import { viewExecution } from "../kernel/view.ts";
 import type { GrantItem } from "../protocol/work.ts";
 import { reject } from "../std/rejection.ts";
@@ -15,9 +15,10 @@ import { ENUMERATION } from "./lease.ts";
 import type { LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import { noteDropped } from "./note-dropped.ts";
+import { notOwner } from "./ownership-desk.ts";
 import { beat, endReported, tellToStop } from "./reporting.ts";
 import type { Residency } from "./residency.ts";
-import type { HeldGrant, Slot } from "./slot.ts";
+import type { HeldGrant, Queued, Slot } from "./slot.ts";
 import type { Stepped } from "./stepping.ts";
 import { type TimerDesk, WAKE } from "./timer-desk.ts";
 import { whyWaiting } from "./why.ts";
@@ -46,14 +47,9 @@ export class CleanUp {
       if (queued.kind !== "report" && queued.held !== undefined) this.#release(slot, queued.held, isApplied);
       if (queued.kind === "report") {
         endReported(node, slot, queued.report);
-        const verdicts =
-          answer.kind === "rejection"
-            ? (["stale"] as const)
-            : (answer.verdicts ?? ([isApplied ? "accepted" : "duplicate"] as const));
-        queued.answer.verdicts[queued.index] = verdicts;
+        const verdicts = verdictsOf(answer);
         noteDropped(slot, queued, { verdicts, now: node.now });
-        queued.answer.open--;
-        if (queued.answer.open === 0) this.#sendVerdicts(queued.answer);
+        this.#verdict(queued, verdicts);
       } else if (queued.kind === "message") {
         this.#endLost(slot, queued.message);
         if (!isApplied) takeBackChildren(slot, queued.message);
@@ -111,6 +107,23 @@ export class CleanUp {
     this.#residency.count(slot);
   }
 
+  /** After the commit of what was stepped, if its partition is no longer this node's: only answers are left to give. */
+  answer({ slot, taken }: Stepped, isWritten: boolean): void {
+    for (const { queued, answer, existed } of taken) {
+      if (!isWritten) this.turnAway(slot.id, queued);
+      else if (queued.kind === "message" && queued.request !== null)
+        this.#node.emit({ kind: "reply", request: queued.request, answer, existed });
+      else if (queued.kind === "report") this.#verdict(queued, verdictsOf(answer));
+    }
+  }
+
+  /** Nothing came of a message: whoever waits for its answer is told to ask the owner. */
+  turnAway(execution: string, queued: Queued): void {
+    if (queued.kind === "report") this.#verdict(queued, ["elsewhere"]);
+    else if (queued.kind === "message" && queued.request !== null)
+      this.#node.emit({ kind: "reply", request: queued.request, answer: notOwner(execution) });
+  }
+
   /** The execution's state is what is committed: see what it needs. */
   becameClean(slot: Slot): void {
     const node = this.#node;
@@ -153,13 +166,13 @@ export class CleanUp {
     if (slot.status === "clean" && slot.queue.length === 0) this.#residency.settle(slot);
   }
 
-  #sendVerdicts(answer: { worker: string; report: number; verdicts: (readonly Verdict[])[] }): void {
-    this.#node.emit({
-      kind: "verdicts",
-      worker: answer.worker,
-      report: answer.report,
-      verdicts: answer.verdicts,
-    });
+  /** What became of one report; the worker hears when all of its batch are judged. */
+  #verdict({ answer, index }: Extract<Queued, { kind: "report" }>, verdicts: readonly Verdict[]): void {
+    answer.verdicts[index] = verdicts;
+    answer.open--;
+    if (answer.open > 0) return;
+    const { worker, report } = answer;
+    this.#node.emit({ kind: "verdicts", worker, report, verdicts: answer.verdicts });
   }
 
   /** Pages that were just journaled are kept in memory while there is room: they are needed soon. */
@@ -295,6 +308,11 @@ export class CleanUp {
     slot.wakeAt = due;
     this.#timers.set(slot.id, WAKE, due);
   }
+}
+
+function verdictsOf(answer: Answer): readonly Verdict[] {
+  if (answer.kind === "rejection") return ["stale"];
+  return answer.verdicts ?? [answer.kind === "applied" ? "accepted" : "duplicate"];
 }
 
 /** Children that were asked for while nothing may start (a pause came first) are asked for again later. */

@@ -5,7 +5,7 @@
 import { assert } from "../std/assert.ts";
 import type { CommitVerdict } from "../store/store.ts";
 import type { CleanUp } from "./clean-up.ts";
-import type { LetterDesk } from "./letter-desk.ts";
+import type { DoneLetter, LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
 import { type Stepped, stepSlot } from "./stepping.ts";
@@ -18,21 +18,26 @@ const SHARE_MIN = 16;
 interface UnderWay {
   readonly stepped: readonly Stepped[];
   /** Letters that go with it without a write of their own. */
-  readonly lettersDone: readonly string[];
+  readonly lettersDone: readonly DoneLetter[];
 }
 
 export class CommitDesk {
   readonly #node: NodeState;
   readonly #cleanUp: CleanUp;
   readonly #letters: LetterDesk;
+  readonly #lose: (partitions: readonly number[]) => void;
   /** Commits without a verdict yet, by number. */
   readonly #underWay = new Map<number, UnderWay>();
   #commits = 0;
 
-  constructor(node: NodeState, cleanUp: CleanUp, letters: LetterDesk) {
+  constructor(
+    node: NodeState,
+    parts: { cleanUp: CleanUp; letters: LetterDesk; lose: (partitions: readonly number[]) => void },
+  ) {
     this.#node = node;
-    this.#cleanUp = cleanUp;
-    this.#letters = letters;
+    this.#cleanUp = parts.cleanUp;
+    this.#letters = parts.letters;
+    this.#lose = parts.lose;
   }
 
   get underWay(): number {
@@ -49,17 +54,16 @@ export class CommitDesk {
   committed(commit: number, verdict: CommitVerdict): void {
     const underWay = this.#underWay.get(commit);
     if (underWay === undefined) return;
-    if (verdict.kind === "fenced") {
-      this.#node.closing = true;
-      this.#node.emit({ kind: "fenced", why: verdict.why });
-      return;
-    }
     this.#underWay.delete(commit);
-    this.#letters.close(underWay.lettersDone);
+    if (verdict.kind === "fenced" || verdict.fenced.length > 0) this.#fenced(underWay, verdict);
+    if (verdict.kind === "fenced") return;
+    this.#letters.close(underWay.lettersDone.map(({ id }) => id));
     const exists = new Set(verdict.exists);
     for (const stepped of underWay.stepped) {
       this.#letters.close(stepped.letters);
-      if (exists.has(stepped.slot.id)) this.#cleanUp.again(stepped);
+      const { tenure } = stepped.slot;
+      if (tenure.isOver) this.#cleanUp.answer(stepped, !verdict.fenced.includes(tenure.partition));
+      else if (exists.has(stepped.slot.id)) this.#cleanUp.again(stepped);
       else {
         stepped.slot.status = "clean";
         this.#cleanUp.finish(stepped);
@@ -72,9 +76,21 @@ export class CommitDesk {
     const underWay = this.#underWay.get(commit);
     if (underWay === undefined) return;
     this.#underWay.delete(commit);
-    this.#letters.applied(underWay.lettersDone);
+    for (const letter of underWay.lettersDone) this.#letters.applied(letter.to, [letter.id]);
     this.#letters.rescan();
-    for (const stepped of underWay.stepped) this.#cleanUp.again(stepped);
+    for (const stepped of underWay.stepped) {
+      if (stepped.slot.tenure.isOver) this.#cleanUp.answer(stepped, false);
+      else this.#cleanUp.again(stepped);
+    }
+  }
+
+  /** Others have these partitions: nothing of them was written, and nothing of them is this node's any more. */
+  #fenced({ stepped }: UnderWay, verdict: CommitVerdict): void {
+    const partitions = verdict.kind === "fenced" ? verdict.partitions : verdict.fenced;
+    const why = verdict.kind === "fenced" ? verdict.why : "another owner has the partition";
+    this.#node.emit({ kind: "fenced", why, partitions });
+    this.#lose(partitions);
+    if (verdict.kind === "fenced") for (const one of stepped) this.#cleanUp.answer(one, false);
   }
 
   /** Steps a share of what waits: the rest goes into the next commit, which is stepped while this one is written. */
@@ -98,7 +114,7 @@ export class CommitDesk {
       chars += result.chars;
       if (result.write === null) {
         idle.push(result);
-        this.#letters.applied(result.letters);
+        this.#letters.applied(slot.id, result.letters);
       } else {
         slot.status = "dirty";
         stepped.push(result);
@@ -117,9 +133,9 @@ export class CommitDesk {
       assert(write !== null, "a stepped slot has a write");
       return write;
     });
-    const taken = [...lettersDone];
+    const taken = lettersDone.map(({ id }) => id);
     for (const { letters } of stepped) if (letters.length > 0) taken.push(...letters);
-    const content = { fence: node.fence, writes };
+    const content = { fence: node.tenures.fence, writes };
     node.emit({
       kind: "commit",
       commit: this.#commits,
@@ -128,4 +144,4 @@ export class CommitDesk {
   }
 }
 
-const NO_LETTERS: readonly string[] = [];
+const NO_LETTERS: readonly DoneLetter[] = [];

@@ -22,6 +22,8 @@ export interface EngineOptions {
   readonly settingsFor?: (info: StoreInfo) => Promise<Partial<Settings>>;
   /** A fault of the world: the engine backs off and goes on. */
   readonly onFault?: (fault: Error) => void;
+  /** Others have these partitions; without it the engine stops. */
+  readonly onFenced?: (partitions: readonly number[], why: string) => void;
   /** The engine cannot go on: a bug, or another owner. */
   readonly onStop?: (reason: Error) => void;
 }

@@ -7,18 +7,17 @@ import type { Plan } from "../kernel/plan.ts";
 import type { Beat, Report, Serves } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
-import { type Commit, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
+import { type Commit, type Ownership, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
 import type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
-import { readLeases, storeLeases } from "./hand-over.ts";
+import { type LeaseTable, readLeases, storeLeases } from "./hand-over.ts";
 import type { Dropped, Input, Inspection, OpenAttempt, Output, Overview } from "./io.ts";
 import { EngineNode } from "./node.ts";
 import type { Settings } from "./settings.ts";
+import { StorePatience } from "./store-patience.ts";
 import { type ReadOutput, readFor } from "./store-reads.ts";
+import { Watchers } from "./watchers.ts";
 
 export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
-
-const BACKOFF_MIN_MS = 50;
-const BACKOFF_MAX_MS = 5_000;
 
 export class Engine {
   readonly #store: Store;
@@ -30,14 +29,15 @@ export class Engine {
   readonly #replies = new Map<number, (reply: Reply) => void>();
   readonly #inspections = new Map<number, (inspection: Inspection | Rejection) => void>();
   readonly #verdicts = new Map<string, (verdicts: readonly (readonly string[])[]) => void>();
-  readonly #watchers = new Map<string, Set<Progress>>();
-  readonly #logWatchers = new Map<string, Set<() => void>>();
+  readonly #watchers = new Watchers<Progress>();
+  readonly #logWatchers = new Watchers<() => void>();
   #requests = 0;
   #isScheduled = false;
   #isRunning = false;
   #cancelWake: (() => void) | null = null;
-  #failures = 0;
-  readonly #onFaulty: (() => void)[] = [];
+  readonly #patience: StorePatience;
+  /** Who waits for partitions to be handed over. */
+  readonly #yields = new Map<number, (table: LeaseTable) => void>();
   #stopped: Error | null = null;
   readonly #pending = new Set<Promise<void>>();
 
@@ -46,6 +46,7 @@ export class Engine {
     this.#store = options.store;
     this.#clock = options.clock;
     this.info = info;
+    this.#patience = new StorePatience(options.clock, options.onFault);
     this.#node = new EngineNode(info, options.clock.now(), { ...options.settings, ...settings });
   }
 
@@ -53,7 +54,7 @@ export class Engine {
   static async open(options: EngineOptions): Promise<Engine> {
     const info = await options.store.open();
     const engine = new Engine(options, info, await options.settingsFor?.(info));
-    engine.#node.takeOver(await readLeases(options.store, info));
+    engine.#node.takeOver(await readLeases(options.store, info.owned));
     engine.#schedule();
     return engine;
   }
@@ -146,25 +147,39 @@ export class Engine {
 
   /** Calls `logged` after every commit with log lines of the execution; the returned function stops that. */
   watchLogs(execution: string, logged: () => void): () => void {
-    const watchers = this.#logWatchers.get(execution) ?? new Set();
-    watchers.add(logged);
-    this.#logWatchers.set(execution, watchers);
-    return () => {
-      watchers.delete(logged);
-      if (watchers.size === 0 && this.#logWatchers.get(execution) === watchers)
-        this.#logWatchers.delete(execution);
-    };
+    return this.#logWatchers.add(execution, logged);
   }
 
   /** Calls `progress` after every commit of the execution; the returned function stops that. */
   watch(execution: string, progress: Progress): () => void {
-    const watchers = this.#watchers.get(execution) ?? new Set();
-    watchers.add(progress);
-    this.#watchers.set(execution, watchers);
-    return () => {
-      watchers.delete(progress);
-      if (watchers.size === 0 && this.#watchers.get(execution) === watchers) this.#watchers.delete(execution);
-    };
+    return this.#watchers.add(execution, progress);
+  }
+
+  /** Partitions of a cluster's store are this engine's from now on. */
+  async taken(owned: readonly Ownership[]): Promise<void> {
+    const leases = await readLeases(this.#store, owned);
+    this.#input({ kind: "taken", owned, leases });
+  }
+
+  /** Lets go of partitions as soon as nothing is under way in them; what runs at workers is left to their next owners. */
+  async yield(partitions: readonly number[]): Promise<void> {
+    const tables = partitions.map((partition) => {
+      const yielded = new Promise<LeaseTable>((resolve) => this.#yields.set(partition, resolve));
+      return yielded.then((table) => storeLeases(this.#store, partition, table));
+    });
+    this.#input({ kind: "yield", partitions });
+    await Promise.all(tables);
+  }
+
+  /** Partitions are not this engine's any more. */
+  lost(partitions: readonly number[]): void {
+    for (const partition of partitions) this.#yields.delete(partition);
+    this.#input({ kind: "lost", partitions });
+  }
+
+  /** Others have stored letters. */
+  lettersStored(): void {
+    this.#input({ kind: "letters-stored" });
   }
 
   /** Stops giving out work. */
@@ -199,17 +214,23 @@ export class Engine {
 
   /** While the store fails nothing can be finished: what is open goes on after the next open. */
   async #idle(): Promise<void> {
-    while (this.#stopped === null && this.#failures === 0 && (this.#node.isBusy || this.#pending.size > 0)) {
-      await Promise.race([Promise.all(this.#pending), this.#faulty()]);
+    while (
+      this.#stopped === null &&
+      !this.#patience.isTried &&
+      (this.#node.isBusy || this.#pending.size > 0)
+    ) {
+      await Promise.race([Promise.all(this.#pending), this.#patience.faulty()]);
       await new Promise<void>((resolve) => this.#clock.soon(resolve));
     }
   }
 
   /** Leaves what is open at workers elsewhere to the next owner; false: that cannot be. */
   async #handOver(): Promise<boolean> {
-    if (this.#stopped !== null || this.#failures > 0) return this.#node.openLeases === 0;
+    if (this.#stopped !== null || this.#patience.isTried) return this.#node.openLeases === 0;
     try {
-      return await storeLeases(this.#store, this.#node.leaseTable());
+      const tables = this.#node.leaseTables();
+      for (const [partition, table] of tables ?? []) await storeLeases(this.#store, partition, table);
+      return tables !== null;
     } catch (thrown) {
       if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
       this.#options.onFault?.(thrown);
@@ -276,7 +297,7 @@ export class Engine {
       case "ask-worker":
         return this.#track(this.#ask(output.worker, output.attempts));
       case "logged":
-        for (const logged of [...(this.#logWatchers.get(output.execution) ?? [])]) logged();
+        for (const logged of this.#logWatchers.of(output.execution)) logged();
         return;
       case "reply": {
         const resolve = this.#replies.get(output.request);
@@ -299,11 +320,14 @@ export class Engine {
         return resolve?.(output.verdicts);
       }
       case "progressed":
-        for (const progress of [...(this.#watchers.get(output.execution) ?? [])])
-          progress(output.seq, output.end);
+        for (const progress of this.#watchers.of(output.execution)) progress(output.seq, output.end);
         return;
       case "fenced":
+        if (this.#options.onFenced !== undefined)
+          return this.#options.onFenced(output.partitions, output.why);
         return this.#fail(new Error(`this engine no longer owns its store: ${output.why}`));
+      case "yielded":
+        return this.#yields.get(output.partition)?.(output.leases);
       case "unreadable":
         return this.#options.onFault?.(
           new Error(`execution ${output.execution} is left alone: ${output.why}`),
@@ -321,11 +345,11 @@ export class Engine {
   async #commit(commit: number, content: Commit): Promise<void> {
     try {
       const verdict = await this.#store.commit(content);
-      this.#failures = 0;
+      this.#patience.calm();
       this.#inputNow({ kind: "committed", commit, verdict });
     } catch (thrown) {
       if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
-      await this.#backOff(thrown);
+      await this.#patience.wait(thrown);
       this.#input({ kind: "commit-failed", commit, nothingWritten: thrown.nothingWritten });
     }
   }
@@ -337,7 +361,7 @@ export class Engine {
         return;
       } catch (thrown) {
         if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
-        await this.#backOff(thrown);
+        await this.#patience.wait(thrown);
         if (this.#stopped !== null) return;
       }
     }
@@ -359,19 +383,6 @@ export class Engine {
     if (beats.length > 0) this.#input({ kind: "worker-vouches", worker, beats });
   }
 
-  /** Resolves when the store fails. */
-  #faulty(): Promise<void> {
-    return new Promise((resolve) => this.#onFaulty.push(resolve));
-  }
-
-  /** Tells of the fault and waits, longer each time. */
-  async #backOff(fault: StoreFault): Promise<void> {
-    this.#options.onFault?.(fault);
-    for (const resolve of this.#onFaulty.splice(0)) resolve();
-    const ms = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(this.#failures++, 10));
-    await new Promise<void>((resolve) => this.#clock.after(ms, resolve));
-  }
-
   #fail(thrown: unknown): void {
     if (this.#stopped !== null) return;
     const reason = thrown instanceof Error ? thrown : new Error(String(thrown));
@@ -390,8 +401,7 @@ export class Engine {
     this.#replies.clear();
     this.#inspections.clear();
     this.#verdicts.clear();
-    for (const watchers of [...this.#watchers.values()])
-      for (const progress of [...watchers]) progress(-1, "stopped");
+    for (const progress of this.#watchers.all()) progress(-1, "stopped");
   }
 }
 

@@ -45,7 +45,8 @@ function tendAlone(node: NodeState, worker: RosterEntry): void {
     if (!isThere || alone.until <= node.now) worker.alone = null;
     return;
   }
-  const canGo = isThere && slot.status === "clean" && slot.execution?.open === true;
+  const canGo =
+    isThere && slot.status === "clean" && slot.execution?.open === true && !slot.tenure.isYielding;
   if (isThere && alone.until > node.now && !(canGo && worker.held === 0)) return;
   worker.alone = null;
   desk.heldAlone--;
@@ -72,6 +73,7 @@ function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
   const { slot, desk, wanted } = ready;
   const { execution } = slot;
   if (slot.status !== "clean" || execution === null || !execution.open || !slot.desks.includes(desk)) return;
+  if (slot.tenure.isYielding) return;
   desk.servedAt = ++node.turns;
   const { plan } = desk.state;
   const servesEnumeration =
@@ -92,13 +94,14 @@ function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
 function giveEnumeration(node: NodeState, slot: Slot, desk: HandlerDesk, worker: RosterEntry): void {
   const { state } = desk;
   const attempt = state.enumeration.ended + 1;
+  const { epoch } = slot.tenure;
   const known = state.paged ? state.total : 0;
   const last = known === 0 ? null : taskText(node, slot, desk, known - 1);
   if (last === undefined) {
     fetchPage(node, slot, desk, known - 1);
     return;
   }
-  const lease = newLease(node, desk, worker, { task: ENUMERATION, attempt, permits: [] });
+  const lease = newLease(node, desk, worker, { task: ENUMERATION, attempt, epoch, permits: [] });
   const resume =
     known === 0 ? null : { count: known, last: last ?? "null", checksum: state.enumeration.checksum };
   const item = { number: ENUMERATION, attempt, claim: lease.claim, task: null, checkpoints: null };
@@ -151,7 +154,8 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
     if (permits === "parked") continue;
     desk.take(task);
     left--;
-    const lease = newLease(node, desk, worker, { task, attempt: state.tasks.nextAttempt(task), permits });
+    const attempt = state.tasks.nextAttempt(task);
+    const lease = newLease(node, desk, worker, { task, attempt, epoch: slot.tenure.epoch, permits });
     const checkpoints = checkpointsOf(node, desk, task);
     const item = { number: task, attempt: lease.attempt, claim: lease.claim, task: text, checkpoints };
     if (task < desk.carefulBelow || desk.claimOf(task) >= CAREFUL_AFTER_CLAIMS) {
@@ -200,7 +204,8 @@ function giveAlone(
   if (permits === "full") return "full";
   if (permits === "parked") return "given";
   desk.take(task);
-  const lease = newLease(node, desk, worker, { task, attempt: desk.state.tasks.nextAttempt(task), permits });
+  const attempt = desk.state.tasks.nextAttempt(task);
+  const lease = newLease(node, desk, worker, { task, attempt, epoch: slot.tenure.epoch, permits });
   beginNow(node, desk, lease);
   worker.holdFor("taken", { slot, desk, task }, node.now);
   const checkpoints = checkpointsOf(node, desk, task);
@@ -240,13 +245,13 @@ function newLease(
   node: NodeState,
   desk: HandlerDesk,
   worker: RosterEntry,
-  at: { task: number; attempt: number; permits: readonly string[] },
+  at: Pick<Lease, "task" | "attempt" | "epoch" | "permits">,
 ): Lease {
   const lease: Lease = {
     task: at.task,
     attempt: at.attempt,
     claim: desk.claimOf(at.task),
-    epoch: node.epoch,
+    epoch: at.epoch,
     worker: worker.id,
     local: worker.local,
     startedAt: 0,
@@ -289,7 +294,7 @@ function newGrant(
     use: wanted.use,
     version: node.roster.choose(wanted) || null,
     round: visit.round,
-    epoch: node.epoch,
+    epoch: slot.tenure.epoch,
     input: execution.input,
     timeoutMs: plan.timeoutMs,
     heartbeatMs: node.heartbeatMs(plan),

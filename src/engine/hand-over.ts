@@ -3,11 +3,12 @@
  * and the next owner begins with it: those attempts go on, everything else is given out at once, nothing is in doubt.
  */
 import type { ReportPlace } from "../protocol/work.ts";
-import type { Store, StoreInfo } from "../store/store.ts";
+import type { Ownership, Store } from "../store/store.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
+import type { Tenure } from "./tenures.ts";
 
 /** A lease as it is handed over. */
 export interface HandedLease
@@ -22,13 +23,12 @@ export interface LeaseTable {
   readonly leases: readonly HandedLease[];
 }
 
-const KIND = "setting";
-const ID = "leases";
+const KIND = "leases";
 
-/** Everything that is open at workers elsewhere; null: something is open in this process, and ends with it. */
-export function leaseTable(node: NodeState): LeaseTable | null {
+/** Everything of a partition that is open at workers elsewhere; null: something is open in this process, and ends with it. */
+export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
   const leases: HandedLease[] = [];
-  for (const slot of node.slots.values()) {
+  for (const slot of tenure.slots) {
     for (const desk of slot.desks) {
       const place = {
         ...desk.visit.place(desk.state.plan.name),
@@ -56,27 +56,36 @@ export function leaseTable(node: NodeState): LeaseTable | null {
     }
   }
   // Those that nobody has asked for since the last owner.
-  for (const handed of node.handedOver.values()) leases.push(...handed);
-  return { epoch: node.epoch, leases };
+  for (const [execution, handed] of node.handedOver)
+    if (node.tenures.of(execution) === tenure) leases.push(...handed);
+  return { epoch: tenure.epoch, leases };
 }
 
 /** Stores the table; false: it could not be, and what is open is in doubt. */
-export async function storeLeases(store: Store, table: LeaseTable | null): Promise<boolean> {
+export async function storeLeases(
+  store: Store,
+  partition: number,
+  table: LeaseTable | null,
+): Promise<boolean> {
   if (table === null) return false;
-  if (table.leases.length > 0) await store.putDocument(KIND, ID, JSON.stringify(table));
+  if (table.leases.length > 0) await store.putDocument(KIND, String(partition), JSON.stringify(table));
   return true;
 }
 
-/** What the last owner left, if it ended well. */
-export async function readLeases(
-  store: Store,
-  { owned: [own] }: StoreInfo,
-): Promise<readonly HandedLease[]> {
-  if (own === undefined) return [];
-  const body = own.uncleanEpoch === own.epoch - 1 ? null : await store.getDocument(KIND, ID);
-  if (body === null) return [];
-  const { epoch, leases } = JSON.parse(body) as LeaseTable;
-  return epoch === own.epoch - 1 ? leases : [];
+/** What the last owners left of these partitions, as far as they ended well. */
+export async function readLeases(store: Store, owned: readonly Ownership[]): Promise<readonly HandedLease[]> {
+  const left: HandedLease[] = [];
+  for (const own of owned) {
+    if (own.epoch === 1 || own.uncleanEpoch === own.epoch - 1) continue;
+    left.push(...leasesFor(own, await store.getDocument(KIND, String(own.partition))));
+  }
+  return left;
+}
+
+/** What a stored table leaves to this owner; it may be of an owner long before it. */
+export function leasesFor({ epoch }: Ownership, body: string | null): readonly HandedLease[] {
+  const table = body === null ? null : (JSON.parse(body) as LeaseTable);
+  return table?.epoch === epoch - 1 ? table.leases : [];
 }
 
 /** Limits count these from now on; each is a lease again as soon as its execution is in memory. */
@@ -96,7 +105,7 @@ export function takeOver(node: NodeState, slot: Slot): void {
   node.handedOver.delete(slot.id);
   for (const handed of leases) {
     const desk = slot.desk(handed);
-    if (desk !== undefined && isOpen(desk, handed)) give(node, desk, handed);
+    if (desk !== undefined && isOpen(desk, handed)) give(node, slot, desk, handed);
     else for (const permit of handed.permits) node.limits.give(permit);
   }
 }
@@ -109,7 +118,8 @@ function isOpen(desk: HandlerDesk, { task, attempt, round }: HandedLease): boole
   return !tasks.settled.has(task) && attempt === tasks.nextAttempt(task);
 }
 
-function give(node: NodeState, desk: HandlerDesk, handed: HandedLease): void {
+function give(node: NodeState, slot: Slot, desk: HandlerDesk, handed: HandedLease): void {
+  const { openedAt } = slot.tenure;
   const { task, attempt, claim, epoch, worker, position, lastLine, permits, isStarted } = handed;
   const silenceMs = isStarted ? node.heartbeatMs(desk.state.plan) : node.settings.claimLeaseMs;
   desk.leases.set(task, {
@@ -119,9 +129,9 @@ function give(node: NodeState, desk: HandlerDesk, handed: HandedLease): void {
     epoch,
     worker,
     local: false,
-    startedAt: isStarted ? node.openedAt : 0,
+    startedAt: isStarted ? openedAt : 0,
     // From the opening on, however late the execution is loaded.
-    until: node.openedAt + silenceMs,
+    until: openedAt + silenceMs,
     recorded: task !== ENUMERATION && desk.state.tasks.startOf(task) !== undefined,
     reported: false,
     cancelled: false,

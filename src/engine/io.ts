@@ -13,11 +13,13 @@ import type {
   Commit,
   CommitVerdict,
   LoadedExecution,
+  Ownership,
   Partitions,
   StoredHead,
   StoredLetter,
   StoredTimer,
 } from "../store/store.ts";
+import type { HandedLease, LeaseTable } from "./hand-over.ts";
 
 export type Input =
   | {
@@ -34,6 +36,8 @@ export type Input =
   | { readonly kind: "commit-failed"; readonly commit: number; readonly nothingWritten: boolean }
   | {
       readonly kind: "loaded";
+      /** The number of the load that it answers. */
+      readonly load: number;
       readonly loads: readonly { readonly id: string; readonly loaded: LoadedExecution | null }[];
     }
   | { readonly kind: "definition"; readonly hash: string; readonly plan: Plan | null }
@@ -82,6 +86,18 @@ export type Input =
     }
   /** The newest definition of a name, for a child; null: there is none. */
   | { readonly kind: "workflow-found"; readonly workflow: string; readonly plan: Plan | null }
+  /** Partitions that are this node's from now on, with what their last owners left open. */
+  | {
+      readonly kind: "taken";
+      readonly owned: readonly Ownership[];
+      readonly leases: readonly HandedLease[];
+    }
+  /** Let go of these as soon as nothing is under way in them. */
+  | { readonly kind: "yield"; readonly partitions: readonly number[] }
+  /** These are not this node's any more. */
+  | { readonly kind: "lost"; readonly partitions: readonly number[] }
+  /** There may be letters in the store that others have stored. */
+  | { readonly kind: "letters-stored" }
   /** Stop granting: the node is about to close. */
   | { readonly kind: "closing" }
   | { readonly kind: "tick" };
@@ -167,7 +183,7 @@ export type Output =
   /** Log lines of the execution are stored. */
   | { readonly kind: "logged"; readonly execution: string }
   | { readonly kind: "commit"; readonly commit: number; readonly content: Commit }
-  | { readonly kind: "load"; readonly ids: readonly string[] }
+  | { readonly kind: "load"; readonly ids: readonly string[]; readonly load: number }
   | { readonly kind: "get-definition"; readonly hash: string }
   | { readonly kind: "read-page"; readonly execution: string; readonly seq: number }
   | {
@@ -203,7 +219,9 @@ export type Output =
       readonly seq: number;
       readonly end: Ending | null;
     }
-  /** Another owner has the store: this node must stop. */
-  | { readonly kind: "fenced"; readonly why: string }
+  /** Others have these partitions: the node has let go of them. */
+  | { readonly kind: "fenced"; readonly why: string; readonly partitions: readonly number[] }
+  /** Nothing is under way in the partition: it may be released. `leases`: what is open at workers, for the next owner. */
+  | { readonly kind: "yielded"; readonly partition: number; readonly leases: LeaseTable }
   /** An execution this node cannot go on with: its definition or its rows are unknown to this version. */
   | { readonly kind: "unreadable"; readonly execution: string; readonly why: string };

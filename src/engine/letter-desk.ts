@@ -11,15 +11,18 @@ import type { Residency } from "./residency.ts";
 
 const SCAN_MAX = 1_000;
 
+/** A letter that a commit takes without a write of its receiver. */
+export type DoneLetter = Pick<Letter, "id" | "to">;
+
 export class LetterDesk {
   readonly #node: NodeState;
   readonly #residency: Residency;
-  /** Letters that are in memory until a commit takes them, by id. */
-  readonly #open = new Set<string>();
+  /** Letters that are in memory until a commit takes them: id -> receiver. */
+  readonly #open = new Map<string, string>();
   /** Letters taken since the scan under way was asked for: it may find them once more. */
   readonly #taken = new Set<string>();
   /** Letters that were applied, or have nobody to apply them: gone with the next commit. */
-  #done: string[] = [];
+  #done: DoneLetter[] = [];
   /** Starts whose definition is being read, by its hash, and the letters behind each. */
   readonly #waiting = new Map<string, Letter[]>();
   /** Receivers of such starts, with the hash. */
@@ -38,8 +41,11 @@ export class LetterDesk {
   /** Asks for letters in the store, if there may be some that are not in memory. */
   ask(): void {
     if (!this.#wantsScan || this.#scanning || this.#open.size >= SCAN_MAX || this.#node.closing) return;
+    const { tenures } = this.#node;
+    // Where others store letters too, one that is seen late can come before one that was seen.
+    if (!tenures.isWhole) this.#after = 0;
     this.#scanning = true;
-    this.#node.emit({ kind: "scan-letters", after: this.#after, max: SCAN_MAX });
+    this.#node.emit({ kind: "scan-letters", after: this.#after, max: SCAN_MAX, partitions: tenures.scope });
   }
 
   /** A commit's outcome is not known: its letters may be in the store. */
@@ -62,6 +68,7 @@ export class LetterDesk {
 
   /** A letter that was just stored: while older ones may be in the store only, the scan brings it, in its turn. */
   sent(letter: Letter): void {
+    if (this.#node.tenures.of(letter.to) === undefined) return;
     if (!this.#wantsScan && !this.#scanning) return this.deliver(letter);
     this.#wantsScan = true;
     this.#isStale = this.#scanning;
@@ -69,10 +76,10 @@ export class LetterDesk {
 
   /** Puts a committed letter into its receiver's queue. */
   deliver(letter: Letter): void {
-    if (this.#open.has(letter.id)) return;
+    if (this.#open.has(letter.id) || this.#node.tenures.of(letter.to) === undefined) return;
     const message = JSON.parse(letter.body) as Sent["message"];
     const plan = message.kind === "start" ? this.#node.plans.get(message.hash) : undefined;
-    this.#open.add(letter.id);
+    this.#open.set(letter.id, letter.to);
     const before = this.#waitingFor.get(letter.to);
     // What comes after a start that waits stays behind it: a cancel finds somebody to cancel.
     if (before !== undefined) this.#waiting.get(before)?.push(letter);
@@ -92,8 +99,20 @@ export class LetterDesk {
   }
 
   /** These letters changed nothing, so no write takes them: they go with the next commit. */
-  applied(ids: readonly string[]): void {
-    if (ids.length > 0) this.#done.push(...ids);
+  applied(to: string, ids: readonly string[]): void {
+    for (const id of ids) this.#done.push({ id, to });
+  }
+
+  /** Another owner has the receivers' partition by now: their letters are its to bring. */
+  forget(isOver: (execution: string) => boolean): void {
+    for (const [id, to] of this.#open) if (isOver(to)) this.#open.delete(id);
+    this.#done = this.#done.filter(({ to }) => !isOver(to));
+    for (const to of [...this.#waitingFor.keys()]) if (isOver(to)) this.#waitingFor.delete(to);
+    for (const [hash, letters] of this.#waiting)
+      this.#waiting.set(
+        hash,
+        letters.filter(({ to }) => !isOver(to)),
+      );
   }
 
   /** These letters went with a commit. */
@@ -105,7 +124,7 @@ export class LetterDesk {
   }
 
   /** Those that go with the commit that is being made. */
-  takeDone(): string[] {
+  takeDone(): DoneLetter[] {
     const done = this.#done;
     this.#done = [];
     return done;

@@ -1,7 +1,6 @@
 /** What the parts of an engine node share. */
 import type { HandlerPlan, Plan } from "../kernel/plan.ts";
-import { assert } from "../std/assert.ts";
-import { type Fence, fenceOf, type StoreInfo } from "../store/store.ts";
+import type { StoreInfo } from "../store/store.ts";
 import { NewestPlans } from "./child-desk.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import type { HandedLease } from "./hand-over.ts";
@@ -12,6 +11,7 @@ import { Limits } from "./limits.ts";
 import { PageCache } from "./page-cache.ts";
 import type { Settings } from "./settings.ts";
 import type { Queued, Slot } from "./slot.ts";
+import { Tenures } from "./tenures.ts";
 import { WorkerRoster } from "./worker-roster.ts";
 
 /** The name of a project's limit. */
@@ -21,9 +21,7 @@ export function projectScope(project: string): string {
 
 export class NodeState {
   readonly settings: Settings;
-  readonly fence: Fence;
-  readonly epoch: number;
-  readonly uncleanEpoch: number;
+  readonly tenures: Tenures;
   readonly slots = new Map<string, Slot>();
   readonly roster = new WorkerRoster();
   readonly limits = new Limits();
@@ -41,21 +39,16 @@ export class NodeState {
   /** Slots with messages to step, in the order they got them. */
   readonly runnable: Slot[] = [];
   outputs: Output[] = [];
-  now = 0;
-  /** When this owner began. */
-  openedAt = 0;
+  now: number;
   /** Counts the turns that handlers had. */
   turns = 0;
   /** No grants any more. */
   closing = false;
 
-  constructor(settings: Settings, info: StoreInfo) {
-    const [own] = info.owned;
-    assert(own !== undefined && info.partitions === 1, "the store is embedded");
+  constructor(settings: Settings, info: StoreInfo, now: number) {
     this.settings = settings;
-    this.fence = fenceOf(info);
-    this.epoch = own.epoch;
-    this.uncleanEpoch = own.uncleanEpoch;
+    this.now = now;
+    this.tenures = new Tenures(info, now);
     this.pages = new PageCache(settings.pageCacheChars);
   }
 
@@ -65,13 +58,12 @@ export class NodeState {
    */
   declareLimits(plan: Plan, project: string, at = this.now): void {
     if (!this.#declared.has(project)) this.#declareProject(project);
-    const mayBeHeld =
-      this.settings.suspectMs > 0 && this.uncleanEpoch > 0 && this.uncleanEpoch === this.epoch - 1;
+    const since = this.settings.suspectMs > 0 ? this.tenures.uncleanSince() : null;
     for (const phase of plan.phases) {
       for (const handler of phase.handlers) {
         // Until then attempts of a former owner may show themselves: they count from before.
-        const heldUntil = this.openedAt + Math.max(this.settings.suspectMs, this.heartbeatMs(handler));
-        if (mayBeHeld && this.settings.projects[project]?.concurrency !== undefined)
+        const heldUntil = (since ?? 0) + Math.max(this.settings.suspectMs, this.heartbeatMs(handler));
+        if (since !== null && this.settings.projects[project]?.concurrency !== undefined)
           this.limits.block(projectScope(project), heldUntil);
         const { scope: name, definition } = handler;
         const scope = `${project}/${name}`;
@@ -79,10 +71,10 @@ export class NodeState {
         this.#declaredAt.set(scope, at);
         if (definition.rate !== undefined)
           // A former owner's starts are not known here, however it ended.
-          this.limits.rates.declare(scope, definition.rate, this.epoch > 1 ? this.openedAt : null);
+          this.limits.rates.declare(scope, definition.rate, this.tenures.succeedsSince());
         if (definition.concurrency !== undefined) this.limits.declare(scope, definition.concurrency);
         else if (definition.concurrencyPerKey === undefined) continue;
-        if (mayBeHeld) this.limits.block(scope, heldUntil);
+        if (since !== null) this.limits.block(scope, heldUntil);
       }
     }
   }
@@ -126,6 +118,7 @@ export class NodeState {
   /** Offers everything the slot has ready to the workers. */
   offerAll(slot: Slot): void {
     if (slot.status !== "clean" || slot.execution === null || !slot.execution.open || this.closing) return;
+    if (slot.tenure.isYielding) return;
     // Who was served longest ago is first, since a commit may have taken it out of its ring meanwhile.
     const desks =
       slot.desks.length > 1 ? [...slot.desks].sort((a, b) => a.servedAt - b.servedAt) : slot.desks;

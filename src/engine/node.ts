@@ -20,6 +20,7 @@ import type { Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
 import { LetterDesk } from "./letter-desk.ts";
 import { NodeState } from "./node-state.ts";
 import { openAttempts, overviewOf } from "./overview.ts";
+import { notOwner, OwnershipDesk } from "./ownership-desk.ts";
 import { beat, noteArrival, vouch } from "./reporting.ts";
 import { Residency } from "./residency.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
@@ -35,12 +36,11 @@ export class EngineNode {
   readonly #cleanUp: CleanUp;
   readonly #letters: LetterDesk;
   readonly #commits: CommitDesk;
+  readonly #ownership: OwnershipDesk;
   #nextSweepAt = 0;
 
   constructor(info: StoreInfo, now: number, settings: Partial<Settings> = {}) {
-    this.#node = new NodeState({ ...DEFAULT_SETTINGS, ...settings }, info);
-    this.#node.now = now;
-    this.#node.openedAt = now;
+    this.#node = new NodeState({ ...DEFAULT_SETTINGS, ...settings }, info, now);
     this.#timers = new TimerDesk(this.#node.settings);
     this.#node.wakeAt = (slot, at) => this.#timers.set(slot.id, WAKE, at);
     this.#residency = new Residency(this.#node, (slot) => this.#cleanUp.becameClean(slot));
@@ -50,7 +50,17 @@ export class EngineNode {
       timers: this.#timers,
       letters: this.#letters,
     });
-    this.#commits = new CommitDesk(this.#node, this.#cleanUp, this.#letters);
+    const desks = {
+      residency: this.#residency,
+      timers: this.#timers,
+      letters: this.#letters,
+      cleanUp: this.#cleanUp,
+    };
+    this.#ownership = new OwnershipDesk(this.#node, desks);
+    this.#commits = new CommitDesk(this.#node, {
+      ...desks,
+      lose: (partitions) => this.#ownership.lost(partitions),
+    });
   }
 
   /** Makes a plan known, and its limits count. */
@@ -67,6 +77,10 @@ export class EngineNode {
       case "request":
         return this.#request(input);
       case "inspect": {
+        if (node.tenures.of(input.execution) === undefined) {
+          const inspection = notOwner(input.execution);
+          return node.emit({ kind: "inspected", request: input.request, inspection });
+        }
         const slot = this.#residency.slot(input.execution);
         slot.inspections.push(input.request);
         if (slot.status === "clean") this.#cleanUp.inspect(slot);
@@ -77,7 +91,7 @@ export class EngineNode {
       case "commit-failed":
         return this.#commits.failed(input.commit);
       case "loaded":
-        for (const { id, loaded } of input.loads) this.#residency.loaded(id, loaded);
+        for (const { id, loaded } of input.loads) this.#residency.loaded(input.load, id, loaded);
         return;
       case "definition":
         this.#residency.definition(input.hash, input.plan);
@@ -120,6 +134,14 @@ export class EngineNode {
         return this.#beats(input);
       case "worker-left":
         return this.#workerLeft(input.worker);
+      case "taken":
+        return this.#ownership.taken(input.owned, input.leases);
+      case "yield":
+        return this.#ownership.yield(input.partitions);
+      case "lost":
+        return this.#ownership.lost(input.partitions);
+      case "letters-stored":
+        return this.#letters.rescan();
       case "closing":
         node.closing = true;
         return;
@@ -141,6 +163,7 @@ export class EngineNode {
     this.#commits.flush();
     this.#residency.ask();
     this.#letters.ask();
+    this.#ownership.release();
     const { outputs } = node;
     node.outputs = [];
     return outputs;
@@ -159,9 +182,15 @@ export class EngineNode {
     return open;
   }
 
-  /** What is open at workers elsewhere, for the next owner; null: something is open in this process. */
-  leaseTable(): LeaseTable | null {
-    return leaseTable(this.#node);
+  /** What is open at workers elsewhere, for the next owner of each partition; null: something is open in this process. */
+  leaseTables(): ReadonlyMap<number, LeaseTable> | null {
+    const tables = new Map<number, LeaseTable>();
+    for (const tenure of this.#node.tenures.all()) {
+      const table = leaseTable(this.#node, tenure);
+      if (table === null) return null;
+      tables.set(tenure.partition, table);
+    }
+    return tables;
   }
 
   /** Begins with what the last owner left open. */
@@ -225,7 +254,10 @@ export class EngineNode {
 
   #request(input: Extract<Input, { kind: "request" }>): void {
     const node = this.#node;
-    const { message, request, plan } = input;
+    const { message, request, plan, execution } = input;
+    const tenure = node.tenures.of(execution);
+    if (tenure === undefined || tenure.isYielding)
+      return node.emit({ kind: "reply", request, answer: notOwner(execution) });
     if (plan !== undefined && message.kind === "start") this.addPlan(plan, message.project);
     const isFresh = input.fresh === true && !node.slots.has(input.execution);
     const slot = isFresh ? this.#residency.freshSlot(input.execution) : this.#residency.slot(input.execution);
@@ -240,14 +272,18 @@ export class EngineNode {
       open: input.reports.length,
     };
     input.reports.forEach((report, index) => {
+      const queued = { kind: "report", report, worker: input.worker, answer, index } as const;
+      if (this.#node.tenures.of(report.execution) === undefined)
+        return this.#cleanUp.turnAway(report.execution, queued);
       const slot = this.#residency.slot(report.execution);
       noteArrival(this.#node, slot, report);
-      this.#node.enqueue(slot, { kind: "report", report, worker: input.worker, answer, index });
+      this.#node.enqueue(slot, queued);
     });
   }
 
   #beats(input: Extract<Input, { kind: "worker-beats" }>): void {
     for (const one of input.beats) {
+      if (this.#node.tenures.of(one.execution) === undefined) continue;
       const slot = this.#residency.slot(one.execution);
       if (slot.status === "loading") slot.beats.push({ beat: one, worker: input.worker });
       else beat(this.#node, slot, one, input.worker);
@@ -297,11 +333,12 @@ export class EngineNode {
   #clockDuty(): void {
     const node = this.#node;
     const scan = this.#timers.wantedScan(node.now);
-    if (scan !== null) node.emit({ kind: "scan-timers", ...scan });
+    if (scan !== null) node.emit({ kind: "scan-timers", ...scan, partitions: node.tenures.scope });
     // Bounded by the loads under way only: whatever else is in memory, time goes on.
     while (this.#residency.loading < node.settings.windowMax) {
       const due = this.#timers.takeDue(node.now);
       if (due === null) break;
+      if (node.tenures.of(due.execution) === undefined) continue;
       const slot = this.#residency.slot(due.execution);
       if (due.timer.startsWith("~")) {
         if (due.timer === WAKE) slot.wakeAt = 0;

@@ -134,7 +134,7 @@ export function toLogRow(
     worker,
     lines: report.lines,
     // Said twice, or stepped again after a commit of unknown outcome, or said to a former owner.
-    mayRepeat: report.epoch !== node.epoch || (report.lines[0]?.n ?? 0) <= before,
+    mayRepeat: report.epoch !== slot.tenure.epoch || (report.lines[0]?.n ?? 0) <= before,
   };
 }
 
@@ -275,7 +275,7 @@ function adopt(
     desk === undefined ||
     at.task < 0 ||
     desk.suspectUntil <= node.now ||
-    place.epoch >= node.epoch ||
+    place.epoch >= slot.tenure.epoch ||
     desk.visit.round !== place.round
   )
     return false;

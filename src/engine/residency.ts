@@ -8,6 +8,7 @@ import { UnknownVersion } from "../kernel/journal-entry.ts";
 import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import { restore } from "../kernel/replay.ts";
 import { FOLD_VERSION } from "../kernel/snapshot.ts";
+import { assert } from "../std/assert.ts";
 import { type LoadedExecution, type StoredHead, workKey } from "../store/store.ts";
 import { takeOver } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
@@ -18,8 +19,9 @@ export class Residency {
   readonly #node: NodeState;
   readonly #toLoad: string[] = [];
   readonly #loading = new Set<string>();
+  #loads = 0;
   readonly #purging = new Set<string>();
-  readonly #waitingForPlan = new Map<string, LoadedExecution[]>();
+  readonly #waitingForPlan = new Map<string, { slot: Slot; loaded: LoadedExecution }[]>();
   /** Clean slots with nothing to do, oldest first. */
   readonly #idle = new Set<Slot>();
   /** There is work in the store that is not in memory. */
@@ -50,17 +52,24 @@ export class Residency {
       this.#idle.delete(known);
       return known;
     }
-    const slot = new Slot(id);
-    this.#node.slots.set(id, slot);
+    const slot = this.#newSlot(id);
     this.#load(id);
     return slot;
   }
 
   /** A slot for an execution whose id was just made and that cannot exist. */
   freshSlot(id: string): Slot {
-    const slot = new Slot(id);
+    const slot = this.#newSlot(id);
     slot.status = "clean";
+    return slot;
+  }
+
+  #newSlot(id: string): Slot {
+    const tenure = this.#node.tenures.of(id);
+    assert(tenure !== undefined, "only executions of this node's partitions are in memory");
+    const slot = new Slot(id, tenure);
     this.#node.slots.set(id, slot);
+    tenure.slots.add(slot);
     return slot;
   }
 
@@ -121,7 +130,14 @@ export class Residency {
     const ids = this.#toLoad.splice(0);
     if (this.#purging.size > 0) this.#toLoad.push(...ids.filter((id) => this.#purging.has(id)));
     const free = this.#toLoad.length === 0 ? ids : ids.filter((id) => !this.#purging.has(id));
-    if (free.length > 0) node.emit({ kind: "load", ids: free });
+    if (free.length > 0) {
+      this.#loads++;
+      for (const id of free) {
+        const slot = node.slots.get(id);
+        if (slot !== undefined) slot.load = this.#loads;
+      }
+      node.emit({ kind: "load", ids: free, load: this.#loads });
+    }
     if (!this.#backlog || this.#scanning || node.closing) return;
     const isThin =
       this.#working < node.settings.windowMax / 2 ||
@@ -132,6 +148,7 @@ export class Residency {
       kind: "scan-work",
       after: { ...this.#after },
       each: Math.max(16, node.settings.windowMax / 8),
+      partitions: node.tenures.scope,
     });
   }
 
@@ -147,7 +164,7 @@ export class Residency {
       const seen = (perPair.get(pair) ?? 0) + 1;
       perPair.set(pair, seen);
       if (seen >= each) this.#behind.add(pair);
-      if (cut.has(pair)) continue;
+      if (cut.has(pair) || this.#node.tenures.of(head.id) === undefined) continue;
       const known = this.#node.slots.get(head.id);
       if (known !== undefined) known.wasPassed = true;
       if (known === undefined && this.#mayBeServed(head)) {
@@ -183,9 +200,10 @@ export class Residency {
     return handlers.some((plan) => this.#isHandlerServed(plan));
   }
 
-  loaded(id: string, loaded: LoadedExecution | null): void {
+  loaded(load: number, id: string, loaded: LoadedExecution | null): void {
     const slot = this.#node.slots.get(id);
-    if (slot === undefined || slot.status !== "loading") return;
+    // What a load of an earlier tenure found may be older than what was written since.
+    if (slot === undefined || slot.status !== "loading" || slot.load !== load) return;
     if (loaded === null) {
       this.#ready(slot);
       return;
@@ -196,9 +214,9 @@ export class Residency {
       return;
     }
     const waiting = this.#waitingForPlan.get(loaded.head.hash);
-    if (waiting !== undefined) waiting.push(loaded);
+    if (waiting !== undefined) waiting.push({ slot, loaded });
     else {
-      this.#waitingForPlan.set(loaded.head.hash, [loaded]);
+      this.#waitingForPlan.set(loaded.head.hash, [{ slot, loaded }]);
       this.#node.emit({ kind: "get-definition", hash: loaded.head.hash });
     }
   }
@@ -207,9 +225,8 @@ export class Residency {
     const waiting = this.#waitingForPlan.get(hash) ?? [];
     this.#waitingForPlan.delete(hash);
     if (plan !== null) this.#node.plans.set(hash, plan);
-    for (const loaded of waiting) {
-      const slot = this.#node.slots.get(loaded.head.id);
-      if (slot === undefined || slot.status !== "loading") continue;
+    for (const { slot, loaded } of waiting) {
+      if (this.#node.slots.get(slot.id) !== slot || slot.status !== "loading") continue;
       if (plan !== null) this.#restore(slot, loaded, plan);
       else
         this.#giveUp(
@@ -294,6 +311,7 @@ export class Residency {
     this.#idle.delete(slot);
     this.#loading.delete(slot.id);
     this.#node.slots.delete(slot.id);
+    slot.tenure.slots.delete(slot);
     const { suspects } = slot;
     if (suspects.length > 0) this.#node.suspects.set(slot.id, suspects);
     this.#uncount(slot);
@@ -329,14 +347,15 @@ export class Residency {
       desk.carefulBelow = Math.max(desk.carefulBelow, slot.opened[carefulMark(desk)] ?? 0);
     const suspects = this.#node.suspects.get(slot.id);
     this.#node.suspects.delete(slot.id);
-    if (suspects !== undefined || loaded.epoch <= this.#node.uncleanEpoch) this.#suspect(slot, suspects);
+    if (suspects !== undefined || loaded.epoch <= slot.tenure.uncleanEpoch) this.#suspect(slot, suspects);
     takeOver(this.#node, slot);
     this.#ready(slot);
   }
 
   /** Leases of a former owner may be open: recorded starts are lost, the rest starts carefully, after the wait. */
   #suspect(slot: Slot, handlers?: readonly string[]): void {
-    const { openedAt, settings } = this.#node;
+    const { settings } = this.#node;
+    const { openedAt } = slot.tenure;
     slot.suspect = true;
     for (const desk of slot.desks) {
       if (desk.state.finished || desk.state.plan.waits) continue;

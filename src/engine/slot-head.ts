@@ -2,10 +2,10 @@ import type { Execution } from "../kernel/execution.ts";
 import type { Head, Want } from "../store/store.ts";
 
 /** The small row that lists show. */
-export function headOf(execution: Execution, want: Want): Head {
+export function headOf(execution: Execution, partition: number, want: Want): Head {
   return {
     id: execution.id,
-    partition: 0,
+    partition,
     workflow: execution.plan.definition.name,
     hash: execution.plan.hash,
     project: execution.project,

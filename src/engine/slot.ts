@@ -9,6 +9,7 @@ import type { Beat, Grant, Report } from "../protocol/work.ts";
 import type { Want } from "../store/store.ts";
 import { HandlerDesk } from "./handler-desk.ts";
 import type { Dropped } from "./io.ts";
+import type { Tenure } from "./tenures.ts";
 
 export interface HeldGrant {
   readonly worker: string;
@@ -51,6 +52,7 @@ export interface ReportAnswer {
 
 export class Slot {
   readonly id: string;
+  readonly tenure: Tenure;
   execution: Execution | null = null;
   status: "loading" | "clean" | "dirty" = "loading";
   queue: Queued[] = [];
@@ -87,8 +89,12 @@ export class Slot {
   /** The (project, workflow) pair it is counted under among the slots with work; null: it is not. */
   countedAs: string | null = null;
 
-  constructor(id: string) {
+  /** The load that it waits for, by its number. */
+  load = 0;
+
+  constructor(id: string, tenure: Tenure) {
     this.id = id;
+    this.tenure = tenure;
   }
 
   /** Forgets everything that came from steps whose commit failed; leases stay with their desks. */

@@ -251,7 +251,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
     if (retryRow === 0) timersCleared.push(RETRY_TIMER);
     else timersSet.push({ timer: RETRY_TIMER, due: retryRow });
   }
-  const head = headOf(execution, want);
+  const head = headOf(execution, slot.tenure.partition, want);
   const headKey = `${head.status}/${head.phase}/${head.want}`;
   const isNothing =
     parts.events.length === 0 &&

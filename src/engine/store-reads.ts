@@ -24,7 +24,11 @@ export async function readFor(store: Store, output: ReadOutput): Promise<Input> 
   switch (output.kind) {
     case "load": {
       const loaded = await store.load(output.ids, { foldVersion: FOLD_VERSION });
-      return { kind: "loaded", loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })) };
+      return {
+        kind: "loaded",
+        load: output.load,
+        loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })),
+      };
     }
     case "get-definition": {
       const { hash } = output;
@@ -47,13 +51,17 @@ export async function readFor(store: Store, output: ReadOutput): Promise<Input> 
     }
     case "scan-work": {
       const { after, each } = output;
-      return { kind: "work-scanned", heads: await store.scanWork({ after, each, partitions: null }), each };
+      return {
+        kind: "work-scanned",
+        heads: await store.scanWork({ after, each, partitions: output.partitions }),
+        each,
+      };
     }
     case "scan-timers": {
       const { until, max } = output;
       return {
         kind: "timers-scanned",
-        timers: await store.scanTimers({ until, max, partitions: null }),
+        timers: await store.scanTimers({ until, max, partitions: output.partitions }),
         until,
         max,
       };
@@ -62,7 +70,7 @@ export async function readFor(store: Store, output: ReadOutput): Promise<Input> 
       const { after, max } = output;
       return {
         kind: "letters-scanned",
-        letters: await store.scanLetters({ after, max, partitions: null }),
+        letters: await store.scanLetters({ after, max, partitions: output.partitions }),
         max,
       };
     }

@@ -21,6 +21,8 @@ export class TimerDesk {
   #order = 0;
   #scanning = false;
   #nextScanAt = 0;
+  /** The scan under way does not show everything. */
+  #isStale = false;
   /** Timers up to here are in memory, unless their number forced a cut. */
   #knownUntil = 0;
 
@@ -39,6 +41,17 @@ export class TimerDesk {
 
   clear(execution: string, timer: string): void {
     this.#due.delete(`${execution}/${timer}`);
+  }
+
+  /** Everything is to be looked at again: there are partitions whose timers are not known. */
+  rescan(): void {
+    this.#nextScanAt = 0;
+    this.#isStale = this.#scanning;
+  }
+
+  /** Forgets the timers of executions that are not this node's any more. */
+  forget(isOver: (execution: string) => boolean): void {
+    for (const key of this.#due.keys()) if (isOver(key.slice(0, key.indexOf("/")))) this.#due.delete(key);
   }
 
   /** The scan to ask for now, if one is due. */
@@ -60,6 +73,7 @@ export class TimerDesk {
     this.#nextScanAt = isCut
       ? Math.max(options.now + 100, this.#knownUntil)
       : options.now + this.#settings.timerHorizonMs / 2;
+    if (this.#isStale) this.rescan();
   }
 
   /** The next timer that is due, taken out. */

@@ -203,7 +203,7 @@ export interface Sent {
 }
 
 /** What became of a receipt. */
-export type Verdict = "accepted" | "duplicate" | "stale" | "late" | "gone";
+export type Verdict = "accepted" | "duplicate" | "stale" | "late" | "gone" | "elsewhere";
 
 /** The answer to a message, to be given out only after its commit. */
 export type Answer =

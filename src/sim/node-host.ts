@@ -2,7 +2,7 @@
  * The engine node's machine in a simulated run: its process, its clock, its disk. Performs what the node asks for a
  * little later, loses or fails commits, crashes and restarts; a new process knows only what the tables kept.
  */
-import type { HandedLease, LeaseTable } from "../engine/hand-over.ts";
+import { type HandedLease, leasesFor } from "../engine/hand-over.ts";
 import type { Input, Output } from "../engine/io.ts";
 import { EngineNode } from "../engine/node.ts";
 import type { Settings } from "../engine/settings.ts";
@@ -114,9 +114,9 @@ export class NodeHost {
     this.#world.timeline.after(200, () => {
       const node = this.#node;
       if (this.#incarnation !== incarnation || node === null) return;
-      const table = node.leaseTable();
-      if (node.isBusy || table === null) return this.crash();
-      this.#tables.putDocument("setting", "leases", JSON.stringify(table));
+      const table = node.leaseTables()?.get(0);
+      if (node.isBusy || table === undefined) return this.crash();
+      this.#tables.putDocument("leases", "0", JSON.stringify(table));
       // Words may come before the end.
       this.#world.timeline.after(this.#random.below(20), () => {
         if (this.#incarnation !== incarnation) return;
@@ -140,9 +140,8 @@ export class NodeHost {
   /** What the last owner left open, if it ended well. */
   #handedOver({ owned: [own] }: StoreInfo): readonly HandedLease[] {
     if (own === undefined) return [];
-    const body = own.uncleanEpoch === own.epoch - 1 ? null : this.#tables.getDocument("setting", "leases");
-    const table = body === null ? null : (JSON.parse(body) as LeaseTable);
-    return table?.epoch === own.epoch - 1 ? table.leases : [];
+    if (own.uncleanEpoch === own.epoch - 1) return [];
+    return leasesFor(own, this.#tables.getDocument("leases", "0"));
   }
 
   /** The machine's clock jumps; gives how far it is off by then. */
@@ -236,6 +235,7 @@ export class NodeHost {
         return this.#purge(output.ids);
       case "inspected":
       case "logged":
+      case "yielded":
         return;
       case "grant":
       case "cancel":

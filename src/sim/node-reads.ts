@@ -21,7 +21,11 @@ export function readFor(tables: MemoryTables, plans: ReadonlyMap<string, Plan>, 
   switch (output.kind) {
     case "load": {
       const loaded = tables.load(output.ids, { foldVersion: FOLD_VERSION });
-      return { kind: "loaded", loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })) };
+      return {
+        kind: "loaded",
+        load: output.load,
+        loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })),
+      };
     }
     case "get-definition": {
       const { hash } = output;

@@ -12,7 +12,11 @@ export function answerRead(
   switch (output.kind) {
     case "load": {
       const loaded = tables.load(output.ids);
-      return { kind: "loaded", loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })) };
+      return {
+        kind: "loaded",
+        load: output.load,
+        loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })),
+      };
     }
     case "get-definition":
       return { kind: "definition", hash: output.hash, plan: plans.get(output.hash) ?? null };

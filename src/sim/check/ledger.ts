@@ -66,7 +66,9 @@ export class Ledger {
       if (letters !== undefined) this.#families.sent(letters);
     }
     const isStored = (letter: string) =>
-      this.#options.tables.scanLetters({ after: 0, max: 1_000_000, partitions: null }).some(({ id }) => id === letter);
+      this.#options.tables
+        .scanLetters({ after: 0, max: 1_000_000, partitions: null })
+        .some(({ id }) => id === letter);
     for (const letter of lettersTaken) this.#families.taken(letter, isStored);
   }
 

@@ -1,0 +1,118 @@
+/**
+ * Partitions come and go. What is taken is looked at as after a start. What is to be handed over gives out nothing more
+ * and is let go of once nothing of it is under way. What is lost is dropped at once: its new owner has it all from the
+ * store, and whoever waited for an answer is told to ask there.
+ */
+import { reject } from "../std/rejection.ts";
+import type { Ownership } from "../store/store.ts";
+import type { CleanUp } from "./clean-up.ts";
+import { type HandedLease, leaseTable, noteHandedOver } from "./hand-over.ts";
+import type { LetterDesk } from "./letter-desk.ts";
+import type { NodeState } from "./node-state.ts";
+import { tellToStop } from "./reporting.ts";
+import type { Residency } from "./residency.ts";
+import type { Slot } from "./slot.ts";
+import type { Tenure } from "./tenures.ts";
+import type { TimerDesk } from "./timer-desk.ts";
+
+interface Parts {
+  readonly residency: Residency;
+  readonly timers: TimerDesk;
+  readonly letters: LetterDesk;
+  readonly cleanUp: CleanUp;
+}
+
+/** The answer about an execution that is not this node's. */
+export function notOwner(execution: string) {
+  return reject("not_owner", `execution ${execution} is at another node`, { hint: "ask again" });
+}
+
+export class OwnershipDesk {
+  readonly #node: NodeState;
+  readonly #parts: Parts;
+  /** Those that are being handed over. */
+  readonly #yielding = new Set<Tenure>();
+
+  constructor(node: NodeState, parts: Parts) {
+    this.#node = node;
+    this.#parts = parts;
+  }
+
+  taken(owned: readonly Ownership[], leases: readonly HandedLease[]): void {
+    const node = this.#node;
+    const { residency, timers, letters } = this.#parts;
+    // Taken anew without being lost before: what is in memory is of the former tenure.
+    this.lost(owned.map(({ partition }) => partition));
+    node.tenures.take(owned, node.now);
+    noteHandedOver(node, leases);
+    for (const { execution } of leases) residency.slot(execution);
+    residency.rescan();
+    timers.rescan();
+    letters.rescan();
+  }
+
+  yield(partitions: readonly number[]): void {
+    for (const partition of partitions) {
+      const tenure = this.#node.tenures.at(partition);
+      if (tenure === undefined || tenure.isYielding) continue;
+      tenure.isYielding = true;
+      this.#yielding.add(tenure);
+    }
+  }
+
+  /** Lets go of what nothing is under way in. */
+  release(): void {
+    for (const tenure of this.#yielding) {
+      if (!isQuiet(tenure)) continue;
+      const leases = leaseTable(this.#node, tenure);
+      if (leases === null) continue;
+      this.#yielding.delete(tenure);
+      this.#node.emit({ kind: "yielded", partition: tenure.partition, leases });
+    }
+  }
+
+  lost(partitions: readonly number[]): void {
+    const node = this.#node;
+    const ended = new Set<number>();
+    for (const partition of partitions) {
+      const tenure = node.tenures.at(partition);
+      if (tenure === undefined) continue;
+      ended.add(partition);
+      this.#yielding.delete(tenure);
+      node.tenures.end(tenure);
+      for (const slot of [...tenure.slots]) this.#drop(slot);
+    }
+    if (ended.size === 0) return;
+    const isOver = (execution: string) => ended.has(node.tenures.partitionOf(execution));
+    this.#parts.letters.forget(isOver);
+    this.#parts.timers.forget(isOver);
+    for (const execution of [...node.suspects.keys()]) if (isOver(execution)) node.suspects.delete(execution);
+    for (const [execution, leases] of node.handedOver) {
+      if (!isOver(execution)) continue;
+      node.handedOver.delete(execution);
+      for (const { permits } of leases) for (const permit of permits) node.limits.give(permit);
+    }
+  }
+
+  #drop(slot: Slot): void {
+    const node = this.#node;
+    const { cleanUp, residency } = this.#parts;
+    for (const queued of slot.queue.splice(0)) cleanUp.turnAway(slot.id, queued);
+    for (const request of slot.inspections.splice(0))
+      node.emit({ kind: "inspected", request, inspection: notOwner(slot.id) });
+    for (const desk of [...slot.desks, ...slot.closedDesks]) {
+      for (const lease of [...desk.leases.values()]) {
+        // What runs elsewhere shows itself to the new owner; what runs here ends with this tenure.
+        if (lease.local && !lease.reported) tellToStop(node, slot, { desk, lease }, "lost");
+        node.endLease(desk, lease);
+      }
+    }
+    residency.evict(slot);
+    node.suspects.delete(slot.id);
+  }
+}
+
+function isQuiet({ slots }: Tenure): boolean {
+  for (const slot of slots) if (slot.status === "dirty" || slot.queue.length > 0) return false;
+  return true;
+}

@@ -1,0 +1,41 @@
+/** Patience with a store that fails: waits longer each time, and tells those who would wait for it in vain. */
+import type { Clock } from "../std/clock.ts";
+import type { StoreFault } from "../store/store.ts";
+
+const BACKOFF_MIN_MS = 50;
+const BACKOFF_MAX_MS = 5_000;
+
+export class StorePatience {
+  readonly #clock: Clock;
+  readonly #onFault: ((fault: Error) => void) | undefined;
+  readonly #onFaulty: (() => void)[] = [];
+  #failures = 0;
+
+  constructor(clock: Clock, onFault: ((fault: Error) => void) | undefined) {
+    this.#clock = clock;
+    this.#onFault = onFault;
+  }
+
+  /** Whether the last thing that was tried failed. */
+  get isTried(): boolean {
+    return this.#failures > 0;
+  }
+
+  /** The store works. */
+  calm(): void {
+    this.#failures = 0;
+  }
+
+  /** Resolves when the store fails. */
+  faulty(): Promise<void> {
+    return new Promise((resolve) => this.#onFaulty.push(resolve));
+  }
+
+  /** Tells of the fault and waits. */
+  async wait(fault: StoreFault): Promise<void> {
+    this.#onFault?.(fault);
+    for (const resolve of this.#onFaulty.splice(0)) resolve();
+    const ms = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(this.#failures++, 10));
+    await new Promise<void>((resolve) => this.#clock.after(ms, resolve));
+  }
+}

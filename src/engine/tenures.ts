@@ -1,0 +1,106 @@
+/**
+ * The partitions of a node. An embedded store has one, which is the node's from its opening to its end; in a cluster they
+ * come and go. A tenure is one stretch of having a partition: it has its epoch, and what began in it ends with it.
+ */
+import { partitionOf } from "../store/partition-of.ts";
+import { type Fence, fenceOf, type Ownership, type Partitions, type StoreInfo } from "../store/store.ts";
+import type { Slot } from "./slot.ts";
+
+export interface Tenure extends Ownership {
+  readonly openedAt: number;
+  /** Its executions in memory. */
+  readonly slots: Set<Slot>;
+  /** It is about to be handed over: nothing is given out, nothing new is begun. */
+  isYielding: boolean;
+  /** Another has the partition, or nobody. */
+  isOver: boolean;
+}
+
+export class Tenures {
+  readonly #partitions: number;
+  readonly #generation: string;
+  readonly #held = new Map<number, Tenure>();
+  #fence: Fence;
+  #scope: Partitions = null;
+
+  constructor(info: StoreInfo, now: number) {
+    this.#partitions = info.partitions;
+    this.#generation = info.generation;
+    this.#fence = fenceOf(info);
+    this.take(info.owned, now);
+  }
+
+  /** What commits carry. */
+  get fence(): Fence {
+    return this.#fence;
+  }
+
+  /** What scans are about. */
+  get scope(): Partitions {
+    return this.#scope;
+  }
+
+  /** Whether the store has one owner for all. */
+  get isWhole(): boolean {
+    return this.#partitions === 1;
+  }
+
+  all(): Iterable<Tenure> {
+    return this.#held.values();
+  }
+
+  at(partition: number): Tenure | undefined {
+    return this.#held.get(partition);
+  }
+
+  partitionOf(execution: string): number {
+    return partitionOf(execution, this.#partitions);
+  }
+
+  /** The tenure in which the execution is; undefined: it is not this node's. */
+  of(execution: string): Tenure | undefined {
+    return this.#held.get(partitionOf(execution, this.#partitions));
+  }
+
+  take(owned: readonly Ownership[], now: number): void {
+    for (const { partition, epoch, uncleanEpoch } of owned)
+      this.#held.set(partition, {
+        partition,
+        epoch,
+        uncleanEpoch,
+        openedAt: now,
+        slots: new Set(),
+        isYielding: false,
+        isOver: false,
+      });
+    this.#changed();
+  }
+
+  end(tenure: Tenure): void {
+    tenure.isOver = true;
+    this.#held.delete(tenure.partition);
+    this.#changed();
+  }
+
+  /** Since when attempts of a former owner, which ended uncleanly, may still run; null: none may. */
+  uncleanSince(): number | null {
+    let since: number | null = null;
+    for (const { epoch, uncleanEpoch, openedAt } of this.#held.values())
+      if (uncleanEpoch > 0 && uncleanEpoch === epoch - 1) since = Math.max(since ?? 0, openedAt);
+    return since;
+  }
+
+  /** Since when this node stands for others before it; null: there were none. */
+  succeedsSince(): number | null {
+    let since: number | null = null;
+    for (const { epoch, openedAt } of this.#held.values())
+      if (epoch > 1) since = Math.max(since ?? 0, openedAt);
+    return since;
+  }
+
+  #changed(): void {
+    const owned = [...this.#held.values()];
+    this.#fence = fenceOf({ generation: this.#generation, owned });
+    if (!this.isWhole) this.#scope = owned.map(({ partition }) => partition).sort((a, b) => a - b);
+  }
+}
