@@ -2,6 +2,7 @@
 import type { Answer } from "../kernel/message.ts";
 import type { Beat, Grant } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
+import { type Rejection, reject } from "../std/rejection.ts";
 import type { Store, StoreInfo } from "../store/store.ts";
 import type { Ending } from "./io.ts";
 import type { Settings } from "./settings.ts";
@@ -35,3 +36,8 @@ export interface Reply {
 
 /** Called after each commit; `end` once it is over, or `stopped` if this engine is. */
 export type Progress = (seq: number, end: Ending | "stopped" | null) => void;
+
+/** What whoever asks an engine that has stopped is told. */
+export function stoppedAnswer(reason: Error): Rejection {
+  return reject("not_ready", `the engine has stopped: ${reason.message}`, { hint: "open the store again" });
+}

@@ -6,12 +6,19 @@ import type { ControlMessage, SignalMessage, StartMessage } from "../kernel/mess
 import type { Plan } from "../kernel/plan.ts";
 import type { Beat, Report, Serves } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
-import { type Rejection, reject } from "../std/rejection.ts";
+import type { Rejection } from "../std/rejection.ts";
 import { type Commit, type Ownership, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
-import type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
+import {
+  type EngineOptions,
+  type Progress,
+  type Reply,
+  stoppedAnswer,
+  type WorkerLink,
+} from "./driver-options.ts";
 import { type LeaseTable, readLeases, storeLeases } from "./hand-over.ts";
 import type { Dropped, Input, Inspection, OpenAttempt, Output, Overview } from "./io.ts";
 import { EngineNode } from "./node.ts";
+import { Pending } from "./pending.ts";
 import type { Settings } from "./settings.ts";
 import { StorePatience } from "./store-patience.ts";
 import { type ReadOutput, readFor } from "./store-reads.ts";
@@ -26,9 +33,9 @@ export class Engine {
   readonly #node: EngineNode;
   readonly info: StoreInfo;
   readonly #links = new Map<string, WorkerLink>();
-  readonly #replies = new Map<number, (reply: Reply) => void>();
-  readonly #inspections = new Map<number, (inspection: Inspection | Rejection) => void>();
-  readonly #verdicts = new Map<string, (verdicts: readonly (readonly string[])[]) => void>();
+  readonly #replies = new Pending<number, Reply>();
+  readonly #inspections = new Pending<number, Inspection | Rejection>();
+  readonly #verdicts = new Pending<string, readonly (readonly string[])[]>();
   readonly #watchers = new Watchers<Progress>();
   readonly #logWatchers = new Watchers<() => void>();
   #requests = 0;
@@ -37,7 +44,7 @@ export class Engine {
   #cancelWake: (() => void) | null = null;
   readonly #patience: StorePatience;
   /** Who waits for partitions to be handed over. */
-  readonly #yields = new Map<number, (table: LeaseTable) => void>();
+  readonly #yields = new Pending<number, LeaseTable>();
   #stopped: Error | null = null;
   readonly #pending = new Set<Promise<void>>();
 
@@ -68,20 +75,18 @@ export class Engine {
     if (this.#stopped !== null)
       return Promise.resolve({ answer: stoppedAnswer(this.#stopped), existed: false });
     const request = ++this.#requests;
-    return new Promise((resolve) => {
-      this.#replies.set(request, resolve);
-      this.#input({ kind: "request", request, execution, message, ...start });
-    });
+    const reply = this.#replies.ask(request);
+    this.#input({ kind: "request", request, execution, message, ...start });
+    return reply;
   }
 
   /** How an execution is, from committed state. */
   inspect(execution: string): Promise<Inspection | Rejection> {
     if (this.#stopped !== null) return Promise.resolve(stoppedAnswer(this.#stopped));
     const request = ++this.#requests;
-    return new Promise((resolve) => {
-      this.#inspections.set(request, resolve);
-      this.#input({ kind: "inspect", request, execution });
-    });
+    const inspection = this.#inspections.ask(request);
+    this.#input({ kind: "inspect", request, execution });
+    return inspection;
   }
 
   /** Connects a worker. */
@@ -98,10 +103,9 @@ export class Engine {
   report(worker: string, reports: readonly Report[]): Promise<readonly (readonly string[])[]> {
     if (this.#stopped !== null) return Promise.resolve(reports.map(() => ["stale"]));
     const report = ++this.#requests;
-    return new Promise((resolve) => {
-      this.#verdicts.set(`${worker}/${report}`, resolve);
-      this.#inputNow({ kind: "worker-reports", worker, report, reports });
-    });
+    const verdicts = this.#verdicts.ask(`${worker}/${report}`);
+    this.#inputNow({ kind: "worker-reports", worker, report, reports });
+    return verdicts;
   }
 
   /** A remote worker asks for up to so many items; the newest word counts, 0 takes it back. */
@@ -163,17 +167,16 @@ export class Engine {
 
   /** Lets go of partitions as soon as nothing is under way in them; what runs at workers is left to their next owners. */
   async yield(partitions: readonly number[]): Promise<void> {
-    const tables = partitions.map((partition) => {
-      const yielded = new Promise<LeaseTable>((resolve) => this.#yields.set(partition, resolve));
-      return yielded.then((table) => storeLeases(this.#store, partition, table));
-    });
+    const tables = partitions.map(async (partition) =>
+      storeLeases(this.#store, partition, await this.#yields.ask(partition)),
+    );
     this.#input({ kind: "yield", partitions });
     await Promise.all(tables);
   }
 
   /** Partitions are not this engine's any more. */
   lost(partitions: readonly number[]): void {
-    for (const partition of partitions) this.#yields.delete(partition);
+    for (const partition of partitions) this.#yields.forget(partition);
     this.#input({ kind: "lost", partitions });
   }
 
@@ -299,26 +302,19 @@ export class Engine {
       case "logged":
         for (const logged of this.#logWatchers.of(output.execution)) logged();
         return;
-      case "reply": {
-        const resolve = this.#replies.get(output.request);
-        this.#replies.delete(output.request);
-        return resolve?.({ answer: output.answer, existed: output.existed ?? false });
-      }
-      case "inspected": {
-        const resolve = this.#inspections.get(output.request);
-        this.#inspections.delete(output.request);
-        return resolve?.(output.inspection);
-      }
+      case "reply":
+        return this.#replies.answer(output.request, {
+          answer: output.answer,
+          existed: output.existed ?? false,
+        });
+      case "inspected":
+        return this.#inspections.answer(output.request, output.inspection);
       case "grant":
         return this.#links.get(output.worker)?.take(output.grant);
       case "cancel":
         return this.#links.get(output.worker)?.cancel(output.attempts, output.why);
-      case "verdicts": {
-        const key = `${output.worker}/${output.report}`;
-        const resolve = this.#verdicts.get(key);
-        this.#verdicts.delete(key);
-        return resolve?.(output.verdicts);
-      }
+      case "verdicts":
+        return this.#verdicts.answer(`${output.worker}/${output.report}`, output.verdicts);
       case "progressed":
         for (const progress of this.#watchers.of(output.execution)) progress(output.seq, output.end);
         return;
@@ -327,7 +323,7 @@ export class Engine {
           return this.#options.onFenced(output.partitions, output.why);
         return this.#fail(new Error(`this engine no longer owns its store: ${output.why}`));
       case "yielded":
-        return this.#yields.get(output.partition)?.(output.leases);
+        return this.#yields.answer(output.partition, output.leases);
       case "unreadable":
         return this.#options.onFault?.(
           new Error(`execution ${output.execution} is left alone: ${output.why}`),
@@ -355,16 +351,11 @@ export class Engine {
   }
 
   async #read(output: ReadOutput): Promise<void> {
-    for (;;) {
-      try {
-        this.#input(await readFor(this.#store, output));
-        return;
-      } catch (thrown) {
-        if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
-        await this.#patience.wait(thrown);
-        if (this.#stopped !== null) return;
-      }
-    }
+    const answer = await this.#patience.with(
+      () => readFor(this.#store, output),
+      () => this.hasStopped,
+    );
+    if (answer !== null) this.#input(answer);
   }
 
   /** What cannot be forgotten now is forgotten another time. */
@@ -395,16 +386,9 @@ export class Engine {
     this.#stopped = reason;
     this.#cancelWake?.();
     const answer = stoppedAnswer(reason);
-    for (const resolve of this.#replies.values()) resolve({ answer, existed: false });
-    for (const resolve of this.#inspections.values()) resolve(answer);
-    for (const resolve of this.#verdicts.values()) resolve([]);
-    this.#replies.clear();
-    this.#inspections.clear();
-    this.#verdicts.clear();
+    this.#replies.answerAll({ answer, existed: false });
+    this.#inspections.answerAll(answer);
+    this.#verdicts.answerAll([]);
     for (const progress of this.#watchers.all()) progress(-1, "stopped");
   }
-}
-
-function stoppedAnswer(reason: Error): Rejection {
-  return reject("not_ready", `the engine has stopped: ${reason.message}`, { hint: "open the store again" });
 }

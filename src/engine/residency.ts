@@ -3,16 +3,11 @@
  * What does not fit stays in the store, which knows what wants work, and comes in as others leave: oldest first, by
  * (project, workflow), so that no pair keeps another out.
  */
-import type { Execution } from "../kernel/execution.ts";
-import { UnknownVersion } from "../kernel/journal-entry.ts";
 import type { HandlerPlan, Plan } from "../kernel/plan.ts";
-import { restore } from "../kernel/replay.ts";
-import { FOLD_VERSION } from "../kernel/snapshot.ts";
 import { assert } from "../std/assert.ts";
 import { type LoadedExecution, type StoredHead, workKey } from "../store/store.ts";
-import { takeOver } from "./hand-over.ts";
-import type { HandlerDesk } from "./handler-desk.ts";
 import type { NodeState } from "./node-state.ts";
+import { restoreSlot } from "./restoring.ts";
 import { Slot } from "./slot.ts";
 
 export class Residency {
@@ -209,10 +204,7 @@ export class Residency {
       return;
     }
     const plan = this.#node.plans.get(loaded.head.hash);
-    if (plan !== undefined) {
-      this.#restore(slot, loaded, plan);
-      return;
-    }
+    if (plan !== undefined) return this.#restore(slot, loaded, plan);
     const waiting = this.#waitingForPlan.get(loaded.head.hash);
     if (waiting !== undefined) waiting.push({ slot, loaded });
     else {
@@ -320,57 +312,9 @@ export class Residency {
   }
 
   #restore(slot: Slot, loaded: LoadedExecution, plan: Plan): void {
-    let execution: Execution;
-    try {
-      const snapshot =
-        loaded.snapshot !== null && loaded.snapshot.foldVersion === FOLD_VERSION
-          ? loaded.snapshot.body
-          : null;
-      execution = restore(slot.id, plan, { snapshot, entries: loaded.entries });
-    } catch (thrown) {
-      if (!(thrown instanceof UnknownVersion)) throw thrown;
-      this.#giveUp(slot, thrown.message);
-      return;
-    }
-    this.#node.declareLimits(plan, execution.project, execution.createdAt);
-    slot.execution = execution;
-    slot.chain = loaded.chain;
-    slot.opened = { ...loaded.opened };
-    slot.rowsSinceSnapshot = loaded.entries.length;
-    slot.want = loaded.head.want;
-    slot.storedWant = loaded.head.want;
-    slot.headKey = `${loaded.head.status}/${loaded.head.phase}/${loaded.head.want}`;
-    // Whether a retry row exists is not known; the next commit sets it right.
-    slot.retryRow = loaded.head.want === "time" ? -1 : 0;
-    slot.refreshDesks();
-    for (const desk of slot.desks)
-      desk.carefulBelow = Math.max(desk.carefulBelow, slot.opened[carefulMark(desk)] ?? 0);
-    const suspects = this.#node.suspects.get(slot.id);
-    this.#node.suspects.delete(slot.id);
-    if (suspects !== undefined || loaded.epoch <= slot.tenure.uncleanEpoch) this.#suspect(slot, suspects);
-    takeOver(this.#node, slot);
-    this.#ready(slot);
-  }
-
-  /** Leases of a former owner may be open: recorded starts are lost, the rest starts carefully, after the wait. */
-  #suspect(slot: Slot, handlers?: readonly string[]): void {
-    const { settings } = this.#node;
-    const { openedAt } = slot.tenure;
-    slot.suspect = true;
-    for (const desk of slot.desks) {
-      if (desk.state.finished || desk.state.plan.waits) continue;
-      // The others have been judged before it was let go of.
-      if (handlers !== undefined && !handlers.includes(desk.key)) {
-        desk.suspectsJudged = true;
-        continue;
-      }
-      if (desk.state.plan.mode === "workflow" && desk.state.plan.enumerateUse === null) continue;
-      desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);
-      slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;
-      if (settings.suspectMs > 0)
-        // From the opening on: whoever has been silent for so long since then is lost, however late it is loaded.
-        desk.suspectUntil = openedAt + Math.max(settings.suspectMs, this.#node.heartbeatMs(desk.state.plan));
-    }
+    const why = restoreSlot(this.#node, slot, loaded, plan);
+    if (why === null) this.#ready(slot);
+    else this.#giveUp(slot, why);
   }
 
   #ready(slot: Slot): void {
@@ -407,9 +351,4 @@ export class Residency {
     }
     this.evict(slot);
   }
-}
-
-/** The mark that keeps tasks careful beyond the epoch after an unclean stop. */
-function carefulMark(desk: HandlerDesk): string {
-  return `${desk.markName}?`;
 }

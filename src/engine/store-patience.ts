@@ -1,6 +1,6 @@
 /** Patience with a store that fails: waits longer each time, and tells those who would wait for it in vain. */
 import type { Clock } from "../std/clock.ts";
-import type { StoreFault } from "../store/store.ts";
+import { StoreFault } from "../store/store.ts";
 
 const BACKOFF_MIN_MS = 50;
 const BACKOFF_MAX_MS = 5_000;
@@ -29,6 +29,19 @@ export class StorePatience {
   /** Resolves when the store fails. */
   faulty(): Promise<void> {
     return new Promise((resolve) => this.#onFaulty.push(resolve));
+  }
+
+  /** Does it until it works, or until it is over: then null. */
+  async with<T>(work: () => Promise<T>, isOver: () => boolean): Promise<T | null> {
+    while (!isOver()) {
+      try {
+        return await work();
+      } catch (thrown) {
+        if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
+        await this.wait(thrown);
+      }
+    }
+    return null;
   }
 
   /** Tells of the fault and waits. */

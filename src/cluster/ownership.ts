@@ -1,0 +1,347 @@
+/**
+ * Which partitions a node has: a deterministic machine, inputs in, outputs out, by the node's own monotonic clock.
+ * 1. It renews its lease. When it could not for so long that the lease may have ended, it drops everything it has.
+ * 2. From each answer it sees what is free and belongs here, and takes that; the engine begins with what it got.
+ * 3. What belongs elsewhere is handed over, some at a time, once members have been the same for a while.
+ * 4. To leave it hands everything over, gives it back clean, and ends its membership: nobody waits for a lease.
+ *
+ * What it believes is only ever less than what the store says: a partition is had from the answer of `take` until it
+ * is yielded, lost or in doubt, and given back after that. If the store says that one is this node's and it does not
+ * have it (the answer was lost, or it dropped it), it is taken anew, in another epoch, or given back.
+ */
+import { assert, unreachable } from "../std/assert.ts";
+import type { Membership } from "../store/cluster-store.ts";
+import type { Ownership } from "../store/store.ts";
+import {
+  OWNERSHIP_SETTINGS,
+  type OwnershipInput,
+  type OwnershipOutput,
+  type OwnershipSettings,
+  type OwnershipView,
+} from "./ownership-io.ts";
+import { placement } from "./placement.ts";
+
+/** A partition that the engine has. */
+interface Held {
+  readonly epoch: number;
+  /** The members when it was taken. */
+  readonly members: string;
+  /** The number of the yield that it is in. */
+  yield: number | null;
+}
+
+type Call = "renew" | "take" | "release" | "leave";
+
+export class OwnershipNode {
+  readonly #settings: OwnershipSettings;
+  #outputs: OwnershipOutput[] = [];
+  #now = Number.NEGATIVE_INFINITY;
+  #status: "active" | "leaving" | "left" = "active";
+  /** The lease runs, as far as is known; until `#actUntil` at least. */
+  #isMember = false;
+  #actUntil = Number.NEGATIVE_INFINITY;
+  #incarnation: string | null = null;
+  #membership: Membership | null = null;
+  #places: readonly string[] = [];
+  /** The incarnations of the members, and since when they are these. */
+  #members = "";
+  #membersSince = 0;
+  #call: Call | null = null;
+  #renewAt = Number.NEGATIVE_INFINITY;
+  #hintedAt = Number.NEGATIVE_INFINITY;
+  readonly #held = new Map<number, Held>();
+  #yields = 0;
+  /** Yielded by the engine, to be released clean. */
+  readonly #yielded = new Set<number>();
+  /** Of the release under way. */
+  #releasing: readonly number[] = [];
+  /** To be taken; the store's, not this node's own words about what it has. Both are of the last renewal. */
+  #wanted: readonly number[] = [];
+  #strays: readonly number[] = [];
+  /** Handed over to others last. */
+  #givenUp: readonly number[] = [];
+  readonly #freeSince = new Map<number, number>();
+
+  constructor(settings: Partial<OwnershipSettings> = {}) {
+    this.#settings = { ...OWNERSHIP_SETTINGS, ...settings };
+  }
+
+  /** Takes an input. Nothing comes out before `advance`. */
+  input(input: OwnershipInput, now: number): void {
+    this.#pass(now);
+    if (this.#status === "left") return;
+    switch (input.kind) {
+      case "membership":
+        this.#answered("renew");
+        return this.#renewed(input.membership, input.askedAt);
+      case "taken":
+        this.#answered("take");
+        return this.#taken(input.owned);
+      case "released":
+        this.#answered("release");
+        for (const partition of this.#releasing) this.#yielded.delete(partition);
+        return;
+      case "has-left":
+        this.#answered("leave");
+        return this.#leaveForGood();
+      case "call-failed":
+        this.#answered(this.#call);
+        // Whatever was planned: first it must be known what is.
+        this.#wanted = [];
+        this.#strays = [];
+        this.#renewAt = this.#now;
+        return;
+      case "yielded":
+        for (const partition of this.#inYield(input.yield)) {
+          this.#held.delete(partition);
+          this.#yielded.add(partition);
+        }
+        return;
+      case "yield-failed":
+        this.#lose(this.#inYield(input.yield), "it could not be handed over");
+        return this.#renewSoon();
+      case "fenced":
+        this.#lose(input.partitions, "a write was refused");
+        return this.#renewSoon();
+      case "hinted":
+        return this.#renewSoon();
+      case "leave":
+        return this.#leave();
+      case "tick":
+        return;
+      default:
+        return unreachable(input);
+    }
+  }
+
+  /** Does what can be done now; gives out what is to be performed, in order. */
+  advance(now: number): OwnershipOutput[] {
+    this.#pass(now);
+    if (this.#call === null) this.#callNext();
+    const outputs = this.#outputs;
+    this.#outputs = [];
+    return outputs;
+  }
+
+  /** When `advance` is needed again if nothing comes in; Infinity: never. */
+  nextWakeAt(): number {
+    if (this.#status === "left") return Number.POSITIVE_INFINITY;
+    const lapseAt = this.#isMember ? this.#actUntil : Number.POSITIVE_INFINITY;
+    return this.#call === null ? Math.min(lapseAt, this.#renewAt) : lapseAt;
+  }
+
+  /** Whether the node may act as owner at this moment, whether or not it has been told of it. */
+  mayAct(now: number): boolean {
+    return this.#isMember && now < this.#actUntil;
+  }
+
+  /** Where to find the owner of a partition, as far as is known. */
+  ownerOf(partition: number): string | null {
+    const { nodes = [], partitions = [] } = this.#membership ?? {};
+    const owner = this.#held.has(partition) ? this.#incarnation : (partitions[partition]?.owner ?? null);
+    if (owner === this.#incarnation && !this.#held.has(partition)) return null;
+    return nodes.find(({ incarnation }) => incarnation === owner)?.url ?? null;
+  }
+
+  view(): OwnershipView {
+    const { nodes = [], partitions = [] } = this.#membership ?? {};
+    const held = [...this.#held].sort(([a], [b]) => a - b);
+    const status = this.#isMember ? "member" : "joining";
+    return {
+      status: this.#status === "active" ? status : this.#status,
+      incarnation: this.#incarnation,
+      mayActUntil: this.#actUntil,
+      nodes,
+      stableSince: this.#membersSince,
+      owned: held.map(([partition, { epoch }]) => ({ partition, epoch })),
+      yielding: held.flatMap(([partition, one]) => (one.yield === null ? [] : partition)),
+      places: this.#places,
+      owners: partitions.map(({ partition }) => this.ownerOf(partition)),
+    };
+  }
+
+  /** Time first: whatever comes in after the lease may have ended comes too late. */
+  #pass(now: number): void {
+    this.#now = Math.max(this.#now, now);
+    if (!this.#isMember || this.#now < this.#actUntil) return;
+    this.#isMember = false;
+    this.#emit({ kind: "stop-granting" });
+    this.#dropAll("the lease could not be renewed in time");
+    this.#freeSince.clear();
+    this.#renewAt = this.#now;
+    if (this.#status === "leaving") this.#leaveForGood();
+  }
+
+  #answered(call: Call | null): void {
+    assert(call !== null && this.#call === call, `an answer is to the call under way (${call})`);
+    this.#call = null;
+  }
+
+  #renewed(membership: Membership, askedAt: number): void {
+    const { renewMs, leaseShare, hintGapMs } = this.#settings;
+    const actUntil = askedAt + (membership.leaseUntil - membership.now) * leaseShare;
+    const isLate = actUntil <= this.#now;
+    this.#renewAt =
+      isLate || this.#hintedAt > askedAt ? Math.max(this.#now, askedAt + hintGapMs) : askedAt + renewMs;
+    if (isLate) return;
+    if (membership.incarnation !== this.#incarnation) this.#dropAll("the membership had ended");
+    this.#incarnation = membership.incarnation;
+    this.#membership = membership;
+    this.#actUntil = actUntil;
+    if (!this.#isMember) this.#emit({ kind: "may-grant" });
+    this.#isMember = true;
+    this.#noteMembers(membership);
+    this.#compare(membership);
+    if (this.#status === "active") this.#giveUp(membership);
+  }
+
+  #noteMembers({ nodes, partitions }: Membership): void {
+    const members = nodes.map(({ incarnation }) => incarnation).join(" ");
+    if (members === this.#members) return;
+    this.#members = members;
+    this.#membersSince = this.#now;
+    this.#places = placement(
+      partitions.length,
+      nodes.map(({ url }) => url),
+    );
+  }
+
+  /** What the store says against what is had: the store is right. */
+  #compare({ partitions, nodes, incarnation }: Membership): void {
+    const { orphanMs } = this.#settings;
+    const live = new Set(nodes.map((node) => node.incarnation));
+    const wanted: number[] = [];
+    const strays: number[] = [];
+    const lost: number[] = [];
+    for (const { partition, owner, epoch } of partitions) {
+      const isOwn = owner === incarnation;
+      const held = this.#held.get(partition);
+      if (held !== undefined && !(isOwn && epoch === held.epoch)) lost.push(partition);
+      else if (held !== undefined) continue;
+      if (!isOwn) this.#yielded.delete(partition);
+      else if (this.#yielded.has(partition)) continue;
+      const isFree = owner === null || !live.has(owner);
+      if (!isFree) this.#freeSince.delete(partition);
+      else if (!this.#freeSince.has(partition)) this.#freeSince.set(partition, this.#now);
+      const isOrphan = this.#now - (this.#freeSince.get(partition) ?? this.#now) >= orphanMs;
+      if ((isFree || isOwn) && (this.#places[partition] === this.#url() || isOrphan)) wanted.push(partition);
+      else if (isOwn) strays.push(partition);
+    }
+    this.#lose(lost, "another node has it");
+    this.#wanted = wanted;
+    this.#strays = strays;
+  }
+
+  /**
+   * Hands over what belongs elsewhere: the next ones when the last ones have been taken. What was taken as an orphan
+   * stays as long as members are the same, since the one it belongs to does not take it.
+   */
+  #giveUp({ partitions, nodes }: Membership): void {
+    if (this.#now - this.#membersSince < this.#settings.stableMs || this.#yielded.size > 0) return;
+    const live = new Set<string | null>(nodes.map(({ incarnation }) => incarnation));
+    if (this.#givenUp.some((partition) => !live.has(partitions[partition]?.owner ?? null))) return;
+    const away: number[] = [];
+    for (const [partition, held] of this.#held) {
+      if (held.yield !== null) return;
+      if (this.#places[partition] !== this.#url() && held.members !== this.#members) away.push(partition);
+    }
+    this.#givenUp = away.sort((a, b) => a - b).slice(0, this.#settings.yieldMax);
+    this.#yield(this.#givenUp);
+  }
+
+  #taken(owned: readonly Ownership[]): void {
+    this.#wanted = [];
+    if (!this.#isMember || owned.length === 0) return;
+    if (this.#status === "leaving") {
+      // Nothing was done in these epochs.
+      for (const { partition } of owned) this.#yielded.add(partition);
+      return;
+    }
+    for (const { partition, epoch } of owned) {
+      assert(!this.#held.has(partition), "what is had is not taken");
+      this.#held.set(partition, { epoch, members: this.#members, yield: null });
+      this.#freeSince.delete(partition);
+    }
+    this.#emit({ kind: "engine-taken", owned });
+  }
+
+  #leave(): void {
+    if (this.#status !== "active") return;
+    this.#status = "leaving";
+    this.#wanted = [];
+    if (!this.#isMember) return this.#leaveForGood();
+    this.#yield([...this.#held].flatMap(([partition, held]) => (held.yield === null ? partition : [])));
+  }
+
+  #leaveForGood(): void {
+    if (this.#isMember) this.#emit({ kind: "stop-granting" });
+    this.#isMember = false;
+    this.#status = "left";
+    this.#emit({ kind: "left" });
+  }
+
+  /** One call at a time, so that each answer is about what is. */
+  #callNext(): void {
+    if (this.#status === "left") return;
+    // Once nothing is had, the lease is not needed, and a renewal after a `leave` that seemed to fail would join again.
+    const isEmpty = this.#status === "leaving" && this.#held.size === 0;
+    if (!isEmpty && this.#now >= this.#renewAt) this.#ask({ kind: "renew" });
+    else if (!this.#isMember) return;
+    else if (this.#yielded.size > 0) this.#release([...this.#yielded], true);
+    else if (isEmpty) this.#ask({ kind: "leave" });
+    else if (this.#strays.length > 0) this.#release(this.#strays, false);
+    else if (this.#wanted.length > 0) this.#ask({ kind: "take", partitions: this.#wanted });
+  }
+
+  #release(partitions: readonly number[], clean: boolean): void {
+    this.#releasing = partitions;
+    if (!clean) this.#strays = [];
+    this.#ask({ kind: "release", partitions, clean });
+  }
+
+  #ask(output: Extract<OwnershipOutput, { kind: Call }>): void {
+    this.#call = output.kind;
+    this.#emit(output);
+  }
+
+  #renewSoon(): void {
+    this.#hintedAt = this.#now;
+    const lastAt = this.#renewAt - this.#settings.renewMs;
+    this.#renewAt = Math.min(this.#renewAt, Math.max(this.#now, lastAt + this.#settings.hintGapMs));
+  }
+
+  #yield(partitions: readonly number[]): void {
+    if (partitions.length === 0) return;
+    const number = ++this.#yields;
+    for (const partition of partitions) {
+      const held = this.#held.get(partition);
+      assert(held !== undefined, "what is yielded is had");
+      held.yield = number;
+    }
+    this.#emit({ kind: "yield", yield: number, partitions });
+  }
+
+  #inYield(number: number): number[] {
+    return [...this.#held].flatMap(([partition, held]) => (held.yield === number ? partition : []));
+  }
+
+  #dropAll(why: string): void {
+    this.#lose([...this.#held.keys()], why);
+    this.#yielded.clear();
+    this.#wanted = [];
+    this.#strays = [];
+  }
+
+  #lose(partitions: readonly number[], why: string): void {
+    const lost = partitions.filter((partition) => this.#held.delete(partition));
+    if (lost.length > 0) this.#emit({ kind: "engine-lost", partitions: lost, why });
+  }
+
+  #url(): string | undefined {
+    return this.#membership?.nodes.find(({ incarnation }) => incarnation === this.#incarnation)?.url;
+  }
+
+  #emit(output: OwnershipOutput): void {
+    this.#outputs.push(output);
+  }
+}

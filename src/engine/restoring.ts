@@ -1,0 +1,68 @@
+/** Executions come into memory: their state from a snapshot and rows, and what a former owner may have left open. */
+import type { Execution } from "../kernel/execution.ts";
+import { UnknownVersion } from "../kernel/journal-entry.ts";
+import type { Plan } from "../kernel/plan.ts";
+import { restore } from "../kernel/replay.ts";
+import { FOLD_VERSION } from "../kernel/snapshot.ts";
+import type { LoadedExecution } from "../store/store.ts";
+import { takeOver } from "./hand-over.ts";
+import type { HandlerDesk } from "./handler-desk.ts";
+import type { NodeState } from "./node-state.ts";
+import type { Slot } from "./slot.ts";
+
+/** Makes the slot what was loaded; else gives why that cannot be. */
+export function restoreSlot(node: NodeState, slot: Slot, loaded: LoadedExecution, plan: Plan): string | null {
+  let execution: Execution;
+  try {
+    const snapshot =
+      loaded.snapshot !== null && loaded.snapshot.foldVersion === FOLD_VERSION ? loaded.snapshot.body : null;
+    execution = restore(slot.id, plan, { snapshot, entries: loaded.entries });
+  } catch (thrown) {
+    if (!(thrown instanceof UnknownVersion)) throw thrown;
+    return thrown.message;
+  }
+  node.declareLimits(plan, execution.project, execution.createdAt);
+  slot.execution = execution;
+  slot.chain = loaded.chain;
+  slot.opened = { ...loaded.opened };
+  slot.rowsSinceSnapshot = loaded.entries.length;
+  slot.want = loaded.head.want;
+  slot.storedWant = loaded.head.want;
+  slot.headKey = `${loaded.head.status}/${loaded.head.phase}/${loaded.head.want}`;
+  // Whether a retry row exists is not known; the next commit sets it right.
+  slot.retryRow = loaded.head.want === "time" ? -1 : 0;
+  slot.refreshDesks();
+  for (const desk of slot.desks)
+    desk.carefulBelow = Math.max(desk.carefulBelow, slot.opened[carefulMark(desk)] ?? 0);
+  const suspects = node.suspects.get(slot.id);
+  node.suspects.delete(slot.id);
+  if (suspects !== undefined || loaded.epoch <= slot.tenure.uncleanEpoch) suspect(node, slot, suspects);
+  takeOver(node, slot);
+  return null;
+}
+
+/** Leases of a former owner may be open: recorded starts are lost, the rest starts carefully, after the wait. */
+function suspect(node: NodeState, slot: Slot, handlers?: readonly string[]): void {
+  const { settings } = node;
+  const { openedAt } = slot.tenure;
+  slot.suspect = true;
+  for (const desk of slot.desks) {
+    if (desk.state.finished || desk.state.plan.waits) continue;
+    // The others have been judged before it was let go of.
+    if (handlers !== undefined && !handlers.includes(desk.key)) {
+      desk.suspectsJudged = true;
+      continue;
+    }
+    if (desk.state.plan.mode === "workflow" && desk.state.plan.enumerateUse === null) continue;
+    desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);
+    slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;
+    if (settings.suspectMs > 0)
+      // From the opening on: whoever has been silent for so long since then is lost, however late it is loaded.
+      desk.suspectUntil = openedAt + Math.max(settings.suspectMs, node.heartbeatMs(desk.state.plan));
+  }
+}
+
+/** The mark that keeps tasks careful beyond the epoch after an unclean stop. */
+function carefulMark(desk: HandlerDesk): string {
+  return `${desk.markName}?`;
+}
