@@ -48,14 +48,16 @@ export class OwnershipNode {
   #membersSince = 0;
   #call: Call | null = null;
   #renewAt = Number.NEGATIVE_INFINITY;
-  #hintedAt = Number.NEGATIVE_INFINITY;
+  /** When the last renewal was asked for, and whether something may have changed since. */
+  #askedAt = Number.NEGATIVE_INFINITY;
+  #isHinted = false;
   readonly #held = new Map<number, Held>();
   #yields = 0;
   /** Yielded by the engine, to be released clean. */
   readonly #yielded = new Set<number>();
   /** Of the release under way. */
   #releasing: readonly number[] = [];
-  /** To be taken; the store's, not this node's own words about what it has. Both are of the last renewal. */
+  /** As of the last renewal: what is to be taken, and what is this node's own though it neither has nor wants it. */
   #wanted: readonly number[] = [];
   #strays: readonly number[] = [];
   /** Handed over to others last. */
@@ -178,12 +180,12 @@ export class OwnershipNode {
   }
 
   #renewed(membership: Membership, askedAt: number): void {
-    const { renewMs, leaseShare, hintGapMs } = this.#settings;
-    const actUntil = askedAt + (membership.leaseUntil - membership.now) * leaseShare;
+    const actUntil = askedAt + (membership.leaseUntil - membership.now) * this.#settings.leaseShare;
     const isLate = actUntil <= this.#now;
-    this.#renewAt =
-      isLate || this.#hintedAt > askedAt ? Math.max(this.#now, askedAt + hintGapMs) : askedAt + renewMs;
+    this.#renewAt = askedAt + this.#settings.renewMs;
+    if (isLate || this.#isHinted) this.#renewSoon();
     if (isLate) return;
+    this.#renewAt = Math.min(this.#renewAt, this.#nextLapseAt(membership));
     if (membership.incarnation !== this.#incarnation) this.#dropAll("the membership had ended");
     this.#incarnation = membership.incarnation;
     this.#membership = membership;
@@ -193,6 +195,13 @@ export class OwnershipNode {
     this.#noteMembers(membership);
     this.#compare(membership);
     if (this.#status === "active") this.#giveUp(membership);
+  }
+
+  /** When the lease of another node ends unless it renews: then what it had is free. */
+  #nextLapseAt({ nodes, now, incarnation }: Membership): number {
+    const others = nodes.filter((node) => node.incarnation !== incarnation);
+    const left = Math.min(...others.map(({ leaseUntil }) => leaseUntil - now));
+    return this.#now + left + this.#settings.hintGapMs;
   }
 
   #noteMembers({ nodes, partitions }: Membership): void {
@@ -209,6 +218,7 @@ export class OwnershipNode {
   /** What the store says against what is had: the store is right. */
   #compare({ partitions, nodes, incarnation }: Membership): void {
     const { orphanMs } = this.#settings;
+    const url = this.#url();
     const live = new Set(nodes.map((node) => node.incarnation));
     const wanted: number[] = [];
     const strays: number[] = [];
@@ -224,7 +234,7 @@ export class OwnershipNode {
       if (!isFree) this.#freeSince.delete(partition);
       else if (!this.#freeSince.has(partition)) this.#freeSince.set(partition, this.#now);
       const isOrphan = this.#now - (this.#freeSince.get(partition) ?? this.#now) >= orphanMs;
-      if ((isFree || isOwn) && (this.#places[partition] === this.#url() || isOrphan)) wanted.push(partition);
+      if ((isFree || isOwn) && (this.#places[partition] === url || isOrphan)) wanted.push(partition);
       else if (isOwn) strays.push(partition);
     }
     this.#lose(lost, "another node has it");
@@ -238,12 +248,13 @@ export class OwnershipNode {
    */
   #giveUp({ partitions, nodes }: Membership): void {
     if (this.#now - this.#membersSince < this.#settings.stableMs || this.#yielded.size > 0) return;
+    const url = this.#url();
     const live = new Set<string | null>(nodes.map(({ incarnation }) => incarnation));
     if (this.#givenUp.some((partition) => !live.has(partitions[partition]?.owner ?? null))) return;
     const away: number[] = [];
     for (const [partition, held] of this.#held) {
       if (held.yield !== null) return;
-      if (this.#places[partition] !== this.#url() && held.members !== this.#members) away.push(partition);
+      if (this.#places[partition] !== url && held.members !== this.#members) away.push(partition);
     }
     this.#givenUp = away.sort((a, b) => a - b).slice(0, this.#settings.yieldMax);
     this.#yield(this.#givenUp);
@@ -285,12 +296,18 @@ export class OwnershipNode {
     if (this.#status === "left") return;
     // Once nothing is had, the lease is not needed, and a renewal after a `leave` that seemed to fail would join again.
     const isEmpty = this.#status === "leaving" && this.#held.size === 0;
-    if (!isEmpty && this.#now >= this.#renewAt) this.#ask({ kind: "renew" });
+    if (!isEmpty && this.#now >= this.#renewAt) this.#renew();
     else if (!this.#isMember) return;
     else if (this.#yielded.size > 0) this.#release([...this.#yielded], true);
     else if (isEmpty) this.#ask({ kind: "leave" });
     else if (this.#strays.length > 0) this.#release(this.#strays, false);
     else if (this.#wanted.length > 0) this.#ask({ kind: "take", partitions: this.#wanted });
+  }
+
+  #renew(): void {
+    this.#askedAt = this.#now;
+    this.#isHinted = false;
+    this.#ask({ kind: "renew" });
   }
 
   #release(partitions: readonly number[], clean: boolean): void {
@@ -305,9 +322,9 @@ export class OwnershipNode {
   }
 
   #renewSoon(): void {
-    this.#hintedAt = this.#now;
-    const lastAt = this.#renewAt - this.#settings.renewMs;
-    this.#renewAt = Math.min(this.#renewAt, Math.max(this.#now, lastAt + this.#settings.hintGapMs));
+    this.#isHinted = true;
+    const soon = Math.max(this.#now, this.#askedAt + this.#settings.hintGapMs);
+    this.#renewAt = Math.min(this.#renewAt, soon);
   }
 
   #yield(partitions: readonly number[]): void {

@@ -44,7 +44,7 @@ export class Engine {
   #cancelWake: (() => void) | null = null;
   readonly #patience: StorePatience;
   /** Who waits for partitions to be handed over. */
-  readonly #yields = new Pending<number, LeaseTable>();
+  readonly #yields = new Pending<number, LeaseTable | null>();
   #stopped: Error | null = null;
   readonly #pending = new Set<Promise<void>>();
 
@@ -176,7 +176,7 @@ export class Engine {
 
   /** Partitions are not this engine's any more. */
   lost(partitions: readonly number[]): void {
-    for (const partition of partitions) this.#yields.forget(partition);
+    for (const partition of partitions) this.#yields.answer(partition, null);
     this.#input({ kind: "lost", partitions });
   }
 

@@ -18,8 +18,4 @@ export class Pending<K, T> {
   answerAll(answer: T): void {
     for (const key of [...this.#waiting.keys()]) this.answer(key, answer);
   }
-
-  forget(key: K): void {
-    this.#waiting.delete(key);
-  }
 }

@@ -116,8 +116,7 @@ export class ParcelDesk {
     for (const { partition, count } of back.hints)
       this.#hints.set(partition, (this.#hints.get(partition) ?? 0) + count);
     if (!isMine)
-      for (const death of back.deaths)
-        if (!this.#deaths.has(death.url)) this.#deaths.set(death.url, death);
+      for (const death of back.deaths) if (!this.#deaths.has(death.url)) this.#deaths.set(death.url, death);
     if (!back.watchers.some((url) => watchers.includes(url))) return;
     this.#scan ||= back.scan;
     for (const timer of back.timers) this.#sayAgain(timer);

@@ -81,10 +81,7 @@ export class TimerWatch {
   rescan(at: number): void {
     if (this.#partitions.length === 0) return;
     this.#isStale = this.#scanning !== null;
-    this.#nextScanAt = Math.min(
-      this.#nextScanAt,
-      Math.max(at, this.#scannedAt + this.#settings.rescanMinMs),
-    );
+    this.#nextScanAt = Math.min(this.#nextScanAt, Math.max(at, this.#scannedAt + this.#settings.rescanMinMs));
   }
 
   wantedScan(now: number): TimerScan | null {

@@ -1,0 +1,21 @@
+/** How long the token takes to come round: the last time, and on average with the recent ones weighing more. */
+export class CycleTime {
+  #arrivedAt: number | null = null;
+  count = 0;
+  lastMs: number | null = null;
+  averageMs: number | null = null;
+
+  arrived(now: number): void {
+    if (this.#arrivedAt !== null) {
+      this.count++;
+      this.lastMs = now - this.#arrivedAt;
+      this.averageMs = Math.round(((this.averageMs ?? this.lastMs) * 7 + this.lastMs) / 8);
+    }
+    this.#arrivedAt = now;
+  }
+
+  /** The token was lost: what comes next is no full cycle. */
+  broken(): void {
+    this.#arrivedAt = null;
+  }
+}
