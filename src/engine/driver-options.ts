@@ -4,7 +4,7 @@ import type { Beat, Grant } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import type { Store, StoreInfo } from "../store/store.ts";
-import type { Ending } from "./io.ts";
+import type { Ending, Input, Output } from "./io.ts";
 import type { Settings } from "./settings.ts";
 
 /** A worker as the driver sees it. */
@@ -15,6 +15,15 @@ export interface WorkerLink {
   ask?(beats: readonly Beat[]): Promise<readonly Beat[]>;
 }
 
+/** What an engine of a cluster hears of the others. */
+export type ClusterWord = Extract<
+  Input,
+  { kind: "lost" | "letters-stored" | "permits-asked" | "permits-granted" }
+>;
+
+/** What an engine of a cluster has to say to the others: to the owner of a partition, to a node; or that it was fenced. */
+export type ClusterOutput = Extract<Output, { kind: "fenced" | "ask-permits" | "grant-permits" }>;
+
 export interface EngineOptions {
   readonly store: Store;
   readonly clock: Clock;
@@ -23,8 +32,10 @@ export interface EngineOptions {
   readonly settingsFor?: (info: StoreInfo) => Promise<Partial<Settings>>;
   /** A fault of the world: the engine backs off and goes on. */
   readonly onFault?: (fault: Error) => void;
-  /** Others have these partitions; without it the engine stops. */
-  readonly onFenced?: (partitions: readonly number[], why: string) => void;
+  /** In a cluster: what concerns the others. Without it a fenced engine stops. */
+  readonly onCluster?: (output: ClusterOutput) => void;
+  /** Whether the engine may act at this moment; by default always. What may not act gives out and writes nothing. */
+  readonly mayAct?: () => boolean;
   /** The engine cannot go on: a bug, or another owner. */
   readonly onStop?: (reason: Error) => void;
 }

@@ -9,12 +9,14 @@ import type { Clock } from "../std/clock.ts";
 import type { Rejection } from "../std/rejection.ts";
 import { type Commit, type Ownership, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
 import {
+  type ClusterWord,
   type EngineOptions,
   type Progress,
   type Reply,
   stoppedAnswer,
   type WorkerLink,
 } from "./driver-options.ts";
+import type { EnginePort } from "./engine-port.ts";
 import { type LeaseTable, readLeases, storeLeases } from "./hand-over.ts";
 import type { Dropped, Input, Inspection, OpenAttempt, Output, Overview } from "./io.ts";
 import { EngineNode } from "./node.ts";
@@ -26,7 +28,7 @@ import { Watchers } from "./watchers.ts";
 
 export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 
-export class Engine {
+export class Engine implements EnginePort {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #options: EngineOptions;
@@ -61,7 +63,7 @@ export class Engine {
   static async open(options: EngineOptions): Promise<Engine> {
     const info = await options.store.open();
     const engine = new Engine(options, info, await options.settingsFor?.(info));
-    engine.#node.takeOver(await readLeases(options.store, info.owned));
+    engine.#node.takeOver((await readLeases(options.store, info.owned)).leases);
     engine.#schedule();
     return engine;
   }
@@ -88,6 +90,9 @@ export class Engine {
     this.#input({ kind: "inspect", request, execution });
     return inspection;
   }
+
+  /** An engine by itself takes every execution for its own. */
+  readonly isOwn = (): boolean => true;
 
   /** Connects a worker. */
   join(
@@ -161,8 +166,7 @@ export class Engine {
 
   /** Partitions of a cluster's store are this engine's from now on. */
   async taken(owned: readonly Ownership[]): Promise<void> {
-    const leases = await readLeases(this.#store, owned);
-    this.#input({ kind: "taken", owned, leases });
+    this.#input({ kind: "taken", owned, left: await readLeases(this.#store, owned) });
   }
 
   /** Lets go of partitions as soon as nothing is under way in them; what runs at workers is left to their next owners. */
@@ -174,15 +178,10 @@ export class Engine {
     await Promise.all(tables);
   }
 
-  /** Partitions are not this engine's any more. */
-  lost(partitions: readonly number[]): void {
-    for (const partition of partitions) this.#yields.answer(partition, null);
-    this.#input({ kind: "lost", partitions });
-  }
-
-  /** Others have stored letters. */
-  lettersStored(): void {
-    this.#input({ kind: "letters-stored" });
+  /** What the cluster has to say. */
+  hear(word: ClusterWord): void {
+    if (word.kind === "lost") for (const partition of word.partitions) this.#yields.answer(partition, null);
+    this.#input(word);
   }
 
   /** Stops giving out work. */
@@ -265,6 +264,7 @@ export class Engine {
   }
 
   #run(): void {
+    if (this.#options.mayAct?.() === false) return;
     let outputs: Output[];
     this.#isRunning = true;
     try {
@@ -318,9 +318,11 @@ export class Engine {
       case "progressed":
         for (const progress of this.#watchers.of(output.execution)) progress(output.seq, output.end);
         return;
+      case "ask-permits":
+      case "grant-permits":
+        return this.#options.onCluster?.(output);
       case "fenced":
-        if (this.#options.onFenced !== undefined)
-          return this.#options.onFenced(output.partitions, output.why);
+        if (this.#options.onCluster !== undefined) return this.#options.onCluster(output);
         return this.#fail(new Error(`this engine no longer owns its store: ${output.why}`));
       case "yielded":
         return this.#yields.answer(output.partition, output.leases);

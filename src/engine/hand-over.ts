@@ -7,6 +7,7 @@ import type { Ownership, Store } from "../store/store.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
+import type { HandedLimit } from "./permit-home.ts";
 import type { Slot } from "./slot.ts";
 import type { Tenure } from "./tenures.ts";
 
@@ -21,7 +22,12 @@ export interface LeaseTable {
   /** The owner that wrote it: it counts for the next one only. */
   readonly epoch: number;
   readonly leases: readonly HandedLease[];
+  /** Limits that were at home in the partition. */
+  readonly limits?: readonly HandedLimit[];
 }
+
+/** What former owners left. */
+export type Left = Required<Pick<LeaseTable, "leases" | "limits">>;
 
 const KIND = "leases";
 
@@ -58,7 +64,8 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
   // Those that nobody has asked for since the last owner.
   for (const [execution, handed] of node.handedOver)
     if (node.tenures.of(execution) === tenure) leases.push(...handed);
-  return { epoch: tenure.epoch, leases };
+  const limits = tenure.home.hand();
+  return limits.length === 0 ? { epoch: tenure.epoch, leases } : { epoch: tenure.epoch, leases, limits };
 }
 
 /** Stores the table; false: it could not be, and what is open is in doubt. */
@@ -68,24 +75,29 @@ export async function storeLeases(
   table: LeaseTable | null,
 ): Promise<boolean> {
   if (table === null) return false;
-  if (table.leases.length > 0) await store.putDocument(KIND, String(partition), JSON.stringify(table));
+  if (table.leases.length > 0 || table.limits !== undefined)
+    await store.putDocument(KIND, String(partition), JSON.stringify(table));
   return true;
 }
 
 /** What the last owners left of these partitions, as far as they ended well. */
-export async function readLeases(store: Store, owned: readonly Ownership[]): Promise<readonly HandedLease[]> {
-  const left: HandedLease[] = [];
+export async function readLeases(store: Store, owned: readonly Ownership[]): Promise<Left> {
+  const tables: LeaseTable[] = [];
   for (const own of owned) {
     if (own.epoch === 1 || own.uncleanEpoch === own.epoch - 1) continue;
-    left.push(...leasesFor(own, await store.getDocument(KIND, String(own.partition))));
+    const table = tableFor(own, await store.getDocument(KIND, String(own.partition)));
+    if (table !== null) tables.push(table);
   }
-  return left;
+  return {
+    leases: tables.flatMap(({ leases }) => leases),
+    limits: tables.flatMap(({ limits = [] }) => limits),
+  };
 }
 
-/** What a stored table leaves to this owner; it may be of an owner long before it. */
-export function leasesFor({ epoch }: Ownership, body: string | null): readonly HandedLease[] {
+/** What a stored table leaves to this owner; null: it is of an owner long before it. */
+export function tableFor({ epoch }: Ownership, body: string | null): LeaseTable | null {
   const table = body === null ? null : (JSON.parse(body) as LeaseTable);
-  return table?.epoch === epoch - 1 ? table.leases : [];
+  return table?.epoch === epoch - 1 ? table : null;
 }
 
 /** Limits count these from now on; each is a lease again as soon as its execution is in memory. */

@@ -7,6 +7,7 @@ import type { Entry } from "../kernel/journal-entry.ts";
 import type { Answer, ControlMessage, SignalMessage, StartMessage, Verdict } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { ExecutionView } from "../kernel/view.ts";
+import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
 import type { Beat, Grant, Report, Serves } from "../protocol/work.ts";
 import type { Rejection } from "../std/rejection.ts";
 import type {
@@ -19,7 +20,7 @@ import type {
   StoredLetter,
   StoredTimer,
 } from "../store/store.ts";
-import type { HandedLease, LeaseTable } from "./hand-over.ts";
+import type { LeaseTable, Left } from "./hand-over.ts";
 
 export type Input =
   | {
@@ -90,12 +91,16 @@ export type Input =
   | {
       readonly kind: "taken";
       readonly owned: readonly Ownership[];
-      readonly leases: readonly HandedLease[];
+      readonly left: Left;
     }
   /** Let go of these as soon as nothing is under way in them. */
   | { readonly kind: "yield"; readonly partitions: readonly number[] }
   /** These are not this node's any more. */
   | { readonly kind: "lost"; readonly partitions: readonly number[] }
+  /** A node says what it has of limits that are at home here. */
+  | { readonly kind: "permits-asked"; readonly node: string; readonly asks: readonly PermitAsk[] }
+  /** A home says what this node has. */
+  | { readonly kind: "permits-granted"; readonly grants: readonly PermitGrant[] }
   /** There may be letters in the store that others have stored. */
   | { readonly kind: "letters-stored" }
   /** Stop granting: the node is about to close. */
@@ -219,6 +224,10 @@ export type Output =
       readonly seq: number;
       readonly end: Ending | null;
     }
+  /** To the owner of a partition, about limits that are at home there. */
+  | { readonly kind: "ask-permits"; readonly partition: number; readonly asks: readonly PermitAsk[] }
+  /** To another node, about limits that are at home here. */
+  | { readonly kind: "grant-permits"; readonly node: string; readonly grants: readonly PermitGrant[] }
   /** Others have these partitions: the node has let go of them. */
   | { readonly kind: "fenced"; readonly why: string; readonly partitions: readonly number[] }
   /** Nothing is under way in the partition: it may be released. `leases`: what is open at workers, for the next owner. */

@@ -1,9 +1,11 @@
 import { expect, test } from "vitest";
 import { Limits } from "./limits.ts";
 
+const declared = (max: number) => ({ max, declaredAt: 0, silenceMs: 0 });
+
 test("the limit of a key is forgotten when nobody holds or wants it", () => {
-  const limits = new Limits();
-  limits.declareKey("p/u#a", 1);
+  const limits = new Limits({ isShared: false });
+  limits.declareKey("p/u#a", declared(1));
   limits.take("p/u#a");
   expect(limits.hasRoom("p/u#a", 0)).toBe(false);
   limits.give("p/u#a");
@@ -11,16 +13,16 @@ test("the limit of a key is forgotten when nobody holds or wants it", () => {
 });
 
 test("the limit of a handler stays", () => {
-  const limits = new Limits();
-  limits.declare("p/u", 1);
+  const limits = new Limits({ isShared: false });
+  limits.declare("p/u", declared(1));
   limits.take("p/u");
   limits.give("p/u");
   expect(limits.look("p/u")).toMatchObject({ max: 1, held: 0 });
 });
 
 test("those who wait are told in the order of their age, each once", () => {
-  const limits = new Limits();
-  limits.declare("p/u", 1);
+  const limits = new Limits({ isShared: false });
+  limits.declare("p/u", declared(1));
   limits.take("p/u");
   const told: string[] = [];
   for (const [id, age] of [
@@ -37,8 +39,8 @@ test("those who wait are told in the order of their age, each once", () => {
 });
 
 test("a block passes at its time, and wakes those who waited", () => {
-  const limits = new Limits();
-  limits.declare("p/u", 5);
+  const limits = new Limits({ isShared: false });
+  limits.declare("p/u", declared(5));
   limits.block("p/u", 100);
   let told = 0;
   limits.wait("p/u", { id: "a", age: 1 }, () => told++);

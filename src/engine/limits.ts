@@ -1,8 +1,21 @@
 /**
  * Concurrency limits: by handler (project and use) and by key within it. Exact: a permit is taken with a lease and
  * given back when the lease ends. Whoever finds a limit full waits at it, and is told in order when there is room.
+ * In a cluster a node has only its share of a limit (permit-desk.ts).
  */
+import type { PermitGrant } from "../protocol/permits.ts";
+import { Heap } from "../std/heap.ts";
+import { PermitDesk } from "./permit-desk.ts";
 import { Rates } from "./rates.ts";
+
+/** A limit as a definition or a setting says it. */
+export interface Declared {
+  readonly max: number;
+  /** When it was said: the newest counts. */
+  readonly declaredAt: number;
+  /** How long an attempt under it may go on after its node has fallen silent. */
+  readonly silenceMs: number;
+}
 
 export interface LimitState {
   max: number;
@@ -14,24 +27,39 @@ export interface LimitState {
 
 export class Limits {
   readonly rates = new Rates();
+  /** This node's share of what all nodes count; null: there is no other node. */
+  readonly shares: PermitDesk | null;
   readonly #limits = new Map<string, LimitState>();
+  readonly #lingering = new Heap<{ name: string; until: number }>((a, b) => a.until < b.until);
   /** Nothing is granted under these names before the time: permits of a former owner may still be held. */
   readonly #blocked = new Map<string, number>();
 
+  constructor(options: { readonly isShared: boolean }) {
+    const usage = (name: string) => {
+      const limit = this.#limits.get(name);
+      return { held: limit?.held ?? 0, waiting: limit?.waiting.size ?? 0 };
+    };
+    this.shares = options.isShared ? new PermitDesk(usage) : null;
+  }
+
   /** Declares a limit; the newest value counts. */
-  declare(name: string, max: number): void {
-    this.#at(name).max = max;
+  declare(name: string, limit: Declared): void {
+    this.#at(name).max = limit.max;
+    this.shares?.declare(name, limit);
   }
 
   /** Declares the limit of one key: remembered only while it is in use. */
-  declareKey(name: string, max: number): void {
-    this.#at(name, true).max = max;
+  declareKey(name: string, limit: Declared): void {
+    this.#at(name, true).max = limit.max;
+    this.shares?.declare(name, limit);
   }
 
   /** Whether a permit is to be had. */
   hasRoom(name: string, now: number): boolean {
     const limit = this.#limits.get(name);
-    return (limit === undefined || limit.held < limit.max) && !this.isBlocked(name, now);
+    if (limit !== undefined && limit.held >= limit.max) return false;
+    if (this.shares?.hasRoom(name, limit?.held ?? 0, now) === false) return false;
+    return !this.isBlocked(name, now);
   }
 
   /** Whether permits of a former owner may still be held. */
@@ -46,6 +74,7 @@ export class Limits {
 
   take(name: string): void {
     this.#at(name).held++;
+    this.shares?.noteUse(name);
   }
 
   /** Gives a permit back and wakes whoever waits. */
@@ -53,14 +82,29 @@ export class Limits {
     const limit = this.#limits.get(name);
     if (limit === undefined) return;
     limit.held--;
+    this.shares?.noteUse(name);
     if (limit.waiting.size > 0) this.#wake(limit);
     if (limit.isTransient && limit.held === 0 && limit.waiting.size === 0) this.#limits.delete(name);
+  }
+
+  /** A permit counts until then, though its lease is over here: its attempt goes on, at another node. */
+  linger(name: string, until: number): void {
+    this.#lingering.push({ name, until });
   }
 
   /** Calls `run` once when there may be room again; `who` waits only once. */
   wait(name: string, who: { readonly id: string; readonly age: number }, run: () => void): void {
     const { waiting } = this.#at(name);
-    if (!waiting.has(who.id)) waiting.set(who.id, { age: who.age, run });
+    if (waiting.has(who.id)) return;
+    waiting.set(who.id, { age: who.age, run });
+    this.shares?.noteUse(name);
+  }
+
+  /** A home has spoken: whoever waits may go on. */
+  granted(grant: PermitGrant, now: number): void {
+    if (this.shares?.granted(grant, now) !== true) return;
+    const limit = this.#limits.get(grant.name);
+    if (limit !== undefined) this.#wake(limit);
   }
 
   block(name: string, until: number): void {
@@ -70,6 +114,14 @@ export class Limits {
   /** Wakes those who waited for a block to pass, or for a rate. */
   unblock(now: number): void {
     this.rates.wake(now);
+    for (
+      let top = this.#lingering.peek();
+      top !== undefined && top.until <= now;
+      top = this.#lingering.peek()
+    ) {
+      this.#lingering.pop();
+      this.give(top.name);
+    }
     for (const [name, until] of this.#blocked) {
       if (until > now) continue;
       this.#blocked.delete(name);
@@ -82,7 +134,8 @@ export class Limits {
   nextUnblockAt(): number {
     let next = Number.POSITIVE_INFINITY;
     for (const until of this.#blocked.values()) if (until < next) next = until;
-    return Math.min(next, this.rates.nextAt());
+    const lingers = this.#lingering.peek()?.until ?? Number.POSITIVE_INFINITY;
+    return Math.min(next, this.rates.nextAt(), lingers);
   }
 
   look(name: string): { max: number; held: number } | null {

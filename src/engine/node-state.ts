@@ -7,7 +7,7 @@ import type { HandedLease } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { Output } from "./io.ts";
 import type { Lease } from "./lease.ts";
-import { Limits } from "./limits.ts";
+import { type Declared, Limits } from "./limits.ts";
 import { PageCache } from "./page-cache.ts";
 import type { Settings } from "./settings.ts";
 import type { Queued, Slot } from "./slot.ts";
@@ -24,7 +24,7 @@ export class NodeState {
   readonly tenures: Tenures;
   readonly slots = new Map<string, Slot>();
   readonly roster = new WorkerRoster();
-  readonly limits = new Limits();
+  readonly limits: Limits;
   readonly dispatcher = new Dispatcher();
   readonly pages: PageCache;
   readonly plans = new Map<string, Plan>();
@@ -49,6 +49,7 @@ export class NodeState {
     this.settings = settings;
     this.now = now;
     this.tenures = new Tenures(info, now);
+    this.limits = new Limits({ isShared: !this.tenures.isWhole });
     this.pages = new PageCache(settings.pageCacheChars);
   }
 
@@ -72,7 +73,8 @@ export class NodeState {
         if (definition.rate !== undefined)
           // A former owner's starts are not known here, however it ended.
           this.limits.rates.declare(scope, definition.rate, this.tenures.succeedsSince());
-        if (definition.concurrency !== undefined) this.limits.declare(scope, definition.concurrency);
+        if (definition.concurrency !== undefined)
+          this.limits.declare(scope, this.declared(definition.concurrency, handler, at));
         else if (definition.concurrencyPerKey === undefined) continue;
         if (since !== null) this.limits.block(scope, heldUntil);
       }
@@ -84,11 +86,17 @@ export class NodeState {
     this.#declared.add(project);
     const concurrency = this.settings.projects[project]?.concurrency;
     if (concurrency === undefined) return;
-    this.limits.declare(projectScope(project), concurrency);
+    const silenceMs = this.settings.heartbeatMs;
+    this.limits.declare(projectScope(project), { max: concurrency, declaredAt: this.now, silenceMs });
   }
 
   readonly #declared = new Set<string>();
   readonly #declaredAt = new Map<string, number>();
+
+  /** A limit of a handler, as the plan of this time says it. */
+  declared(max: number, plan: HandlerPlan, declaredAt: number): Declared {
+    return { max, declaredAt, silenceMs: Math.max(this.settings.suspectMs, this.heartbeatMs(plan)) };
+  }
 
   /** The silence after which an attempt of the handler is lost. */
   heartbeatMs(plan: HandlerPlan): number {
@@ -134,12 +142,15 @@ export class NodeState {
       this.dispatcher.offer({ slot, desk, wanted: plan.wanted });
   }
 
-  /** Ends a lease: its permits and its place at the worker are free again. */
-  endLease(desk: HandlerDesk, lease: Lease): void {
+  /** Ends a lease: its permits and its place at the worker are free again. `lingerMs`: its permits only after that. */
+  endLease(desk: HandlerDesk, lease: Lease, lingerMs = 0): void {
     if (desk.leases.get(lease.task) !== lease) return;
     desk.leases.delete(lease.task);
     if (!lease.reported) this.noteReported(desk, lease);
-    for (const permit of lease.permits) this.limits.give(permit);
+    for (const permit of lease.permits) {
+      if (lingerMs > 0) this.limits.linger(permit, this.now + lingerMs);
+      else this.limits.give(permit);
+    }
   }
 
   /** The worker is done with the attempt, whatever becomes of its word. */

@@ -21,6 +21,7 @@ import { LetterDesk } from "./letter-desk.ts";
 import { NodeState } from "./node-state.ts";
 import { openAttempts, overviewOf } from "./overview.ts";
 import { notOwner, OwnershipDesk } from "./ownership-desk.ts";
+import { PermitHomes } from "./permit-homes.ts";
 import { beat, noteArrival, vouch } from "./reporting.ts";
 import { Residency } from "./residency.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
@@ -37,6 +38,7 @@ export class EngineNode {
   readonly #letters: LetterDesk;
   readonly #commits: CommitDesk;
   readonly #ownership: OwnershipDesk;
+  readonly #homes: PermitHomes;
   #nextSweepAt = 0;
 
   constructor(info: StoreInfo, now: number, settings: Partial<Settings> = {}) {
@@ -57,6 +59,7 @@ export class EngineNode {
       cleanUp: this.#cleanUp,
     };
     this.#ownership = new OwnershipDesk(this.#node, desks);
+    this.#homes = new PermitHomes(this.#node);
     this.#commits = new CommitDesk(this.#node, {
       ...desks,
       lose: (partitions) => this.#ownership.lost(partitions),
@@ -135,11 +138,16 @@ export class EngineNode {
       case "worker-left":
         return this.#workerLeft(input.worker);
       case "taken":
-        return this.#ownership.taken(input.owned, input.leases);
+        return this.#ownership.taken(input.owned, input.left);
       case "yield":
         return this.#ownership.yield(input.partitions);
       case "lost":
         return this.#ownership.lost(input.partitions);
+      case "permits-asked":
+        return this.#homes.asked(input.node, input.asks);
+      case "permits-granted":
+        for (const grant of input.grants) node.limits.granted(grant, node.now);
+        return;
       case "letters-stored":
         return this.#letters.rescan();
       case "closing":
@@ -159,6 +167,7 @@ export class EngineNode {
     this.#clockDuty();
     this.#commits.flush();
     grantAll(node);
+    if (this.#homes.ask()) grantAll(node);
     // Careful starts and marks queued by granting are written without waiting for the next input.
     this.#commits.flush();
     this.#residency.ask();
@@ -172,7 +181,13 @@ export class EngineNode {
   /** When `advance` is needed again if nothing comes in; Infinity: never. */
   nextWakeAt(): number {
     const { limits, roster } = this.#node;
-    return Math.min(this.#timers.nextAt(), this.#nextSweepAt, limits.nextUnblockAt(), roster.nextHoldEnd());
+    return Math.min(
+      this.#timers.nextAt(),
+      this.#nextSweepAt,
+      limits.nextUnblockAt(),
+      roster.nextHoldEnd(),
+      this.#homes.nextAt(),
+    );
   }
 
   /** Open leases whose receipts have not come: what a graceful end waits for. */

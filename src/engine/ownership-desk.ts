@@ -6,9 +6,10 @@
 import { reject } from "../std/rejection.ts";
 import type { Ownership } from "../store/store.ts";
 import type { CleanUp } from "./clean-up.ts";
-import { type HandedLease, leaseTable, noteHandedOver } from "./hand-over.ts";
+import { type Left, leaseTable, noteHandedOver } from "./hand-over.ts";
 import type { LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
+import { TAKEOVER_MS } from "./permit-home.ts";
 import { tellToStop } from "./reporting.ts";
 import type { Residency } from "./residency.ts";
 import type { Slot } from "./slot.ts";
@@ -38,17 +39,18 @@ export class OwnershipDesk {
     this.#parts = parts;
   }
 
-  taken(owned: readonly Ownership[], leases: readonly HandedLease[]): void {
+  taken(owned: readonly Ownership[], { leases, limits }: Left): void {
     const node = this.#node;
     const { residency, timers, letters } = this.#parts;
     // Taken anew without being lost before: what is in memory is of the former tenure.
     this.lost(owned.map(({ partition }) => partition));
-    node.tenures.take(owned, node.now);
+    node.tenures.take(owned, node.now, limits);
     noteHandedOver(node, leases);
     for (const { execution } of leases) residency.slot(execution);
     residency.rescan();
     timers.rescan();
     letters.rescan();
+    node.limits.shares?.refresh();
   }
 
   yield(partitions: readonly number[]): void {
@@ -90,7 +92,8 @@ export class OwnershipDesk {
     for (const [execution, leases] of node.handedOver) {
       if (!isOver(execution)) continue;
       node.handedOver.delete(execution);
-      for (const { permits } of leases) for (const permit of permits) node.limits.give(permit);
+      for (const { permits } of leases)
+        for (const permit of permits) node.limits.linger(permit, node.now + TAKEOVER_MS);
     }
   }
 
@@ -104,7 +107,9 @@ export class OwnershipDesk {
       for (const lease of [...desk.leases.values()]) {
         // What runs elsewhere shows itself to the new owner; what runs here ends with this tenure.
         if (lease.local && !lease.reported) tellToStop(node, slot, { desk, lease }, "lost");
-        node.endLease(desk, lease);
+        // Its attempt goes on until its new owner has it, or has given it up.
+        const silenceMs = slot.tenure.isYielding ? 0 : node.heartbeatMs(desk.state.plan);
+        node.endLease(desk, lease, node.tenures.isWhole ? 0 : TAKEOVER_MS + silenceMs);
       }
     }
     residency.evict(slot);

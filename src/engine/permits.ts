@@ -52,7 +52,7 @@ export function takePermits(
   const key = concurrencyPerKey === undefined ? undefined : taskKey(node, slot, desk, task);
   if (key !== undefined && concurrencyPerKey !== undefined) {
     const name = `${scope}#${key}`;
-    node.limits.declareKey(name, concurrencyPerKey);
+    node.limits.declareKey(name, node.declared(concurrencyPerKey, plan, slot.age));
     if (!node.limits.hasRoom(name, node.now)) {
       desk.take(task);
       if (!desk.hasParked(key)) waitForKey(node, slot, desk, { key, name });

@@ -2,6 +2,8 @@
 import { DEFAULTS } from "../kernel/definition.ts";
 
 export interface Settings {
+  /** The name of this process among the nodes of a cluster: no other has had it. */
+  readonly node: string;
   /** How long an unstarted claim of a remote worker lives. */
   readonly claimLeaseMs: number;
   /** How long tasks that may still run elsewhere are left alone after a takeover; 0: only in-process workers existed. */
@@ -39,6 +41,7 @@ export interface Settings {
 }
 
 export const DEFAULT_SETTINGS: Settings = {
+  node: "",
   claimLeaseMs: 30_000,
   suspectMs: 0,
   heartbeatMs: DEFAULTS.heartbeatMs,

@@ -4,12 +4,15 @@
  */
 import { partitionOf } from "../store/partition-of.ts";
 import { type Fence, fenceOf, type Ownership, type Partitions, type StoreInfo } from "../store/store.ts";
+import { type HandedLimit, PermitHome } from "./permit-home.ts";
 import type { Slot } from "./slot.ts";
 
 export interface Tenure extends Ownership {
   readonly openedAt: number;
   /** Its executions in memory. */
   readonly slots: Set<Slot>;
+  /** Limits whose names fall into it. */
+  readonly home: PermitHome;
   /** It is about to be handed over: nothing is given out, nothing new is begun. */
   isYielding: boolean;
   /** Another has the partition, or nobody. */
@@ -53,8 +56,9 @@ export class Tenures {
     return this.#held.get(partition);
   }
 
-  partitionOf(execution: string): number {
-    return partitionOf(execution, this.#partitions);
+  /** Where an execution is, or a limit at home. */
+  partitionOf(name: string): number {
+    return partitionOf(name, this.#partitions);
   }
 
   /** The tenure in which the execution is; undefined: it is not this node's. */
@@ -62,17 +66,20 @@ export class Tenures {
     return this.#held.get(partitionOf(execution, this.#partitions));
   }
 
-  take(owned: readonly Ownership[], now: number): void {
-    for (const { partition, epoch, uncleanEpoch } of owned)
+  take(owned: readonly Ownership[], now: number, limits: readonly HandedLimit[] = []): void {
+    for (const own of owned) {
+      const { partition } = own;
+      const isAfterCrash = own.uncleanEpoch > 0 && own.uncleanEpoch === own.epoch - 1;
+      const left = limits.filter(({ name }) => this.partitionOf(name) === partition);
       this.#held.set(partition, {
-        partition,
-        epoch,
-        uncleanEpoch,
+        ...own,
         openedAt: now,
         slots: new Set(),
+        home: new PermitHome(isAfterCrash ? now : null, left, now),
         isYielding: false,
         isOver: false,
       });
+    }
     this.#changed();
   }
 

@@ -2,7 +2,7 @@
  * The engine node's machine in a simulated run: its process, its clock, its disk. Performs what the node asks for a
  * little later, loses or fails commits, crashes and restarts; a new process knows only what the tables kept.
  */
-import { type HandedLease, leasesFor } from "../engine/hand-over.ts";
+import { type HandedLease, tableFor } from "../engine/hand-over.ts";
 import type { Input, Output } from "../engine/io.ts";
 import { EngineNode } from "../engine/node.ts";
 import type { Settings } from "../engine/settings.ts";
@@ -141,7 +141,7 @@ export class NodeHost {
   #handedOver({ owned: [own] }: StoreInfo): readonly HandedLease[] {
     if (own === undefined) return [];
     if (own.uncleanEpoch === own.epoch - 1) return [];
-    return leasesFor(own, this.#tables.getDocument("leases", "0"));
+    return tableFor(own, this.#tables.getDocument("leases", "0"))?.leases ?? [];
   }
 
   /** The machine's clock jumps; gives how far it is off by then. */
@@ -236,6 +236,8 @@ export class NodeHost {
       case "inspected":
       case "logged":
       case "yielded":
+      case "ask-permits":
+      case "grant-permits":
         return;
       case "grant":
       case "cancel":

@@ -1,0 +1,85 @@
+/**
+ * An engine as the rest of the process uses it: the API, handles, worker sessions, schedules. One over a store of its
+ * own is an `Engine`; in a cluster it is a `ClusterEngine`, which asks the node that has the execution.
+ */
+import type { ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
+import type { Plan } from "../kernel/plan.ts";
+import type { Beat, Report, Serves } from "../protocol/work.ts";
+import { newExecutionId } from "../std/id.ts";
+import type { Random } from "../std/random.ts";
+import type { Rejection } from "../std/rejection.ts";
+import type { StoreInfo } from "../store/store.ts";
+import type { Progress, Reply, WorkerLink } from "./driver-options.ts";
+import type { Dropped, Inspection, OpenAttempt, Overview } from "./io.ts";
+
+/** A message that somebody waits for the answer of. */
+export type Request = StartMessage | ControlMessage | SignalMessage;
+
+/** What a start brings: its plan, and whether nobody can have used its id before. */
+export interface StartOf {
+  readonly plan: Plan;
+  readonly fresh: boolean;
+}
+
+export interface EnginePort {
+  readonly info: StoreInfo;
+  /** It does nothing any more: it was closed, or it could not go on. */
+  readonly hasStopped: boolean;
+  /** Of this node: attempts that are open, and executions in memory. */
+  readonly openLeases: number;
+  readonly residentCount: number;
+
+  /** Sends a message to an execution and resolves with its answer once that is committed. */
+  send(execution: string, message: Request, start?: StartOf): Promise<Reply>;
+  /** How an execution is, from committed state. */
+  inspect(execution: string): Promise<Inspection | Rejection>;
+  /** Messages that were dropped as duplicates or stale, newest last. */
+  dropped(execution: string): readonly Dropped[] | Promise<readonly Dropped[]>;
+  /** Whether executions of this id are this node's: for ids that can be chosen. */
+  isOwn(execution: string): boolean;
+
+  /** Calls `progress` after every commit of the execution; the returned function stops that. */
+  watch(execution: string, progress: Progress): () => void;
+  /** Calls `logged` after every commit with log lines of the execution; the returned function stops that. */
+  watchLogs(execution: string, logged: () => void): () => void;
+
+  /** Connects a worker to this node. */
+  join(
+    worker: string,
+    link: WorkerLink,
+    options: { serves: readonly Serves[]; capacity: number; local: boolean; asks?: boolean },
+  ): void;
+  /** A remote worker asks for up to so many items; the newest word counts, 0 takes it back. */
+  claim(worker: string, max: number): void;
+  /** Delivers a worker's reports; resolves with verdicts, in their order, once they are committed. */
+  report(worker: string, reports: readonly Report[]): Promise<readonly (readonly string[])[]>;
+  /** A remote worker's attempts are alive. */
+  beat(worker: string, beats: readonly Beat[]): void;
+  /** A worker is gone. */
+  leave(worker: string): void;
+
+  /** Forgets executions of this node that have ended and are not in use. */
+  purge(ids: readonly string[]): void;
+  /** A definition was stored: executions that wait for a workflow of this name go on. */
+  definitionStored(workflow: string): void;
+
+  /** What this node holds now. */
+  overview(): Overview;
+  /** Attempts of this node whose leases are open, of one worker or of all. */
+  openAttempts(options: { worker: string | null; max: number }): readonly OpenAttempt[];
+
+  /** Stops giving out work. */
+  quiesce(): void;
+  /** Waits for what is under way, then releases the store. */
+  close(): Promise<void>;
+}
+
+/** A node with a tenth of the partitions finds an own id within so many all but once in a thousand times. */
+const TRIES_MAX = 64;
+
+/** An id for a fresh execution, one of this node's if it has any: then its start needs nobody else. */
+export function newOwnId(engine: Pick<EnginePort, "isOwn">, now: number, random: Random): string {
+  let id = newExecutionId(now, random);
+  for (let tries = 1; tries < TRIES_MAX && !engine.isOwn(id); tries++) id = newExecutionId(now, random);
+  return id;
+}
