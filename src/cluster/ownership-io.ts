@@ -75,6 +75,8 @@ export interface OwnershipSettings {
   readonly yieldMax: number;
   /** A partition that nobody has had for so long is taken by whoever sees it, wherever it belongs. */
   readonly orphanMs: number;
+  /** How long it is kept then, unless members change. */
+  readonly orphanKeepMs: number;
   /** Hints make a node renew no sooner than this after the last time. */
   readonly hintGapMs: number;
 }
@@ -85,5 +87,6 @@ export const OWNERSHIP_SETTINGS: OwnershipSettings = {
   stableMs: 10_000,
   yieldMax: 32,
   orphanMs: 15_000,
+  orphanKeepMs: 300_000,
   hintGapMs: 100,
 };

@@ -24,7 +24,8 @@ import { placement } from "./placement.ts";
 /** A partition that the engine has. */
 interface Held {
   readonly epoch: number;
-  /** The members when it was taken. */
+  /** When it was taken, and the members then. */
+  readonly takenAt: number;
   readonly members: string;
   /** The number of the yield that it is in. */
   yield: number | null;
@@ -244,19 +245,21 @@ export class OwnershipNode {
 
   /**
    * Hands over what belongs elsewhere: the next ones when the last ones have been taken. What was taken as an orphan
-   * stays as long as members are the same, since the one it belongs to does not take it.
+   * stays for long while members are the same, since the one that it belongs to did not take it.
    */
   #giveUp({ partitions, nodes }: Membership): void {
-    if (this.#now - this.#membersSince < this.#settings.stableMs || this.#yielded.size > 0) return;
+    const { stableMs, orphanKeepMs, yieldMax } = this.#settings;
+    if (this.#now - this.#membersSince < stableMs || this.#yielded.size > 0) return;
     const url = this.#url();
     const live = new Set<string | null>(nodes.map(({ incarnation }) => incarnation));
     if (this.#givenUp.some((partition) => !live.has(partitions[partition]?.owner ?? null))) return;
     const away: number[] = [];
     for (const [partition, held] of this.#held) {
       if (held.yield !== null) return;
-      if (this.#places[partition] !== url && held.members !== this.#members) away.push(partition);
+      const isKept = held.members === this.#members && this.#now - held.takenAt < orphanKeepMs;
+      if (this.#places[partition] !== url && !isKept) away.push(partition);
     }
-    this.#givenUp = away.sort((a, b) => a - b).slice(0, this.#settings.yieldMax);
+    this.#givenUp = away.sort((a, b) => a - b).slice(0, yieldMax);
     this.#yield(this.#givenUp);
   }
 
@@ -270,7 +273,7 @@ export class OwnershipNode {
     }
     for (const { partition, epoch } of owned) {
       assert(!this.#held.has(partition), "what is had is not taken");
-      this.#held.set(partition, { epoch, members: this.#members, yield: null });
+      this.#held.set(partition, { epoch, takenAt: this.#now, members: this.#members, yield: null });
       this.#freeSince.delete(partition);
     }
     this.#emit({ kind: "engine-taken", owned });
@@ -344,7 +347,6 @@ export class OwnershipNode {
 
   #dropAll(why: string): void {
     this.#lose([...this.#held.keys()], why);
-    this.#yielded.clear();
     this.#wanted = [];
     this.#strays = [];
   }

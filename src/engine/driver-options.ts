@@ -18,7 +18,9 @@ export interface WorkerLink {
 /** What an engine of a cluster hears of the others. */
 export type ClusterWord = Extract<
   Input,
-  { kind: "lost" | "letters-stored" | "permits-asked" | "permits-granted" }
+  {
+    kind: "lost" | "letters-stored" | "members" | "permits-asked" | "permits-granted" | "permits-undelivered";
+  }
 >;
 
 /** What an engine of a cluster has to say to the others: to the owner of a partition, to a node; or that it was fenced. */

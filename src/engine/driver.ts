@@ -264,7 +264,7 @@ export class Engine implements EnginePort {
   }
 
   #run(): void {
-    if (this.#options.mayAct?.() === false) return;
+    if (this.#node.isOwner && this.#options.mayAct?.() === false) return;
     let outputs: Output[];
     this.#isRunning = true;
     try {

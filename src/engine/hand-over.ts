@@ -22,12 +22,17 @@ export interface LeaseTable {
   /** The owner that wrote it: it counts for the next one only. */
   readonly epoch: number;
   readonly leases: readonly HandedLease[];
-  /** Limits that were at home in the partition. */
-  readonly limits?: readonly HandedLimit[];
+  /** Limits that were at home in the partition; null: not all was known about them. */
+  readonly limits?: readonly HandedLimit[] | null;
 }
 
 /** What former owners left. */
-export type Left = Required<Pick<LeaseTable, "leases" | "limits">>;
+export interface Left {
+  readonly leases: readonly HandedLease[];
+  readonly limits: readonly HandedLimit[];
+  /** Partitions whose limits have to be asked for. */
+  readonly unknown: readonly number[];
+}
 
 const KIND = "leases";
 
@@ -64,8 +69,8 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
   // Those that nobody has asked for since the last owner.
   for (const [execution, handed] of node.handedOver)
     if (node.tenures.of(execution) === tenure) leases.push(...handed);
-  const limits = tenure.home.hand();
-  return limits.length === 0 ? { epoch: tenure.epoch, leases } : { epoch: tenure.epoch, leases, limits };
+  const limits = tenure.home.hand(node.now);
+  return limits?.length === 0 ? { epoch: tenure.epoch, leases } : { epoch: tenure.epoch, leases, limits };
 }
 
 /** Stores the table; false: it could not be, and what is open is in doubt. */
@@ -82,15 +87,21 @@ export async function storeLeases(
 
 /** What the last owners left of these partitions, as far as they ended well. */
 export async function readLeases(store: Store, owned: readonly Ownership[]): Promise<Left> {
-  const tables: LeaseTable[] = [];
+  const tables: { own: Ownership; table: LeaseTable }[] = [];
   for (const own of owned) {
     if (own.epoch === 1 || own.uncleanEpoch === own.epoch - 1) continue;
     const table = tableFor(own, await store.getDocument(KIND, String(own.partition)));
-    if (table !== null) tables.push(table);
+    if (table !== null) tables.push({ own, table });
   }
+  return leftBy(tables);
+}
+
+/** What these tables leave. */
+export function leftBy(tables: readonly { readonly own: Ownership; readonly table: LeaseTable }[]): Left {
   return {
-    leases: tables.flatMap(({ leases }) => leases),
-    limits: tables.flatMap(({ limits = [] }) => limits),
+    leases: tables.flatMap(({ table }) => table.leases),
+    limits: tables.flatMap(({ table }) => table.limits ?? []),
+    unknown: tables.flatMap(({ own, table }) => (table.limits === null ? own.partition : [])),
   };
 }
 

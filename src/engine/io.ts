@@ -98,14 +98,31 @@ export type Input =
   /** These are not this node's any more. */
   | { readonly kind: "lost"; readonly partitions: readonly number[] }
   /** A node says what it has of limits that are at home here. */
-  | { readonly kind: "permits-asked"; readonly node: string; readonly asks: readonly PermitAsk[] }
+  | {
+      readonly kind: "permits-asked";
+      readonly node: string;
+      readonly asks: readonly PermitAsk[];
+      /** Partitions of which this is all that the node has. */
+      readonly declares: readonly number[];
+    }
   /** A home says what this node has. */
   | { readonly kind: "permits-granted"; readonly grants: readonly PermitGrant[] }
+  /** A declaration did not reach the owner of this partition. */
+  | { readonly kind: "permits-undelivered"; readonly partition: number }
+  | ({ readonly kind: "members" } & Members)
   /** There may be letters in the store that others have stored. */
   | { readonly kind: "letters-stored" }
   /** Stop granting: the node is about to close. */
   | { readonly kind: "closing" }
   | { readonly kind: "tick" };
+
+/** The nodes of a cluster, each by the name that the store gave it when it joined. */
+export interface Members {
+  readonly self: string;
+  readonly live: readonly string[];
+  /** The epoch of each partition. */
+  readonly epochs: readonly number[];
+}
 
 /** How an execution ended. */
 export interface Ending {
@@ -225,7 +242,13 @@ export type Output =
       readonly end: Ending | null;
     }
   /** To the owner of a partition, about limits that are at home there. */
-  | { readonly kind: "ask-permits"; readonly partition: number; readonly asks: readonly PermitAsk[] }
+  | {
+      readonly kind: "ask-permits";
+      readonly partition: number;
+      readonly asks: readonly PermitAsk[];
+      /** This is all that the node has there. */
+      readonly declares?: true;
+    }
   /** To another node, about limits that are at home here. */
   | { readonly kind: "grant-permits"; readonly node: string; readonly grants: readonly PermitGrant[] }
   /** Others have these partitions: the node has let go of them. */

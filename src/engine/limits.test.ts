@@ -4,7 +4,7 @@ import { Limits } from "./limits.ts";
 const declared = (max: number) => ({ max, declaredAt: 0, silenceMs: 0 });
 
 test("the limit of a key is forgotten when nobody holds or wants it", () => {
-  const limits = new Limits({ isShared: false });
+  const limits = new Limits();
   limits.declareKey("p/u#a", declared(1));
   limits.take("p/u#a");
   expect(limits.hasRoom("p/u#a", 0)).toBe(false);
@@ -13,7 +13,7 @@ test("the limit of a key is forgotten when nobody holds or wants it", () => {
 });
 
 test("the limit of a handler stays", () => {
-  const limits = new Limits({ isShared: false });
+  const limits = new Limits();
   limits.declare("p/u", declared(1));
   limits.take("p/u");
   limits.give("p/u");
@@ -21,7 +21,7 @@ test("the limit of a handler stays", () => {
 });
 
 test("those who wait are told in the order of their age, each once", () => {
-  const limits = new Limits({ isShared: false });
+  const limits = new Limits();
   limits.declare("p/u", declared(1));
   limits.take("p/u");
   const told: string[] = [];
@@ -39,7 +39,7 @@ test("those who wait are told in the order of their age, each once", () => {
 });
 
 test("a block passes at its time, and wakes those who waited", () => {
-  const limits = new Limits({ isShared: false });
+  const limits = new Limits();
   limits.declare("p/u", declared(5));
   limits.block("p/u", 100);
   let told = 0;

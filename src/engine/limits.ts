@@ -7,6 +7,7 @@ import type { PermitGrant } from "../protocol/permits.ts";
 import { Heap } from "../std/heap.ts";
 import { PermitDesk } from "./permit-desk.ts";
 import { Rates } from "./rates.ts";
+import type { Settings } from "./settings.ts";
 
 /** A limit as a definition or a setting says it. */
 export interface Declared {
@@ -34,12 +35,13 @@ export class Limits {
   /** Nothing is granted under these names before the time: permits of a former owner may still be held. */
   readonly #blocked = new Map<string, number>();
 
-  constructor(options: { readonly isShared: boolean }) {
+  /** `shared`: other nodes count under the same limits. */
+  constructor(shared: Settings | null = null) {
     const usage = (name: string) => {
       const limit = this.#limits.get(name);
       return { held: limit?.held ?? 0, waiting: limit?.waiting.size ?? 0 };
     };
-    this.shares = options.isShared ? new PermitDesk(usage) : null;
+    this.shares = shared === null ? null : new PermitDesk(shared.permitPatienceMs, usage);
   }
 
   /** Declares a limit; the newest value counts. */
@@ -58,7 +60,7 @@ export class Limits {
   hasRoom(name: string, now: number): boolean {
     const limit = this.#limits.get(name);
     if (limit !== undefined && limit.held >= limit.max) return false;
-    if (this.shares?.hasRoom(name, limit?.held ?? 0, now) === false) return false;
+    if (this.shares?.hasRoom(name, limit?.held ?? 0) === false) return false;
     return !this.isBlocked(name, now);
   }
 
@@ -101,8 +103,8 @@ export class Limits {
   }
 
   /** A home has spoken: whoever waits may go on. */
-  granted(grant: PermitGrant, now: number): void {
-    if (this.shares?.granted(grant, now) !== true) return;
+  granted(grant: PermitGrant): void {
+    if (this.shares?.granted(grant) !== true) return;
     const limit = this.#limits.get(grant.name);
     if (limit !== undefined) this.#wake(limit);
   }

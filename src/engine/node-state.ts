@@ -5,7 +5,7 @@ import { NewestPlans } from "./child-desk.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import type { HandedLease } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
-import type { Output } from "./io.ts";
+import type { Members, Output } from "./io.ts";
 import type { Lease } from "./lease.ts";
 import { type Declared, Limits } from "./limits.ts";
 import { PageCache } from "./page-cache.ts";
@@ -38,6 +38,8 @@ export class NodeState {
   readonly suspects = new Map<string, readonly string[]>();
   /** Slots with messages to step, in the order they got them. */
   readonly runnable: Slot[] = [];
+  /** The nodes of the cluster, as of the last word about them. */
+  members: Members = { self: "", live: [], epochs: [] };
   outputs: Output[] = [];
   now: number;
   /** Counts the turns that handlers had. */
@@ -48,8 +50,8 @@ export class NodeState {
   constructor(settings: Settings, info: StoreInfo, now: number) {
     this.settings = settings;
     this.now = now;
-    this.tenures = new Tenures(info, now);
-    this.limits = new Limits({ isShared: !this.tenures.isWhole });
+    this.tenures = new Tenures(info, now, settings.takeoverMs);
+    this.limits = new Limits(this.tenures.isWhole ? null : settings);
     this.pages = new PageCache(settings.pageCacheChars);
   }
 

@@ -144,10 +144,14 @@ export class EngineNode {
       case "lost":
         return this.#ownership.lost(input.partitions);
       case "permits-asked":
-        return this.#homes.asked(input.node, input.asks);
+        return this.#homes.asked(input.node, input.asks, input.declares);
       case "permits-granted":
-        for (const grant of input.grants) node.limits.granted(grant, node.now);
+        for (const grant of input.grants) node.limits.granted(grant);
         return;
+      case "permits-undelivered":
+        return this.#homes.undelivered(input.partition);
+      case "members":
+        return this.#homes.members(input);
       case "letters-stored":
         return this.#letters.rescan();
       case "closing":
@@ -221,6 +225,11 @@ export class EngineNode {
     return false;
   }
 
+  /** Whether anything is this node's. */
+  get isOwner(): boolean {
+    return this.#node.tenures.size > 0;
+  }
+
   /** True while a commit is under way or messages wait for one. */
   get isBusy(): boolean {
     return this.#commits.underWay > 0 || this.#node.runnable.length > 0;
@@ -256,6 +265,7 @@ export class EngineNode {
   /** What is over and not in use is forgotten; a load that is asked for later finds nothing. */
   #purge(ids: readonly string[]): void {
     const free = ids.filter((id) => {
+      if (this.#node.tenures.of(id) === undefined) return false;
       const slot = this.#node.slots.get(id);
       if (slot === undefined) return true;
       const isIdle = slot.status === "clean" && slot.queue.length === 0 && slot.execution?.ended === true;

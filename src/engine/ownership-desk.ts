@@ -9,7 +9,6 @@ import type { CleanUp } from "./clean-up.ts";
 import { type Left, leaseTable, noteHandedOver } from "./hand-over.ts";
 import type { LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
-import { TAKEOVER_MS } from "./permit-home.ts";
 import { tellToStop } from "./reporting.ts";
 import type { Residency } from "./residency.ts";
 import type { Slot } from "./slot.ts";
@@ -39,18 +38,18 @@ export class OwnershipDesk {
     this.#parts = parts;
   }
 
-  taken(owned: readonly Ownership[], { leases, limits }: Left): void {
+  taken(owned: readonly Ownership[], { leases, limits, unknown }: Left): void {
     const node = this.#node;
     const { residency, timers, letters } = this.#parts;
     // Taken anew without being lost before: what is in memory is of the former tenure.
     this.lost(owned.map(({ partition }) => partition));
-    node.tenures.take(owned, node.now, limits);
+    const { self, live } = node.members;
+    node.tenures.take(owned, node.now, { left: limits, unknown, live: live.filter((name) => name !== self) });
     noteHandedOver(node, leases);
     for (const { execution } of leases) residency.slot(execution);
     residency.rescan();
     timers.rescan();
     letters.rescan();
-    node.limits.shares?.refresh();
   }
 
   yield(partitions: readonly number[]): void {
@@ -93,7 +92,7 @@ export class OwnershipDesk {
       if (!isOver(execution)) continue;
       node.handedOver.delete(execution);
       for (const { permits } of leases)
-        for (const permit of permits) node.limits.linger(permit, node.now + TAKEOVER_MS);
+        for (const permit of permits) node.limits.linger(permit, node.now + node.settings.takeoverMs);
     }
   }
 
@@ -109,7 +108,7 @@ export class OwnershipDesk {
         if (lease.local && !lease.reported) tellToStop(node, slot, { desk, lease }, "lost");
         // Its attempt goes on until its new owner has it, or has given it up.
         const silenceMs = slot.tenure.isYielding ? 0 : node.heartbeatMs(desk.state.plan);
-        node.endLease(desk, lease, node.tenures.isWhole ? 0 : TAKEOVER_MS + silenceMs);
+        node.endLease(desk, lease, node.tenures.isWhole ? 0 : node.settings.takeoverMs + silenceMs);
       }
     }
     residency.evict(slot);

@@ -1,16 +1,9 @@
 /**
  * A node's share of the limits of its cluster. Under each limit it may have as many attempts open as its quota says. It
- * asks the limit's home for more when somebody waits, gives back what nobody here needs, and says what it has every so
- * often: a quota that could not be confirmed for so long counts as none.
+ * asks the limit's home for more when somebody waits, and gives back what nobody here needs.
  */
 import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
 
-/** How long a quota holds without a word of its home. */
-const LIFE_MS = 30_000;
-/** How often it is confirmed. */
-const RENEW_MS = 10_000;
-/** When to ask again if no answer came. */
-const PATIENCE_MS = 1_000;
 /** Permits that are asked for at a time, for each handler that waits. */
 const BATCH = 16;
 
@@ -19,8 +12,8 @@ interface Share {
   declaredAt: number;
   silenceMs: number;
   quota: number;
-  validUntil: number;
   isContended: boolean;
+  /** The last word to the home. */
   n: number;
   askedAt: number;
   isAnswered: boolean;
@@ -38,11 +31,14 @@ export class PermitDesk {
   readonly #shares = new Map<string, Share>();
   /** Limits whose use has changed since they were last asked about. */
   readonly #changed = new Set<string>();
+  /** When to say a word again that was not answered. */
+  readonly #patienceMs: number;
   readonly #usage: (name: string) => Usage;
-  /** Grows with each word, of whatever limit: also one that was forgotten goes on where it was. */
+  /** Grows with each word, of whatever limit: one that was forgotten goes on where it was. */
   #n = 0;
 
-  constructor(usage: (name: string) => Usage) {
+  constructor(patienceMs: number, usage: (name: string) => Usage) {
+    this.#patienceMs = patienceMs;
     this.#usage = usage;
   }
 
@@ -55,7 +51,6 @@ export class PermitDesk {
     this.#shares.set(name, {
       ...limit,
       quota: 0,
-      validUntil: 0,
       isContended: false,
       n: 0,
       askedAt: Number.NEGATIVE_INFINITY,
@@ -65,9 +60,9 @@ export class PermitDesk {
   }
 
   /** Whether one more attempt may be open. What is not declared has no limit. */
-  hasRoom(name: string, held: number, now: number): boolean {
+  hasRoom(name: string, held: number): boolean {
     const share = this.#shares.get(name);
-    return share === undefined || (held < share.quota && now < share.validUntil);
+    return share === undefined || held < share.quota;
   }
 
   /** A permit was taken or given back, or somebody began to wait. */
@@ -75,9 +70,25 @@ export class PermitDesk {
     if (this.#shares.has(name)) this.#changed.add(name);
   }
 
-  /** Homes may have moved: what is had is said to the new ones at once. */
-  refresh(): void {
-    for (const share of this.#shares.values()) share.askedAt = Number.NEGATIVE_INFINITY;
+  /** This node has another name by now: what it had under the old one it has no more, but for what is in use. */
+  rename(): void {
+    for (const [name, share] of this.#shares) {
+      share.quota = 0;
+      share.wants = 0;
+      share.isAnswered = true;
+      this.noteUse(name);
+    }
+  }
+
+  /** All that is had of these limits, for a home that has to know. */
+  declarations(isOf: (name: string) => boolean, now: number): PermitAsk[] {
+    const asks: PermitAsk[] = [];
+    for (const [name, share] of this.#shares) {
+      if (!isOf(name)) continue;
+      const { held, waiting } = this.#usage(name);
+      if (share.quota > 0 || held > 0 || waiting > 0) asks.push(this.#ask(name, share, now));
+    }
+    return asks;
   }
 
   /** What homes are to be told now. */
@@ -86,57 +97,60 @@ export class PermitDesk {
     for (const name of this.#changed) {
       const share = this.#shares.get(name);
       if (share === undefined) this.#changed.delete(name);
-      else this.#askIf(name, share, { now, asks });
+      else if (share.isAnswered) {
+        this.#changed.delete(name);
+        if (this.#hasNews(name, share)) asks.push(this.#ask(name, share, now));
+        else if (this.#isIdle(name, share)) this.#shares.delete(name);
+      }
     }
-    for (const [name, share] of this.#shares) {
-      const due = share.askedAt + (share.isAnswered ? RENEW_MS : PATIENCE_MS);
-      if ((share.quota > 0 || share.wants > 0) && due <= now) this.#ask(name, share, { now, asks });
-    }
+    for (const [name, share] of this.#shares)
+      if (!share.isAnswered && share.askedAt + this.#patienceMs <= now)
+        asks.push(this.#ask(name, share, now));
     return asks;
   }
 
   /** When `asks` is to be looked at if nothing else happens; Infinity: never. */
   nextAt(): number {
     let next = Number.POSITIVE_INFINITY;
-    for (const { quota, wants, askedAt, isAnswered } of this.#shares.values())
-      if (quota > 0 || wants > 0) next = Math.min(next, askedAt + (isAnswered ? RENEW_MS : PATIENCE_MS));
+    for (const { isAnswered, askedAt } of this.#shares.values())
+      if (!isAnswered) next = Math.min(next, askedAt + this.#patienceMs);
     return next;
   }
 
   /** A home's word; true: there may be room now. */
-  granted({ name, n, quota, isContended }: PermitGrant, now: number): boolean {
+  granted({ name, n, quota, isContended }: PermitGrant): boolean {
     const share = this.#shares.get(name);
     if (share === undefined || n !== share.n) return false;
-    if (!share.isAnswered) share.validUntil = share.askedAt + LIFE_MS;
     share.isAnswered = true;
     share.wants = Math.max(0, share.wants - Math.max(0, quota - share.quota));
     share.quota = quota;
     share.isContended = isContended;
     this.noteUse(name);
-    return this.hasRoom(name, this.#usage(name).held, now);
+    return this.hasRoom(name, this.#usage(name).held);
   }
 
-  /** Asks if there is something new to say, unless an answer is awaited. */
-  #askIf(name: string, share: Share, into: { now: number; asks: PermitAsk[] }): void {
-    if (!share.isAnswered && into.now < share.askedAt + PATIENCE_MS) return;
-    this.#changed.delete(name);
+  #hasNews(name: string, { quota, wants, isContended, max }: Share): boolean {
     const { held, waiting } = this.#usage(name);
-    const lacks = waiting > 0 && held >= share.quota && share.wants === 0;
-    const isSpare = share.quota > held && (share.isContended || share.quota > share.max);
-    if (lacks || isSpare || held > share.quota) this.#ask(name, share, into);
-    else if (share.quota === 0 && held === 0 && waiting === 0 && share.wants === 0) this.#shares.delete(name);
+    const lacks = waiting > 0 && held >= quota && wants === 0 && quota < max;
+    const isSpare = quota > held && (isContended || waiting === 0 || quota > max);
+    return lacks || isSpare || held > quota;
   }
 
-  #ask(name: string, share: Share, { now, asks }: { now: number; asks: PermitAsk[] }): void {
+  #isIdle(name: string, { quota, wants }: Share): boolean {
+    const { held, waiting } = this.#usage(name);
+    return quota === 0 && wants === 0 && held === 0 && waiting === 0;
+  }
+
+  #ask(name: string, share: Share, now: number): PermitAsk {
     const { held, waiting } = this.#usage(name);
     const { max, declaredAt, silenceMs, isContended } = share;
     // What is not in use is given back where others wait or nobody here does; attempts that were taken over count.
-    const keeps = waiting === 0 || isContended ? held : Math.max(held, share.quota);
-    share.quota = keeps;
-    share.wants = waiting === 0 ? 0 : Math.max(0, Math.min(max, held + waiting * BATCH) - keeps);
+    const quota = waiting === 0 || isContended ? held : Math.max(held, share.quota);
+    share.quota = quota;
+    share.wants = waiting === 0 ? 0 : Math.max(0, Math.min(max, held + waiting * BATCH) - quota);
     share.n = ++this.#n;
     share.askedAt = now;
     share.isAnswered = false;
-    asks.push({ name, max, declaredAt, n: share.n, quota: keeps, wants: share.wants, silenceMs });
+    return { name, max, declaredAt, n: share.n, quota, wants: share.wants, silenceMs };
   }
 }

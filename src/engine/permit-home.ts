@@ -1,28 +1,25 @@
 /**
- * The home of limits: for those that fall into a partition of this node, it says how many permits each node has. It
- * believes what nodes declare, gives out what is free, one by one to those who wait, and takes back what a silent node
- * had once nothing of that can still run. After a takeover it gives out nothing until all who may hold permits have
- * declared them, or have been silent for so long.
+ * The home of limits: for those whose names fall into a partition of this node, it says how many permits each node has.
+ * It believes what nodes declare, and gives out what is free, one by one to those who wait. What a node had comes back
+ * when the node has gone, by the store's word, and nothing of it can still run. After a takeover nothing is given out
+ * until every node has declared what it has, and what died with the last home cannot run any more.
  */
 import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
-
-/** Beyond the silence of an attempt: until the node's own lease has lapsed, and its partitions have new owners. */
-export const TAKEOVER_MS = 15_000;
 
 interface Holder {
   quota: number;
   wants: number;
   n: number;
-  heardAt: number;
   silenceMs: number;
   isContended: boolean;
+  /** When the node was seen to have gone; null: it is there. */
+  goneAt: number | null;
 }
 
 interface HomeLimit {
   max: number;
   declaredAt: number;
-  /** Nothing is given out before this time: permits that nobody has declared yet may be held. */
-  blockedUntil: number;
+  silenceMs: number;
   /** In the order in which they get the next permit. */
   readonly holders: Map<string, Holder>;
 }
@@ -32,51 +29,70 @@ export interface HandedLimit {
   readonly name: string;
   readonly max: number;
   readonly declaredAt: number;
-  readonly holders: readonly { readonly node: string; readonly quota: number; readonly silenceMs: number }[];
+  readonly silenceMs: number;
+  readonly holders: readonly { readonly node: string; readonly quota: number }[];
+}
+
+interface HomeOptions {
+  /** From when a node is seen to have gone until others have its partitions and know what runs there. */
+  readonly takeoverMs: number;
+  /** When this home took over from one that ended uncleanly; null: it did not. */
+  readonly since: number | null;
+  /** Nodes whose word it needs first. */
+  readonly awaited: readonly string[];
 }
 
 export class PermitHome {
   readonly #limits = new Map<string, HomeLimit>();
-  /** Since when permits of a former home, which are not known here, may be held; null: there was none. */
-  readonly #since: number | null;
+  readonly #takeoverMs: number;
+  readonly #awaited: Set<string>;
+  /** Since when permits that nobody declares may be held by what goes on without its node; null: there are none. */
+  #undeclaredSince: number | null;
 
-  constructor(since: number | null, handed: readonly HandedLimit[] = [], now = 0) {
-    this.#since = since;
-    for (const { name, max, declaredAt, holders } of handed) {
-      const limit: HomeLimit = { max, declaredAt, blockedUntil: 0, holders: new Map() };
-      for (const { node, quota, silenceMs } of holders)
-        limit.holders.set(node, { quota, wants: 0, n: 0, heardAt: now, silenceMs, isContended: false });
-      this.#limits.set(name, limit);
+  constructor({ takeoverMs, since, awaited }: HomeOptions, handed: readonly HandedLimit[]) {
+    this.#takeoverMs = takeoverMs;
+    this.#undeclaredSince = since;
+    this.#awaited = new Set(since === null ? [] : awaited);
+    for (const { holders, ...limit } of handed) {
+      const known: HomeLimit = { ...limit, holders: new Map() };
+      for (const { node, quota } of holders) known.holders.set(node, newHolder({ ...limit, quota }));
+      this.#limits.set(limit.name, known);
     }
   }
 
-  /** A node's word; gives what every node is to be told now, the one who asked in any case. */
+  /** A node has said all that it has. */
+  declared(node: string): void {
+    this.#awaited.delete(node);
+  }
+
+  /** Who is there now. */
+  members(live: ReadonlySet<string>, now: number): void {
+    for (const { holders } of this.#limits.values())
+      for (const [node, holder] of holders) holder.goneAt = live.has(node) ? null : (holder.goneAt ?? now);
+    for (const node of this.#awaited) {
+      if (live.has(node)) continue;
+      this.#awaited.delete(node);
+      this.#undeclaredSince = now;
+    }
+  }
+
+  /** A node's word; gives what nodes are to be told now, the one who asked in any case. */
   asked(node: string, ask: PermitAsk, now: number): Map<string, PermitGrant> {
-    const limit = this.#at(ask);
-    const known = limit.holders.get(node);
     const told = new Map<string, PermitGrant>();
-    if (known !== undefined && known.n >= ask.n) return told;
-    if (ask.declaredAt >= limit.declaredAt)
-      Object.assign(limit, { max: ask.max, declaredAt: ask.declaredAt });
-    const { quota, wants, n, silenceMs } = ask;
-    limit.holders.set(node, {
-      quota,
-      wants,
-      n,
-      silenceMs,
-      heardAt: now,
-      isContended: known?.isContended ?? false,
-    });
-    if (quota === 0 && wants === 0) limit.holders.delete(node);
-    this.#share(ask.name, limit, now, told);
-    const holder = limit.holders.get(node);
-    told.set(node, {
-      name: ask.name,
-      n,
-      quota: holder?.quota ?? 0,
-      isContended: holder?.isContended ?? false,
-    });
-    if (limit.holders.size === 0 && limit.blockedUntil <= now) this.#limits.delete(ask.name);
+    const { name, max, declaredAt, silenceMs, quota, wants, n } = ask;
+    const limit = this.#limits.get(name) ?? { max, declaredAt, silenceMs, holders: new Map() };
+    const known = limit.holders.get(node);
+    if (known !== undefined && known.n >= n) return told;
+    this.#limits.set(name, limit);
+    if (declaredAt >= limit.declaredAt) Object.assign(limit, { max, declaredAt });
+    limit.silenceMs = Math.max(limit.silenceMs, silenceMs);
+    const holder = known ?? newHolder(ask);
+    Object.assign(holder, { quota, wants, n, silenceMs });
+    limit.holders.set(node, holder);
+    this.#share(name, limit, { now, told });
+    told.set(node, grantOf(name, holder));
+    if (holder.quota === 0 && holder.wants === 0) limit.holders.delete(node);
+    if (limit.holders.size === 0) this.#limits.delete(name);
     return told;
   }
 
@@ -85,81 +101,78 @@ export class PermitHome {
     const all: { node: string; grant: PermitGrant }[] = [];
     for (const [name, limit] of this.#limits) {
       const told = new Map<string, PermitGrant>();
-      this.#share(name, limit, now, told);
+      this.#share(name, limit, { now, told });
       for (const [node, grant] of told) all.push({ node, grant });
     }
     return all;
   }
 
-  /** When `tick` is needed again; Infinity: never. */
+  /** When `tick` is needed again, if no word comes; Infinity: never. */
   nextAt(): number {
     let next = Number.POSITIVE_INFINITY;
-    for (const { holders, blockedUntil } of this.#limits.values()) {
-      let waits = false;
-      for (const { wants } of holders.values()) waits ||= wants > 0;
-      if (!waits) continue;
+    if (this.#awaited.size > 0) return next;
+    for (const limit of this.#limits.values()) {
+      const { holders } = limit;
+      if (!isAwaited(holders)) continue;
+      const blockedUntil = this.#blockedUntil(limit);
       if (blockedUntil > 0) next = Math.min(next, blockedUntil);
-      for (const holder of holders.values()) next = Math.min(next, endOf(holder));
+      for (const holder of holders.values()) next = Math.min(next, this.#endOf(holder));
     }
     return next;
   }
 
-  /** What the next home begins with. */
-  hand(): HandedLimit[] {
-    return Array.from(this.#limits, ([name, { max, declaredAt, holders }]) => ({
+  /** What the next home begins with; null: it has to ask, since not all is known here either. */
+  hand(now: number): HandedLimit[] | null {
+    if (!this.#isSettled(now)) return null;
+    return Array.from(this.#limits, ([name, { max, declaredAt, silenceMs, holders }]) => ({
       name,
       max,
       declaredAt,
-      holders: Array.from(holders, ([node, { quota, silenceMs }]) => ({ node, quota, silenceMs })),
+      silenceMs,
+      holders: Array.from(holders, ([node, { quota }]) => ({ node, quota })),
     }));
   }
 
-  /** Every limit of this home, with what is out. */
-  *all(): Generator<{ name: string; max: number; out: number; waiting: number }> {
-    for (const [name, { max, holders }] of this.#limits) {
-      let out = 0;
-      let waiting = 0;
-      for (const { quota, wants } of holders.values()) {
-        out += quota;
-        if (wants > 0) waiting++;
-      }
-      yield { name, max, out, waiting };
-    }
+  #isSettled(now: number): boolean {
+    if (this.#awaited.size > 0) return false;
+    for (const limit of this.#limits.values()) if (this.#blockedUntil(limit) > now) return false;
+    return true;
   }
 
-  #at({ name, max, declaredAt, silenceMs }: PermitAsk): HomeLimit {
-    let limit = this.#limits.get(name);
-    if (limit === undefined) {
-      const blockedUntil = this.#since === null ? 0 : this.#since + TAKEOVER_MS + silenceMs;
-      limit = { max, declaredAt, blockedUntil, holders: new Map() };
-      this.#limits.set(name, limit);
-    }
-    return limit;
+  #blockedUntil({ silenceMs }: HomeLimit): number {
+    return this.#undeclaredSince === null ? 0 : this.#undeclaredSince + this.#takeoverMs + silenceMs;
+  }
+
+  /** From when on nothing of what a node had can still run; Infinity: the node is there. */
+  #endOf({ goneAt, silenceMs }: Holder): number {
+    return goneAt === null ? Number.POSITIVE_INFINITY : goneAt + this.#takeoverMs + silenceMs;
   }
 
   /** Gives what is free to those who wait, one permit at a time, in turn. */
-  #share(name: string, limit: HomeLimit, now: number, told: Map<string, PermitGrant>): void {
-    for (const [node, holder] of limit.holders) if (endOf(holder) <= now) limit.holders.delete(node);
+  #share(
+    name: string,
+    limit: HomeLimit,
+    { now, told }: { now: number; told: Map<string, PermitGrant> },
+  ): void {
+    const { holders } = limit;
+    for (const [node, holder] of holders) if (this.#endOf(holder) <= now) holders.delete(node);
+    if (this.#awaited.size > 0 || this.#blockedUntil(limit) > now) return;
     let out = 0;
-    for (const { quota } of limit.holders.values()) out += quota;
-    if (limit.blockedUntil > now) return;
-    let isWaiting = true;
-    while (isWaiting && out < limit.max) {
-      isWaiting = false;
-      for (const [node, holder] of [...limit.holders]) {
-        if (holder.wants <= 0 || out >= limit.max) continue;
-        isWaiting = true;
-        holder.quota++;
-        holder.wants--;
-        out++;
-        // Whoever got one is the last to get the next.
-        limit.holders.delete(node);
-        limit.holders.set(node, holder);
-        told.set(node, grantOf(name, holder));
-      }
+    for (const { quota } of holders.values()) out += quota;
+    while (out < limit.max) {
+      const next = [...holders].find(([, { wants, goneAt }]) => wants > 0 && goneAt === null);
+      if (next === undefined) break;
+      const [node, holder] = next;
+      holder.quota++;
+      holder.wants--;
+      out++;
+      // Whoever got one is the last to get the next.
+      holders.delete(node);
+      holders.set(node, holder);
+      told.set(node, grantOf(name, holder));
     }
-    const isContended = [...limit.holders.values()].some(({ wants }) => wants > 0);
-    for (const [node, holder] of limit.holders) {
+    const isContended = isAwaited(holders);
+    for (const [node, holder] of holders) {
       if (holder.isContended === isContended) continue;
       holder.isContended = isContended;
       told.set(node, grantOf(name, holder));
@@ -167,10 +180,16 @@ export class PermitHome {
   }
 }
 
-function grantOf(name: string, { n, quota, isContended }: Holder): PermitGrant {
-  return { name, n, quota, isContended };
+function newHolder({ quota, silenceMs }: { quota: number; silenceMs: number }): Holder {
+  return { quota, silenceMs, wants: 0, n: 0, isContended: false, goneAt: null };
 }
 
-function endOf({ heardAt, silenceMs }: Holder): number {
-  return heardAt + TAKEOVER_MS + silenceMs;
+/** Whether somebody waits. */
+function isAwaited(holders: ReadonlyMap<string, Holder>): boolean {
+  for (const { wants } of holders.values()) if (wants > 0) return true;
+  return false;
+}
+
+function grantOf(name: string, { n, quota, isContended }: Holder): PermitGrant {
+  return { name, n, quota, isContended };
 }

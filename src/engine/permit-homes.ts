@@ -1,51 +1,83 @@
 /** Limits between nodes: this node's words to the homes of limits, and those of the homes that are here. */
 import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
+import type { Members } from "./io.ts";
 import type { NodeState } from "./node-state.ts";
 
 export class PermitHomes {
   readonly #node: NodeState;
+  /** Homes elsewhere that are to be told all that there is. */
+  readonly #toDeclare = new Set<number>();
 
   constructor(node: NodeState) {
     this.#node = node;
   }
 
+  /** Who is there, and in which epoch each partition is. */
+  members({ self, live, epochs }: Members): void {
+    const { members, tenures, limits, now } = this.#node;
+    if (self !== members.self) limits.shares?.rename();
+    epochs.forEach((epoch, partition) => {
+      if (self === members.self && epoch === members.epochs[partition]) return;
+      if (tenures.at(partition) === undefined) this.#toDeclare.add(partition);
+    });
+    this.#node.members = { self, live, epochs };
+    const there = new Set(live);
+    for (const { home } of tenures.all()) home.members(there, now);
+  }
+
   /** Says what there is to say; true: something was granted here. */
   ask(): boolean {
     const node = this.#node;
-    const { tenures, limits, settings, now } = node;
-    const asks = limits.shares?.asks(now) ?? [];
+    const { tenures, limits, members, now } = node;
+    if (limits.shares === null) return false;
     let isGranted = this.#tick();
     const elsewhere = new Map<number, PermitAsk[]>();
-    for (const ask of asks) {
+    for (const ask of limits.shares.asks(now)) {
       const partition = tenures.partitionOf(ask.name);
       const home = tenures.at(partition)?.home;
-      if (home !== undefined) isGranted = this.#tell(home.asked(settings.node, ask, now)) || isGranted;
+      if (home !== undefined) isGranted = this.#tell(home.asked(members.self, ask, now)) || isGranted;
       else elsewhere.set(partition, [...(elsewhere.get(partition) ?? []), ask]);
     }
-    for (const [partition, some] of elsewhere) node.emit({ kind: "ask-permits", partition, asks: some });
+    for (const [partition, asks] of elsewhere) node.emit({ kind: "ask-permits", partition, asks });
+    for (const partition of this.#toDeclare) this.#declare(partition);
+    this.#toDeclare.clear();
     return isGranted;
   }
 
-  /** Another node says what it has; what is at home elsewhere by now it will ask there. */
-  asked(from: string, asks: readonly PermitAsk[]): void {
+  /** Another node says what it has; what is at home elsewhere by now it will say there. */
+  asked(from: string, asks: readonly PermitAsk[], declares: readonly number[]): void {
     const { tenures, now } = this.#node;
     for (const ask of asks) {
       const home = tenures.at(tenures.partitionOf(ask.name))?.home;
       if (home !== undefined) this.#tell(home.asked(from, ask, now));
     }
+    for (const partition of declares) tenures.at(partition)?.home.declared(from);
+  }
+
+  /** The node could not be reached: it is told again when it is asked for again. */
+  undelivered(partition: number): void {
+    this.#toDeclare.add(partition);
   }
 
   nextAt(): number {
     const { tenures, limits } = this.#node;
-    let next = limits.shares?.nextAt() ?? Number.POSITIVE_INFINITY;
-    if (!tenures.isWhole) for (const { home } of tenures.all()) next = Math.min(next, home.nextAt());
+    if (limits.shares === null) return Number.POSITIVE_INFINITY;
+    let next = limits.shares.nextAt();
+    for (const { home } of tenures.all()) next = Math.min(next, home.nextAt());
     return next;
+  }
+
+  /** Everything of a partition's limits to their new home. */
+  #declare(partition: number): void {
+    const { tenures, limits, now } = this.#node;
+    if (tenures.at(partition) !== undefined) return;
+    const asks = limits.shares?.declarations((name) => tenures.partitionOf(name) === partition, now) ?? [];
+    this.#node.emit({ kind: "ask-permits", partition, asks, declares: true });
   }
 
   #tick(): boolean {
     const { tenures, now } = this.#node;
     let isGranted = false;
-    if (tenures.isWhole) return false;
     for (const { home } of tenures.all()) {
       if (home.nextAt() > now) continue;
       for (const { node, grant } of home.tick(now))
@@ -55,9 +87,9 @@ export class PermitHomes {
   }
 
   #tell(told: ReadonlyMap<string, PermitGrant>): boolean {
-    const { node: self } = this.#node.settings;
+    const { self } = this.#node.members;
     const own = told.get(self);
-    if (own !== undefined) this.#node.limits.granted(own, this.#node.now);
+    if (own !== undefined) this.#node.limits.granted(own);
     for (const [node, grant] of told)
       if (node !== self) this.#node.emit({ kind: "grant-permits", node, grants: [grant] });
     return own !== undefined;

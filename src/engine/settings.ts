@@ -2,8 +2,6 @@
 import { DEFAULTS } from "../kernel/definition.ts";
 
 export interface Settings {
-  /** The name of this process among the nodes of a cluster: no other has had it. */
-  readonly node: string;
   /** How long an unstarted claim of a remote worker lives. */
   readonly claimLeaseMs: number;
   /** How long tasks that may still run elsewhere are left alone after a takeover; 0: only in-process workers existed. */
@@ -36,12 +34,15 @@ export interface Settings {
   readonly timersMax: number;
   /** Attempts at a time, by project. */
   readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
+  /** In a cluster: from when a node is seen to have gone until others have its partitions and have looked at them. */
+  readonly takeoverMs: number;
+  /** When a word to the home of a limit is said again, if it is not answered. */
+  readonly permitPatienceMs: number;
   /** How long a worker that is asked about a silent attempt may take to vouch for it. */
   readonly askMs: number;
 }
 
 export const DEFAULT_SETTINGS: Settings = {
-  node: "",
   claimLeaseMs: 30_000,
   suspectMs: 0,
   heartbeatMs: DEFAULTS.heartbeatMs,
@@ -59,5 +60,7 @@ export const DEFAULT_SETTINGS: Settings = {
   timerHorizonMs: 60_000,
   timersMax: 10_000,
   projects: {},
+  takeoverMs: 15_000,
+  permitPatienceMs: 1_000,
   askMs: 3_000,
 };

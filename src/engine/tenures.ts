@@ -19,14 +19,26 @@ export interface Tenure extends Ownership {
   isOver: boolean;
 }
 
+/** What is known of the limits that are at home in what is taken. */
+interface HomesLeft {
+  /** What former homes handed over. */
+  readonly left: readonly HandedLimit[];
+  /** Partitions whose last homes did not know all. */
+  readonly unknown: readonly number[];
+  /** The other nodes. */
+  readonly live: readonly string[];
+}
+
 export class Tenures {
   readonly #partitions: number;
   readonly #generation: string;
   readonly #held = new Map<number, Tenure>();
   #fence: Fence;
   #scope: Partitions = null;
+  readonly #takeoverMs: number;
 
-  constructor(info: StoreInfo, now: number) {
+  constructor(info: StoreInfo, now: number, takeoverMs: number) {
+    this.#takeoverMs = takeoverMs;
     this.#partitions = info.partitions;
     this.#generation = info.generation;
     this.#fence = fenceOf(info);
@@ -48,6 +60,10 @@ export class Tenures {
     return this.#partitions === 1;
   }
 
+  get size(): number {
+    return this.#held.size;
+  }
+
   all(): Iterable<Tenure> {
     return this.#held.values();
   }
@@ -66,16 +82,24 @@ export class Tenures {
     return this.#held.get(partitionOf(execution, this.#partitions));
   }
 
-  take(owned: readonly Ownership[], now: number, limits: readonly HandedLimit[] = []): void {
+  take(
+    owned: readonly Ownership[],
+    now: number,
+    { left = [], unknown = [], live = [] }: Partial<HomesLeft> = {},
+  ): void {
     for (const own of owned) {
       const { partition } = own;
       const isAfterCrash = own.uncleanEpoch > 0 && own.uncleanEpoch === own.epoch - 1;
-      const left = limits.filter(({ name }) => this.partitionOf(name) === partition);
+      const since = isAfterCrash || unknown.includes(partition) ? now : null;
+      const options = { takeoverMs: this.#takeoverMs, since, awaited: live };
       this.#held.set(partition, {
         ...own,
         openedAt: now,
         slots: new Set(),
-        home: new PermitHome(isAfterCrash ? now : null, left, now),
+        home: new PermitHome(
+          options,
+          left.filter(({ name }) => this.partitionOf(name) === partition),
+        ),
         isYielding: false,
         isOver: false,
       });

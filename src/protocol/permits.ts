@@ -10,13 +10,13 @@ export interface PermitAsk {
   /** The limit's value, and the time of the definition that says so: the newest counts. */
   readonly max: number;
   readonly declaredAt: number;
-  /** Grows with each word of the node about this limit. */
+  /** Grows with each word of the node. */
   readonly n: number;
   /** Permits that the node has, in use or not. */
   readonly quota: number;
   /** How many more it could use now. */
   readonly wants: number;
-  /** How long an attempt under this limit may go on after its node has fallen silent. */
+  /** How long an attempt under this limit may go on after its node has gone. */
   readonly silenceMs: number;
 }
 

@@ -13,9 +13,4 @@ export class CycleTime {
     }
     this.#arrivedAt = now;
   }
-
-  /** The token was lost: what comes next is no full cycle. */
-  broken(): void {
-    this.#arrivedAt = null;
-  }
 }

@@ -115,12 +115,17 @@ export class ParcelDesk {
     if (!isMine) this.isUrgent = true;
     for (const { partition, count } of back.hints)
       this.#hints.set(partition, (this.#hints.get(partition) ?? 0) + count);
-    if (!isMine)
-      for (const death of back.deaths) if (!this.#deaths.has(death.url)) this.#deaths.set(death.url, death);
+    // A death is said once: it is news or nothing.
     if (!back.watchers.some((url) => watchers.includes(url))) return;
     this.#scan ||= back.scan;
     for (const timer of back.timers) this.#sayAgain(timer);
     for (const name of back.ended) this.#sayAgain({ ...name, due: null });
+  }
+
+  /** The parcel never left: everything in it is to be told, with the next one. */
+  takeBack(watchers: readonly string[]): void {
+    for (const death of this.#aboard?.deaths ?? []) this.#deaths.set(death.url, death);
+    this.home(null, watchers);
   }
 
   #say(word: TimerWord): void {

@@ -5,6 +5,7 @@
  */
 import { sha256 } from "../std/hash.ts";
 import type { MemberNode, Membership } from "../store/cluster-store.ts";
+import { clockworkersOf } from "./clockworkers.ts";
 
 /** A node in the ring. */
 export interface RingMember {
@@ -78,8 +79,26 @@ export class RingMap {
   }
 
   /** Partitions of the members that these indexes name. */
-  ownedBy(members: ReadonlySet<number>): number[] {
-    return this.#owners.flatMap((owner, partition) => (members.has(owner) ? [partition] : []));
+  ownedBy(members: readonly number[]): number[] {
+    return this.#owners.flatMap((owner, partition) => (members.includes(owner) ? [partition] : []));
+  }
+
+  /** Other members whose timers this one watches, by their index. */
+  watchedBy(url: string, clockworkers: number): number[] {
+    const own = this.indexOf(url);
+    const { length } = this.members;
+    return this.members.flatMap((_, executor) =>
+      executor !== own && clockworkersOf(executor, length, clockworkers).includes(own) ? [executor] : [],
+    );
+  }
+
+  /** Other members that watch the timers of this one. */
+  watchersOf(url: string, clockworkers: number): string[] {
+    const own = this.indexOf(url);
+    if (own === -1) return [];
+    return clockworkersOf(own, this.members.length, clockworkers)
+      .filter((index) => index !== own)
+      .map((index) => this.members[index]?.url as string);
   }
 
   toState(): RingState {

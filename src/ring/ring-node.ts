@@ -15,22 +15,23 @@ import { assert, unreachable } from "../std/assert.ts";
 import type { Membership } from "../store/cluster-store.ts";
 import { partitionOf } from "../store/partition-of.ts";
 import type { StoredTimer } from "../store/store.ts";
-import { clockworkersOf } from "./clockworkers.ts";
 import { CycleTime } from "./cycle-time.ts";
 import type { RingInput, RingOutput, RingView } from "./io.ts";
 import { ParcelDesk } from "./parcel-desk.ts";
 import { RingMap, type RingState } from "./ring-map.ts";
 import { DEFAULT_RING_SETTINGS, type RingSettings } from "./settings.ts";
 import { Suspects } from "./suspects.ts";
-import { isNewer, type Parcel, type Token, type TokenStamp } from "./token.ts";
+import { isNewer, newToken, type Parcel, passedOn, type Token } from "./token.ts";
 import { viewRing } from "./view.ts";
 import { TimerWatch } from "./watch.ts";
 
 /** How much sooner than watchers need it a timer is carried, for clocks that differ. */
 const HORIZON_SLACK_MS = 5_000;
+/** How long before the end of its lease a node takes no more hints, for clocks that differ. */
+const LEASE_SLACK_MS = 1_000;
 /** Cycles on average without a token before it counts as lost, and how long that is at most. */
 const LOST_CYCLES = 4;
-const LOST_MAX_MS = 15_000;
+const LOST_MAX_MS = 8_000;
 
 /** Where the token is, as far as this node has to do with it. */
 type Place =
@@ -51,6 +52,7 @@ export class RingNode {
   #now: number;
   #map = RingMap.unknown();
   #incarnation = "";
+  #leaseUntil = Number.NEGATIVE_INFINITY;
   #owned: ReadonlySet<number> = new Set();
   #outputs: RingOutput[] = [];
   #place: Place = ELSEWHERE;
@@ -85,7 +87,7 @@ export class RingNode {
         this.#owned = new Set(input.partitions);
         return;
       case "hint":
-        if (this.#owned.has(input.partition)) this.#letters.add(input.partition);
+        if (this.#owns(input.partition)) this.#letters.add(input.partition);
         else this.#desk.hint(input.partition, input.count);
         return;
       case "timers-set":
@@ -126,8 +128,8 @@ export class RingNode {
     if (place.kind === "posting" && this.#now >= place.until) this.#notPosted(place.token);
     if (place.kind === "asking" && this.#now >= place.until) this.#apply(place.token);
     if (this.#place.kind === "elsewhere" && this.#now >= this.#lostAt()) this.#makeToken();
+    for (const partition of this.#desk.takeHints((one) => this.#owns(one))) this.#letters.add(partition);
     this.#maybePass();
-    for (const partition of this.#desk.takeHints((one) => this.#owned.has(one))) this.#letters.add(partition);
     if (this.#letters.size > 0) {
       this.#emit({ kind: "scan-letters", partitions: [...this.#letters].toSorted((a, b) => a - b) });
       this.#letters.clear();
@@ -182,6 +184,7 @@ export class RingNode {
 
   #members(membership: Membership): void {
     this.#incarnation = membership.incarnation;
+    this.#leaseUntil = Math.max(this.#leaseUntil, membership.leaseUntil);
     if (membership.now >= this.#map.asOf) this.#adopt(RingMap.of(membership));
   }
 
@@ -191,30 +194,14 @@ export class RingNode {
     // A node that joins waits for the token to come before it thinks of making one.
     if (before.indexOf(this.#url) === -1) this.#seenAt = this.#now;
     this.#suspects.keep(map);
-    const partitions = map.ownedBy(new Set(this.#watchedExecutors()));
+    const partitions = map.ownedBy(map.watchedBy(this.#url, this.#settings.clockworkers));
     const isSame = before.hash === map.hash && String(partitions) === String(this.#watch.partitions);
     if (!isSame) this.#watch.watch(partitions, this.#now);
   }
 
-  /** Other nodes whose timers this one watches, by their index. */
-  #watchedExecutors(): number[] {
-    const { members } = this.#map;
-    const own = this.#map.indexOf(this.#url);
-    return members.flatMap((_, executor) =>
-      executor !== own && clockworkersOf(executor, members.length, this.#settings.clockworkers).includes(own)
-        ? [executor]
-        : [],
-    );
-  }
-
   /** Other nodes that watch the timers of this one. */
   #watchers(): string[] {
-    const { members } = this.#map;
-    const own = this.#map.indexOf(this.#url);
-    if (own === -1) return [];
-    return clockworkersOf(own, members.length, this.#settings.clockworkers)
-      .filter((index) => index !== own)
-      .map((index) => members[index]?.url as string);
+    return this.#map.watchersOf(this.#url, this.#settings.clockworkers);
   }
 
   #receive(token: Token, from: string): void {
@@ -232,7 +219,6 @@ export class RingNode {
   }
 
   #see(token: Token): void {
-    if (token.epoch !== this.#seen?.epoch || token.maker !== this.#seen.maker) this.#cycle.broken();
     this.#seen = token;
     this.#seenAt = this.#now;
   }
@@ -247,14 +233,15 @@ export class RingNode {
     const parcels = token.parcels.flatMap((parcel) =>
       parcel.from === this.#url || parcel.hops >= hopsMax ? [] : [this.#read(parcel)],
     );
-    this.#place = { kind: "held", token: { ...token, parcels } };
+    this.#seen = { ...token, parcels };
+    this.#place = { kind: "held", token: this.#seen };
   }
 
   /** Reads another node's parcel and takes out what is for this one. */
   #read(parcel: Parcel): Parcel {
-    for (const { partition } of parcel.hints) if (this.#owned.has(partition)) this.#letters.add(partition);
-    const from = this.#map.indexOf(parcel.from);
-    if (parcel.watchers.includes(this.#url) || this.#watchedExecutors().includes(from)) {
+    for (const { partition } of parcel.hints) if (this.#owns(partition)) this.#letters.add(partition);
+    const watched = this.#map.watchedBy(this.#url, this.#settings.clockworkers);
+    if (parcel.watchers.includes(this.#url) || watched.includes(this.#map.indexOf(parcel.from))) {
       for (const timer of parcel.timers) this.#watch.set(timer);
       for (const name of parcel.ended) this.#watch.ended(name);
       if (parcel.scan) this.#watch.rescan(this.#now);
@@ -263,13 +250,13 @@ export class RingNode {
     if (parcel.hops < this.#map.members.length)
       for (const death of parcel.deaths) {
         if (death.url === this.#url) continue;
-        this.#suspects.note(death, this.#now);
+        this.#suspects.reported(death, this.#now);
         this.#readMembers(`${death.url} does not answer`);
       }
     return {
       ...parcel,
       hops: parcel.hops + 1,
-      hints: parcel.hints.filter(({ partition }) => !this.#owned.has(partition)),
+      hints: parcel.hints.filter(({ partition }) => !this.#owns(partition)),
       watchers: parcel.watchers.filter((url) => url !== this.#url),
     };
   }
@@ -292,19 +279,7 @@ export class RingNode {
       incarnation: this.#incarnation,
       watchers: this.#watchers(),
     });
-    const hashes = new Map(token.maps.map(({ url, hash }) => [url, hash]));
-    hashes.set(this.#url, this.#map.hash);
-    const sent: Token = {
-      ...token,
-      number: token.number + 1,
-      members: this.#map.members.map(({ url }) => url),
-      hash: this.#map.hash,
-      maps: this.#map.members.flatMap(({ url }) => {
-        const hash = hashes.get(url);
-        return hash === undefined ? [] : [{ url, hash }];
-      }),
-      parcels: parcel === null ? token.parcels : [...token.parcels, parcel],
-    };
+    const sent = passedOn(token, { url: this.#url, map: this.#map, parcel });
     this.#see(sent);
     this.#sentAt = this.#now;
     if (next === null) {
@@ -318,18 +293,23 @@ export class RingNode {
     this.#emit({ kind: "post-token", post, to: next.url, token: sent });
   }
 
-  /** The next one did not answer: it is reported, and the one after it gets the token. */
+  /**
+   * The next one did not answer: it is reported, and the one after it gets the token. It may have the token all the same,
+   * and two of one stamp could run after each other for ever: so this one begins an epoch, and the other is the older.
+   */
   #notPosted(token: Token): void {
     const dead = this.#map.members.find(({ url }) => url === this.#sentTo);
     if (dead !== undefined) {
       const death = { ...dead, by: this.#url };
-      this.#suspects.note(death, this.#now);
+      this.#suspects.failed(death, this.#now);
       this.#desk.death(death);
       this.#readMembers(`${dead.url} does not answer`);
     }
-    this.#desk.home(null, this.#watchers());
+    this.#desk.takeBack(this.#watchers());
     const parcels = token.parcels.filter(({ from }) => from !== this.#url);
-    this.#place = { kind: "held", token: { ...token, parcels } };
+    const anew = { ...token, epoch: token.epoch + 1, maker: this.#incarnation, parcels };
+    this.#see(anew);
+    this.#place = { kind: "held", token: anew };
     this.#sentAt = Number.NEGATIVE_INFINITY;
   }
 
@@ -345,24 +325,15 @@ export class RingNode {
   }
 
   #makeToken(): void {
-    const stamp: TokenStamp = { epoch: (this.#seen?.epoch ?? 0) + 1, maker: this.#url, number: 0 };
-    const { hash, members } = this.#map;
-    const token: Token = {
-      v: 1,
-      ...stamp,
-      members: members.map(({ url }) => url),
-      hash,
-      maps: [],
-      parcels: [],
-    };
+    const token = newToken({ epoch: (this.#seen?.epoch ?? 0) + 1, maker: this.#incarnation, map: this.#map });
     assert(isNewer(token, this.#seen), "a token made anew is the newest");
     this.#made++;
     this.#see(token);
-    if (members.length > 1) this.#readMembers("the token is lost");
+    if (this.#map.members.length > 1) this.#readMembers("the token is lost");
     this.#apply(token);
   }
 
-  /** Says good-bye: others skip this node, and what it had to tell goes out with the token if that is here. */
+  /** Says good-bye: others read who is a member, and what it had to tell goes out with the token if that is here. */
   #leave(): void {
     this.#isLeaving = true;
     this.#desk.death({ url: this.#url, incarnation: this.#incarnation, by: this.#url });
@@ -377,6 +348,11 @@ export class RingNode {
       else timers.push(timer);
     }
     for (const [to, timers] of byOwner) this.#emit({ kind: "timer-due", to, timers });
+  }
+
+  /** A node that slept past its lease takes no hint away from the owner of now. */
+  #owns(partition: number): boolean {
+    return this.#owned.has(partition) && this.#now < this.#leaseUntil - LEASE_SLACK_MS;
   }
 
   #isNear({ due }: StoredTimer): boolean {

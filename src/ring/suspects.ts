@@ -25,11 +25,15 @@ export class Suspects {
     return this.#noted;
   }
 
-  note(death: Death, now: number): void {
-    this.#until.set(death.url, {
-      incarnation: death.incarnation,
-      until: now + this.#settings.suspectMs,
-    });
+  /** It did not answer this node. */
+  failed(death: Death, now: number): void {
+    const { url, incarnation } = death;
+    this.#until.set(url, { incarnation, until: now + this.#settings.suspectMs });
+    this.reported(death, now);
+  }
+
+  /** It did not answer another node, a while ago: no reason to skip it, or old news would keep it out for ever. */
+  reported(death: Death, now: number): void {
     this.#noted = [...this.#noted, { ...death, at: now }].slice(-NOTED_MAX);
   }
 

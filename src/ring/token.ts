@@ -5,6 +5,7 @@
  * anything.
  */
 import type { StoredTimer } from "../store/store.ts";
+import type { RingMap } from "./ring-map.ts";
 
 /** Letters were put into the durable inbox of a partition. */
 export interface LetterHint {
@@ -47,9 +48,9 @@ export interface Parcel {
 
 /** What tells tokens apart: the greater is the one that lives. */
 export interface TokenStamp {
-  /** The ring's epoch: one more whenever a token is made anew. */
+  /** The ring's epoch: one more whenever a token is made anew, or sent again after a post without an answer. */
   readonly epoch: number;
-  /** Who made it, for two that are made at the same time. */
+  /** The incarnation that began the epoch, for two that do so at the same time. */
   readonly maker: string;
   /** One more at each hop. */
   readonly number: number;
@@ -70,4 +71,30 @@ export interface Token extends TokenStamp {
 export function isNewer(token: TokenStamp, seen: TokenStamp | null): boolean {
   if (seen === null || token.epoch !== seen.epoch) return token.epoch > (seen?.epoch ?? -1);
   return token.maker === seen.maker ? token.number > seen.number : token.maker > seen.maker;
+}
+
+/** A token that begins a new epoch of the ring. */
+export function newToken({ epoch, maker, map }: { epoch: number; maker: string; map: RingMap }): Token {
+  const members = map.members.map(({ url }) => url);
+  return { v: 1, epoch, maker, number: 0, members, hash: map.hash, maps: [], parcels: [] };
+}
+
+/** The token as it leaves a node: one hop further, with the node's map and parcel. */
+export function passedOn(
+  token: Token,
+  { url, map, parcel }: { url: string; map: RingMap; parcel: Parcel | null },
+): Token {
+  const hashes = new Map(token.maps.map((one) => [one.url, one.hash]));
+  hashes.set(url, map.hash);
+  return {
+    ...token,
+    number: token.number + 1,
+    members: map.members.map((member) => member.url),
+    hash: map.hash,
+    maps: map.members.flatMap((member) => {
+      const hash = hashes.get(member.url);
+      return hash === undefined ? [] : [{ url: member.url, hash }];
+    }),
+    parcels: parcel === null ? token.parcels : [...token.parcels, parcel],
+  };
 }

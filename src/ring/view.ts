@@ -25,7 +25,7 @@ export function viewRing(facts: RingFacts): RingView {
     const watching = clockworkersOf(index, map.members.length, clockworkers);
     return {
       ...member,
-      partitions: map.ownedBy(new Set([index])).length,
+      partitions: map.ownedBy([index]).length,
       hash,
       agrees: hash === map.hash,
       suspect: isSuspect(member),

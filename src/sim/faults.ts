@@ -17,6 +17,7 @@ export const FAULTS = [
   "late-definitions",
   "clean-restarts",
   "local-worker",
+  "pauses-and-cuts",
 ] as const;
 
 export type Fault = (typeof FAULTS)[number];

@@ -13,6 +13,7 @@ const HELP = `rondo sim: runs the engine, its store, workers, network and clocks
 
   --seeds N          so many seeds (200), from --from N (1)
   --seed N           one seed, with its trace (--quiet: without)
+  --cluster          2 to 7 nodes over one database (--nodes N: so many)
   --executions N     --without a,b      a smaller run, as a shrunk failure says
   --twice            each seed twice, comparing the traces
   --hashes           prints the hash of each trace
@@ -29,6 +30,8 @@ export async function runSim(args: readonly string[]): Promise<number> {
       seeds: { type: "string" },
       from: { type: "string" },
       executions: { type: "string" },
+      nodes: { type: "string" },
+      cluster: { type: "boolean" },
       without: { type: "string" },
       bugs: { type: "boolean" },
       within: { type: "string" },
@@ -46,7 +49,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  for (const name of ["seed", "seeds", "from", "executions", "within"] as const) {
+  for (const name of ["seed", "seeds", "from", "executions", "nodes", "within"] as const) {
     const given = values[name];
     if (given === undefined || /^\d{1,12}$/.test(given)) continue;
     process.stderr.write(`rondo sim: --${name} takes a whole number, not "${given}"\n`);
@@ -64,12 +67,21 @@ export async function runSim(args: readonly string[]): Promise<number> {
   if (values.first === true) return runToFirst(Number(values.from ?? 1), Number(values.seeds ?? 2_000));
   const without = values.without?.split(",") ?? [];
   const executions = values.executions === undefined ? undefined : Number(values.executions);
+  const nodesOf = (seed: number) =>
+    values.nodes !== undefined ? Number(values.nodes) : values.cluster === true ? 2 + (seed % 6) : 0;
   if (values.seed !== undefined)
-    return runOne({ seed: Number(values.seed), executions, without, quiet: values.quiet === true });
+    return runOne({
+      seed: Number(values.seed),
+      nodes: nodesOf(Number(values.seed)),
+      executions,
+      without,
+      quiet: values.quiet === true,
+    });
   return runMany({
     from: Number(values.from ?? 1),
     seeds: Number(values.seeds ?? 200),
     executions,
+    nodesOf,
     without,
     twice: values.twice === true,
     hashes: values.hashes === true,
@@ -80,6 +92,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
 function runOne(options: {
   seed: number;
   executions: number | undefined;
+  nodes: number;
   without: readonly string[];
   quiet: boolean;
 }): number {
@@ -111,6 +124,7 @@ interface Many {
   readonly from: number;
   readonly seeds: number;
   readonly executions: number | undefined;
+  readonly nodesOf: (seed: number) => number;
   readonly without: readonly string[];
   readonly twice: boolean;
   readonly hashes: boolean;
@@ -121,7 +135,8 @@ function runMany(options: Many): number {
   const kinds = new Set<string>();
   let failed = 0;
   for (let seed = options.from; seed < options.from + options.seeds; seed++) {
-    const run = { seed, executions: options.executions, without: options.without };
+    const { executions, without } = options;
+    const run = { seed, executions, nodes: options.nodesOf(seed), without };
     const result = runSeed(run);
     for (const kind of result.kinds) kinds.add(kind);
     if (options.hashes) process.stdout.write(`${seed} ${result.hash}\n`);

@@ -6,6 +6,8 @@ import { World } from "./world.ts";
 export interface RunOptions {
   readonly seed: number;
   readonly executions?: number | undefined;
+  /** Nodes over one database; 0: one node on a disk of its own. Undefined, for a cluster: by the seed. */
+  readonly nodes?: number | undefined;
   readonly without?: readonly string[];
   readonly show?: ((line: string) => void) | null;
 }
@@ -23,6 +25,7 @@ export function runSeed(options: RunOptions): RunResult {
   const world = new World({
     seed: options.seed,
     executions,
+    nodes: options.nodes ?? 0,
     faults: faultsWithout(options.without ?? []),
     show: options.show ?? null,
   });
@@ -41,11 +44,20 @@ export function runSeed(options: RunOptions): RunResult {
   }
 }
 
+/** A run that still fails. */
+interface Smallest {
+  readonly seed: number;
+  readonly executions: number;
+  readonly nodes: number;
+  readonly without: readonly string[];
+}
+
 /** The smallest run of the seed that still fails: fewer executions, fewer kinds of faults. */
-export function shrink(options: RunOptions): Required<Omit<RunOptions, "show">> {
+export function shrink(options: RunOptions): Smallest {
   let best = {
     seed: options.seed,
     executions: options.executions ?? 1 + (options.seed % 5),
+    nodes: options.nodes ?? 0,
     without: [...(options.without ?? [])],
   };
   const fails = (candidate: typeof best) => runSeed(candidate).violation !== null;
@@ -63,6 +75,8 @@ export function shrink(options: RunOptions): Required<Omit<RunOptions, "show">> 
 }
 
 /** The one line that runs it again. */
-export function replayLine({ seed, executions, without }: Required<Omit<RunOptions, "show">>): string {
-  return `rondo sim --seed ${seed} --executions ${executions}${without.length > 0 ? ` --without ${without.join(",")}` : ""}`;
+export function replayLine(run: ReturnType<typeof shrink>): string {
+  const { seed, executions, nodes, without } = run;
+  const cluster = nodes > 0 ? ` --nodes ${nodes}` : "";
+  return `rondo sim --seed ${seed}${cluster} --executions ${executions}${without.length > 0 ? ` --without ${without.join(",")}` : ""}`;
 }

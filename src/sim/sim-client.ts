@@ -104,7 +104,8 @@ export class SimClient {
 
   replied(request: number, answer: Answer, existed: boolean): void {
     const asked = this.#asked.get(request);
-    if (asked === undefined) return;
+    // Whoever asks at the wrong node asks again.
+    if (asked === undefined || (answer.kind === "rejection" && answer.code === "not_owner")) return;
     this.#asked.delete(request);
     const { message, execution } = asked;
     if (message.kind === "start" && message.input === '"other"') {

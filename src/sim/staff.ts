@@ -5,6 +5,7 @@
 import type { Plan } from "../kernel/plan.ts";
 import type { Serves } from "../protocol/work.ts";
 import { hashText, type SeededRandom } from "../std/random.ts";
+import type { EngineHost } from "./engine-host.ts";
 import { SimWorker } from "./worker/sim-worker.ts";
 import { VERSIONS } from "./workload/versions.ts";
 import type { World } from "./world.ts";
@@ -32,15 +33,15 @@ export class Staff {
   }
 
   /** The node's process has started: workers register, and it brings its own. */
-  nodeOpened(): void {
+  nodeOpened({ name }: EngineHost): void {
     if (this.#count === 0) for (let i = this.#random.between(1, 3); i > 0; i--) this.#hire("some");
-    if (this.#world.has("local-worker")) this.#hire("local");
+    if (this.#world.has("local-worker")) this.#hire("local", name);
     for (const worker of this.#workers) worker.join();
   }
 
   /** The node's process is gone, and with it its own worker. */
-  nodeEnded(): void {
-    for (const worker of this.#workers.filter((candidate) => candidate.local)) this.#fire(worker);
+  nodeEnded({ name }: EngineHost): void {
+    for (const worker of this.#workers.filter(({ local, at }) => local && at === name)) this.#fire(worker);
   }
 
   /** One that dies; another comes after a while. */
@@ -92,12 +93,13 @@ export class Staff {
     if (!local) this.#world.timeline.after(afterMs, () => this.#world.workerGone(id));
   }
 
-  #hire(kind: "some" | "local" | "all"): void {
+  #hire(kind: "some" | "local" | "all", at = ""): void {
     const local = kind === "local";
     const random = this.#random.child(`worker ${this.#count}`);
     const worker = new SimWorker(this.#world, random, {
       id: `${local ? "local" : "w"}${this.#count++}`,
       local,
+      at,
       serves: this.#serves(random, kind === "all"),
       capacity: random.between(1, 6),
       asks: !local && random.chance(0.4),

@@ -10,11 +10,14 @@ import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import type { Grant, GrantItem } from "../protocol/work.ts";
 import { SeededRandom } from "../std/random.ts";
 import { MemoryTables } from "../store/memory/memory-tables.ts";
+import { partitionOf } from "../store/partition-of.ts";
+import type { Commit, Ownership } from "../store/store.ts";
 import { Ledger } from "./check/ledger.ts";
 import type { Model } from "./check/model.ts";
+import type { EngineHost } from "./engine-host.ts";
 import type { Fault } from "./faults.ts";
-import { NodeHost } from "./node-host.ts";
 import { SimClient } from "./sim-client.ts";
+import { ClusterSite, SingleSite, type Site } from "./site.ts";
 import { Staff } from "./staff.ts";
 import { Timeline } from "./timeline.ts";
 import { must, Trace, Violation } from "./trace.ts";
@@ -25,6 +28,8 @@ import { randomGrammar } from "./workload/grammar.ts";
 export interface WorldOptions {
   readonly seed: number;
   readonly executions: number;
+  /** How many nodes run over one database; 0: one node on a disk of its own. */
+  readonly nodes: number;
   readonly faults: ReadonlySet<Fault>;
   readonly show: ((line: string) => void) | null;
 }
@@ -47,7 +52,8 @@ export class World {
   readonly #options: WorldOptions;
   readonly #random: SeededRandom;
   readonly #tables: MemoryTables;
-  readonly #host: NodeHost;
+  readonly #site: Site;
+  readonly #partitions: number;
   readonly #plans = new Map<string, Plan>();
   /** Executions that the client starts. */
   readonly #executions = new Map<string, Plan>();
@@ -57,17 +63,23 @@ export class World {
     this.#options = options;
     this.#random = new SeededRandom(options.seed);
     this.trace = new Trace(options.show);
-    this.#tables = new MemoryTables({ random: this.#random.child("tables") });
+    this.#partitions = options.nodes === 0 ? 1 : 4;
+    this.#tables = new MemoryTables({ random: this.#random.child("tables"), partitions: this.#partitions });
     const { seed } = options;
     const fails = this.has("failing-tasks");
     this.behaviour = { seed, healed: false, fails, poison: this.has("poison") };
     const limits = this.#random.child("projects");
     this.projects = limits.chance(0.5) ? { other: { concurrency: limits.between(1, 3) } } : {};
     const { projects } = this;
-    this.ledger = new Ledger({ tables: this.#tables, plans: this.#plans, seed, projects });
+    const isCluster = options.nodes > 0;
+    this.ledger = new Ledger({ tables: this.#tables, plans: this.#plans, seed, projects, isCluster });
     this.client = new SimClient(this, this.#random.child("client"));
     this.staff = new Staff(this, this.#random.child("staff"), this.#plans);
-    this.#host = new NodeHost(this, this.#random.child("node"), this.#tables, this.#plans);
+    const random = this.#random.child("node");
+    const parts = { world: this, random, tables: this.#tables, plans: this.#plans };
+    this.#site = isCluster
+      ? new ClusterSite(parts, { nodes: options.nodes, partitions: this.#partitions })
+      : new SingleSite(parts);
   }
 
   has(fault: Fault): boolean {
@@ -77,7 +89,7 @@ export class World {
   /** Runs to the end; throws a `Violation` if an invariant breaks. */
   run(): void {
     this.#populate();
-    this.#host.open();
+    this.#site.open();
     this.#scheduleFaults();
     let steps = 0;
     const end = this.timeline.now + GIVE_UP_MS;
@@ -92,12 +104,12 @@ export class World {
 
   /** The clock of the machines. */
   get clock(): number {
-    return this.#host.clock();
+    return this.#site.hosts[0]?.clock() ?? 0;
   }
 
   /** The node's process has started. */
-  nodeOpened(): void {
-    this.staff.nodeOpened();
+  nodeOpened(host: EngineHost): void {
+    this.staff.nodeOpened(host);
     // Whoever asks for children hears from its user before they begin.
     if (!this.has("controls")) return;
     for (const { id, body } of this.#tables.scanLetters({ after: 0, max: 10, partitions: null })) {
@@ -111,24 +123,41 @@ export class World {
   /** A message of a worker on its way to the node. */
   toNode(worker: SimWorker, input: Input): void {
     if (worker.local) {
-      this.timeline.after(0, () => worker.isDead || this.#host.deliver(input));
+      this.timeline.after(0, () => worker.isDead || this.#site.fromWorker(worker, input));
       return;
     }
     if (this.has("lost-messages") && this.#random.chance(0.05)) return;
-    const send = (ms: number) => this.timeline.after(ms, () => worker.isDead || this.#host.deliver(input));
+    const send = (ms: number) =>
+      this.timeline.after(ms, () => worker.isDead || this.#site.fromWorker(worker, input));
     send(this.delay());
     // What comes twice may come much later the second time.
     if (input.kind === "worker-reports" && this.has("repeated-messages") && this.#random.chance(0.1))
       send(this.#random.below(this.#random.pick([20, 3_000])));
   }
 
-  fromClient(input: Input): void {
-    this.timeline.after(this.delay(), () => this.#host.deliver(input));
+  fromClient(input: Extract<Input, { kind: "request" }>): void {
+    this.timeline.after(this.delay(), () => this.#site.fromClient(input));
+  }
+
+  /** Partitions of a cluster have another owner. */
+  partitionsTaken(owned: readonly Ownership[]): void {
+    this.ledger.sync();
+    for (const { partition, epoch, uncleanEpoch } of owned) {
+      const isOf = (execution: string) => partitionOf(execution, this.#partitions) === partition;
+      this.ledger.partitionTaken(isOf, uncleanEpoch > 0 && uncleanEpoch === epoch - 1);
+    }
+  }
+
+  /** A commit was made, but for what is in these partitions. */
+  written(content: Commit, refused: readonly number[]): void {
+    const isIn = (execution: string) => !refused.includes(partitionOf(execution, this.#partitions));
+    const writes = content.writes.filter(({ execution }) => isIn(execution));
+    this.ledger.written(refused.length === 0 ? content : { fence: content.fence, writes });
   }
 
   /** It has not been heard of for so long that the node is told. */
   workerGone(worker: string): void {
-    this.#host.deliver({ kind: "worker-left", worker });
+    for (const host of this.#site.hosts) host.deliver({ kind: "worker-left", worker });
   }
 
   mustBeDurable(execution: string, seq: number): void {
@@ -165,7 +194,7 @@ export class World {
 
   /** A task took its process down: the node's, if it ran there, else the worker's. */
   processDies(worker: SimWorker): void {
-    if (worker.local) this.#host.crash();
+    if (worker.local) this.#site.hosts.find(({ name }) => name === worker.at)?.crash();
     else this.staff.replace(worker);
   }
 
@@ -201,7 +230,7 @@ export class World {
   #store(plan: Plan): void {
     const { name } = plan.definition;
     this.#tables.putDefinition(name, plan.hash, JSON.stringify(plan.definition));
-    this.#host.deliver({ kind: "definition-stored", workflow: name });
+    for (const host of this.#site.hosts) host.deliver({ kind: "definition-stored", workflow: name });
   }
 
   #scheduleFaults(): void {
@@ -216,13 +245,15 @@ export class World {
         });
       next();
     };
-    repeat("crash", 4_000, () => this.#host.crash());
-    repeat("clean-restarts", 6_000, () => this.#host.close());
+    const host = () => random.pick(this.#site.hosts);
+    repeat("crash", 4_000, () => host().crash());
+    repeat("clean-restarts", 6_000, () => host().close());
+    if (this.#options.nodes > 0) repeat("pauses-and-cuts", 3_000, () => this.#site.trouble(random));
     repeat("dead-workers", 4_000, () => this.staff.killOne());
     repeat("leaving-workers", 6_000, () => this.staff.dismissOne());
     repeat("frozen-workers", 4_000, () => this.staff.freezeOne());
     repeat("clock-jumps", 5_000, () => {
-      const skew = this.#host.jump(random.pick([-2_000, 500, 20_000]));
+      const skew = host().jump(random.pick([-2_000, 500, 20_000]));
       this.trace.note(this.timeline.now, `clock ${skew}`);
     });
     repeat("controls", 1_500, () => this.client.act(random.pick([...this.#executions.keys()])));
@@ -240,7 +271,7 @@ export class World {
       .filter(({ id, ended }) => ended && this.client.mayForget(id) && random.chance(0.5))
       .map(({ id }) => id);
     if (ids.length === 0) return;
-    this.#host.deliver({ kind: "purge", ids });
+    for (const host of this.#site.hosts) host.deliver({ kind: "purge", ids });
     for (const id of ids) if (random.chance(0.2)) this.client.control(id, "retry");
   }
 
@@ -249,7 +280,7 @@ export class World {
     this.#isHealed = true;
     this.behaviour.healed = true;
     this.trace.note(this.timeline.now, "heal");
-    if (!this.#host.isUp) this.#host.open();
+    this.#site.heal();
     this.staff.heal();
     const nudge = () => {
       this.ledger.sync();
@@ -279,12 +310,20 @@ export class World {
     );
   }
 
+  #why(id: string): string {
+    for (const host of this.#site.hosts) {
+      const why = host.why(id);
+      if (why !== null) return why;
+    }
+    return "nobody knows";
+  }
+
   #stuck(): string {
     const open = [...this.ledger.models].filter(({ ended }) => !ended).map(({ id }) => id);
     for (const id of this.#executions.keys()) if (this.ledger.model(id) === undefined) open.push(id);
     const letters = this.#tables
       .scanLetters({ after: 0, max: 5, partitions: null })
       .map(({ id, to }) => `${id} to ${to}`);
-    return `stuck: ${open.map((id) => `${id} is ${this.ledger.status(id)}: ${this.#host.why(id)}`).join(", ")}; letters: ${letters.join(", ")}`;
+    return `stuck: ${open.map((id) => `${id} is ${this.ledger.status(id)}: ${this.#why(id)}`).join(", ")}; letters: ${letters.join(", ")}`;
   }
 }

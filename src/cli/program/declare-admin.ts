@@ -7,6 +7,7 @@ import type { RestoreOptions } from "../admin/restore.ts";
 import type { ScheduleAction, SchedulePutFlags } from "../admin/schedules.ts";
 import type { TokenFlags } from "../admin/tokens.ts";
 import type { ServerFlags } from "../server/find-server.ts";
+import { declareMoves } from "./declare-moves.ts";
 import { type End, verb } from "./verb.ts";
 
 /** Declares them. */
@@ -30,6 +31,7 @@ export function declareAdmin(program: Command, end: End): void {
     .action(async (file: string, options: RestoreOptions) =>
       end(await (await import("../admin/restore.ts")).restore(file, options)),
     );
+  declareMoves(program, end);
   verb(program, "openapi", { summary: "print the description of the API", isRemote: true }).action(
     async (options: ServerFlags) => end(await (await import("../admin/openapi.ts")).openapi(options)),
   );

@@ -198,20 +198,26 @@ export class Leases {
     this.#opened = now;
   }
 
-  crashed(): void {
-    for (const [execution, leases] of this.#given) {
+  /** The owner of these executions ended uncleanly. */
+  crashed(isOf: (execution: string) => boolean): void {
+    for (const [execution, leases] of [...this.#given]) {
+      if (!isOf(execution)) continue;
+      this.#given.delete(execution);
       const touched = this.#touched.get(execution) ?? new Set();
       for (const key of leases.keys()) touched.add(key);
       this.#touched.set(execution, touched);
     }
-    this.#given.clear();
-    this.#asked.clear();
+    this.#forgetAsked(isOf);
   }
 
   /** What is open at workers elsewhere stays so: the next owner has it. */
-  closed(): void {
-    for (const lease of this.#all()) lease.canBeAsked = false;
-    this.#asked.clear();
+  closed(isOf: (execution: string) => boolean): void {
+    for (const lease of this.#all()) if (isOf(lease.execution)) lease.canBeAsked = false;
+    this.#forgetAsked(isOf);
+  }
+
+  #forgetAsked(isOf: (execution: string) => boolean): void {
+    for (const key of this.#asked) if (isOf(key.slice(0, key.indexOf("/")))) this.#asked.delete(key);
   }
 
   forget(execution: string): void {

@@ -17,7 +17,7 @@ import { checkItem } from "./grant-item.ts";
 import { Leases } from "./leases.ts";
 import { Model } from "./model.ts";
 import { Records } from "./records.ts";
-import { Roster } from "./roster.ts";
+import type { Roster } from "./roster.ts";
 
 /** Tasks that are given to a worker at a time, where they make no batches. */
 export const QUANTUM = 2;
@@ -28,6 +28,8 @@ export interface LedgerOptions {
   readonly seed: number;
   /** Attempts at a time, by project. */
   readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
+  /** Several nodes run. */
+  readonly isCluster: boolean;
 }
 
 /** Real time, the node's clock, and that of its machine, which may go back; and what that was before its last jump. */
@@ -36,12 +38,13 @@ interface Now {
   readonly clock: number;
   readonly machine: number;
   readonly machineBefore: number;
+  /** Workers that the node knows of. */
+  readonly roster: Roster;
 }
 
 export class Ledger {
   readonly effects = new Effects();
   readonly leases = new Leases();
-  readonly roster = new Roster();
   readonly #records: Records;
   readonly #families: Families;
   readonly #options: LedgerOptions;
@@ -149,13 +152,18 @@ export class Ledger {
 
   crashed(): void {
     for (const model of this.#models.values()) this.leases.prune(model);
-    this.leases.crashed();
-    this.roster.clear();
+    this.leases.crashed(() => true);
   }
 
   closed(): void {
-    this.leases.closed();
-    this.roster.clear();
+    this.leases.closed(() => true);
+  }
+
+  /** Executions have another owner by now. */
+  partitionTaken(isOf: (execution: string) => boolean, isAfterCrash: boolean): void {
+    for (const model of this.#models.values()) if (isOf(model.id)) this.leases.prune(model);
+    if (isAfterCrash) this.leases.crashed(isOf);
+    else this.leases.closed(isOf);
   }
 
   /** What a load gives is the same by snapshot and by replay of all rows. */
@@ -185,8 +193,8 @@ export class Ledger {
     const { plan } = handler;
     const batch = Math.max(QUANTUM, plan.definition.batch ?? 1);
     must(grant.items.length <= batch, `${at}: ${grant.items.length} tasks are given out at a time`);
-    this.roster.checkVersion(worker, grant, { plan, at: now.at });
-    const canBeAsked = this.roster.canBeAsked(worker);
+    now.roster.checkVersion(worker, grant, { plan, at: now.at });
+    const canBeAsked = now.roster.canBeAsked(worker);
     const { execution, phase, visit, handler: name } = grant;
     const { project } = model;
     for (const item of grant.items) {
@@ -206,7 +214,7 @@ export class Ledger {
           `${at}#${task}: after an unclean stop its start is journaled before it is given out`,
         );
       if ((handler.crashes.get(task) ?? 0) >= 2) this.leases.checkAlone(given);
-      this.leases.checkRate(given, now);
+      if (!this.#options.isCluster) this.leases.checkRate(given, now);
       this.leases.checkLimits(given, this.#options.projects[project]?.concurrency);
     }
   }

@@ -18,6 +18,8 @@ interface Unheard {
 export interface SimWorkerOptions {
   readonly id: string;
   readonly local: boolean;
+  /** The node in whose process it is, if it is local. */
+  readonly at: string;
   readonly serves: readonly Serves[];
   readonly capacity: number;
   /** It has a status API of its own. */
@@ -30,6 +32,7 @@ const BEAT_MS = 100;
 export class SimWorker implements AttemptHost {
   readonly id: string;
   readonly local: boolean;
+  readonly at: string;
   readonly serves: readonly Serves[];
   readonly asks: boolean;
   readonly world: World;
@@ -49,6 +52,7 @@ export class SimWorker implements AttemptHost {
     this.random = random;
     this.id = options.id;
     this.local = options.local;
+    this.at = options.at;
     this.serves = options.serves;
     this.asks = options.asks;
     this.#capacity = options.capacity;
@@ -114,7 +118,8 @@ export class SimWorker implements AttemptHost {
   }
 
   heard(report: number, verdicts: readonly (readonly Verdict[])[]): void {
-    if (this.isDead) return;
+    // Whoever has it by now is told the next time.
+    if (this.isDead || verdicts.some((one) => one.includes("elsewhere"))) return;
     const unheard = this.#unheard.get(report);
     this.#unheard.delete(report);
     unheard?.heard(verdicts);

@@ -91,6 +91,11 @@ export class MemoryTables {
     return { generation: this.#generation, key: this.#key, partitions: this.#partitions, owned };
   }
 
+  /** The incarnation that has a partition, or had it last; null: it was released. */
+  ownerOf(partition: number): string | null {
+    return this.#ownership.ownerOf(partition);
+  }
+
   /** Cluster: see the port. The incarnation is the one that the last renewal gave. */
   renew(renewal: Renewal, now: number): Membership {
     this.settle();

@@ -1,0 +1,65 @@
+/** `rondo export FILE|-`: a whole store as lines of JSON, while nothing works on it. */
+import { open, rm } from "node:fs/promises";
+import { exportFrom, type Moved } from "../../compose-transfer.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { printJson, tell } from "../output/print.ts";
+import { readManifest } from "../package-root.ts";
+import { readConfig } from "../server/find-server.ts";
+import { untilInterrupted } from "./until-interrupted.ts";
+
+export interface ExportOptions {
+  readonly store?: string;
+  readonly json?: boolean;
+}
+
+/** Writes the store of --store. */
+export async function exportToFile(file: string, options: ExportOptions): Promise<ExitCode> {
+  const { config } = await readConfig({ ...options });
+  const { store } = config;
+  return untilInterrupted(async (signal) => {
+    const from = { store, rondo: readManifest().version, signal };
+    if (file === "-") {
+      const moved = await exportFrom({ ...from, write: writeToStdout });
+      tell(options.json ? JSON.stringify(moved) : `exported ${showMoved(moved)}`);
+      return EXIT.ok;
+    }
+    const moved = await writeNewFile(file, (write) => exportFrom({ ...from, write }));
+    if (options.json) printJson({ file, ...moved });
+    else tell(`exported ${showMoved(moved)} to ${file}`);
+    return EXIT.ok;
+  });
+}
+
+/** How much it was, for people. */
+export function showMoved({ executions, definitions, documents }: Moved): string {
+  const of = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
+  return `${of(executions, "execution")}, ${of(definitions, "definition")} and ${of(documents, "document")}`;
+}
+
+function writeToStdout(chunk: Buffer): Promise<void> {
+  return new Promise((resolve, reject) => {
+    process.stdout.write(chunk, (error) => (error ? reject(error) : resolve()));
+  });
+}
+
+/** Durable when this resolves; gone if it fails. */
+async function writeNewFile<T>(
+  file: string,
+  run: (write: (chunk: Buffer) => Promise<void>) => Promise<T>,
+): Promise<T> {
+  const handle = await open(file, "wx", 0o600).catch((thrown: NodeJS.ErrnoException) => {
+    const why = thrown.code === "EEXIST" ? "exists already" : `cannot be written (${thrown.code})`;
+    throw new CliError(EXIT.conflict, `${file} ${why}`, ["choose another file"], { cause: thrown });
+  });
+  try {
+    const done = await run((chunk) => handle.appendFile(chunk));
+    await handle.sync();
+    await handle.close();
+    return done;
+  } catch (thrown) {
+    await handle.close();
+    await rm(file, { force: true });
+    throw thrown;
+  }
+}

@@ -1,0 +1,46 @@
+/** `rondo import FILE|-`: makes a store of what `rondo export` has written. */
+import { createWriteStream, mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { importInto } from "../../compose-transfer.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { printJson, tell } from "../output/print.ts";
+import { readConfig } from "../server/find-server.ts";
+import { showMoved } from "./export.ts";
+import { untilInterrupted } from "./until-interrupted.ts";
+
+export interface ImportOptions {
+  readonly store?: string;
+  readonly json?: boolean;
+}
+
+/** Imports into the store of --store. */
+export async function importFromFile(file: string, options: ImportOptions): Promise<ExitCode> {
+  const { config } = await readConfig({ ...options });
+  const { store } = config;
+  if (file !== "-" && statSync(file, { throwIfNoEntry: false })?.isFile() !== true)
+    throw new CliError(EXIT.notFound, `there is no file ${file}`);
+  return untilInterrupted((signal) =>
+    withFile(file, signal, async (path) => {
+      const moved = await importInto({ store, file: path, signal });
+      if (options.json) printJson(moved);
+      else tell(`imported ${showMoved(moved)}; what ran when it was exported is in doubt for one heartbeat`);
+      return EXIT.ok;
+    }),
+  );
+}
+
+/** The file; what comes from stdin is kept in one meanwhile, since it is read twice. */
+async function withFile<T>(file: string, signal: AbortSignal, use: (path: string) => Promise<T>): Promise<T> {
+  if (file !== "-") return use(file);
+  const folder = mkdtempSync(join(tmpdir(), "rondo-import-"));
+  try {
+    const path = join(folder, "stdin");
+    await pipeline(process.stdin, createWriteStream(path, { mode: 0o600 }), { signal });
+    return await use(path);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

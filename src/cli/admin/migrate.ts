@@ -1,0 +1,36 @@
+/** `rondo migrate [--restored]`: brings a database to this version, or makes one usable that was restored. */
+import { isDatabase, migrateDatabase } from "../../compose-transfer.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { printJson, tell } from "../output/print.ts";
+import { readConfig } from "../server/find-server.ts";
+
+export interface MigrateOptions {
+  readonly store?: string;
+  readonly restored?: boolean;
+  readonly json?: boolean;
+}
+
+/** Migrates the database of --store, and says what it did. */
+export async function migrate(options: MigrateOptions): Promise<ExitCode> {
+  const { config } = await readConfig({ ...options });
+  const { store } = config;
+  if (!isDatabase(store))
+    throw new CliError(EXIT.usage, `${store} is not a database`, [
+      "name one: --store postgres://..., or RONDO_STORE",
+      "a data directory is migrated when it is opened; `rondo restore` makes one from a backup",
+    ]);
+  const restored = options.restored === true;
+  const { from, to } = await migrateDatabase({ store, restored });
+  if (options.json) printJson({ from, to, restored });
+  else {
+    tell(
+      from === to
+        ? `the database is of version ${to} already`
+        : `the database was of version ${from} and is of version ${to}`,
+    );
+    if (restored)
+      tell("it is declared restored: leases and attempt tokens of before are void; start the nodes now");
+  }
+  return EXIT.ok;
+}

@@ -1,0 +1,19 @@
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { tell } from "../output/print.ts";
+import { Shutdown } from "../start/shutdown.ts";
+
+/** Runs something that stops in good order at the first Ctrl-C or SIGTERM. */
+export async function untilInterrupted(run: (signal: AbortSignal) => Promise<ExitCode>): Promise<ExitCode> {
+  const shutdown = new Shutdown();
+  const stopped = new AbortController();
+  void shutdown.asked.then(() => stopped.abort());
+  try {
+    return await run(stopped.signal);
+  } catch (thrown) {
+    if (!stopped.signal.aborted || thrown !== stopped.signal.reason) throw thrown;
+    tell("stopped; nothing was changed");
+    return EXIT.interrupted;
+  } finally {
+    shutdown.stop();
+  }
+}

@@ -1,0 +1,244 @@
+/**
+ * An engine over a cluster: what is asked about an execution is asked at the node that has it. Messages are sent on, not
+ * requests: whatever else there is to read, every node reads from the store that they share.
+ *
+ * 1. What is this node's goes to its own engine, and touches no network.
+ * 2. What is another's is posted there; if that fails, or nobody has it, the owner is looked up again (ask-owner.ts).
+ *    That a message arrives twice changes nothing: a start is known by its execution, a control or signal by its id.
+ * 3. Letters need no answer: they are put into the durable inbox, and the owner is nudged.
+ * 4. Workers, what is open at them and what is in memory are this node's own.
+ */
+import type { Engine } from "../engine/driver.ts";
+import { type Progress, type Reply, stoppedAnswer, type WorkerLink } from "../engine/driver-options.ts";
+import type { EnginePort, Request, StartOf } from "../engine/engine-port.ts";
+import type { Dropped, Inspection, OpenAttempt, Overview } from "../engine/io.ts";
+import type { Beat, Report, Serves } from "../protocol/work.ts";
+import type { Clock } from "../std/clock.ts";
+import { monotonicMs } from "../std/monotonic.ts";
+import { type Random, systemRandom } from "../std/random.ts";
+import { isRejection, type Rejection } from "../std/rejection.ts";
+import type { ClusterStore } from "../store/cluster-store.ts";
+import { partitionOf } from "../store/partition-of.ts";
+import type { Letter, StoreInfo } from "../store/store.ts";
+import { type AskParts, askOwner } from "./ask-owner.ts";
+import { Followers } from "./followers.ts";
+import type { Owners } from "./owners.ts";
+import type { PeerAnswer, PeerClient } from "./peer-client.ts";
+import { ReportDesk } from "./report-desk.ts";
+
+export interface ClusterEngineOptions {
+  /** This node's own engine. */
+  readonly engine: Engine;
+  readonly store: Pick<ClusterStore, "post">;
+  readonly owners: Owners;
+  readonly client: PeerClient;
+  readonly clock: Clock;
+  readonly random?: Random;
+  readonly monotonic?: () => number;
+  /** Watches of executions of other nodes that are streams of their own. */
+  readonly streamsMax?: number;
+}
+
+const NUDGE_MS = 2_000;
+
+export class ClusterEngine implements EnginePort {
+  readonly #options: ClusterEngineOptions;
+  readonly #engine: Engine;
+  readonly #owners: Owners;
+  readonly #client: PeerClient;
+  readonly #ask: AskParts;
+  readonly #followers: Followers;
+  readonly #reports: ReportDesk;
+  readonly #unlisten: () => void;
+  #isClosed = false;
+
+  constructor(options: ClusterEngineOptions) {
+    const { engine, owners, client, clock, random = systemRandom, monotonic = monotonicMs } = options;
+    this.#options = options;
+    this.#engine = engine;
+    this.#owners = owners;
+    this.#client = client;
+    this.#ask = { owners, clock, random, monotonic, isOver: () => this.hasStopped };
+    const { streamsMax } = options;
+    const parts = { ...this.#ask, engine, client };
+    this.#followers = new Followers(streamsMax === undefined ? parts : { ...parts, streamsMax });
+    this.#reports = new ReportDesk(parts);
+    this.#unlisten = owners.onChange(() => client.keep(owners.peers.map(({ url }) => url)));
+  }
+
+  get info(): StoreInfo {
+    return this.#engine.info;
+  }
+
+  get hasStopped(): boolean {
+    return this.#isClosed || this.#engine.hasStopped;
+  }
+
+  get openLeases(): number {
+    return this.#engine.openLeases;
+  }
+
+  get residentCount(): number {
+    return this.#engine.residentCount;
+  }
+
+  isOwn(execution: string): boolean {
+    return this.#owners.isMine(execution);
+  }
+
+  async send(execution: string, message: Request, start?: StartOf): Promise<Reply> {
+    if (this.#isClosed) return { answer: closedAnswer(), existed: false };
+    const reply = await askOwner<Reply>(this.#ask, {
+      execution,
+      here: async () => {
+        const given = await this.#engine.send(execution, message, start);
+        return unlessElsewhere(given, given.answer);
+      },
+      there: (url, options, isRepeat) => {
+        const fresh = start?.fresh === true && !isRepeat;
+        return this.#client.call(url, "send", { v: 1, execution, message, fresh }, options);
+      },
+    });
+    if (isRejection(reply)) return { answer: reply, existed: false };
+    // Nobody else knows the id of a fresh one: if it was there, an earlier try has made it.
+    return start?.fresh === true ? { ...reply, existed: false } : reply;
+  }
+
+  async inspect(execution: string): Promise<Inspection | Rejection> {
+    if (this.#isClosed) return closedAnswer();
+    const found = await askOwner<{ readonly inspection: Inspection | Rejection }>(this.#ask, {
+      execution,
+      here: async () => {
+        const inspection = await this.#engine.inspect(execution);
+        return unlessElsewhere({ inspection }, inspection);
+      },
+      there: (url, options) => this.#client.call(url, "inspect", { v: 1, execution }, options),
+    });
+    return isRejection(found) ? found : found.inspection;
+  }
+
+  /** Nothing, if its owner cannot be asked at once: it is a list for those who look. */
+  async dropped(execution: string): Promise<readonly Dropped[]> {
+    const owner = this.#owners.ownerOf(execution);
+    if (owner.kind === "me") return this.#engine.dropped(execution);
+    if (owner.kind === "nobody") return [];
+    const answer = await this.#client.call<readonly Dropped[]>(owner.url, "dropped", { v: 1, execution });
+    return answer.kind === "answered" ? answer.value : [];
+  }
+
+  watch(execution: string, progress: Progress): () => void {
+    return this.#followers.watch(execution, progress);
+  }
+
+  watchLogs(execution: string, logged: () => void): () => void {
+    return this.#followers.watchLogs(execution, logged);
+  }
+
+  /** Executions that are watched, and streams from other nodes. */
+  get watches(): { readonly executions: number; readonly streams: number } {
+    return this.#followers.counts;
+  }
+
+  join(
+    worker: string,
+    link: WorkerLink,
+    options: { serves: readonly Serves[]; capacity: number; local: boolean; asks?: boolean },
+  ): void {
+    this.#engine.join(worker, link, options);
+  }
+
+  claim(worker: string, max: number): void {
+    this.#engine.claim(worker, max);
+  }
+
+  report(worker: string, reports: readonly Report[]): Promise<readonly (readonly string[])[]> {
+    return this.#reports.report(worker, reports);
+  }
+
+  /** One that does not arrive is followed by the next. */
+  beat(worker: string, beats: readonly Beat[]): void {
+    const own: Beat[] = [];
+    const byUrl = new Map<string, Beat[]>();
+    for (const beat of beats) {
+      const owner = this.#owners.ownerOf(beat.execution);
+      if (owner.kind === "me") own.push(beat);
+      else if (owner.kind === "peer") byUrl.set(owner.url, [...(byUrl.get(owner.url) ?? []), beat]);
+      else this.#owners.refresh();
+    }
+    if (own.length > 0) this.#engine.beat(worker, own);
+    for (const [url, theirs] of byUrl) void this.#nudge(url, "beat", { v: 1, worker, beats: theirs });
+  }
+
+  leave(worker: string): void {
+    this.#engine.leave(worker);
+  }
+
+  /** Those of other nodes are left to them. */
+  purge(ids: readonly string[]): void {
+    const own = ids.filter((id) => this.isOwn(id));
+    if (own.length > 0) this.#engine.purge(own);
+  }
+
+  definitionStored(workflow: string): void {
+    this.#engine.definitionStored(workflow);
+    for (const { url } of this.#owners.peers) void this.#nudge(url, "definition", { v: 1, workflow });
+  }
+
+  overview(): Overview {
+    return this.#engine.overview();
+  }
+
+  openAttempts(options: { worker: string | null; max: number }): readonly OpenAttempt[] {
+    return this.#engine.openAttempts(options);
+  }
+
+  /** Puts letters into the durable inbox and nudges their owners; gives the partitions whose owner did not hear of it. */
+  async post(letters: readonly Letter[]): Promise<readonly number[]> {
+    await this.#options.store.post(letters);
+    const byUrl = new Map<string | null, Set<number>>();
+    for (const { to } of letters) {
+      const owner = this.#owners.ownerOf(to);
+      if (owner.kind === "me") this.#engine.hear({ kind: "letters-stored" });
+      const url = owner.kind === "peer" ? owner.url : null;
+      if (owner.kind !== "me")
+        byUrl.set(url, (byUrl.get(url) ?? new Set()).add(partitionOf(to, this.info.partitions)));
+    }
+    const unheard = await Promise.all(
+      Array.from(byUrl, async ([url, set]) => {
+        const partitions = [...set];
+        const isHeard = url !== null && (await this.#nudge(url, "letters", { partitions }));
+        return isHeard ? [] : partitions;
+      }),
+    );
+    return unheard.flat();
+  }
+
+  quiesce(): void {
+    this.#engine.quiesce();
+  }
+
+  /** Closes this node's engine; who watches something elsewhere is told that it has stopped. */
+  async close(): Promise<void> {
+    this.#engine.quiesce();
+    await this.#engine.close();
+    this.#isClosed = true;
+    this.#unlisten();
+    this.#followers.close();
+    this.#client.close();
+  }
+
+  /** Tells a node something that it need not be told; false: it did not hear it. */
+  async #nudge(url: string, name: string, body: unknown): Promise<boolean> {
+    const answer = await this.#client.call(url, name, body, { timeoutMs: NUDGE_MS });
+    return answer.kind === "answered";
+  }
+}
+
+function unlessElsewhere<T>(value: T, answer: unknown): PeerAnswer<T> {
+  const isElsewhere = isRejection(answer) && answer.code === "not_owner";
+  return isElsewhere ? { kind: "not-owner" } : { kind: "answered", value };
+}
+
+function closedAnswer(): Rejection {
+  return stoppedAnswer(new Error("the engine is closed"));
+}

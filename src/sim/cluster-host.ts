@@ -1,0 +1,326 @@
+/**
+ * A node of a simulated cluster: its engine and its ownership over a database that others write to as well. Calls to the
+ * database fail before or after they have had their effect; the process freezes for longer than its lease, dies, leaves
+ * in good order and comes back. What it asks of the database happens there, whatever becomes of the process.
+ */
+import { OwnershipNode } from "../cluster/ownership.ts";
+import type { OwnershipInput, OwnershipOutput, OwnershipSettings } from "../cluster/ownership-io.ts";
+import { type LeaseTable, leftBy, tableFor } from "../engine/hand-over.ts";
+import type { Input } from "../engine/io.ts";
+import { EngineNode } from "../engine/node.ts";
+import type { Membership } from "../store/cluster-store.ts";
+import type { Ownership } from "../store/store.ts";
+import {
+  type ClusterOutput,
+  type CommitOutput,
+  EngineHost,
+  type HostParts,
+  SIM_SETTINGS,
+} from "./engine-host.ts";
+import { showWrite } from "./show-event.ts";
+
+/** A tenth of what is real. */
+const LEASE_MS = 1_000;
+const OWNERSHIP: Partial<OwnershipSettings> = {
+  renewMs: 300,
+  stableMs: 1_000,
+  yieldMax: 2,
+  orphanMs: 1_500,
+  hintGapMs: 10,
+};
+const SETTINGS = { ...SIM_SETTINGS, suspectMs: 300, takeoverMs: 1_500, permitPatienceMs: 200 };
+
+/** What the nodes of a cluster need of each other. */
+export interface Neighbours {
+  /** The host of the partition's owner, by the database. */
+  ownerOf(partition: number): ClusterHost | undefined;
+  named(incarnation: string): ClusterHost | undefined;
+  /** A message from one node to another; false: it is known not to arrive. */
+  send(from: ClusterHost, to: ClusterHost, input: Input): boolean;
+  /** Letters were stored for these executions. */
+  stored(from: ClusterHost, executions: readonly string[]): void;
+}
+
+export class ClusterHost extends EngineHost {
+  readonly #neighbours: Neighbours;
+  #ownership = new OwnershipNode(OWNERSHIP);
+  /** Its name in the database, as of the last renewal that had its effect there. */
+  #session: string | null = null;
+  #sessions = 0;
+  #ownWakeAt = Number.POSITIVE_INFINITY;
+  /** The yield that each partition is in, and how many of it are left. */
+  readonly #yields = new Map<number, { readonly yield: number; readonly partitions: Set<number> }>();
+  #frozenUntil = 0;
+  /** It cannot reach the database until then. */
+  #cutUntil = 0;
+  #commits: CommitOutput[] = [];
+  isAway = false;
+
+  constructor(name: string, parts: HostParts, neighbours: Neighbours) {
+    super(name, parts);
+    this.#neighbours = neighbours;
+  }
+
+  get session(): string | null {
+    return this.#session;
+  }
+
+  override open(): void {
+    const { projects, trace, timeline } = this.world;
+    trace.note(timeline.now, `${this.name}open`);
+    this.#session = null;
+    this.#ownership = new OwnershipNode(OWNERSHIP);
+    this.#ownWakeAt = Number.POSITIVE_INFINITY;
+    this.#yields.clear();
+    this.#commits = [];
+    this.#frozenUntil = 0;
+    this.isAway = false;
+    this.begin(new EngineNode(this.tables.info([]), this.clock(), { ...SETTINGS, projects }));
+    this.#own({ kind: "tick" });
+  }
+
+  override crash(): void {
+    if (this.node === null) return;
+    this.world.trace.note(this.world.timeline.now, `${this.name}crash`);
+    this.end();
+    this.#comeBack();
+  }
+
+  override close(): void {
+    if (this.node === null) return;
+    this.world.trace.note(this.world.timeline.now, `${this.name}leaves`);
+    this.#own({ kind: "leave" });
+    const { incarnation } = this;
+    // What runs in this process may take its time; then it is not waited for.
+    this.later(5_000, () => this.incarnation === incarnation && this.crash());
+  }
+
+  /** SIGSTOP for a while. */
+  freeze(ms: number): void {
+    this.world.trace.note(this.world.timeline.now, `${this.name}frozen for ${ms}`);
+    this.#frozenUntil = this.world.timeline.now + ms;
+  }
+
+  /** The database cannot be reached for a while. */
+  cut(ms: number): void {
+    this.world.trace.note(this.world.timeline.now, `${this.name}cut off for ${ms}`);
+    this.#cutUntil = this.world.timeline.now + ms;
+  }
+
+  heal(): void {
+    this.#frozenUntil = 0;
+    this.#cutUntil = 0;
+  }
+
+  protected override mayAct(): boolean {
+    return this.node?.isOwner !== true || this.#ownership.mayAct(this.world.timeline.now);
+  }
+
+  protected override later(ms: number, run: () => void): void {
+    this.world.timeline.after(ms, () => this.#thawed(run));
+  }
+
+  #thawed(run: () => void): void {
+    const frozenMs = this.#frozenUntil - this.world.timeline.now;
+    if (frozenMs > 0) this.world.timeline.after(frozenMs, () => this.#thawed(run));
+    else run();
+  }
+
+  /** A message arrives; what is frozen reads it later. */
+  receive(input: Input): void {
+    this.#thawed(() => this.deliver(input));
+  }
+
+  #comeBack(): void {
+    this.isAway = true;
+    const { timeline } = this.world;
+    timeline.after(this.random.pick([1, 200, 3_000]), () => this.node === null && this.open());
+  }
+
+  #own(input: OwnershipInput): void {
+    const { timeline } = this.world;
+    this.#ownership.input(input, timeline.now);
+    for (;;) {
+      const outputs = this.#ownership.advance(timeline.now);
+      if (outputs.length === 0) break;
+      for (const output of outputs) this.#performOwn(output);
+    }
+    const at = this.#ownership.nextWakeAt();
+    if (this.node === null || at === Number.POSITIVE_INFINITY || at === this.#ownWakeAt) return;
+    this.#ownWakeAt = at;
+    const { incarnation } = this;
+    this.later(Math.max(1, at - timeline.now), () => {
+      this.#ownWakeAt = Number.POSITIVE_INFINITY;
+      if (this.incarnation === incarnation) this.#own({ kind: "tick" });
+    });
+  }
+
+  #performOwn(output: OwnershipOutput): void {
+    const { timeline, trace } = this.world;
+    const session = this.#session ?? "";
+    switch (output.kind) {
+      case "renew": {
+        const askedAt = timeline.now;
+        return this.#call(() => ({ kind: "membership", membership: this.#renew(), askedAt }));
+      }
+      case "take":
+        return this.#call(() => {
+          const owned = this.tables.take(session, output.partitions, timeline.now);
+          this.world.partitionsTaken(owned);
+          const names = owned.map(({ partition, epoch }) => `${partition}.${epoch}`).join(" ");
+          trace.note(timeline.now, `${this.name}takes ${names}`);
+          return { kind: "taken", owned };
+        });
+      case "release":
+        return this.#call(() => {
+          this.tables.release(session, output.partitions, { clean: output.clean });
+          trace.note(timeline.now, `${this.name}releases ${output.partitions.join(" ")} ${output.clean}`);
+          return { kind: "released" };
+        });
+      case "leave":
+        return this.#call(() => {
+          this.tables.leave(session, { clean: false });
+          return { kind: "has-left" };
+        });
+      case "yield": {
+        const one = { yield: output.yield, partitions: new Set(output.partitions) };
+        for (const partition of output.partitions) this.#yields.set(partition, one);
+        return this.deliver({ kind: "yield", partitions: output.partitions });
+      }
+      case "engine-taken":
+        return this.deliver({ kind: "taken", owned: output.owned, left: this.#left(output.owned) });
+      case "engine-lost":
+        for (const partition of output.partitions) this.#yields.delete(partition);
+        return this.deliver({ kind: "lost", partitions: output.partitions });
+      case "left":
+        trace.note(timeline.now, `${this.name}has left`);
+        this.end();
+        return this.#comeBack();
+      default:
+        return;
+    }
+  }
+
+  /** A call to the database: fails before it gets there, or its answer is lost, or both ways are slow. */
+  #call(effect: () => OwnershipInput): void {
+    const { timeline } = this.world;
+    const { incarnation } = this;
+    const dice = this.random.u32() / 4294967296;
+    const isCut = this.#cutUntil > timeline.now;
+    const answer = (input: OwnershipInput) =>
+      this.later(this.random.below(5), () => this.incarnation === incarnation && this.#own(input));
+    timeline.after(this.random.below(5), () => {
+      if (isCut || (this.world.has("failed-commits") && dice < 0.03)) return answer({ kind: "call-failed" });
+      const input = effect();
+      if (this.world.has("lost-replies") && dice > 0.97) return answer({ kind: "call-failed" });
+      answer(input);
+    });
+  }
+
+  #renew(): Membership {
+    const { timeline } = this.world;
+    const next = `${this.name}${++this.#sessions}`;
+    const renewal = { url: this.name, incarnation: this.#session, next, leaseMs: LEASE_MS };
+    const membership = this.tables.renew(renewal, timeline.now);
+    this.#session = membership.incarnation;
+    const live = membership.nodes.map(({ incarnation }) => incarnation);
+    const epochs = membership.partitions.map(({ epoch }) => epoch);
+    this.answer(() => ({ kind: "members", self: membership.incarnation, live, epochs }));
+    // What others stored while nobody told.
+    this.answer(() => ({ kind: "letters-stored" }));
+    return membership;
+  }
+
+  #left(owned: readonly Ownership[]) {
+    const tables: { own: Ownership; table: LeaseTable }[] = [];
+    for (const own of owned) {
+      if (own.epoch === 1 || own.uncleanEpoch === own.epoch - 1) continue;
+      const table = tableFor(own, this.tables.getDocument("leases", String(own.partition)));
+      if (table !== null) tables.push({ own, table });
+    }
+    return leftBy(tables);
+  }
+
+  protected override toCluster(output: ClusterOutput): void {
+    const { timeline } = this.world;
+    switch (output.kind) {
+      case "fenced":
+        return this.#own({ kind: "fenced", partitions: output.partitions });
+      case "yielded": {
+        const one = this.#yields.get(output.partition);
+        if (one === undefined) return;
+        this.tables.putDocument("leases", String(output.partition), JSON.stringify(output.leases));
+        one.partitions.delete(output.partition);
+        if (one.partitions.size === 0)
+          this.later(this.random.below(5), () => this.#own({ kind: "yielded", yield: one.yield }));
+        return;
+      }
+      case "ask-permits": {
+        const home = this.#neighbours.ownerOf(output.partition);
+        const { asks, partition } = output;
+        const declares = output.declares === true ? [partition] : [];
+        const input: Input = { kind: "permits-asked", node: this.#session ?? "", asks, declares };
+        const isSent = home !== undefined && this.#neighbours.send(this, home, input);
+        if (!isSent && output.declares === true)
+          timeline.after(100, () => this.deliver({ kind: "permits-undelivered", partition }));
+        return;
+      }
+      case "grant-permits": {
+        const node = this.#neighbours.named(output.node);
+        if (node !== undefined)
+          this.#neighbours.send(this, node, { kind: "permits-granted", grants: output.grants });
+      }
+    }
+  }
+
+  protected override purge(ids: readonly string[]): void {
+    const { ledger, timeline, trace } = this.world;
+    const session = this.#session ?? "";
+    timeline.after(this.random.below(50), () => {
+      ledger.beforePurge(ids);
+      this.tables.purge(ids, session);
+      ledger.purged(ids);
+      trace.note(timeline.now, `${this.name}purge ${ids.join(" ")}`);
+      this.answer(() => ({ kind: "purged", ids }));
+    });
+  }
+
+  /** One connection for commits: one after another, in the order they were asked for. */
+  protected override commit(asked: CommitOutput): void {
+    this.#commits.push(asked);
+    if (this.#commits.length === 1) this.#write(asked);
+  }
+
+  #write({ commit, content }: CommitOutput): void {
+    const { incarnation, world } = this;
+    const session = this.#session ?? "";
+    const dice = this.random.u32() / 4294967296;
+    const isCut = this.#cutUntil > world.timeline.now;
+    const answer = (input: Input) =>
+      this.later(this.random.below(8), () => {
+        if (this.incarnation !== incarnation) return;
+        this.#commits.shift();
+        const next = this.#commits[0];
+        if (next !== undefined) this.#write(next);
+        this.deliver(input);
+      });
+    world.timeline.after(this.random.below(8), () => {
+      if (isCut || (world.has("failed-commits") && dice < 0.03))
+        return answer({ kind: "commit-failed", commit, nothingWritten: true });
+      const verdict = this.tables.commit(content, session);
+      this.tables.settle();
+      const refused = verdict.kind === "fenced" ? verdict.partitions : verdict.fenced;
+      world.written(content, refused);
+      showWrite(world, `${this.name}commit ${commit} ${verdict.kind} ${refused.join(" ")}`, content);
+      world.ledger.sync();
+      this.#neighbours.stored(
+        this,
+        content.writes.flatMap(({ letters = [] }) => letters.map(({ to }) => to)),
+      );
+      if (world.has("crash") && dice > 0.97 && this.incarnation === incarnation) return this.crash();
+      if (world.has("lost-replies") && dice < 0.06)
+        return answer({ kind: "commit-failed", commit, nothingWritten: false });
+      answer({ kind: "committed", commit, verdict });
+    });
+  }
+}

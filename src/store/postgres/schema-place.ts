@@ -1,0 +1,100 @@
+/**
+ * A schema as a place for a store, seen from outside of it: whether there is a store in it and of which version, and how
+ * a store that was made in one schema becomes the store of another. Each call has a connection of its own.
+ */
+import type pg from "pg";
+import { systemClock } from "../../std/clock.ts";
+import { RondoError, reject } from "../../std/rejection.ts";
+import { Link } from "./link.ts";
+import { beginSession, quoteName } from "./session.ts";
+
+const TIMEOUT_MS = 40_000;
+
+/** The schema that holds everything unless another is named. */
+export const SCHEMA_DEFAULT = "rondo";
+
+export interface SchemaPlace {
+  readonly url: string;
+  readonly schema: string;
+}
+
+/** `absent`: no store; `empty`: one without content that no node works on. `version` is that of its schema. */
+export interface SchemaState {
+  readonly kind: "absent" | "empty" | "used" | "foreign";
+  readonly version: number;
+}
+
+/** Looks at a schema without changing anything. */
+export async function readSchema(place: SchemaPlace): Promise<SchemaState> {
+  let state: SchemaState = { kind: "absent", version: 0 };
+  await once(place, async (client) => {
+    state = await look(client, place.schema);
+  });
+  return state;
+}
+
+/** Drops a schema with all that is in it, if there is one. */
+export async function dropSchema(place: SchemaPlace): Promise<void> {
+  await once(place, async (client) => {
+    await client.query(`DROP SCHEMA IF EXISTS ${quoteName(place.schema)} CASCADE`);
+  });
+}
+
+/** Makes the store of one schema that of another, in one step; refused with `conflict` if that has one in use. */
+export async function moveSchema(place: SchemaPlace & { readonly from: string }): Promise<void> {
+  const { schema, from } = place;
+  await once(place, async (client) => {
+    await client.query("BEGIN");
+    // Nodes that start meanwhile wait here, as for a migration.
+    await client.query("SELECT pg_advisory_xact_lock(hashtext('rondo'), hashtext($1))", [schema]);
+    refuseUsed(schema, await look(client, schema));
+    await client.query(`DROP SCHEMA IF EXISTS ${quoteName(schema)} CASCADE`);
+    await client.query(`ALTER SCHEMA ${quoteName(from)} RENAME TO ${quoteName(schema)}`);
+    await client.query("COMMIT");
+  });
+}
+
+/** Throws `conflict` unless nothing would be lost with the schema. */
+export function refuseUsed(schema: string, { kind }: SchemaState): void {
+  if (kind === "absent" || kind === "empty") return;
+  const what = kind === "used" ? "has a store in use" : "holds something else than a store";
+  throw new RondoError(
+    reject("conflict", `the schema "${schema}" of this database ${what}`, {
+      hint: "import into an empty database",
+    }),
+  );
+}
+
+async function look(client: pg.Client, schema: string): Promise<SchemaState> {
+  const { rows } = await client.query<{ store: boolean; other: boolean }>(
+    `SELECT to_regclass($1) IS NOT NULL AS store, EXISTS (
+      SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $2
+    ) AS other`,
+    [`${quoteName(schema)}.meta`, schema],
+  );
+  if (rows[0]?.store !== true) return { kind: rows[0]?.other === true ? "foreign" : "absent", version: 0 };
+  const found = await client.query<{ used: boolean; version: number }>(`
+    SELECT EXISTS (SELECT FROM executions) OR EXISTS (SELECT FROM documents) OR EXISTS (SELECT FROM definitions)
+      OR EXISTS (SELECT FROM letters) OR EXISTS (SELECT FROM nodes WHERE lease_until > now_ms_1()) AS used,
+      (SELECT max(version) FROM migrations) AS version`);
+  const [{ used, version } = { used: true, version: 0 }] = found.rows;
+  return { kind: used ? "used" : "empty", version };
+}
+
+async function once({ url, schema }: SchemaPlace, run: (client: pg.Client) => Promise<void>): Promise<void> {
+  const link = new Link({
+    url,
+    applicationName: "rondo schema",
+    clock: systemClock(),
+    timeoutMs: TIMEOUT_MS,
+    begin: async (client) => {
+      await beginSession(client, schema);
+      await run(client);
+    },
+  });
+  try {
+    await link.connected();
+  } finally {
+    await link.end();
+  }
+}

@@ -1,0 +1,11 @@
+/**
+ * Which documents move with a store. The port lists documents of a kind, not kinds, so they are named here; a test
+ * compares this with the source.
+ */
+export const DOCUMENT_KINDS = ["audit", "schedule", "setting", "token"] as const;
+
+/** Kinds that say something of an owner of the store, not of its content: they stay where they are. */
+export const OWNER_KINDS = ["leases"] as const;
+
+/** That workers of other processes have joined, and in which epoch; an import writes its own. */
+export const REMOTE_MARK = { of: "setting", id: "remote" } as const;

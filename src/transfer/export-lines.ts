@@ -1,0 +1,199 @@
+/**
+ * A whole store as lines. The store is the exporter's own meanwhile, so what is read in many pieces is of one moment.
+ * Memory holds some executions, as the store loads them, and a page of whatever else is read.
+ */
+import { readLeases, storeLeases } from "../engine/hand-over.ts";
+import type { Entry } from "../kernel/journal-entry.ts";
+import { assert } from "../std/assert.ts";
+import type { LoadedExecution, Ownership, Store, StoredHead, StoredLogRow } from "../store/store.ts";
+import { DOCUMENT_KINDS, REMOTE_MARK } from "./document-kinds.ts";
+import { FORMAT, type Line } from "./line.ts";
+import { oldestFirst } from "./oldest-first.ts";
+import type { OwnedStore } from "./owned-store.ts";
+
+/** Rows of anything but executions in one line, and characters of a journal. */
+const ROWS = 500;
+const CHARS = 1_048_576;
+const LOG_ROWS = 100;
+/** Executions loaded together: as many as are small, since one can be large. */
+const LOADED_MAX = 16;
+/** Hashes of definitions that are known to be written; a definition that is written twice does no harm. */
+const HASHES_MAX = 10_000;
+
+/** All lines but the end. `at` is when, `rondo` the version that writes. */
+export async function* exportLines(
+  { store, info }: OwnedStore,
+  stamp: { readonly at: number; readonly rondo: string },
+): AsyncGenerator<Line> {
+  const remote = await passOn(store, info.owned);
+  yield { kind: "header", format: FORMAT, ...stamp, remote };
+  yield* documents(store);
+  yield* executions(store);
+  // The newest of a name is the one that is put last.
+  yield* newestDefinitions(store);
+  yield* deadLetters(store);
+  for (const { partition } of info.owned) yield* timers(store, partition);
+  yield* letters(store);
+}
+
+/**
+ * What a former owner left for the next one is left for whoever comes after this owner. Answers whether attempts of
+ * workers elsewhere may still run.
+ */
+async function passOn(store: Store, owned: readonly Ownership[]): Promise<boolean> {
+  const mark = await store.getDocument(REMOTE_MARK.of, REMOTE_MARK.id);
+  const uncleanEpoch = Math.max(0, ...owned.map((own) => own.uncleanEpoch));
+  let remote =
+    mark !== null && uncleanEpoch > 0 && (JSON.parse(mark) as { epoch: number }).epoch >= uncleanEpoch;
+  for (const own of owned) {
+    const left = await readLeases(store, [own]);
+    if (left.leases.length === 0 && left.limits.length === 0) continue;
+    if (left.leases.length > 0) remote = true;
+    await storeLeases(store, own.partition, { epoch: own.epoch, ...left });
+  }
+  return remote;
+}
+
+async function* documents(store: Store): AsyncGenerator<Line> {
+  for (const of of DOCUMENT_KINDS)
+    for (let after = ""; ; ) {
+      const page = await store.listDocuments(of, { after, max: ROWS });
+      for (const { id, body } of page)
+        if (of !== REMOTE_MARK.of || id !== REMOTE_MARK.id) yield { kind: "document", of, id, body };
+      const last = page.at(-1);
+      if (last === undefined) break;
+      after = last.id;
+    }
+}
+
+async function* executions(store: Store): AsyncGenerator<Line> {
+  const hashes = new Set<string>();
+  let atOnce = 1;
+  for await (const heads of oldestFirst((before, max) => store.listHeads({}, { before, max })))
+    for (let from = 0; from < heads.length; ) {
+      const some = heads.slice(from, from + atOnce);
+      from += some.length;
+      const [loaded, logs] = await Promise.all([
+        store.load(some.map(({ id }) => id)),
+        Promise.all(some.map(({ id }) => readLogs(store, id, 0))),
+      ]);
+      for (const [i, head] of some.entries()) {
+        if (!hashes.has(head.hash)) yield* definition(store, head);
+        if (hashes.size >= HASHES_MAX) hashes.clear();
+        hashes.add(head.hash);
+        const one = loaded[i] ?? null;
+        assert(one !== null, "an execution that is listed can be loaded");
+        yield* execution(store, head, one);
+        yield* logsFrom(store, head.id, logs[i] ?? []);
+      }
+      const isSmall = loaded.reduce((sum, one) => sum + sizeOf(one), 0) < CHARS;
+      atOnce = isSmall ? Math.min(LOADED_MAX, atOnce * 2) : 1;
+    }
+}
+
+async function* definition(store: Store, { hash, workflow }: StoredHead): AsyncGenerator<Line> {
+  const found = await store.getDefinition({ hash });
+  if (found !== null) yield { kind: "definition", name: workflow, hash, body: found.body };
+}
+
+async function* newestDefinitions(store: Store): AsyncGenerator<Line> {
+  for (let after = ""; ; ) {
+    const page = await store.listDefinitions({ after, max: ROWS });
+    for (const { name, hash } of page) {
+      const found = await store.getDefinition({ hash });
+      if (found !== null) yield { kind: "definition", name, hash, body: found.body };
+    }
+    const last = page.at(-1);
+    if (last === undefined) return;
+    after = last.name;
+  }
+}
+
+async function* execution(
+  store: Store,
+  { order: _order, partition: _partition, ...head }: StoredHead,
+  { opened, snapshot, entries }: LoadedExecution,
+): AsyncGenerator<Line> {
+  yield { kind: "execution", head, opened };
+  if (snapshot !== null) {
+    for (let from = 1; from <= snapshot.seq; ) {
+      const rows = await store.readJournal({
+        execution: head.id,
+        from,
+        to: snapshot.seq,
+        rowsMax: ROWS,
+        charsMax: CHARS,
+      });
+      const last = rows.at(-1);
+      assert(last !== undefined, "a journal reaches as far as its snapshot");
+      yield { kind: "journal", entries: [...rows] };
+      from = last.seq + last.count;
+    }
+    yield { kind: "snapshot", foldVersion: snapshot.foldVersion, body: snapshot.body };
+  }
+  for (const page of pages(entries)) yield { kind: "journal", entries: page };
+}
+
+function* pages(entries: readonly Entry[]): Generator<Entry[]> {
+  let page: Entry[] = [];
+  let chars = 0;
+  for (const entry of entries) {
+    if (page.length >= ROWS || (page.length > 0 && chars + entry.body.length > CHARS)) {
+      yield page;
+      page = [];
+      chars = 0;
+    }
+    page.push(entry);
+    chars += entry.body.length;
+  }
+  if (page.length > 0) yield page;
+}
+
+function readLogs(store: Store, id: string, after: number): Promise<readonly StoredLogRow[]> {
+  return store.readLogs({ execution: id, after, rowsMax: LOG_ROWS });
+}
+
+async function* logsFrom(store: Store, id: string, first: readonly StoredLogRow[]): AsyncGenerator<Line> {
+  for (let page = first; page.length > 0; ) {
+    yield {
+      kind: "logs",
+      rows: page.map(({ order: _, lines, ...row }) => ({ ...row, lines: [...lines] })),
+    };
+    if (page.length < LOG_ROWS) return;
+    page = await readLogs(store, id, page.at(-1)?.order ?? 0);
+  }
+}
+
+async function* deadLetters(store: Store): AsyncGenerator<Line> {
+  for await (const page of oldestFirst((before, max) => store.listDeadLetters({}, { before, max })))
+    yield {
+      kind: "dead-letters",
+      rows: page.map(({ execution: id, seq, tasks }) => ({ execution: id, seq, tasks: [...tasks] })),
+    };
+}
+
+/** All of a partition at once: the port gives timers from the soonest on, and none after another. */
+async function* timers(store: Store, partition: number): AsyncGenerator<Line> {
+  const all = await store.scanTimers({
+    until: Number.MAX_SAFE_INTEGER,
+    max: Number.MAX_SAFE_INTEGER,
+    partitions: [partition],
+  });
+  for (let from = 0; from < all.length; from += ROWS)
+    yield { kind: "timers", rows: all.slice(from, from + ROWS) };
+}
+
+async function* letters(store: Store): AsyncGenerator<Line> {
+  for (let after = 0; ; ) {
+    const page = await store.scanLetters({ after, max: ROWS, partitions: null });
+    const last = page.at(-1);
+    if (last === undefined) return;
+    yield { kind: "letters", rows: page.map(({ id, to, body }) => ({ id, to, body })) };
+    after = last.order;
+  }
+}
+
+function sizeOf(loaded: LoadedExecution | null): number {
+  if (loaded === null) return 0;
+  return loaded.entries.reduce((sum, { body }) => sum + body.length, loaded.snapshot?.body.length ?? 0);
+}

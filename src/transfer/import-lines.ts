@@ -1,0 +1,216 @@
+/**
+ * Puts the lines of an export into an empty store that is owned for it. Nobody sees the store before all lines are in,
+ * so an execution may be written with its last head first and its journal page by page. The chain is made anew, since
+ * each of its hashes covers one write.
+ */
+import { extendChain } from "../engine/chain.ts";
+import { unreachable } from "../std/assert.ts";
+import { partitionOf } from "../store/partition-of.ts";
+import {
+  type ExecutionWrite,
+  type Fence,
+  fenceOf,
+  type LoadedExecution,
+  StoreFault,
+} from "../store/store.ts";
+import { REMOTE_MARK } from "./document-kinds.ts";
+import { type Line, type LineOf, wrongLine } from "./line.ts";
+import type { OwnedStore } from "./owned-store.ts";
+
+/** Writes and characters after which a commit is full. */
+const WRITES_MAX = 500;
+const CHARS_MAX = 2_097_152;
+/** Journal ends that are remembered; others are looked up, so many at a time. */
+const ENDS_MAX = 100_000;
+const LOOKED_UP = 32;
+
+/** The execution that lines are about. */
+interface Current {
+  readonly id: string;
+  /** Sequence number of the last event so far. */
+  end: number;
+  chain: string;
+  /** Its line, until its first page comes. */
+  line: LineOf<"execution"> | null;
+}
+
+export class ImportDesk {
+  readonly #owned: OwnedStore;
+  readonly #fence: Fence;
+  readonly #ends = new Map<string, number>();
+  #current: Current | null = null;
+  #remote = false;
+  #writes: ExecutionWrite[] = [];
+  #chars = 0;
+  #number = 0;
+
+  constructor(owned: OwnedStore) {
+    this.#owned = owned;
+    this.#fence = fenceOf(owned.info);
+  }
+
+  /** Takes the next line. */
+  async add(line: Line): Promise<void> {
+    this.#number++;
+    const { store } = this.#owned;
+    switch (line.kind) {
+      case "header":
+        this.#remote = line.remote;
+        return;
+      case "definition":
+        return store.putDefinition(line.name, line.hash, line.body);
+      case "document":
+        return store.putDocument(line.of, line.id, line.body);
+      case "execution":
+        this.#closeCurrent();
+        this.#current = { id: line.head.id, end: 0, chain: "", line };
+        return;
+      case "journal":
+        return this.#addPage(line);
+      case "snapshot": {
+        const { id, end: seq, chain } = this.#begun();
+        const { foldVersion, body } = line;
+        return this.#write({ ...bare(id, seq), chain, snapshot: { seq, foldVersion, chain, body } });
+      }
+      case "logs": {
+        const { id, end } = this.#begun();
+        return this.#write({
+          ...bare(id, end),
+          logs: line.rows.map((row) => ({ ...row, mayRepeat: false })),
+        });
+      }
+      case "dead-letters":
+        return this.#addLate(line.rows, ({ seq, tasks }) => ({ deadLetters: [{ seq, tasks }] }));
+      case "timers":
+        return this.#addLate(line.rows, ({ timer, due }) => ({ timersSet: [{ timer, due }] }));
+      case "letters": {
+        this.#closeCurrent();
+        const [carrier] = this.#ends;
+        // Without any execution a letter has neither a sender nor a receiver.
+        if (carrier === undefined) return;
+        return this.#write({ ...bare(...carrier), letters: line.rows });
+      }
+      case "end":
+        return;
+      default:
+        return unreachable(line);
+    }
+  }
+
+  /** Writes what is left, and what the next owner has to know. */
+  async finish(): Promise<void> {
+    this.#closeCurrent();
+    await this.#flush();
+    const { store, info } = this.#owned;
+    if (this.#remote) {
+      const epoch = Math.max(...info.owned.map((own) => own.epoch));
+      await store.putDocument(REMOTE_MARK.of, REMOTE_MARK.id, JSON.stringify({ epoch }));
+    }
+    await this.#owned.confirm();
+  }
+
+  async #addPage({ entries }: LineOf<"journal">): Promise<void> {
+    const current = this.#current;
+    if (current === null) throw wrongLine(this.#number, "a journal without an execution");
+    const after = current.end;
+    for (const { seq, count } of entries) {
+      if (seq !== current.end + 1)
+        throw wrongLine(this.#number, `the journal of ${current.id} has a gap before ${seq}`);
+      current.end = seq + count - 1;
+    }
+    current.chain = extendChain(current.chain, entries);
+    const write = { ...bare(current.id, after), entries, chain: current.chain };
+    const { line } = current;
+    current.line = null;
+    if (line === null) return this.#write(write);
+    const partition = partitionOf(current.id, this.#owned.info.partitions);
+    return this.#write({ ...write, create: true, head: { ...line.head, partition }, opened: line.opened });
+  }
+
+  /** The current execution, which has a journal by now. */
+  #begun(): Current {
+    const current = this.#current;
+    if (current === null || current.line !== null)
+      throw wrongLine(this.#number, "something of an execution before its journal");
+    return current;
+  }
+
+  #closeCurrent(): void {
+    if (this.#current === null) return;
+    const { id, end } = this.#begun();
+    if (this.#ends.size >= ENDS_MAX) this.#ends.clear();
+    this.#ends.set(id, end);
+    this.#current = null;
+  }
+
+  /** Rows of executions that are complete, each as a write of its own, in their order. */
+  async #addLate<Row extends { readonly execution: string }>(
+    rows: readonly Row[],
+    content: (row: Row) => Partial<ExecutionWrite>,
+  ): Promise<void> {
+    this.#closeCurrent();
+    await this.#lookUp(new Set(rows.map(({ execution }) => execution)));
+    for (const row of rows) {
+      const end = this.#ends.get(row.execution);
+      if (end === undefined)
+        throw wrongLine(this.#number, `there is no execution ${row.execution} in this export`);
+      await this.#write({ ...bare(row.execution, end), ...content(row) });
+    }
+  }
+
+  /** Has the ends of these remembered. */
+  async #lookUp(wanted: ReadonlySet<string>): Promise<void> {
+    if (this.#ends.size + wanted.size > ENDS_MAX) this.#ends.clear();
+    const ids = [...wanted].filter((id) => !this.#ends.has(id));
+    if (ids.length > 0) await this.#flush();
+    for (let from = 0; from < ids.length; from += LOOKED_UP)
+      for (const loaded of await this.#owned.store.load(ids.slice(from, from + LOOKED_UP)))
+        if (loaded !== null) this.#ends.set(loaded.head.id, endOf(loaded));
+  }
+
+  async #write(write: ExecutionWrite): Promise<void> {
+    this.#writes.push(write);
+    this.#chars += write.snapshot?.body.length ?? 0;
+    for (const { body } of [...write.entries, ...(write.letters ?? [])]) this.#chars += body.length;
+    for (const { lines } of write.logs ?? []) for (const { text } of lines) this.#chars += text.length;
+    if (this.#writes.length >= WRITES_MAX || this.#chars >= CHARS_MAX) await this.#flush();
+  }
+
+  async #flush(): Promise<void> {
+    if (this.#writes.length === 0) return;
+    const writes = this.#writes;
+    this.#writes = [];
+    this.#chars = 0;
+    const verdict = await this.#owned.store.commit({ fence: this.#fence, writes });
+    if (verdict.kind === "ok" && verdict.fenced.length === 0) {
+      const [twice] = verdict.exists;
+      if (twice === undefined) return;
+      throw wrongLine(this.#number, `execution ${twice} is there twice`);
+    }
+    throw new StoreFault("the store was taken by another process while it was written", {
+      retryable: false,
+      nothingWritten: false,
+    });
+  }
+}
+
+/** A write of nothing. */
+function bare(execution: string, after: number): ExecutionWrite {
+  return {
+    execution,
+    create: false,
+    after,
+    entries: [],
+    chain: "",
+    head: null,
+    timersSet: [],
+    timersCleared: [],
+    opened: null,
+    snapshot: null,
+  };
+}
+
+function endOf({ entries, snapshot }: LoadedExecution): number {
+  const last = entries.at(-1);
+  return last === undefined ? (snapshot?.seq ?? 0) : last.seq + last.count - 1;
+}

@@ -1,0 +1,137 @@
+/**
+ * The lines of an export, one JSON object each: a header; what is not of an execution; each execution, oldest first, as
+ * its head, its journal in pages, and perhaps a snapshot and logs; then what has an order over all executions (dead
+ * letters, timers, letters); and an end that says how much there was. A line is small enough to be held in memory.
+ */
+import { z } from "zod";
+import { RondoError, reject } from "../std/rejection.ts";
+import type { Want } from "../store/store.ts";
+
+/** The version of the format; an import reads this one only. */
+export const FORMAT = 1;
+
+const count = z.int().min(0);
+const atLeastOne = z.int().min(1);
+const name = z.string().min(1);
+
+const header = z.strictObject({
+  kind: z.literal("header"),
+  format: z.literal(FORMAT),
+  /** The Rondo that wrote it. */
+  rondo: z.string(),
+  at: z.int(),
+  /** Attempts of workers in other processes may run on. */
+  remote: z.boolean(),
+});
+
+const end = z.strictObject({
+  kind: z.literal("end"),
+  /** Lines before this one, and the SHA-256 of their bytes, line ends included. */
+  lines: count,
+  sha256: z.string(),
+});
+
+const execution = z.strictObject({
+  kind: z.literal("execution"),
+  head: z.strictObject({
+    id: name,
+    workflow: name,
+    hash: name,
+    project: name,
+    status: name,
+    phase: z.string().nullable(),
+    want: z.enum(["work", "time", "nothing"] satisfies readonly Want[]),
+    priority: z.int(),
+    createdAt: z.int(),
+    finishedAt: z.int().nullable(),
+    tags: z.record(z.string(), z.string()),
+    error: z.string().nullable(),
+  }),
+  opened: z.record(z.string(), count),
+});
+
+const journal = z.strictObject({
+  kind: z.literal("journal"),
+  entries: z
+    .array(z.strictObject({ seq: atLeastOne, count: atLeastOne, at: z.int(), body: z.string() }))
+    .min(1),
+});
+
+/** Of the journal as far as it has come. */
+const snapshot = z.strictObject({ kind: z.literal("snapshot"), foldVersion: z.int(), body: z.string() });
+
+const logs = z.strictObject({
+  kind: z.literal("logs"),
+  rows: z.array(
+    z.strictObject({
+      attempt: name,
+      phase: z.string(),
+      visit: count,
+      handler: z.string(),
+      task: z.int().min(-1),
+      number: count,
+      worker: z.string(),
+      lines: z.array(
+        z.strictObject({
+          n: atLeastOne,
+          at: z.int(),
+          level: z.string(),
+          text: z.string(),
+          run: z.string().exactOptional(),
+        }),
+      ),
+    }),
+  ),
+});
+
+const LINE = z.discriminatedUnion("kind", [
+  header,
+  z.strictObject({ kind: z.literal("definition"), name, hash: name, body: z.string() }),
+  z.strictObject({ kind: z.literal("document"), of: name, id: name, body: z.string() }),
+  execution,
+  journal,
+  snapshot,
+  logs,
+  z.strictObject({
+    kind: z.literal("dead-letters"),
+    rows: z.array(z.strictObject({ execution: name, seq: atLeastOne, tasks: z.array(count).min(1) })),
+  }),
+  z.strictObject({
+    kind: z.literal("timers"),
+    rows: z.array(z.strictObject({ execution: name, timer: name, due: z.int() })),
+  }),
+  z.strictObject({
+    kind: z.literal("letters"),
+    rows: z.array(z.strictObject({ id: name, to: name, body: z.string() })),
+  }),
+  end,
+]);
+
+/** One line. */
+export type Line = z.infer<typeof LINE>;
+/** The line of one kind. */
+export type LineOf<Kind extends Line["kind"]> = Extract<Line, { kind: Kind }>;
+
+/** The line that a text is; throws a `RondoError` that says which line is none. */
+export function parseLine(text: string, number: number): Line {
+  const parsed = LINE.safeParse(parseJson(text, number));
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw wrongLine(number, `${issue?.path.join(".") ?? ""}: ${issue?.message ?? ""}`, parsed.error);
+}
+
+/** The refusal of a file because of one of its lines. */
+export function wrongLine(number: number, why: string, cause?: unknown): RondoError {
+  return new RondoError(
+    reject("invalid_input", `line ${number} is not of an export that this version reads: ${why}`),
+    { cause },
+  );
+}
+
+function parseJson(text: string, number: number): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (thrown) {
+    throw wrongLine(number, "it is no JSON", thrown);
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * A store that this process owns as a whole, so that nothing in it changes but by this process. An embedded store is
+ * owned by being open. Of a shared one this process is the only member, has every partition, and goes on renewing its
+ * lease; should it lose it after all, `confirm` says so, and its commits are refused.
+ */
+import type { Clock } from "../std/clock.ts";
+import { RondoError, reject } from "../std/rejection.ts";
+import { type ClusterStore, LEASE_MS, type Membership } from "../store/cluster-store.ts";
+import { type Store, StoreFault, type StoreInfo } from "../store/store.ts";
+
+export interface OwnedStore {
+  readonly store: Store;
+  /** With every partition. */
+  readonly info: StoreInfo;
+  /** Resolves if the store was this process's alone up to now; else throws. */
+  confirm(): Promise<void>;
+  close(options: { readonly clean: boolean }): Promise<void>;
+}
+
+/** Opens a store and takes all of it; refused with `conflict` if somebody works on it. */
+export async function openOwned(store: Store, clock: Clock): Promise<OwnedStore> {
+  const info = await store.open();
+  if (!isOfCluster(store)) {
+    return { store, info, confirm: async () => {}, close: (options) => store.close(options) };
+  }
+  try {
+    return await takeAll(store, info, clock);
+  } catch (thrown) {
+    await store.close({ clean: true });
+    throw thrown;
+  }
+}
+
+function isOfCluster(store: Store): store is ClusterStore {
+  return "renew" in store;
+}
+
+async function takeAll(store: ClusterStore, info: StoreInfo, clock: Clock): Promise<OwnedStore> {
+  const { nodes, incarnation } = await store.renew();
+  const others = nodes.filter((node) => node.incarnation !== incarnation).map(({ url }) => url);
+  if (others.length > 0) throw inUse(others);
+  const owned = await store.take(Array.from({ length: info.partitions }, (_, i) => i));
+  // Whoever has the others came in between.
+  if (owned.length < info.partitions) throw inUse([]);
+  const epochs = new Map(owned.map(({ partition, epoch }) => [partition, epoch]));
+  let lost: StoreFault | null = null;
+  const look = (membership: Membership): void => {
+    const isOurs =
+      membership.incarnation === incarnation &&
+      membership.partitions.every(
+        ({ partition, owner, epoch }) => owner === incarnation && epoch === epochs.get(partition),
+      );
+    if (!isOurs)
+      lost = new StoreFault("the store was taken by another process meanwhile", {
+        retryable: false,
+        nothingWritten: false,
+      });
+  };
+  const renewals = new Renewals(clock, async () => look(await store.renew()));
+  return {
+    store,
+    info: { ...info, owned },
+    async confirm() {
+      look(await store.renew());
+      if (lost !== null) throw lost;
+    },
+    async close(options) {
+      await renewals.end();
+      await store.close(options);
+    },
+  };
+}
+
+function inUse(urls: readonly string[]): RondoError {
+  const by = urls.length === 0 ? "" : `: ${urls.join(", ")}`;
+  return new RondoError(
+    reject("conflict", `nodes work on this store${by}`, {
+      hint: `stop them first; one that was killed counts as gone after ${LEASE_MS / 1_000} seconds`,
+    }),
+  );
+}
+
+/** Renews every third of a lease. One that fails is not the end: the next may come in time. */
+class Renewals {
+  readonly #clock: Clock;
+  readonly #renew: () => Promise<void>;
+  #cancel: () => void = () => {};
+  #underWay: Promise<void> = Promise.resolve();
+  #isOver = false;
+
+  constructor(clock: Clock, renew: () => Promise<void>) {
+    this.#clock = clock;
+    this.#renew = renew;
+    this.#arm();
+  }
+
+  async end(): Promise<void> {
+    this.#isOver = true;
+    this.#cancel();
+    await this.#underWay;
+  }
+
+  #arm(): void {
+    this.#cancel = this.#clock.after(LEASE_MS / 3, () => {
+      this.#underWay = this.#once();
+    });
+  }
+
+  async #once(): Promise<void> {
+    try {
+      await this.#renew();
+    } catch (thrown) {
+      // What became of the lease shows with the next renewal, or with `confirm`.
+      if (!(thrown instanceof StoreFault)) throw thrown;
+    }
+    if (!this.#isOver) this.#arm();
+  }
+}

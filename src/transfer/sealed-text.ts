@@ -1,0 +1,136 @@
+/**
+ * Lines as bytes, sealed by an end that counts them and names their SHA-256. A text that was cut off, or in which
+ * anything has changed, is told before a single line of it is used.
+ */
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { isRejection, type Rejection, RondoError, reject } from "../std/rejection.ts";
+import { FORMAT, type Line, type LineOf, parseLine } from "./line.ts";
+
+/** Bytes handed on at a time, about. */
+const CHUNK = 262_144;
+/** Longer than any line that is written. */
+const LINE_MAX = 268_435_456;
+const NEWLINE = 10;
+
+/** The lines as bytes, and the end behind them. */
+export async function* seal(lines: AsyncIterable<Line>): AsyncGenerator<Buffer> {
+  const hash = createHash("sha256");
+  let count = 0;
+  let texts: string[] = [];
+  let chars = 0;
+  const take = (): Buffer => {
+    const chunk = Buffer.from(texts.join(""));
+    texts = [];
+    chars = 0;
+    return chunk;
+  };
+  for await (const line of lines) {
+    const text = `${JSON.stringify(line)}\n`;
+    count++;
+    texts.push(text);
+    chars += text.length;
+    if (chars < CHUNK) continue;
+    const chunk = take();
+    hash.update(chunk);
+    yield chunk;
+  }
+  hash.update(texts.join(""));
+  const end: LineOf<"end"> = { kind: "end", lines: count, sha256: hash.digest("hex") };
+  texts.push(`${JSON.stringify(end)}\n`);
+  yield take();
+}
+
+/** Reads a file to its end and compares it with its seal; a rejection says what is wrong with it. */
+export async function checkSeal(file: string): Promise<Rejection | null> {
+  const hash = createHash("sha256");
+  let count = 0;
+  let last: Buffer | null = null;
+  for await (const line of bytesOfLines(file)) {
+    if (isRejection(line)) return line;
+    if (last !== null) {
+      hash.update(last).update("\n");
+      count++;
+    }
+    if (count === 1 && last !== null) {
+      const wrong = checkHeader(file, last);
+      if (wrong !== null) return wrong;
+    }
+    last = line;
+  }
+  if (count === 0) return foreign(file);
+  const end = endOf(last);
+  if (end === null) return broken(file, "its end is missing: it was cut off");
+  if (end.lines !== count) return broken(file, `it has ${count} lines of ${String(end.lines)}`);
+  if (end.sha256 !== hash.digest("hex")) return broken(file, "its content has changed since it was written");
+  return null;
+}
+
+/** The lines of a file whose seal was checked. */
+export async function* readLines(file: string): AsyncGenerator<Line> {
+  let number = 0;
+  for await (const line of bytesOfLines(file)) {
+    if (isRejection(line)) throw new RondoError(line);
+    yield parseLine(line.toString("utf8"), ++number);
+  }
+}
+
+function checkHeader(file: string, line: Buffer): Rejection | null {
+  const header = fieldsOf(line);
+  if (header?.["kind"] !== "header") return foreign(file);
+  if (header["format"] === FORMAT) return null;
+  return reject(
+    "invalid_input",
+    `${file} is an export of format ${String(header["format"])}; this version reads format ${FORMAT}`,
+    { hint: `import it with the Rondo that wrote it (${String(header["rondo"])}), or a newer one` },
+  );
+}
+
+function foreign(file: string): Rejection {
+  return reject("invalid_input", `${file} is no export`, { hint: "give what `rondo export` has written" });
+}
+
+function broken(file: string, why: string): Rejection {
+  return reject("invalid_input", `${file} is not complete: ${why}; nothing was imported`, {
+    hint: "export again, or copy the file again",
+  });
+}
+
+function endOf(line: Buffer | null): { lines: unknown; sha256: unknown } | null {
+  const fields = line === null ? null : fieldsOf(line);
+  return fields?.["kind"] === "end" ? { lines: fields["lines"], sha256: fields["sha256"] } : null;
+}
+
+function fieldsOf(line: Buffer): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(line.toString("utf8"));
+    return typeof value === "object" ? (value as Record<string, unknown> | null) : null;
+  } catch {
+    // Whatever it is, it is no line of ours.
+    return null;
+  }
+}
+
+/** Lines without their ends. Only a newline ends one: texts may hold any other separator. */
+async function* bytesOfLines(file: string): AsyncGenerator<Buffer | Rejection> {
+  let begun: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of createReadStream(file, { highWaterMark: CHUNK }) as AsyncIterable<Buffer>) {
+    let from = 0;
+    for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, from)) {
+      begun.push(chunk.subarray(from, at));
+      yield begun.length === 1 ? (begun[0] as Buffer) : Buffer.concat(begun);
+      begun = [];
+      length = 0;
+      from = at + 1;
+    }
+    if (from === chunk.length) continue;
+    begun.push(chunk.subarray(from));
+    length += chunk.length - from;
+    if (length > LINE_MAX) {
+      yield foreign(file);
+      return;
+    }
+  }
+  if (begun.length > 0) yield Buffer.concat(begun);
+}
