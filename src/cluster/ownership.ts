@@ -169,7 +169,9 @@ export class OwnershipNode {
     if (!this.#isMember || this.#now < this.#actUntil) return;
     this.#isMember = false;
     this.#emit({ kind: "stop-granting" });
-    this.#dropAll("the lease could not be renewed in time");
+    this.#lose([...this.#held.keys()], "the lease could not be renewed in time");
+    this.#wanted = [];
+    this.#strays = [];
     this.#freeSince.clear();
     this.#renewAt = this.#now;
     if (this.#status === "leaving") this.#leaveForGood();
@@ -187,7 +189,6 @@ export class OwnershipNode {
     if (isLate || this.#isHinted) this.#renewSoon();
     if (isLate) return;
     this.#renewAt = Math.min(this.#renewAt, this.#nextLapseAt(membership));
-    if (membership.incarnation !== this.#incarnation) this.#dropAll("the membership had ended");
     this.#incarnation = membership.incarnation;
     this.#membership = membership;
     this.#actUntil = actUntil;
@@ -216,7 +217,7 @@ export class OwnershipNode {
     );
   }
 
-  /** What the store says against what is had: the store is right. */
+  /** What the store says against what is had: the store is right. After a lapse nothing is this incarnation's. */
   #compare({ partitions, nodes, incarnation }: Membership): void {
     const { orphanMs } = this.#settings;
     const url = this.#url();
@@ -238,7 +239,7 @@ export class OwnershipNode {
       if ((isFree || isOwn) && (this.#places[partition] === url || isOrphan)) wanted.push(partition);
       else if (isOwn) strays.push(partition);
     }
-    this.#lose(lost, "another node has it");
+    this.#lose(lost, "it is not this node's any more");
     this.#wanted = wanted;
     this.#strays = strays;
   }
@@ -343,12 +344,6 @@ export class OwnershipNode {
 
   #inYield(number: number): number[] {
     return [...this.#held].flatMap(([partition, held]) => (held.yield === number ? partition : []));
-  }
-
-  #dropAll(why: string): void {
-    this.#lose([...this.#held.keys()], why);
-    this.#wanted = [];
-    this.#strays = [];
   }
 
   #lose(partitions: readonly number[], why: string): void {

@@ -320,6 +320,7 @@ export class Engine implements EnginePort {
         return;
       case "ask-permits":
       case "grant-permits":
+      case "call-permits":
         return this.#options.onCluster?.(output);
       case "fenced":
         if (this.#options.onCluster !== undefined) return this.#options.onCluster(output);

@@ -107,8 +107,8 @@ export type Input =
     }
   /** A home says what this node has. */
   | { readonly kind: "permits-granted"; readonly grants: readonly PermitGrant[] }
-  /** A declaration did not reach the owner of this partition. */
-  | { readonly kind: "permits-undelivered"; readonly partition: number }
+  /** New homes want to know all that this node has in their partitions. */
+  | { readonly kind: "permits-called"; readonly partitions: readonly number[] }
   | ({ readonly kind: "members" } & Members)
   /** There may be letters in the store that others have stored. */
   | { readonly kind: "letters-stored" }
@@ -120,8 +120,6 @@ export type Input =
 export interface Members {
   readonly self: string;
   readonly live: readonly string[];
-  /** The epoch of each partition. */
-  readonly epochs: readonly number[];
 }
 
 /** How an execution ended. */
@@ -249,11 +247,13 @@ export type Output =
       /** This is all that the node has there. */
       readonly declares?: true;
     }
+  /** To another node, which has to say what it has of limits that are at home here. */
+  | { readonly kind: "call-permits"; readonly node: string; readonly partitions: readonly number[] }
   /** To another node, about limits that are at home here. */
   | { readonly kind: "grant-permits"; readonly node: string; readonly grants: readonly PermitGrant[] }
   /** Others have these partitions: the node has let go of them. */
   | { readonly kind: "fenced"; readonly why: string; readonly partitions: readonly number[] }
-  /** Nothing is under way in the partition: it may be released. `leases`: what is open at workers, for the next owner. */
+  /** Nothing was under way in the partition, and the node has let go of it: it may be released. `leases`: what is open at workers, for the next owner. */
   | { readonly kind: "yielded"; readonly partition: number; readonly leases: LeaseTable }
   /** An execution this node cannot go on with: its definition or its rows are unknown to this version. */
   | { readonly kind: "unreadable"; readonly execution: string; readonly why: string };

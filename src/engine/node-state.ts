@@ -39,7 +39,7 @@ export class NodeState {
   /** Slots with messages to step, in the order they got them. */
   readonly runnable: Slot[] = [];
   /** The nodes of the cluster, as of the last word about them. */
-  members: Members = { self: "", live: [], epochs: [] };
+  members: Members = { self: "", live: [] };
   outputs: Output[] = [];
   now: number;
   /** Counts the turns that handlers had. */

@@ -148,8 +148,8 @@ export class EngineNode {
       case "permits-granted":
         for (const grant of input.grants) node.limits.granted(grant);
         return;
-      case "permits-undelivered":
-        return this.#homes.undelivered(input.partition);
+      case "permits-called":
+        return this.#homes.called(input.partitions);
       case "members":
         return this.#homes.members(input);
       case "letters-stored":

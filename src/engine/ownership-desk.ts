@@ -69,6 +69,7 @@ export class OwnershipDesk {
       if (leases === null) continue;
       this.#yielding.delete(tenure);
       this.#node.emit({ kind: "yielded", partition: tenure.partition, leases });
+      this.lost([tenure.partition]);
     }
   }
 

@@ -45,14 +45,15 @@ interface HomeOptions {
 export class PermitHome {
   readonly #limits = new Map<string, HomeLimit>();
   readonly #takeoverMs: number;
-  readonly #awaited: Set<string>;
+  /** Nodes whose word is needed before anything is given out. */
+  readonly awaited: Set<string>;
   /** Since when permits that nobody declares may be held by what goes on without its node; null: there are none. */
   #undeclaredSince: number | null;
 
   constructor({ takeoverMs, since, awaited }: HomeOptions, handed: readonly HandedLimit[]) {
     this.#takeoverMs = takeoverMs;
     this.#undeclaredSince = since;
-    this.#awaited = new Set(since === null ? [] : awaited);
+    this.awaited = new Set(since === null ? [] : awaited);
     for (const { holders, ...limit } of handed) {
       const known: HomeLimit = { ...limit, holders: new Map() };
       for (const { node, quota } of holders) known.holders.set(node, newHolder({ ...limit, quota }));
@@ -62,16 +63,16 @@ export class PermitHome {
 
   /** A node has said all that it has. */
   declared(node: string): void {
-    this.#awaited.delete(node);
+    this.awaited.delete(node);
   }
 
   /** Who is there now. */
   members(live: ReadonlySet<string>, now: number): void {
     for (const { holders } of this.#limits.values())
       for (const [node, holder] of holders) holder.goneAt = live.has(node) ? null : (holder.goneAt ?? now);
-    for (const node of this.#awaited) {
+    for (const node of this.awaited) {
       if (live.has(node)) continue;
-      this.#awaited.delete(node);
+      this.awaited.delete(node);
       this.#undeclaredSince = now;
     }
   }
@@ -110,7 +111,7 @@ export class PermitHome {
   /** When `tick` is needed again, if no word comes; Infinity: never. */
   nextAt(): number {
     let next = Number.POSITIVE_INFINITY;
-    if (this.#awaited.size > 0) return next;
+    if (this.awaited.size > 0) return next;
     for (const limit of this.#limits.values()) {
       const { holders } = limit;
       if (!isAwaited(holders)) continue;
@@ -134,7 +135,7 @@ export class PermitHome {
   }
 
   #isSettled(now: number): boolean {
-    if (this.#awaited.size > 0) return false;
+    if (this.awaited.size > 0) return false;
     for (const limit of this.#limits.values()) if (this.#blockedUntil(limit) > now) return false;
     return true;
   }
@@ -156,7 +157,7 @@ export class PermitHome {
   ): void {
     const { holders } = limit;
     for (const [node, holder] of holders) if (this.#endOf(holder) <= now) holders.delete(node);
-    if (this.#awaited.size > 0 || this.#blockedUntil(limit) > now) return;
+    if (this.awaited.size > 0 || this.#blockedUntil(limit) > now) return;
     let out = 0;
     for (const { quota } of holders.values()) out += quota;
     while (out < limit.max) {

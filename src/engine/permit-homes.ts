@@ -5,22 +5,20 @@ import type { NodeState } from "./node-state.ts";
 
 export class PermitHomes {
   readonly #node: NodeState;
-  /** Homes elsewhere that are to be told all that there is. */
+  /** Homes elsewhere that want to know all that there is. */
   readonly #toDeclare = new Set<number>();
+  /** When nodes that have not said what they have are called again. */
+  #callAt = Number.NEGATIVE_INFINITY;
 
   constructor(node: NodeState) {
     this.#node = node;
   }
 
-  /** Who is there, and in which epoch each partition is. */
-  members({ self, live, epochs }: Members): void {
+  /** Who is there. */
+  members({ self, live }: Members): void {
     const { members, tenures, limits, now } = this.#node;
     if (self !== members.self) limits.shares?.rename();
-    epochs.forEach((epoch, partition) => {
-      if (self === members.self && epoch === members.epochs[partition]) return;
-      if (tenures.at(partition) === undefined) this.#toDeclare.add(partition);
-    });
-    this.#node.members = { self, live, epochs };
+    this.#node.members = { self, live };
     const there = new Set(live);
     for (const { home } of tenures.all()) home.members(there, now);
   }
@@ -41,6 +39,7 @@ export class PermitHomes {
     for (const [partition, asks] of elsewhere) node.emit({ kind: "ask-permits", partition, asks });
     for (const partition of this.#toDeclare) this.#declare(partition);
     this.#toDeclare.clear();
+    this.#call();
     return isGranted;
   }
 
@@ -54,17 +53,29 @@ export class PermitHomes {
     for (const partition of declares) tenures.at(partition)?.home.declared(from);
   }
 
-  /** The node could not be reached: it is told again when it is asked for again. */
-  undelivered(partition: number): void {
-    this.#toDeclare.add(partition);
+  /** New homes want to know what this node has. */
+  called(partitions: readonly number[]): void {
+    for (const partition of partitions) this.#toDeclare.add(partition);
   }
 
   nextAt(): number {
     const { tenures, limits } = this.#node;
     if (limits.shares === null) return Number.POSITIVE_INFINITY;
     let next = limits.shares.nextAt();
-    for (const { home } of tenures.all()) next = Math.min(next, home.nextAt());
+    for (const { home } of tenures.all())
+      next = Math.min(next, home.awaited.size > 0 ? this.#callAt : home.nextAt());
     return next;
+  }
+
+  /** Asks those whose word is needed before anything can be given out. */
+  #call(): void {
+    const { tenures, settings, now } = this.#node;
+    if (now < this.#callAt) return;
+    const calls = new Map<string, number[]>();
+    for (const { partition, home } of tenures.all())
+      for (const node of home.awaited) calls.set(node, [...(calls.get(node) ?? []), partition]);
+    for (const [node, partitions] of calls) this.#node.emit({ kind: "call-permits", node, partitions });
+    if (calls.size > 0) this.#callAt = now + settings.permitPatienceMs;
   }
 
   /** Everything of a partition's limits to their new home. */

@@ -45,6 +45,7 @@ export interface PeerRoutesOptions {
   readonly hooks?: Readonly<Record<string, PeerHook>>;
   /** Watches of other nodes at a time. */
   readonly streamsMax?: number;
+  readonly bodyBytesMax?: number;
   readonly onFault?: (fault: Error) => void;
 }
 
@@ -100,7 +101,7 @@ export class PeerRoutes {
       });
     if (headerOf(incoming, HEADER.hops) !== "1")
       return reject("invalid_input", "a request of another node is not sent on", { path: HEADER.hops });
-    const text = await readBody(incoming);
+    const text = await readBody(incoming, this.#options.bodyBytesMax ?? BODY_BYTES_MAX);
     if (isRejection(text)) return text;
     if (digestOf(text) !== digest) return reject("unauthorised", "this is not the body that was signed");
     try {
@@ -208,16 +209,16 @@ function headerOf({ headers }: IncomingMessage, name: string): string {
   return typeof value === "string" ? value : "";
 }
 
-async function readBody(incoming: IncomingMessage): Promise<string | Rejection> {
-  const tooLarge = () => reject("too_large", `the body is larger than ${BODY_BYTES_MAX} bytes`);
-  if (Number(headerOf(incoming, "content-length")) > BODY_BYTES_MAX) return tooLarge();
+async function readBody(incoming: IncomingMessage, bytesMax: number): Promise<string | Rejection> {
+  const tooLarge = () => reject("too_large", `the body is larger than ${bytesMax} bytes`);
+  if (Number(headerOf(incoming, "content-length")) > bytesMax) return tooLarge();
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
     // What is left of a body that is too large is the server's to drop: the refusal still goes out.
     for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       bytes += chunk.length;
-      if (bytes > BODY_BYTES_MAX) return tooLarge();
+      if (bytes > bytesMax) return tooLarge();
       chunks.push(chunk);
     }
   } catch (thrown) {

@@ -252,7 +252,7 @@ describe("the members", () => {
     bench.members("c", reading(["a", "b", "c"], { now }));
     bench.sleep(3_000);
     const views = [...bench.nodes.values()].map((node) => node.view());
-    expect(views.map(({ made }) => made).toSorted()).toEqual([0, 0, 1]);
+    expect(views.reduce((sum, { made }) => sum + made, 0)).toBe(1);
     for (const view of views)
       expect(view.nodes.map(({ url, agrees }) => `${url} ${agrees}`)).toEqual(["a true", "b true", "c true"]);
   });
@@ -277,6 +277,24 @@ describe("a timer", () => {
     });
     bench.input("b", { kind: "timers-over", timers: [timer] });
     expect(due(bench.sleep(60_000))).toEqual([]);
+  });
+
+  test("goes round until its clockworker has read of it, who was skipped at first", () => {
+    const bench = running(["a", "b", "c"]);
+    bench.down.add("b");
+    bench.sleep(2_000);
+    bench.input("a", {
+      kind: "timers-set",
+      timers: [{ execution: executionIn(0), timer: "t", due: bench.now + 30_000 }],
+    });
+    const away = bench.sleep(2_000);
+    expect(route(away).length).toBeLessThanOrEqual(8);
+    expect(tokens(away).at(-1)?.parcels).toMatchObject([{ watchers: ["b"], urgent: false }]);
+    bench.down.delete("b");
+    const back = bench.sleep(5_000);
+    expect(bench.node("b").view().watch.timers).toBe(1);
+    expect(back.filter(({ output }) => output.kind === "scan-timers")).toEqual([]);
+    expect(tokens(back).at(-1)?.parcels).toEqual([]);
   });
 
   test("that its owner fires in time is told to nobody, and its end is carried once", () => {

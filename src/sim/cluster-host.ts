@@ -35,8 +35,8 @@ export interface Neighbours {
   /** The host of the partition's owner, by the database. */
   ownerOf(partition: number): ClusterHost | undefined;
   named(incarnation: string): ClusterHost | undefined;
-  /** A message from one node to another; false: it is known not to arrive. */
-  send(from: ClusterHost, to: ClusterHost, input: Input): boolean;
+  /** A message from one node to another. */
+  send(from: ClusterHost, to: ClusterHost, input: Input): void;
   /** Letters were stored for these executions. */
   stored(from: ClusterHost, executions: readonly string[]): void;
 }
@@ -224,8 +224,7 @@ export class ClusterHost extends EngineHost {
     const membership = this.tables.renew(renewal, timeline.now);
     this.#session = membership.incarnation;
     const live = membership.nodes.map(({ incarnation }) => incarnation);
-    const epochs = membership.partitions.map(({ epoch }) => epoch);
-    this.answer(() => ({ kind: "members", self: membership.incarnation, live, epochs }));
+    this.answer(() => ({ kind: "members", self: membership.incarnation, live }));
     // What others stored while nobody told.
     this.answer(() => ({ kind: "letters-stored" }));
     return membership;
@@ -242,7 +241,6 @@ export class ClusterHost extends EngineHost {
   }
 
   protected override toCluster(output: ClusterOutput): void {
-    const { timeline } = this.world;
     switch (output.kind) {
       case "fenced":
         return this.#own({ kind: "fenced", partitions: output.partitions });
@@ -260,9 +258,13 @@ export class ClusterHost extends EngineHost {
         const { asks, partition } = output;
         const declares = output.declares === true ? [partition] : [];
         const input: Input = { kind: "permits-asked", node: this.#session ?? "", asks, declares };
-        const isSent = home !== undefined && this.#neighbours.send(this, home, input);
-        if (!isSent && output.declares === true)
-          timeline.after(100, () => this.deliver({ kind: "permits-undelivered", partition }));
+        if (home !== undefined) this.#neighbours.send(this, home, input);
+        return;
+      }
+      case "call-permits": {
+        const { node, partitions } = output;
+        const to = this.#neighbours.named(node);
+        if (to !== undefined) this.#neighbours.send(this, to, { kind: "permits-called", partitions });
         return;
       }
       case "grant-permits": {

@@ -37,7 +37,10 @@ const LIMITS_EVERY = 8;
 
 export type CommitOutput = Extract<Output, { kind: "commit" }>;
 /** What concerns the other nodes of a cluster. */
-export type ClusterOutput = Extract<Output, { kind: "fenced" | "yielded" | "ask-permits" | "grant-permits" }>;
+export type ClusterOutput = Extract<
+  Output,
+  { kind: "fenced" | "yielded" | "ask-permits" | "grant-permits" | "call-permits" }
+>;
 
 export interface HostParts {
   readonly world: World;
@@ -202,6 +205,7 @@ export abstract class EngineHost {
       case "yielded":
       case "ask-permits":
       case "grant-permits":
+      case "call-permits":
         return this.toCluster(output);
       case "unreadable":
         throw new Violation(`unreadable: ${output.why}`);

@@ -78,6 +78,7 @@ export class ClusterSite implements Site, Neighbours {
   }
 
   fromWorker(worker: SimWorker, input: Input): void {
+    if (worker.local) return this.hosts.find(({ name }) => name === worker.at)?.receive(input);
     switch (input.kind) {
       case "worker-reports": {
         const [first] = input.reports;
@@ -88,7 +89,7 @@ export class ClusterSite implements Site, Neighbours {
         return;
       }
       default:
-        for (const host of this.hosts) if (!worker.local || worker.at === host.name) host.receive(input);
+        for (const host of this.hosts) host.receive(input);
     }
   }
 
@@ -119,12 +120,10 @@ export class ClusterSite implements Site, Neighbours {
     return this.hosts.find(({ session }) => session === incarnation);
   }
 
-  send(from: ClusterHost, to: ClusterHost, input: Input): boolean {
+  send(from: ClusterHost, to: ClusterHost, input: Input): void {
     const world = this.#world;
-    if (from === to) to.receive(input);
-    else if (world.has("lost-messages") && this.#random.chance(0.1)) return this.#random.chance(0.5);
-    else world.timeline.after(world.delay(), () => to.receive(input));
-    return true;
+    if (from !== to && world.has("lost-messages") && this.#random.chance(0.1)) return;
+    world.timeline.after(from === to ? 0 : world.delay(), () => to.receive(input));
   }
 
   stored(from: ClusterHost, executions: readonly string[]): void {

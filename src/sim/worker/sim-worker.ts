@@ -119,7 +119,7 @@ export class SimWorker implements AttemptHost {
 
   heard(report: number, verdicts: readonly (readonly Verdict[])[]): void {
     // Whoever has it by now is told the next time.
-    if (this.isDead || verdicts.some((one) => one.includes("elsewhere"))) return;
+    if (this.isDead || (!this.local && verdicts.some((one) => one.includes("elsewhere")))) return;
     const unheard = this.#unheard.get(report);
     this.#unheard.delete(report);
     unheard?.heard(verdicts);
