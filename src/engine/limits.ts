@@ -47,13 +47,13 @@ export class Limits {
   /** Declares a limit; the newest value counts. */
   declare(name: string, limit: Declared): void {
     this.#at(name).max = limit.max;
-    this.shares?.declare(name, limit);
+    this.shares?.declare(name, limit, false);
   }
 
   /** Declares the limit of one key: remembered only while it is in use. */
   declareKey(name: string, limit: Declared): void {
     this.#at(name, true).max = limit.max;
-    this.shares?.declare(name, limit);
+    this.shares?.declare(name, limit, true);
   }
 
   /** Whether a permit is to be had. */

@@ -11,6 +11,7 @@ interface Share {
   max: number;
   declaredAt: number;
   silenceMs: number;
+  readonly isTransient: boolean;
   quota: number;
   isContended: boolean;
   /** The last word to the home. */
@@ -42,7 +43,8 @@ export class PermitDesk {
     this.#usage = usage;
   }
 
-  declare(name: string, limit: { max: number; declaredAt: number; silenceMs: number }): void {
+  /** Those of keys come and go: they are declared whenever they are wanted. */
+  declare(name: string, limit: Pick<Share, "max" | "declaredAt" | "silenceMs">, isTransient: boolean): void {
     const share = this.#shares.get(name);
     if (share !== undefined) {
       Object.assign(share, limit);
@@ -50,6 +52,7 @@ export class PermitDesk {
     }
     this.#shares.set(name, {
       ...limit,
+      isTransient,
       quota: 0,
       isContended: false,
       n: 0,
@@ -136,9 +139,9 @@ export class PermitDesk {
     return lacks || isSpare || held > quota;
   }
 
-  #isIdle(name: string, { quota, wants }: Share): boolean {
+  #isIdle(name: string, { isTransient, quota, wants }: Share): boolean {
     const { held, waiting } = this.#usage(name);
-    return quota === 0 && wants === 0 && held === 0 && waiting === 0;
+    return isTransient && quota === 0 && wants === 0 && held === 0 && waiting === 0;
   }
 
   #ask(name: string, share: Share, now: number): PermitAsk {

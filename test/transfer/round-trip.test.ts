@@ -1,0 +1,93 @@
+// A store goes from a directory into a database and back, with executions open, and they end as they would have.
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { storeOf } from "../../src/compose.ts";
+import { exportFrom, importInto } from "../../src/compose-transfer.ts";
+import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { openWhole } from "../store/open-whole.ts";
+import { TestDatabase } from "../store/postgres-server.ts";
+import { temporaryDirectory } from "../store/temporary-directory.ts";
+import { exportToFile } from "./export-to-file.ts";
+import { ENDS, firstLife, secondLife } from "./lives.ts";
+import { contentOf } from "./store-content.ts";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await TestDatabase.make();
+}, 120_000);
+afterAll(() => database.remove());
+
+/** The store of a schema, which its opener owns as a whole. */
+function wholeDatabase(schema: string): Store {
+  const store = new PostgresStore({
+    url: database.url,
+    nodeUrl: "http://one",
+    schema,
+    leaseMs: 600_000,
+  });
+  return new Proxy(store, {
+    get(target, name) {
+      if (name === "open") return () => openWhole(target);
+      // Seen as an embedded one, which is owned by being open.
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === "function" ? (value.bind(target) as unknown) : value;
+    },
+    has: (target, name) => name !== "renew" && name in target,
+  });
+}
+
+describe("a store", () => {
+  test("goes into a database and back as it was, and its executions end in either", async () => {
+    const folder = temporaryDirectory();
+    const [source, back] = [`file:${join(folder, "a")}`, `file:${join(folder, "b")}`];
+    const schema = database.newSchema();
+    await firstLife(source);
+    const before = await contentOf(storeOf(source));
+    expect(before["executions"]).toHaveLength(11);
+    expect(before["timers"]).toHaveLength(6);
+    expect(before["dead"]).toHaveLength(1);
+
+    const out = await exportToFile({ store: source }, join(folder, "out"));
+    expect(out).toEqual({
+      executions: 11,
+      definitions: 8,
+      documents: 0,
+      timers: 6,
+      letters: 0,
+      deadLetters: 1,
+    });
+    const place = { store: database.url, schema };
+    expect(await importInto({ ...place, file: join(folder, "out") })).toEqual(out);
+    expect(await contentOf(storeOf(source))).toEqual(before);
+    expect(await contentOf(wholeDatabase(schema))).toEqual(before);
+
+    expect(await exportToFile(place, join(folder, "back"))).toEqual(out);
+    expect(await importInto({ store: back, file: join(folder, "back") })).toEqual(out);
+    expect(await contentOf(storeOf(back))).toEqual(before);
+
+    expect(await secondLife(wholeDatabase(schema))).toEqual(ENDS);
+    expect(await secondLife(back)).toEqual(ENDS);
+  }, 120_000);
+
+  test("that nodes work on is not exported, and not imported into", async () => {
+    const schema = database.newSchema();
+    const place = { store: database.url, schema };
+    const node = new PostgresStore({ url: database.url, nodeUrl: "http://node:1", schema });
+    await node.open();
+    onTestFinished(() => node.close({ clean: true }));
+    await node.renew();
+    await expect(exportFrom({ ...place, rondo: "0", write: async () => {} })).rejects.toThrow(
+      /nodes work on this store: http:\/\/node:1/,
+    );
+    const folder = temporaryDirectory();
+    await firstLife(`file:${folder}/a`);
+    await exportToFile({ store: `file:${folder}/a` }, `${folder}/out`);
+    await expect(importInto({ ...place, file: `${folder}/out` })).rejects.toThrow(/has a store in use/);
+    expect((await node.renew()).nodes).toHaveLength(1);
+    await node.leave({ clean: true });
+    // Now it is empty and free: the import takes its place.
+    expect((await importInto({ ...place, file: `${folder}/out` })).executions).toBe(11);
+    await expect(importInto({ ...place, file: `${folder}/out` })).rejects.toThrow(/has a store in use/);
+  }, 120_000);
+});
