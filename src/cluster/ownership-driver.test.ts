@@ -59,12 +59,12 @@ class TestEngine implements OwnedEngine {
     return [...this.has.keys()].sort((a, b) => a - b);
   }
 
-  taken(owned: readonly Ownership[]): void {
+  taken(owned: readonly Ownership[]): Promise<void> | void {
     for (const { partition, epoch } of owned) this.has.set(partition, epoch);
     this.said.push(`taken ${owned.length}`);
   }
 
-  async yield(partitions: readonly number[]): Promise<void> {
+  async yield(partitions: readonly number[]): Promise<boolean | void> {
     await this.yielding;
     for (const partition of partitions) this.has.delete(partition);
     this.said.push(`yielded ${partitions.length}`);
@@ -160,6 +160,26 @@ test("an engine that cannot yield is left with nothing, and its partitions go as
   expect(a.engine.partitions).toEqual(of("http://a", "http://b"));
   await cluster.clock.advance("3s");
   expect(b.engine.partitions).toEqual(of("http://b", "http://a"));
+});
+
+test("an engine that says that it did not end cleanly is believed; what it cannot begin with is taken anew", async () => {
+  const cluster = new Cluster();
+  const a = await cluster.started("http://a");
+  const b = await cluster.node("http://b");
+  const uncleanEpochs: number[] = [];
+  let failures = 1;
+  b.engine.taken = async (owned) => {
+    if (failures-- > 0) throw away(true);
+    uncleanEpochs.push(...owned.map(({ uncleanEpoch }) => uncleanEpoch));
+    for (const { partition, epoch } of owned) b.engine.has.set(partition, epoch);
+  };
+  a.engine.yield = async () => false;
+  b.driver.start();
+  await cluster.clock.advance("20s");
+  expect(b.faults).toEqual(["the database is away"]);
+  expect(b.engine.partitions).toEqual(of("http://b", "http://a"));
+  expect([...b.engine.has.values()].every((epoch) => epoch === 3)).toBe(true);
+  expect(uncleanEpochs.every((epoch) => epoch === 2)).toBe(true);
 });
 
 test("a refused write is looked into; letters are told on", async () => {

@@ -17,10 +17,13 @@ const BACKOFF_MAX_MS = 1_000;
 
 /** What owns partitions. */
 export interface OwnedEngine {
-  /** Begins with these. */
-  taken(owned: readonly Ownership[]): void;
-  /** Lets these go: resolves when nothing of them is under way and everything for the next owner is written. */
-  yield(partitions: readonly number[]): Promise<void>;
+  /** Begins with these, perhaps after some reading; what is lost meanwhile does not begin. */
+  taken(owned: readonly Ownership[]): Promise<void> | void;
+  /**
+   * Lets these go: resolves when nothing of them is under way and everything for the next owner is written; with
+   * false if that does not say all, so that the next owner must be careful.
+   */
+  yield(partitions: readonly number[]): Promise<boolean | void>;
   /** Drops these at once, and writes nothing. */
   lost(partitions: readonly number[], why: string): void;
 }
@@ -162,7 +165,7 @@ export class OwnershipDriver {
       case "yield":
         return this.#track(this.#yield(output));
       case "engine-taken":
-        return engine.taken(output.owned);
+        return this.#track(this.#begin(output.owned));
       case "engine-lost":
         return engine.lost(output.partitions, output.why);
       case "may-grant":
@@ -184,15 +187,24 @@ export class OwnershipDriver {
     return { kind: "membership", membership, askedAt };
   }
 
-  async #yield({ yield: number, partitions }: Extract<OwnershipOutput, { kind: "yield" }>): Promise<void> {
+  /** What the engine cannot begin with is not had; it is taken anew. */
+  async #begin(owned: readonly Ownership[]): Promise<void> {
     try {
-      await this.#options.engine.yield(partitions);
+      await this.#options.engine.taken(owned);
     } catch (thrown) {
-      if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
-      this.#options.onFault?.(thrown);
-      return this.#input({ kind: "yield-failed", yield: number });
+      this.#tellFault(thrown);
+      this.fenced(owned.map(({ partition }) => partition));
     }
-    this.#input({ kind: "yielded", yield: number });
+  }
+
+  async #yield({ yield: number, partitions }: Extract<OwnershipOutput, { kind: "yield" }>): Promise<void> {
+    let isClean = false;
+    try {
+      isClean = (await this.#options.engine.yield(partitions)) !== false;
+    } catch (thrown) {
+      this.#tellFault(thrown);
+    }
+    this.#input({ kind: isClean ? "yielded" : "yield-failed", yield: number });
   }
 
   #call(call: () => Promise<OwnershipInput>): void {
@@ -206,11 +218,16 @@ export class OwnershipDriver {
       this.#failures = 0;
       return input;
     } catch (thrown) {
-      if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
-      if (!this.#hasEnded) this.#options.onFault?.(thrown);
+      this.#tellFault(thrown);
       await new Promise<void>((resolve) => this.#options.clock.after(this.#backOffMs(), resolve));
       return { kind: "call-failed" };
     }
+  }
+
+  /** Faults that pass are told; everything else goes on up. */
+  #tellFault(thrown: unknown): void {
+    if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
+    if (!this.#hasEnded) this.#options.onFault?.(thrown);
   }
 
   /** Twice as long each time, with jitter, so that many nodes do not come at once. */

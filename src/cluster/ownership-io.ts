@@ -19,7 +19,7 @@ export type OwnershipInput =
   | { readonly kind: "call-failed" }
   /** The engine has nothing under way any more in the partitions of this `yield`, and has left what is to be left. */
   | { readonly kind: "yielded"; readonly yield: number }
-  /** The engine could not, and has dropped them. */
+  /** The engine could not, or not cleanly: they go as they are. */
   | { readonly kind: "yield-failed"; readonly yield: number }
   /** A write of the engine was refused: these partitions are somebody else's, or in another state than it thinks. */
   | { readonly kind: "fenced"; readonly partitions: readonly number[] }

@@ -24,6 +24,8 @@ export interface LimitState {
   /** Forgotten when nobody holds or wants it: keys come and go. */
   readonly isTransient: boolean;
   readonly waiting: Map<string, { readonly age: number; readonly run: () => void }>;
+  /** Who has found room here, and waits at another limit. */
+  readonly reserved: Set<string>;
 }
 
 export class Limits {
@@ -31,6 +33,9 @@ export class Limits {
   /** This node's share of what all nodes count; null: there is no other node. */
   readonly shares: PermitDesk | null;
   readonly #limits = new Map<string, LimitState>();
+  readonly #reservations = new Heap<{ names: readonly string[]; who: string; until: number }>(
+    (a, b) => a.until < b.until,
+  );
   readonly #lingering = new Heap<{ name: string; until: number }>((a, b) => a.until < b.until);
   /** Nothing is granted under these names before the time: permits of a former owner may still be held. */
   readonly #blocked = new Map<string, number>();
@@ -39,7 +44,8 @@ export class Limits {
   constructor(shared: Settings | null = null) {
     const usage = (name: string) => {
       const limit = this.#limits.get(name);
-      return { held: limit?.held ?? 0, waiting: limit?.waiting.size ?? 0 };
+      const { held = 0, waiting, reserved } = limit ?? {};
+      return { held, waiting: waiting?.size ?? 0, reserved: reserved?.size ?? 0 };
     };
     this.shares = shared === null ? null : new PermitDesk(shared.permitPatienceMs, usage);
   }
@@ -86,7 +92,8 @@ export class Limits {
     limit.held--;
     this.shares?.noteUse(name);
     if (limit.waiting.size > 0) this.#wake(limit);
-    if (limit.isTransient && limit.held === 0 && limit.waiting.size === 0) this.#limits.delete(name);
+    if (limit.isTransient && limit.held === 0 && limit.waiting.size + limit.reserved.size === 0)
+      this.#limits.delete(name);
   }
 
   /** A permit counts until then, though its lease is over here: its attempt goes on, at another node. */
@@ -100,6 +107,25 @@ export class Limits {
     if (waiting.has(who.id)) return;
     waiting.set(who.id, { age: who.age, run });
     this.shares?.noteUse(name);
+  }
+
+  /**
+   * Whoever waits at one limit keeps its room at those that come before it in the order of taking: so two nodes that need
+   * the same two permits cannot pass them to and fro.
+   */
+  reserve(names: readonly string[], who: string, until: number): void {
+    if (this.shares === null) return;
+    for (const name of names) this.#at(name).reserved.add(who);
+    if (names.length > 0) this.#reservations.push({ names: [...names], who, until });
+  }
+
+  /** It is looked at anew. */
+  unreserve(names: readonly (string | null)[], who: string): void {
+    if (this.shares === null) return;
+    for (const name of names) {
+      if (name === null || this.#limits.get(name)?.reserved.delete(who) !== true) continue;
+      this.shares.noteUse(name);
+    }
   }
 
   /** A home has spoken: whoever waits may go on. */
@@ -116,14 +142,9 @@ export class Limits {
   /** Wakes those who waited for a block to pass, or for a rate. */
   unblock(now: number): void {
     this.rates.wake(now);
-    for (
-      let top = this.#lingering.peek();
-      top !== undefined && top.until <= now;
-      top = this.#lingering.peek()
-    ) {
-      this.#lingering.pop();
-      this.give(top.name);
-    }
+    for (const { name } of this.#lingering.popWhile(({ until }) => until <= now)) this.give(name);
+    for (const { names, who } of this.#reservations.popWhile(({ until }) => until <= now))
+      this.unreserve(names, who);
     for (const [name, until] of this.#blocked) {
       if (until > now) continue;
       this.#blocked.delete(name);
@@ -137,7 +158,8 @@ export class Limits {
     let next = Number.POSITIVE_INFINITY;
     for (const until of this.#blocked.values()) if (until < next) next = until;
     const lingers = this.#lingering.peek()?.until ?? Number.POSITIVE_INFINITY;
-    return Math.min(next, this.rates.nextAt(), lingers);
+    const reserves = this.#reservations.peek()?.until ?? Number.POSITIVE_INFINITY;
+    return Math.min(next, this.rates.nextAt(), lingers, reserves);
   }
 
   look(name: string): { max: number; held: number } | null {
@@ -160,7 +182,13 @@ export class Limits {
   #at(name: string, isTransient = false): LimitState {
     let limit = this.#limits.get(name);
     if (limit === undefined) {
-      limit = { max: Number.POSITIVE_INFINITY, held: 0, isTransient, waiting: new Map() };
+      limit = {
+        max: Number.POSITIVE_INFINITY,
+        held: 0,
+        isTransient,
+        waiting: new Map(),
+        reserved: new Set(),
+      };
       this.#limits.set(name, limit);
     }
     return limit;

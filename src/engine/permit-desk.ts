@@ -26,6 +26,8 @@ export interface Usage {
   readonly held: number;
   /** Handlers that wait for a permit. */
   readonly waiting: number;
+  /** Those that have found room, and wait at another limit. */
+  readonly reserved: number;
 }
 
 export class PermitDesk {
@@ -133,9 +135,9 @@ export class PermitDesk {
   }
 
   #hasNews(name: string, { quota, wants, isContended, max }: Share): boolean {
-    const { held, waiting } = this.#usage(name);
+    const { held, waiting, reserved } = this.#usage(name);
     const lacks = waiting > 0 && held >= quota && wants === 0 && quota < max;
-    const isSpare = quota > held && (isContended || waiting === 0 || quota > max);
+    const isSpare = quota > held + reserved && (isContended || waiting === 0 || quota > max);
     return lacks || isSpare || held > quota;
   }
 
@@ -145,10 +147,11 @@ export class PermitDesk {
   }
 
   #ask(name: string, share: Share, now: number): PermitAsk {
-    const { held, waiting } = this.#usage(name);
+    const { held, waiting, reserved } = this.#usage(name);
     const { max, declaredAt, silenceMs, isContended } = share;
     // What is not in use is given back where others wait or nobody here does; attempts that were taken over count.
-    const quota = waiting === 0 || isContended ? held : Math.max(held, share.quota);
+    const needed = Math.max(held, Math.min(share.quota, held + reserved));
+    const quota = waiting === 0 || isContended ? needed : Math.max(held, share.quota);
     share.quota = quota;
     share.wants = waiting === 0 ? 0 : Math.max(0, Math.min(max, held + waiting * BATCH) - quota);
     share.n = ++this.#n;

@@ -40,10 +40,14 @@ export function takePermits(
     node.limits.wait(adopted, who, again);
     return "full";
   }
+  const ofHandler = concurrency === undefined ? null : scope;
+  node.limits.unreserve([ofProject, ofHandler], who.id);
+  const until = node.now + node.settings.permitReserveMs;
   const permits: string[] = [];
-  for (const name of [ofProject, concurrency === undefined ? null : scope]) {
+  for (const name of [ofProject, ofHandler]) {
     if (name === null) continue;
     if (!node.limits.hasRoom(name, node.now)) {
+      node.limits.reserve(permits, who.id, until);
       node.limits.wait(name, who, again);
       return "full";
     }
@@ -54,6 +58,7 @@ export function takePermits(
     const name = `${scope}#${key}`;
     node.limits.declareKey(name, node.declared(concurrencyPerKey, plan, slot.age));
     if (!node.limits.hasRoom(name, node.now)) {
+      node.limits.reserve(permits, `${who.id}/${key}`, until);
       desk.take(task);
       if (!desk.hasParked(key)) waitForKey(node, slot, desk, { key, name });
       desk.park(key, task);

@@ -38,6 +38,8 @@ export interface Settings {
   readonly takeoverMs: number;
   /** When a word to the home of a limit is said again, if it is not answered. */
   readonly permitPatienceMs: number;
+  /** How long room under one limit is kept for what waits at another. */
+  readonly permitReserveMs: number;
   /** How long a worker that is asked about a silent attempt may take to vouch for it. */
   readonly askMs: number;
 }
@@ -62,5 +64,6 @@ export const DEFAULT_SETTINGS: Settings = {
   projects: {},
   takeoverMs: 15_000,
   permitPatienceMs: 1_000,
+  permitReserveMs: 10_000,
   askMs: 3_000,
 };

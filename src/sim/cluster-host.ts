@@ -28,7 +28,13 @@ const OWNERSHIP: Partial<OwnershipSettings> = {
   orphanMs: 1_500,
   hintGapMs: 10,
 };
-const SETTINGS = { ...SIM_SETTINGS, suspectMs: 300, takeoverMs: 1_500, permitPatienceMs: 200 };
+const SETTINGS = {
+  ...SIM_SETTINGS,
+  suspectMs: 300,
+  takeoverMs: 1_500,
+  permitPatienceMs: 200,
+  permitReserveMs: 1_000,
+};
 
 /** What the nodes of a cluster need of each other. */
 export interface Neighbours {

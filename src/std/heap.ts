@@ -11,6 +11,14 @@ export class Heap<T> {
     return this.#items.length;
   }
 
+  /** Takes out those on top for which this holds. */
+  *popWhile(holds: (item: T) => boolean): Generator<T> {
+    for (let top = this.peek(); top !== undefined && holds(top); top = this.peek()) {
+      this.pop();
+      yield top;
+    }
+  }
+
   peek(): T | undefined {
     return this.#items[0];
   }

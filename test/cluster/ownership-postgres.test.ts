@@ -4,7 +4,7 @@ import { type OwnedEngine, OwnershipDriver } from "../../src/cluster/ownership-d
 import { placement } from "../../src/cluster/placement.ts";
 import { systemClock } from "../../src/std/clock.ts";
 import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
-import { TestDatabase } from "../store/postgres-server.ts";
+import { PostgresServer, TestDatabase } from "../store/postgres-server.ts";
 
 const PARTITIONS = 256;
 const LEASE_MS = 3_000;
@@ -17,8 +17,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => database.remove());
 
-async function join(schema: string, nodeUrl: string) {
-  const { url } = database;
+async function join({ url, schema }: { url: string; schema: string }, nodeUrl: string) {
   const store = new PostgresStore({ url, nodeUrl, schema, partitions: PARTITIONS, leaseMs: LEASE_MS });
   await store.open();
   const has = new Map<number, number>();
@@ -51,11 +50,11 @@ async function join(schema: string, nodeUrl: string) {
 }
 
 test("nodes share, one leaves, one dies: each time the others have everything, in new epochs", async () => {
-  const schema = database.newSchema();
-  const a = await join(schema, "http://a");
+  const place = { url: database.url, schema: database.newSchema() };
+  const a = await join(place, "http://a");
   await vi.waitUntil(() => a.has.size === PARTITIONS, WAIT);
-  const b = await join(schema, "http://b");
-  const c = await join(schema, "http://c");
+  const b = await join(place, "http://b");
+  const c = await join(place, "http://c");
   const places = placement(PARTITIONS, ["http://a", "http://b", "http://c"]);
   const share = (url: string) => places.filter((place) => place === url).length;
   await vi.waitUntil(() => b.has.size === share("http://b") && c.has.size === share("http://c"), WAIT);
@@ -73,9 +72,9 @@ test("nodes share, one leaves, one dies: each time the others have everything, i
 }, 60_000);
 
 test("a database that is away longer than the lease: everything is dropped, then taken anew", async () => {
-  const { server } = database;
-  if (server === null) return;
-  const a = await join(database.newSchema(), "http://a");
+  const server = await PostgresServer.make();
+  onTestFinished(() => server.remove());
+  const a = await join({ url: server.url, schema: "rondo" }, "http://a");
   await vi.waitUntil(() => a.has.size === PARTITIONS, WAIT);
   await server.stop("immediate");
   await vi.waitUntil(() => a.has.size === 0, WAIT);
