@@ -128,6 +128,17 @@ export class Limits {
     }
   }
 
+  /** Executions are not this node's any more: nobody waits for them. */
+  forget(isOver: (execution: string) => boolean): void {
+    const isOf = (who: string) => isOver(who.slice(0, who.indexOf("/")));
+    for (const [name, { waiting, reserved }] of this.#limits) {
+      const before = waiting.size + reserved.size;
+      for (const who of waiting.keys()) if (isOf(who)) waiting.delete(who);
+      for (const who of reserved) if (isOf(who)) reserved.delete(who);
+      if (waiting.size + reserved.size < before) this.shares?.noteUse(name);
+    }
+  }
+
   /** A home has spoken: whoever waits may go on. */
   granted(grant: PermitGrant): void {
     if (this.shares?.granted(grant) !== true) return;

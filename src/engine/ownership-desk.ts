@@ -88,6 +88,7 @@ export class OwnershipDesk {
     const isOver = (execution: string) => ended.has(node.tenures.partitionOf(execution));
     this.#parts.letters.forget(isOver);
     this.#parts.timers.forget(isOver);
+    node.limits.forget(isOver);
     for (const execution of [...node.suspects.keys()]) if (isOver(execution)) node.suspects.delete(execution);
     for (const [execution, leases] of node.handedOver) {
       if (!isOver(execution)) continue;

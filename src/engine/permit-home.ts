@@ -30,7 +30,7 @@ export interface HandedLimit {
   readonly max: number;
   readonly declaredAt: number;
   readonly silenceMs: number;
-  readonly holders: readonly { readonly node: string; readonly quota: number }[];
+  readonly holders: readonly { readonly node: string; readonly quota: number; readonly n: number }[];
 }
 
 interface HomeOptions {
@@ -56,7 +56,7 @@ export class PermitHome {
     this.awaited = new Set(since === null ? [] : awaited);
     for (const { holders, ...limit } of handed) {
       const known: HomeLimit = { ...limit, holders: new Map() };
-      for (const { node, quota } of holders) known.holders.set(node, newHolder({ ...limit, quota }));
+      for (const { node, quota, n } of holders) known.holders.set(node, newHolder({ ...limit, quota, n }));
       this.#limits.set(limit.name, known);
     }
   }
@@ -130,7 +130,7 @@ export class PermitHome {
       max,
       declaredAt,
       silenceMs,
-      holders: Array.from(holders, ([node, { quota }]) => ({ node, quota })),
+      holders: Array.from(holders, ([node, { quota, n }]) => ({ node, quota, n })),
     }));
   }
 
@@ -181,8 +181,8 @@ export class PermitHome {
   }
 }
 
-function newHolder({ quota, silenceMs }: { quota: number; silenceMs: number }): Holder {
-  return { quota, silenceMs, wants: 0, n: 0, isContended: false, goneAt: null };
+function newHolder({ quota, n, silenceMs }: { quota: number; n: number; silenceMs: number }): Holder {
+  return { quota, n, silenceMs, wants: 0, isContended: false, goneAt: null };
 }
 
 /** Whether somebody waits. */
