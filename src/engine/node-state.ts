@@ -9,6 +9,7 @@ import type { Members, Output } from "./io.ts";
 import type { Lease } from "./lease.ts";
 import { type Declared, Limits } from "./limits.ts";
 import { PageCache } from "./page-cache.ts";
+import { WAITS } from "./permit-desk.ts";
 import type { Settings } from "./settings.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { Tenures } from "./tenures.ts";
@@ -50,7 +51,10 @@ export class NodeState {
   constructor(settings: Settings, info: StoreInfo, now: number) {
     this.settings = settings;
     this.now = now;
-    this.tenures = new Tenures(info, now, settings.takeoverMs);
+    this.tenures = new Tenures(info, now, {
+      takeoverMs: settings.takeoverMs,
+      reminderMs: WAITS * settings.permitPatienceMs,
+    });
     this.limits = new Limits(this.tenures.isWhole ? null : settings);
     this.pages = new PageCache(settings.pageCacheChars);
   }

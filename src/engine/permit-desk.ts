@@ -7,6 +7,9 @@ import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
 /** Permits that are asked for at a time, for each handler that waits. */
 const BATCH = 16;
 
+/** How many times longer than for an answer one waits to hear of a permit. */
+export const WAITS = 5;
+
 interface Share {
   max: number;
   declaredAt: number;
@@ -109,16 +112,20 @@ export class PermitDesk {
       }
     }
     for (const [name, share] of this.#shares)
-      if (!share.isAnswered && share.askedAt + this.#patienceMs <= now)
-        asks.push(this.#ask(name, share, now));
+      if (this.#askAgainAt(share) <= now) asks.push(this.#ask(name, share, now));
     return asks;
+  }
+
+  /** An answer may be lost, and so may what a home says later to those who wait. */
+  #askAgainAt({ isAnswered, wants, askedAt }: Share): number {
+    if (!isAnswered) return askedAt + this.#patienceMs;
+    return wants > 0 ? askedAt + WAITS * this.#patienceMs : Number.POSITIVE_INFINITY;
   }
 
   /** When `asks` is to be looked at if nothing else happens; Infinity: never. */
   nextAt(): number {
     let next = Number.POSITIVE_INFINITY;
-    for (const { isAnswered, askedAt } of this.#shares.values())
-      if (!isAnswered) next = Math.min(next, askedAt + this.#patienceMs);
+    for (const share of this.#shares.values()) next = Math.min(next, this.#askAgainAt(share));
     return next;
   }
 

@@ -14,6 +14,7 @@ interface Holder {
   isContended: boolean;
   /** When the node was seen to have gone; null: it is there. */
   goneAt: number | null;
+  toldAt: number;
 }
 
 interface HomeLimit {
@@ -36,6 +37,8 @@ export interface HandedLimit {
 interface HomeOptions {
   /** From when a node is seen to have gone until others have its partitions and know what runs there. */
   readonly takeoverMs: number;
+  /** How often those who have permits are told that others wait. */
+  readonly reminderMs: number;
   /** When this home took over from one that ended uncleanly; null: it did not. */
   readonly since: number | null;
   /** Nodes whose word it needs first. */
@@ -45,13 +48,15 @@ interface HomeOptions {
 export class PermitHome {
   readonly #limits = new Map<string, HomeLimit>();
   readonly #takeoverMs: number;
+  readonly #reminderMs: number;
   /** Nodes whose word is needed before anything is given out. */
   readonly awaited: Set<string>;
   /** Since when permits that nobody declares may be held by what goes on without its node; null: there are none. */
   #undeclaredSince: number | null;
 
-  constructor({ takeoverMs, since, awaited }: HomeOptions, handed: readonly HandedLimit[]) {
+  constructor({ takeoverMs, reminderMs, since, awaited }: HomeOptions, handed: readonly HandedLimit[]) {
     this.#takeoverMs = takeoverMs;
+    this.#reminderMs = reminderMs;
     this.#undeclaredSince = since;
     this.awaited = new Set(since === null ? [] : awaited);
     for (const { holders, ...limit } of handed) {
@@ -117,7 +122,11 @@ export class PermitHome {
       if (!isAwaited(holders)) continue;
       const blockedUntil = this.#blockedUntil(limit);
       if (blockedUntil > 0) next = Math.min(next, blockedUntil);
-      for (const holder of holders.values()) next = Math.min(next, this.#endOf(holder));
+      for (const holder of holders.values()) {
+        next = Math.min(next, this.#endOf(holder));
+        if (holder.quota > 0 && holder.goneAt === null)
+          next = Math.min(next, holder.toldAt + this.#reminderMs);
+      }
     }
     return next;
   }
@@ -174,15 +183,18 @@ export class PermitHome {
     }
     const isContended = isAwaited(holders);
     for (const [node, holder] of holders) {
-      if (holder.isContended === isContended) continue;
-      holder.isContended = isContended;
-      told.set(node, grantOf(name, holder));
+      const isReminded = isContended && holder.quota > 0 && holder.toldAt + this.#reminderMs <= now;
+      if (holder.isContended !== isContended || isReminded) {
+        holder.isContended = isContended;
+        told.set(node, grantOf(name, holder));
+      }
+      if (told.has(node)) holder.toldAt = now;
     }
   }
 }
 
 function newHolder({ quota, n, silenceMs }: { quota: number; n: number; silenceMs: number }): Holder {
-  return { quota, n, silenceMs, wants: 0, isContended: false, goneAt: null };
+  return { quota, n, silenceMs, wants: 0, isContended: false, goneAt: null, toldAt: 0 };
 }
 
 /** Whether somebody waits. */

@@ -19,6 +19,8 @@ export interface Tenure extends Ownership {
   isOver: boolean;
 }
 
+type HomeSettings = Pick<ConstructorParameters<typeof PermitHome>[0], "takeoverMs" | "reminderMs">;
+
 /** What is known of the limits that are at home in what is taken. */
 interface HomesLeft {
   /** What former homes handed over. */
@@ -35,10 +37,10 @@ export class Tenures {
   readonly #held = new Map<number, Tenure>();
   #fence: Fence;
   #scope: Partitions = null;
-  readonly #takeoverMs: number;
+  readonly #homes: HomeSettings;
 
-  constructor(info: StoreInfo, now: number, takeoverMs: number) {
-    this.#takeoverMs = takeoverMs;
+  constructor(info: StoreInfo, now: number, homes: HomeSettings) {
+    this.#homes = homes;
     this.#partitions = info.partitions;
     this.#generation = info.generation;
     this.#fence = fenceOf(info);
@@ -91,7 +93,7 @@ export class Tenures {
       const { partition } = own;
       const isAfterCrash = own.uncleanEpoch > 0 && own.uncleanEpoch === own.epoch - 1;
       const since = isAfterCrash || unknown.includes(partition) ? now : null;
-      const options = { takeoverMs: this.#takeoverMs, since, awaited: live };
+      const options = { ...this.#homes, since, awaited: live };
       this.#held.set(partition, {
         ...own,
         openedAt: now,

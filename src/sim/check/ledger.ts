@@ -213,8 +213,10 @@ export class Ledger {
           handler.started.get(task) === attempt,
           `${at}#${task}: after an unclean stop its start is journaled before it is given out`,
         );
-      if ((handler.crashes.get(task) ?? 0) >= 2) this.leases.checkAlone(given);
-      if (!this.#options.isCluster) this.leases.checkRate(given, now);
+      // Each node knows of its own attempts at a worker only.
+      const { isCluster } = this.#options;
+      if (!isCluster && (handler.crashes.get(task) ?? 0) >= 2) this.leases.checkAlone(given);
+      if (!isCluster) this.leases.checkRate(given, now);
       this.leases.checkLimits(given, this.#options.projects[project]?.concurrency);
     }
   }
