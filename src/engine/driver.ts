@@ -4,16 +4,18 @@
  */
 import type { ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
-import type { Beat, Report, Serves } from "../protocol/work.ts";
+import type { Beat, Report, ReportedAttempt, Serves } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import { type Commit, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
 import type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 import { readLeases, storeLeases } from "./hand-over.ts";
-import type { Dropped, Input, Inspection, OpenAttempt, Output, Overview } from "./io.ts";
+import type { AttemptHolder, Dropped, Input, Inspection, OpenAttempt, Output, Overview } from "./io.ts";
 import { EngineNode } from "./node.ts";
+import { nowFor } from "./now-for.ts";
 import type { Settings } from "./settings.ts";
 import { type ReadOutput, readFor } from "./store-reads.ts";
+import { addWatcher } from "./watchers.ts";
 
 export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 
@@ -25,6 +27,7 @@ export class Engine {
   readonly #clock: Clock;
   readonly #options: EngineOptions;
   readonly #node: EngineNode;
+  readonly #now: () => number;
   readonly info: StoreInfo;
   readonly #links = new Map<string, WorkerLink>();
   readonly #replies = new Map<number, (reply: Reply) => void>();
@@ -37,6 +40,7 @@ export class Engine {
   #isRunning = false;
   #cancelWake: (() => void) | null = null;
   #failures = 0;
+  #commitFault: Error | null = null;
   readonly #onFaulty: (() => void)[] = [];
   #stopped: Error | null = null;
   readonly #pending = new Set<Promise<void>>();
@@ -47,12 +51,13 @@ export class Engine {
     this.#clock = options.clock;
     this.info = info;
     this.#node = new EngineNode(info, options.clock.now(), { ...options.settings, ...settings });
+    this.#now = nowFor(this.#node, options.clock);
   }
 
   /** Opens the store and starts the node. */
   static async open(options: EngineOptions): Promise<Engine> {
     const info = await options.store.open();
-    const engine = new Engine(options, info, await options.settingsFor?.(info));
+    const engine = new Engine(options, info, await options.settingsFor?.(info, options.store));
     engine.#node.takeOver(await readLeases(options.store, info));
     engine.#schedule();
     return engine;
@@ -62,7 +67,7 @@ export class Engine {
   send(
     execution: string,
     message: StartMessage | ControlMessage | SignalMessage,
-    start?: { plan: Plan; fresh: boolean },
+    start?: { plan: Plan; fresh: boolean; views?: boolean },
   ): Promise<Reply> {
     if (this.#stopped !== null)
       return Promise.resolve({ answer: stoppedAnswer(this.#stopped), existed: false });
@@ -135,9 +140,12 @@ export class Engine {
   }
 
   /** Attempts whose leases are open, of one worker or of all. */
-  openAttempts(options: { worker: string | null; max: number }): readonly OpenAttempt[] {
+  openAttempts(options: { worker: string | null; project?: string | null; max: number }): readonly OpenAttempt[] {
     return this.#node.openAttempts(options);
   }
+
+  /** Who holds an attempt, as far as is known in memory. */
+  readonly holderOf = (attempt: ReportedAttempt): AttemptHolder | null => this.#node.holderOf(attempt);
 
   /** Messages that were dropped as duplicates or stale, newest last: a bounded list, while the execution is in memory. */
   dropped(execution: string): readonly Dropped[] {
@@ -146,25 +154,12 @@ export class Engine {
 
   /** Calls `logged` after every commit with log lines of the execution; the returned function stops that. */
   watchLogs(execution: string, logged: () => void): () => void {
-    const watchers = this.#logWatchers.get(execution) ?? new Set();
-    watchers.add(logged);
-    this.#logWatchers.set(execution, watchers);
-    return () => {
-      watchers.delete(logged);
-      if (watchers.size === 0 && this.#logWatchers.get(execution) === watchers)
-        this.#logWatchers.delete(execution);
-    };
+    return addWatcher(this.#logWatchers, execution, logged);
   }
 
   /** Calls `progress` after every commit of the execution; the returned function stops that. */
   watch(execution: string, progress: Progress): () => void {
-    const watchers = this.#watchers.get(execution) ?? new Set();
-    watchers.add(progress);
-    this.#watchers.set(execution, watchers);
-    return () => {
-      watchers.delete(progress);
-      if (watchers.size === 0 && this.#watchers.get(execution) === watchers) this.#watchers.delete(execution);
-    };
+    return addWatcher(this.#watchers, execution, progress);
   }
 
   /** Stops giving out work. */
@@ -189,6 +184,11 @@ export class Engine {
     return this.#stopped !== null;
   }
 
+  /** Why the store takes no commits just now; null: the last one was taken. */
+  get commitFault(): Error | null {
+    return this.#commitFault;
+  }
+
   get openLeases(): number {
     return this.#node.openLeases;
   }
@@ -200,7 +200,8 @@ export class Engine {
   /** While the store fails nothing can be finished: what is open goes on after the next open. */
   async #idle(): Promise<void> {
     while (this.#stopped === null && this.#failures === 0 && (this.#node.isBusy || this.#pending.size > 0)) {
-      await Promise.race([Promise.all(this.#pending), this.#faulty()]);
+      const faulty = new Promise<void>((resolve) => this.#onFaulty.push(resolve));
+      await Promise.race([Promise.all(this.#pending), faulty]);
       await new Promise<void>((resolve) => this.#clock.soon(resolve));
     }
   }
@@ -219,14 +220,14 @@ export class Engine {
 
   #input(input: Input): void {
     if (this.#stopped !== null) return;
-    this.#node.input(input, this.#clock.now());
+    this.#node.input(input, this.#now());
     this.#schedule();
   }
 
   /** For input that comes in batches already: taken and acted on at once, without waiting for more. */
   #inputNow(input: Input): void {
     if (this.#stopped !== null) return;
-    this.#node.input(input, this.#clock.now());
+    this.#node.input(input, this.#now());
     if (this.#isRunning) this.#schedule();
     else this.#run();
   }
@@ -244,7 +245,7 @@ export class Engine {
     let outputs: Output[];
     this.#isRunning = true;
     try {
-      outputs = this.#node.advance(this.#clock.now());
+      outputs = this.#node.advance(this.#now());
     } catch (thrown) {
       this.#isRunning = false;
       this.#fail(thrown);
@@ -281,7 +282,8 @@ export class Engine {
       case "reply": {
         const resolve = this.#replies.get(output.request);
         this.#replies.delete(output.request);
-        return resolve?.({ answer: output.answer, existed: output.existed ?? false });
+        const { answer, existed = false, view } = output;
+        return resolve?.({ answer, existed, ...(view === undefined ? {} : { view }) });
       }
       case "inspected": {
         const resolve = this.#inspections.get(output.request);
@@ -322,9 +324,11 @@ export class Engine {
     try {
       const verdict = await this.#store.commit(content);
       this.#failures = 0;
+      this.#commitFault = null;
       this.#inputNow({ kind: "committed", commit, verdict });
     } catch (thrown) {
       if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
+      this.#commitFault = thrown;
       await this.#backOff(thrown);
       this.#input({ kind: "commit-failed", commit, nothingWritten: thrown.nothingWritten });
     }
@@ -357,11 +361,6 @@ export class Engine {
   async #ask(worker: string, attempts: readonly Beat[]): Promise<void> {
     const beats = (await this.#links.get(worker)?.ask?.(attempts)) ?? [];
     if (beats.length > 0) this.#input({ kind: "worker-vouches", worker, beats });
-  }
-
-  /** Resolves when the store fails. */
-  #faulty(): Promise<void> {
-    return new Promise((resolve) => this.#onFaulty.push(resolve));
   }
 
   /** Tells of the fault and waits, longer each time. */

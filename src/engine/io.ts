@@ -26,8 +26,12 @@ export type Input =
       readonly message: StartMessage | ControlMessage | SignalMessage;
       readonly plan?: Plan;
       readonly fresh?: boolean;
+      /** The answer says how the execution is after it. */
+      readonly views?: boolean;
     }
   | { readonly kind: "inspect"; readonly request: number; readonly execution: string }
+  /** The clock was set forward by so much: what is due is due, but nobody was silent meanwhile. */
+  | { readonly kind: "clock-stepped"; readonly ms: number }
   | { readonly kind: "committed"; readonly commit: number; readonly verdict: CommitVerdict }
   /** The commit threw: nothing was written, or its outcome is unknown. */
   | { readonly kind: "commit-failed"; readonly commit: number; readonly nothingWritten: boolean }
@@ -120,6 +124,13 @@ export interface Overview {
   readonly ready: readonly { readonly use: string; readonly tasks: number }[];
 }
 
+/** Who holds the lease of an attempt. */
+export interface AttemptHolder {
+  readonly worker: string;
+  /** The attempt is to stop. */
+  readonly isCancelled: boolean;
+}
+
 /** A lease that is open. */
 export interface OpenAttempt {
   /** The attempt's id, as wires have it. */
@@ -166,7 +177,13 @@ export type Output =
   | { readonly kind: "read-page"; readonly execution: string; readonly seq: number }
   | { readonly kind: "scan-work"; readonly after: Readonly<Record<string, number>>; readonly each: number }
   | { readonly kind: "scan-timers"; readonly until: number; readonly max: number }
-  | { readonly kind: "reply"; readonly request: number; readonly answer: Answer; readonly existed?: boolean }
+  | {
+      readonly kind: "reply";
+      readonly request: number;
+      readonly answer: Answer;
+      readonly existed?: boolean;
+      readonly view?: ExecutionView;
+    }
   | { readonly kind: "inspected"; readonly request: number; readonly inspection: Inspection | Rejection }
   | { readonly kind: "grant"; readonly worker: string; readonly grant: Grant }
   | {

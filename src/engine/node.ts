@@ -9,22 +9,22 @@
 
 import { decodeEntry, type Entry } from "../kernel/journal-entry.ts";
 import type { Plan } from "../kernel/plan.ts";
-import type { Serves } from "../protocol/work.ts";
+import type { ReportedAttempt, Serves } from "../protocol/work.ts";
 import { assert, unreachable } from "../std/assert.ts";
 import type { StoreInfo } from "../store/store.ts";
 import { CleanUp } from "./clean-up.ts";
 import { CommitDesk } from "./commit-desk.ts";
 import { endHold, grantAll } from "./granting.ts";
 import { type HandedLease, type LeaseTable, leaseTable, noteHandedOver } from "./hand-over.ts";
-import type { Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
+import type { AttemptHolder, Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
 import { LetterDesk } from "./letter-desk.ts";
 import { NodeState } from "./node-state.ts";
 import { openAttempts, overviewOf } from "./overview.ts";
-import { beat, noteArrival, vouch } from "./reporting.ts";
+import { beat, holderOf, noteArrival, vouch } from "./reporting.ts";
 import { Residency } from "./residency.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
 import type { ReportAnswer } from "./slot.ts";
-import { sweepLeases } from "./sweep.ts";
+import { extendLeases, sweepLeases } from "./sweep.ts";
 import { TimerDesk, WAKE } from "./timer-desk.ts";
 import { RosterEntry } from "./worker-roster.ts";
 
@@ -123,6 +123,8 @@ export class EngineNode {
       case "closing":
         node.closing = true;
         return;
+      case "clock-stepped":
+        return extendLeases(node, input.ms);
       case "tick":
         return;
       default:
@@ -192,8 +194,13 @@ export class EngineNode {
   }
 
   /** Attempts whose leases are open. */
-  openAttempts(options: { worker: string | null; max: number }): readonly OpenAttempt[] {
+  openAttempts(options: { worker: string | null; project?: string | null; max: number }): readonly OpenAttempt[] {
     return openAttempts(this.#node, options);
+  }
+
+  /** Who holds an attempt, as far as is known in memory. */
+  holderOf(attempt: ReportedAttempt): AttemptHolder | null {
+    return holderOf(this.#node.slots.get(attempt.execution), attempt);
   }
 
   /** Words that changed nothing, newest last. */
@@ -229,7 +236,13 @@ export class EngineNode {
     if (plan !== undefined && message.kind === "start") this.addPlan(plan, message.project);
     const isFresh = input.fresh === true && !node.slots.has(input.execution);
     const slot = isFresh ? this.#residency.freshSlot(input.execution) : this.#residency.slot(input.execution);
-    node.enqueue(slot, { kind: "message", message, request, ...(plan === undefined ? {} : { plan }) });
+    node.enqueue(slot, {
+      kind: "message",
+      message,
+      request,
+      ...(plan === undefined ? {} : { plan }),
+      ...(input.views === true ? { views: true } : {}),
+    });
   }
 
   #reports(input: Extract<Input, { kind: "worker-reports" }>): void {

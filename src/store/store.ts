@@ -145,8 +145,8 @@ export interface ExecutionWrite {
   readonly letters?: readonly Letter[];
   readonly logs?: readonly LogRow[];
   readonly deadLetters?: readonly DeadLetter[];
-  /** True: its dead letters from before this write are gone, since it is tried again. */
-  readonly deadLettersCleared?: boolean;
+  /** Its dead letters from before this write, from this sequence number on, are gone: they are tried again. 0: none. */
+  readonly deadLettersCleared?: number;
 }
 
 export interface Commit {
@@ -221,8 +221,8 @@ export interface Store {
     after: Readonly<Record<string, number>>;
     each: number;
   }): Promise<readonly StoredHead[]>;
-  /** Timers due up to `until`, soonest first. */
-  scanTimers(options: { until: number; max: number }): Promise<readonly StoredTimer[]>;
+  /** Timers due up to `until`, and not before `from`, soonest first. */
+  scanTimers(options: { from?: number; until: number; max: number }): Promise<readonly StoredTimer[]>;
   /** Heads by filter, newest first, order < before. */
   listHeads(
     filter: HeadFilter,

@@ -1,7 +1,9 @@
 /** Starts executions for those outside: by the name of a workflow, the input checked by the definition's schema. */
 import type { Engine } from "../../engine/driver.ts";
 import { LIMITS } from "../../kernel/definition.ts";
+import type { ExecutionView } from "../../kernel/view.ts";
 import type { CheckedStart } from "../../protocol/check-request.ts";
+import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
 import { newExecutionId } from "../../std/id.ts";
 import { type Json, toStoredText } from "../../std/json.ts";
@@ -19,6 +21,8 @@ export interface Started {
   readonly id: string;
   /** It was there before, with the same workflow and input. */
   readonly existed: boolean;
+  /** How it is after the start. */
+  readonly view: ExecutionView;
 }
 
 export interface StartParts {
@@ -49,7 +53,7 @@ export class StartDesk {
     const { known, text } = prepared;
     const { project, tags, startAt, deadline, trace } = request;
     const id = request.id ?? newExecutionId(clock.now(), random);
-    const { answer, existed } = await engine.send(
+    const { answer, existed, view } = await engine.send(
       id,
       {
         kind: "start",
@@ -63,9 +67,11 @@ export class StartDesk {
         ...(deadline === undefined ? {} : { deadline }),
         ...(trace === null ? {} : { trace }),
       },
-      { plan: known.plan, fresh: request.id === undefined },
+      { plan: known.plan, fresh: request.id === undefined, views: true },
     );
-    return isRejection(answer) ? answer : { id, existed };
+    if (isRejection(answer)) return answer;
+    assert(view !== undefined, "a start that is not refused leaves an execution");
+    return { id, existed, view };
   }
 
   async #prepare({
@@ -78,7 +84,7 @@ export class StartDesk {
     if (isRejection(known)) return known;
     const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
     if (isRejection(text)) return text;
-    const wrong = known.input?.check((input ?? null) as Json, "input") ?? null;
+    const wrong = await known.input?.check((input ?? null) as Json, "input");
     return wrong ?? { known, text };
   }
 }

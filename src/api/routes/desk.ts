@@ -3,6 +3,7 @@ import type { Engine } from "../../engine/driver.ts";
 import type { Inspection } from "../../engine/io.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { type Caller, seesProject } from "../access/caller.ts";
+import type { EndedSessions } from "../access/ended-sessions.ts";
 import type { TokenDesk } from "../access/tokens.ts";
 import type { AuditLog } from "../desks/audit-log.ts";
 import type { ApiParts } from "../parts.ts";
@@ -11,6 +12,7 @@ import type { TaskBook } from "../tasks/task-book.ts";
 
 export interface Desk extends ApiParts {
   readonly tokens: TokenDesk;
+  readonly endedSessions: EndedSessions;
   readonly audit: AuditLog;
   readonly hub: FeedHub;
   readonly tasks: TaskBook;

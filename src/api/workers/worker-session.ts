@@ -275,7 +275,7 @@ export class WorkerSession implements WorkerLink {
   /** Gives attempts back that no worker got to see, so that nobody waits for their leases. */
   #handBack(records: readonly AttemptRecord[]): void {
     const { engine, records: known, onFault } = this.#parts;
-    const open = records.filter(({ id, received }) => received === 0 && known.delete(id));
+    const open = records.filter(({ id, hasSpoken }) => !hasSpoken && known.delete(id));
     if (open.length > 0) engine.report(this.id, handedBackReports(open)).catch(onFault);
   }
 

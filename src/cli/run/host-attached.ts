@@ -16,9 +16,9 @@ import { logLine } from "../log-line.ts";
 import { readManifest } from "../package-root.ts";
 import type { Screen } from "../progress/screen.ts";
 import { fetchOver } from "../server/fetch-over-http.ts";
-import { attach } from "./attach.ts";
+import { type Attached, attach } from "./attach.ts";
 import { Detach } from "./detach.ts";
-import { followToEnd } from "./follow-to-end.ts";
+import { type FollowToEndOptions, followToEnd } from "./follow-to-end.ts";
 import type { ProcessGuard } from "./guard-process.ts";
 import { goOnCommand } from "./run-options.ts";
 import { tellStart } from "./tell-start.ts";
@@ -79,7 +79,8 @@ export async function hostAttached(
     own.id = handle.id;
     guard.goOn = goOnCommand(wanted.file, handle.id, wanted.options);
     tellStart(screen, `${wanted.workflow.name}: execution ${handle.id}`, before, `at ${owner.name}`);
-    return await stay(screen, { handle, before, detach, wanted });
+    const whyOf = (id: string) => rondo.execution(id).why();
+    return await stay(screen, { handle, before, detach, wanted, whyOf });
   } catch (thrown) {
     if (detach.exit !== null) return detach.exit;
     isOwnerGone = owner.mayGo && isGone(thrown);
@@ -142,7 +143,8 @@ function stay(
     before,
     detach,
     wanted,
-  }: Awaited<ReturnType<typeof attach>> & { readonly detach: Detach; readonly wanted: Wanted },
+    whyOf,
+  }: Attached & Pick<FollowToEndOptions, "detach" | "whyOf"> & { readonly wanted: Wanted },
 ): Promise<ExitCode> {
   const { file, options, input, workflow } = wanted;
   return followToEnd(handle, {
@@ -153,6 +155,7 @@ function stay(
     timeout: options.timeout,
     json: options.json,
     hasInput: before !== null || input !== undefined,
+    whyOf,
     goOn: goOnCommand(file, handle.id, options),
     see: goOnCommand(file, handle.id, options, ["--json"]),
     retry: goOnCommand(file, handle.id, options, ["--retry"]),

@@ -38,6 +38,8 @@ export class LateServer {
   #open(): void {
     this.#timer = null;
     // Without a socket the run goes on all the same: what kept it from opening is nothing to stop for.
-    this.#opening = this.#owner.serve({ ...this.#options, port: null }).catch((): Closes => this.#owner.rondo);
+    this.#opening = this.#owner
+      .serve({ ...this.#options, port: null })
+      .catch((): Closes => this.#owner.rondo);
   }
 }

@@ -58,7 +58,7 @@ export class MemoryStore implements Store {
     return this.#opened().scanWork(options);
   }
 
-  async scanTimers(options: { until: number; max: number }): Promise<readonly StoredTimer[]> {
+  async scanTimers(options: { from?: number; until: number; max: number }): Promise<readonly StoredTimer[]> {
     return this.#opened().scanTimers(options);
   }
 

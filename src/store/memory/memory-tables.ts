@@ -199,11 +199,12 @@ export class MemoryTables {
       .flat();
   }
 
-  scanTimers(options: { until: number; max: number }): StoredTimer[] {
+  scanTimers(options: { from?: number; until: number; max: number }): StoredTimer[] {
     const found: (StoredTimer & { order: number })[] = [];
     for (const [execution, row] of this.#executions)
       for (const [timer, due] of row.timers)
-        if (due <= options.until) found.push({ execution, timer, due, order: row.head.order });
+        if (due <= options.until && due >= (options.from ?? 0))
+          found.push({ execution, timer, due, order: row.head.order });
     return found
       .sort((a, b) => a.due - b.due || a.order - b.order || compareText(a.timer, b.timer))
       .slice(0, options.max)

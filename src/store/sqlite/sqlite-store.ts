@@ -107,7 +107,7 @@ export class SqliteStore implements Store {
     return this.#call({ ...options, kind: "scanWork" });
   }
 
-  async scanTimers(options: { until: number; max: number }): Promise<readonly StoredTimer[]> {
+  async scanTimers(options: { from?: number; until: number; max: number }): Promise<readonly StoredTimer[]> {
     return this.#call({ ...options, kind: "scanTimers" });
   }
 
