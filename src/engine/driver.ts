@@ -140,7 +140,11 @@ export class Engine {
   }
 
   /** Attempts whose leases are open, of one worker or of all. */
-  openAttempts(options: { worker: string | null; project?: string | null; max: number }): readonly OpenAttempt[] {
+  openAttempts(options: {
+    worker: string | null;
+    project?: string | null;
+    max: number;
+  }): readonly OpenAttempt[] {
     return this.#node.openAttempts(options);
   }
 

@@ -194,7 +194,11 @@ export class EngineNode {
   }
 
   /** Attempts whose leases are open. */
-  openAttempts(options: { worker: string | null; project?: string | null; max: number }): readonly OpenAttempt[] {
+  openAttempts(options: {
+    worker: string | null;
+    project?: string | null;
+    max: number;
+  }): readonly OpenAttempt[] {
     return openAttempts(this.#node, options);
   }
 

@@ -110,9 +110,11 @@ export interface HostedWorkflow {
 }
 
 /** The workflows and all that they start as children, each once; children come before those that start them. */
-export function withChildren(workflows: readonly HostedWorkflow[]): readonly HostedWorkflow[] {
-  const all = new Set<HostedWorkflow>();
-  const add = (workflow: HostedWorkflow): void => {
+export function withChildren<T extends { readonly children?: readonly T[] }>(
+  workflows: readonly T[],
+): readonly T[] {
+  const all = new Set<T>();
+  const add = (workflow: T): void => {
     if (all.has(workflow)) return;
     for (const child of workflow.children ?? []) add(child);
     all.add(workflow);

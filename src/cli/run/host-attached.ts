@@ -3,6 +3,7 @@
  * is a worker of it for the file's workflows, and stays with the wanted execution until that ends. If the owner goes
  * away, the caller is told to see who has the directory now.
  */
+
 import { RemoteRondo } from "../../client/connect.ts";
 import { scriptsOf } from "../../compose.ts";
 import { HttpConnection } from "../../http/http-connection.ts";
@@ -10,6 +11,7 @@ import { HttpFault } from "../../http/http-fault.ts";
 import { systemClock } from "../../std/clock.ts";
 import { systemRandom } from "../../std/random.ts";
 import { RondoError } from "../../std/rejection.ts";
+import { withChildren } from "../../worker/handler-code.ts";
 import { RemoteWorker } from "../../worker/remote/remote-worker.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { logLine } from "../log-line.ts";
@@ -72,7 +74,7 @@ export async function hostAttached(
   let leaveOff = async (): Promise<void> => {};
   let isOwnerGone = false;
   try {
-    for (const workflow of wanted.workflows) await rondo.register(workflow);
+    for (const workflow of withChildren(wanted.workflows)) await rondo.register(workflow);
     await worker.start();
     const { handle, before } = await attach(rondo, wanted.workflow, wanted.input, wanted.options);
     leaveOff = async () => handle[Symbol.asyncDispose]();
