@@ -9,7 +9,7 @@ import { type Random, systemRandom } from "./std/random.ts";
 import { RondoError, reject } from "./std/rejection.ts";
 import { MemoryStore } from "./store/memory/memory-store.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
-import type { Store } from "./store/store.ts";
+import type { Store, StoreInfo } from "./store/store.ts";
 import { Secrets } from "./worker/log/secrets.ts";
 import type { ScriptOptions } from "./worker/script-runner.ts";
 
@@ -35,9 +35,19 @@ export interface OpenOptions {
   readonly onStop?: (reason: Error) => void;
 }
 
+/** The silence after which an attempt of a worker elsewhere is lost. */
+const REMOTE_SILENCE_MS = 30_000;
+
 /** Opens Rondo in this process. */
 export async function openRondo(options: OpenOptions = {}): Promise<LocalRondo> {
-  return (await assemble(options)).rondo;
+  const settingsFor = async (info: StoreInfo, store: Store): Promise<Partial<Settings>> => {
+    // A server that crashed may have had workers elsewhere, which do not know of it.
+    if (info.owned.every(({ uncleanEpoch }) => uncleanEpoch === 0)) return {};
+    const { mayRunRemotely } = await import("./api/remote-mark.ts");
+    const suspectMs = options.settings?.heartbeatMs ?? REMOTE_SILENCE_MS;
+    return (await mayRunRemotely(store, info)) ? { suspectMs } : {};
+  };
+  return (await assemble({ ...options, settingsFor })).rondo;
 }
 
 /** The parts of Rondo in this process. */

@@ -14,6 +14,7 @@ import { type Access, anybody, bearerOf, peerOf, type Via } from "./access/acces
 import type { Caller } from "./access/caller.ts";
 import type { RateLimit } from "./access/rate-limit.ts";
 import type { AuditLog } from "./desks/audit-log.ts";
+import type { KeyDesk, KeyUse } from "./desks/key-desk.ts";
 import type { Metrics } from "./metrics.ts";
 import { describeRoute } from "./openapi.ts";
 import type { ApiLimits } from "./parts.ts";
@@ -22,7 +23,7 @@ import type { Answer, Ask, Route } from "./route.ts";
 import { inSpan, traceOf } from "./tracing.ts";
 import type { Refusal } from "./wire/problem.ts";
 import { dropBody } from "./wire/read-body.ts";
-import { sendAnswer, sendProblem } from "./wire/send-answer.ts";
+import { cutIfUnread, sendAnswer, sendProblem } from "./wire/send-answer.ts";
 
 /** What a request brings beside itself. */
 export interface Bindings {
@@ -40,16 +41,23 @@ export interface AppParts {
   readonly access: Access;
   readonly rateLimit: RateLimit;
   readonly audit: AuditLog;
+  readonly keys: KeyDesk;
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly limits: ApiLimits;
   readonly onFault: (fault: Error) => void;
+  /** Why the store takes no writes just now; null: it does. */
+  readonly storeFault: () => Error | null;
   /** What must be told when the server closes: requests that wait for something. */
   readonly waiting: Set<AbortController>;
 }
 
 /** A wrong token costs as much as so many requests. */
 const WRONG_TOKEN_COST = 10;
+/** After so long a request does not wait any longer for a store that takes no writes. */
+const STORE_WAIT_MS = 5_000;
+/** Refusals after which nobody knows whether it was done. */
+const UNKNOWN_OUTCOME: readonly Refusal["code"][] = ["timeout", "store_unavailable", "internal"];
 
 /** The application. */
 export function buildApp(parts: AppParts): App {
@@ -68,24 +76,29 @@ export function buildApp(parts: AppParts): App {
 async function serve(
   c: AppContext,
   parts: AppParts,
-  { path, run }: { path: string; run: () => Promise<number> },
+  { path, run }: { path: string; run: () => Promise<number | "streamed"> },
 ): Promise<Response> {
   const { incoming, outgoing } = c.env;
   const from = parts.clock.now();
   const method = c.req.method.toLowerCase();
   const status = await inSpan(incoming, { method, path }, async () => {
+    let sent: number | "streamed";
     try {
-      return await run();
+      sent = await run();
     } catch (thrown) {
-      return sendProblem(outgoing, refusalOf(thrown, parts));
+      sent = sendProblem(outgoing, refusalOf(thrown, parts));
     }
+    // Streams look after their clients themselves.
+    if (sent === "streamed") return 200;
+    cutIfUnread(outgoing, { clock: parts.clock, stallMs: parts.limits.streamStallMs });
+    return sent;
   });
   dropBody(incoming);
   parts.metrics.request({ route: path, method, status, ms: parts.clock.now() - from });
   return RESPONSE_ALREADY_SENT;
 }
 
-async function answer(c: AppContext, parts: AppParts, route: Route): Promise<number> {
+async function answer(c: AppContext, parts: AppParts, route: Route): Promise<number | "streamed"> {
   const { incoming, outgoing } = c.env;
   const caller = admit(c, parts, route);
   if ("code" in caller) return sendProblem(outgoing, caller);
@@ -93,11 +106,34 @@ async function answer(c: AppContext, parts: AppParts, route: Route): Promise<num
   const checked = await checkRequest(request, route, parts.limits);
   if (isRejection(checked)) return sendProblem(outgoing, checked);
   const asked = new Asked({ bindings: c.env, caller, checked, waiting: parts.waiting });
-  const given = await inTime(route, asked, parts);
+  const given = await withKey(c, asked, { keys: parts.keys, run: () => inTime(route, asked, parts) });
   if ("code" in given) return sendProblem(outgoing, given);
-  if (given.kind === "streamed") return 200;
+  if (given.kind === "streamed") return "streamed";
   if (route.audit !== undefined) await note(route, asked, parts);
   return sendAnswer(outgoing, given, incoming.headers["if-none-match"]);
+}
+
+/** Runs a request under its Idempotency-Key, if it has one. */
+async function withKey(
+  c: AppContext,
+  { caller, body, idempotencyKey: key }: Asked,
+  { keys, run }: { keys: KeyDesk; run: () => Promise<Answer | Refusal> },
+): Promise<Answer | Refusal> {
+  if (key === null || c.req.method !== "POST") return run();
+  const target = `POST ${c.req.url.slice(c.req.url.indexOf("/", c.req.url.indexOf("//") + 2))}`;
+  const use: KeyUse | Rejection = await keys.begin({ caller, key, target, body });
+  if (isRejection(use)) return use;
+  let isUsed = true;
+  try {
+    const given = await run();
+    isUsed = !("code" in given) || UNKNOWN_OUTCOME.includes(given.code);
+    return given;
+  } catch (thrown) {
+    isUsed = !(thrown instanceof RondoError);
+    throw thrown;
+  } finally {
+    keys.end(use, isUsed);
+  }
 }
 
 /** A path that no route has, or not with this method. Who is not let in does not learn which. */
@@ -107,8 +143,12 @@ function nowhere(c: AppContext, parts: AppParts): number {
   if ("code" in caller) return sendProblem(outgoing, caller);
   const path = c.req.path.slice(0, 200);
   const methods = parts.routes.filter((route) => fits(route.path, c.req.path)).map(({ method }) => method);
-  if (methods.length === 0)
-    return sendProblem(outgoing, { code: "not_found", message: `there is no route ${path}` });
+  if (methods.length === 0) {
+    const bare = path.replace(/\/+$/, "");
+    const isMeant = bare !== path && parts.routes.some((route) => fits(route.path, bare));
+    const hint = isMeant ? { hint: `paths end without a slash: ${bare}, or ${bare}/<id>` } : {};
+    return sendProblem(outgoing, { code: "not_found", message: `there is no route ${path}`, ...hint });
+  }
   const allow = [...new Set(methods)].map((method) => method.toUpperCase()).join(", ");
   return sendProblem(outgoing, { code: "method_not_allowed", message: `${path} takes ${allow}` }, { allow });
 }
@@ -137,20 +177,38 @@ function identify(c: AppContext, access: Access, route: Pick<Route, "access">): 
 }
 
 /** The handler's answer; a refusal if it takes too long. What it then does is done, and its answer is dropped. */
-async function inTime(route: Route, asked: Asked, { clock, limits }: AppParts): Promise<Answer | Refusal> {
+async function inTime(route: Route, asked: Asked, parts: AppParts): Promise<Answer | Refusal> {
+  const { clock, limits, storeFault } = parts;
   const timeMs = route.timeMs === undefined ? limits.answerMs : route.timeMs;
   if (timeMs === null) return route.handle(asked);
   let cancel = (): void => {};
   const late = new Promise<Refusal>((resolve) => {
-    cancel = clock.after(timeMs, () =>
-      resolve({ code: "timeout", message: `there was no answer within ${timeMs} ms` }),
-    );
+    const wait = (leftMs: number): void => {
+      const ms = Math.min(leftMs, STORE_WAIT_MS);
+      cancel = clock.after(ms, () => {
+        const fault = storeFault();
+        if (fault !== null) resolve(notWritten(fault));
+        else if (ms < leftMs) wait(leftMs - ms);
+        else resolve({ code: "timeout", message: `there was no answer within ${timeMs} ms` });
+      });
+    };
+    wait(timeMs);
   });
   try {
     return await Promise.race([route.handle(asked), late]);
   } finally {
     cancel();
   }
+}
+
+/** The store takes no writes: what was asked for waits in memory, and is done if the store comes back before a restart. */
+function notWritten(fault: Error): Refusal {
+  return {
+    code: "store_unavailable",
+    message: `the store takes no writes just now (${fault.message.slice(0, 200)}); this may still be done`,
+    hint: "look, or ask again with the same id or Idempotency-Key: it is not done twice",
+    retryAfterS: STORE_WAIT_MS / 1_000,
+  };
 }
 
 async function note(route: Route, { caller, named }: Asked, { audit }: AppParts): Promise<void> {
@@ -177,7 +235,8 @@ function refusalOf(thrown: unknown, { onFault }: AppParts): Refusal {
 function fits(pattern: string, path: string): boolean {
   const [wanted, given] = [pattern.split("/"), path.split("/")];
   return (
-    wanted.length === given.length && wanted.every((part, i) => part.startsWith("{") || part === given[i])
+    wanted.length === given.length &&
+    wanted.every((part, i) => (part.startsWith("{") ? given[i] !== "" : part === given[i]))
   );
 }
 

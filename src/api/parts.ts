@@ -1,5 +1,5 @@
 /** What the API is built over. */
-import type { Engine } from "../engine/driver.ts";
+import type { EnginePort } from "../engine/engine-port.ts";
 import type { LocalRondo } from "../local/local-rondo.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
@@ -69,7 +69,7 @@ export interface ApiConfig {
 }
 
 export interface ApiParts {
-  readonly engine: Engine;
+  readonly engine: EnginePort;
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;

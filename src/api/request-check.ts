@@ -62,6 +62,9 @@ async function checkBody(
   if (isRejection(sent)) return sent;
   if (sent.value === undefined && route.isBodyOptional !== true)
     return reject("invalid_json", "a body is needed, and there is none");
+  // Where fields are open it would be dropped without a word.
+  if (typeof sent.value === "object" && sent.value !== null && Object.hasOwn(sent.value, "__proto__"))
+    return reject("unknown_field", "__proto__: there is no such field", { path: "__proto__" });
   return checkPart(route.body, sent.value === undefined ? {} : sent.value, "body");
 }
 

@@ -20,5 +20,8 @@ export interface SchedulePort {
   remove(id: string): Promise<Rejection | null>;
   pause(id: string): Promise<ScheduleShown | Rejection>;
   resume(id: string): Promise<ScheduleShown | Rejection>;
-  runNow(id: string): Promise<{ readonly execution: string } | Rejection>;
+  runNow(
+    id: string,
+    key: string | null,
+  ): Promise<{ readonly execution: string; readonly existed: boolean } | Rejection>;
 }

@@ -1,11 +1,14 @@
 /** Puts the parts of a server together over an engine: worker sessions, schedules, the API; and takes them apart again. */
-import type { Engine } from "../engine/driver.ts";
+import type { EnginePort } from "../engine/engine-port.ts";
+import type { ExecutionView } from "../kernel/view.ts";
 import type { LocalRondo } from "../local/local-rondo.ts";
 import { Retention } from "../retention/retention.ts";
 import { ScheduleDesk } from "../schedule/schedule-desk.ts";
 import { isRejection, RondoError } from "../std/rejection.ts";
 import { DefinitionDesk } from "./desks/definition-desk.ts";
+import { SchemaDesk } from "./desks/schema-desk.ts";
 import { StartDesk } from "./desks/start-desk.ts";
+import { noteVersions } from "./desks/version-log.ts";
 import type { ApiParts } from "./parts.ts";
 import { rememberRemote } from "./remote-mark.ts";
 import { ApiServer } from "./server.ts";
@@ -18,7 +21,7 @@ export interface RondoServer {
   /** The directory's socket; null if the store has no directory. */
   readonly socket: string | null;
   readonly rondo: LocalRondo;
-  readonly engine: Engine;
+  readonly engine: EnginePort;
   /** Ends gracefully: streams and requests, then the engine. */
   close(options?: { readonly graceMs?: number }): Promise<void>;
 }
@@ -30,10 +33,20 @@ export interface ServeParts extends Omit<ApiParts, "definitions" | "starts" | "s
   readonly retentionMs: number;
 }
 
+/** How an execution is; null: there is none. */
+async function viewOf(engine: EnginePort, execution: string): Promise<ExecutionView | null> {
+  const found = await engine.inspect(execution);
+  if (!isRejection(found)) return found.view;
+  if (found.code === "not_found") return null;
+  throw new RondoError(found);
+}
+
 /** Serves the API of an engine. */
 export async function serveApi(parts: ServeParts): Promise<RondoServer> {
   const { engine, store, clock, random, rondo, heartbeatMs, leaseMs, onFault } = parts;
-  const definitions = new DefinitionDesk(store);
+  noteVersions(store, clock);
+  const schemas = new SchemaDesk({ clock });
+  const definitions = new DefinitionDesk(store, schemas);
   const starts = new StartDesk({ engine, definitions, clock, random });
   const sessions = new WorkerSessions({
     engine,
@@ -49,12 +62,8 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     store,
     check: (request) => starts.check(request),
     start: (request) => starts.start({ ...request, startAt: undefined, deadline: undefined, trace: null }),
-    async isOpen(execution) {
-      const found = await engine.inspect(execution);
-      if (!isRejection(found)) return found.view.finishedAt === null;
-      if (found.code === "not_found") return false;
-      throw new RondoError(found);
-    },
+    isOpen: async (execution) => (await viewOf(engine, execution))?.finishedAt === null,
+    exists: async (execution) => (await viewOf(engine, execution)) !== null,
     onEnd: (execution, ended) =>
       engine.watch(execution, (_, end) => {
         if (end !== null && end !== "stopped") ended();
@@ -72,6 +81,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     await retention.close();
     await schedules.close();
     sessions.close();
+    await schemas.close();
   };
   try {
     const routes = rememberRemote(workerRoutes(sessions), store, engine.info);

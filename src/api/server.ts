@@ -7,11 +7,13 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { RondoError, reject } from "../std/rejection.ts";
 import { Access, type Via } from "./access/access.ts";
+import { EndedSessions } from "./access/ended-sessions.ts";
 import { HostCheck, isLoopback } from "./access/hosts.ts";
 import { RateLimit } from "./access/rate-limit.ts";
 import { TokenDesk } from "./access/tokens.ts";
 import { type App, buildApp } from "./app.ts";
 import { AuditLog } from "./desks/audit-log.ts";
+import { KeyDesk } from "./desks/key-desk.ts";
 import { listenSocket, listenTcp, makeServer, urlOf } from "./listen.ts";
 import { openApiDocument } from "./openapi.ts";
 import { type ApiLimits, type ApiParts, DEFAULT_API_LIMITS } from "./parts.ts";
@@ -19,9 +21,9 @@ import { routeTable } from "./route-table.ts";
 import type { Desk } from "./routes/desk.ts";
 import { FeedHub } from "./streams/feed-hub.ts";
 import { TaskBook } from "./tasks/task-book.ts";
-import { PROBLEM_TYPE, problemOf } from "./wire/problem.ts";
+import { PROBLEM_TYPE, problemOf, type Refusal } from "./wire/problem.ts";
 import { dropBody } from "./wire/read-body.ts";
-import { sendProblem } from "./wire/send-answer.ts";
+import { cutIfUnread, sendProblem } from "./wire/send-answer.ts";
 
 const ADMIN_TOKEN_CHARS_MIN = 16;
 /** Asked by whatever watches over the process, under whatever name; they tell nobody anything. */
@@ -34,6 +36,7 @@ export class ApiServer {
   readonly #hostCheck: HostCheck;
   readonly #hub: FeedHub;
   readonly #audit: AuditLog;
+  readonly #keys: KeyDesk;
   /** Requests that wait for something: each is told when the server closes. */
   readonly #waiting = new Set<AbortController>();
   readonly #servers: Server[] = [];
@@ -41,18 +44,26 @@ export class ApiServer {
   #url = "";
   #socket: string | null = null;
 
-  private constructor(parts: ApiParts, tokens: TokenDesk) {
+  private constructor(parts: ApiParts, { tokens, endedSessions }: Pick<Desk, "tokens" | "endedSessions">) {
     const { clock, store, engine, metrics, config, onFault } = parts;
     const limits = { ...DEFAULT_API_LIMITS, ...config.limits };
     this.#parts = parts;
     this.#limits = limits;
     this.#hostCheck = new HostCheck(config);
-    this.#hub = new FeedHub({ clock, metrics, limits, onFault });
+    this.#hub = new FeedHub({
+      clock,
+      metrics,
+      limits,
+      onFault,
+      isKnown: (token) => tokens.get(token) !== null,
+    });
     this.#audit = new AuditLog({ store, clock, onFault });
+    this.#keys = new KeyDesk({ store, clock, onFault });
     let document: Readonly<Record<string, unknown>> | null = null;
     const desk: Desk = {
       ...parts,
       tokens,
+      endedSessions,
       audit: this.#audit,
       hub: this.#hub,
       tasks: new TaskBook(store),
@@ -63,13 +74,21 @@ export class ApiServer {
     };
     this.#app = buildApp({
       routes: [...routeTable(desk), ...parts.routes],
-      access: new Access({ tokens, clock, key: engine.info.key, isLocal: isLoopback(config.host) }),
+      access: new Access({
+        tokens,
+        endedSessions,
+        clock,
+        key: engine.info.key,
+        isLocal: isLoopback(config.host),
+      }),
       rateLimit: new RateLimit(clock, limits.requestsPerSecond),
       audit: this.#audit,
+      keys: this.#keys,
       metrics,
       clock,
       limits,
       onFault,
+      storeFault: () => engine.commitFault,
       waiting: this.#waiting,
     });
     metrics.watchEngine(() => engine.overview());
@@ -94,7 +113,8 @@ export class ApiServer {
           hint: "set RONDO_ADMIN_TOKEN, or make a token first with `rondo token create --role admin`, which needs no server",
         }),
       );
-    const server = new ApiServer(parts, tokens);
+    const endedSessions = await EndedSessions.open({ store, clock });
+    const server = new ApiServer(parts, { tokens, endedSessions });
     try {
       await server.#listen();
     } catch (thrown) {
@@ -128,6 +148,7 @@ export class ApiServer {
     cancel();
     if (this.#socket !== null) rmSync(this.#socket, { force: true });
     await this.#audit.close();
+    await this.#keys.close();
     this.#parts.metrics.close();
   }
 
@@ -173,11 +194,15 @@ export class ApiServer {
       }
       sendProblem(outgoing, refusal, this.#isClosing ? { connection: "close" } : {});
       dropBody(incoming);
+      cutIfUnread(outgoing, { clock: this.#parts.clock, stallMs: this.#limits.streamStallMs });
     };
   }
 
-  #refuse({ headers, socket, url }: IncomingMessage, via: Via) {
+  #refuse({ headers, rawHeaders, socket, url }: IncomingMessage, via: Via): Refusal | null {
     if (this.#isClosing) return reject("not_ready", "the server is closing");
+    // Whoever is in between may have looked at the other one.
+    if (rawHeaders.filter((text, i) => i % 2 === 0 && text.toLowerCase() === "host").length > 1)
+      return { code: "bad_request", message: "a request has one Host header" } as const;
     if (via === "socket" || PROBES.includes(url ?? "")) return null;
     return this.#hostCheck.check(headers, socket.localAddress);
   }

@@ -1,4 +1,5 @@
 /** Colours of the terminal, or none: NO_COLOR is respected, and what is no terminal gets plain text. */
+import { visible } from "./output/visible.ts";
 
 const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
 
@@ -15,18 +16,20 @@ export class Painter {
     this.#isColoured = isColoured;
   }
 
-  /** One line, cut to a width if one is given; styles take no room. */
+  /** One line, cut to a width if one is given; styles take no room. What is cut is one line, whatever is in it. */
   line(pieces: readonly Piece[], width = Number.POSITIVE_INFINITY): string {
-    const length = pieces.reduce(
-      (sum, piece) => sum + (typeof piece === "string" ? piece : piece[0]).length,
-      0,
-    );
+    const isOneLine = width !== Number.POSITIVE_INFINITY;
+    const shownPieces = pieces.map((piece) => {
+      const [text, style] = typeof piece === "string" ? [piece, null] : piece;
+      const safe = visible(text);
+      return { text: isOneLine ? safe.replaceAll(/[\n\t]/g, " ") : safe, style };
+    });
+    const length = shownPieces.reduce((sum, { text }) => sum + text.length, 0);
     // What is cut ends with a mark, also where a piece ends at the edge.
     const isCut = length > width;
     let left = isCut ? width - 1 : width;
     let line = "";
-    for (const piece of pieces) {
-      const [text, style] = typeof piece === "string" ? [piece, null] : piece;
+    for (const { text, style } of shownPieces) {
       const shown = isCut && text.length >= left ? `${text.slice(0, left)}…` : text;
       left -= shown.length;
       line += style === null || !this.#isColoured ? shown : `\x1b[${CODES[style]}m${shown}\x1b[0m`;

@@ -116,9 +116,14 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 
   /** Sent under an id made here, so that it can be sent again. */
-  async #post(path: string, body: unknown, id = this.#newId()): Promise<void> {
+  async #post(path: string, body: object, id = this.#newId()): Promise<void> {
     const { requester } = this.#parts;
-    await requester.json(`${this.#path}/${path}`, { method: "POST", body, idempotencyKey: id });
+    // Not as an Idempotency-Key: an id is the execution's own, and others may use the same.
+    await requester.json(`${this.#path}/${path}`, {
+      method: "POST",
+      body: { ...body, id },
+      isRepeatable: true,
+    });
   }
 
   #status(signal: AbortSignal): Promise<ExecutionView> {

@@ -27,8 +27,8 @@ export interface RequestOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Statuses by which an address says that another may do better, or it itself a little later: nothing was done. */
-const PASS_ON = new Set([421, 503]);
+/** Statuses by which an address says that another may do better, or it itself a little later. */
+const PASS_ON: readonly number[] = [421, 502, 503];
 /** Something in between had no answer: nobody knows what was done. */
 const NO_ANSWER = 502;
 /** What the system says when not even a connection was made. */
@@ -78,7 +78,9 @@ export class Requester {
         return response;
       }
       failure = new RondoError(problemOf(response.status, await response.text()));
-      const goesOn = PASS_ON.has(response.status) || (response.status === NO_ANSWER && mayRepeat);
+      // A store that takes no writes just now may have taken this one before, or take it yet.
+      const mayBeDone = response.status === NO_ANSWER || failure.code === "store_unavailable";
+      const goesOn = PASS_ON.includes(response.status) && (mayRepeat || !mayBeDone);
       if (!goesOn) throw failure;
       if (urls.length === 1) break;
     }

@@ -2,11 +2,10 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, extname, join, resolve } from "node:path";
-import { pathToFileURL } from "node:url";
 import { RondoError, reject } from "../std/rejection.ts";
 import { fieldsOf } from "./setting.ts";
 
-/** Loads a TypeScript module; what there is to load it with is the caller's to know. */
+/** Loads a module, TypeScript or not, and says of one that does not load where and why; by what means is the caller's to know. */
 export type LoadModule = (path: string) => Promise<Readonly<Record<string, unknown>>>;
 
 export interface ConfigFile {
@@ -16,7 +15,6 @@ export interface ConfigFile {
 }
 
 const NAMES = ["rondo.config.ts", "rondo.config.js", "rondo.config.json"];
-const CODE = [".js", ".mjs", ".cjs"];
 
 /** The file that `named` (RONDO_CONFIG) or the folder has; null if there is none. */
 export async function readConfigFile(options: {
@@ -57,12 +55,19 @@ function find(cwd: string): string | null {
 }
 
 async function read(path: string, loadModule: LoadModule): Promise<unknown> {
-  const extension = extname(path);
-  if (extension === ".json") return parse(await readFile(path, "utf8"), path);
-  const exports = CODE.includes(extension)
-    ? ((await import(pathToFileURL(path).href)) as Readonly<Record<string, unknown>>)
-    : await loadModule(path);
-  return exports["default"];
+  if (extname(path) !== ".json") return (await loadModule(path))["default"];
+  return parse(await readText(path), path);
+}
+
+async function readText(path: string): Promise<string> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (cause) {
+    throw new RondoError(
+      reject("invalid_input", `${basename(path)} cannot be read: ${(cause as Error).message}`, { path }),
+      { cause },
+    );
+  }
 }
 
 function parse(text: string, path: string): unknown {

@@ -63,6 +63,7 @@ async function demonstrate(rondo: LocalRondo, screen: Screen, options: DemoOptio
     progress: found === null ? new Progress() : Progress.of(found),
     from: found === null ? 1 : found.revision + 1,
     names: Object.keys(PHASES),
+    why: () => handle.why(),
     tellsTenths: true,
   });
   // Closing breaks off what is being read; only a demo that gets to its end needs to know.

@@ -4,8 +4,8 @@
  */
 import type { FinalStatus } from "../kernel/event.ts";
 import type { Answer, Message, Verdict } from "../kernel/message.ts";
-import { viewExecution } from "../kernel/view.ts";
-import type { GrantItem } from "../protocol/work.ts";
+import { type ExecutionView, viewExecution } from "../kernel/view.ts";
+import { type GrantItem, UNKNOWN_WORKER } from "../protocol/work.ts";
 import { reject } from "../std/rejection.ts";
 import { workKey } from "../store/store.ts";
 import { startChildren } from "./child-desk.ts";
@@ -53,7 +53,11 @@ export class CleanUp {
       } else if (queued.kind === "message") {
         this.#endLost(slot, queued.message);
         if (!isApplied) takeBackChildren(slot, queued.message);
-        if (queued.request !== null) node.emit({ kind: "reply", request: queued.request, answer, existed });
+        if (queued.request !== null) {
+          const view = queued.views === true && answer.kind !== "rejection" ? this.#view(slot) : null;
+          const reply = { kind: "reply", request: queued.request, answer, existed } as const;
+          node.emit(view === null ? reply : { ...reply, view });
+        }
       }
     }
     if (write !== null) {
@@ -156,14 +160,19 @@ export class CleanUp {
         node.emit({ kind: "inspected", request, inspection });
         continue;
       }
-      const running = new Map(slot.desks.map((desk) => [desk.state.plan.name, runningTasks(desk)]));
       node.emit({
         kind: "inspected",
         request,
-        inspection: { view: viewExecution(execution, node.now, running), why: whyWaiting(node, slot) },
+        inspection: { view: this.#view(slot) as ExecutionView, why: whyWaiting(node, slot) },
       });
     }
     if (slot.status === "clean" && slot.queue.length === 0) this.#residency.settle(slot);
+  }
+
+  #view({ execution, desks }: Slot): ExecutionView | null {
+    if (execution === null) return null;
+    const running = new Map(desks.map((desk) => [desk.state.plan.name, runningTasks(desk)]));
+    return viewExecution(execution, this.#node.now, running);
   }
 
   /** What became of one report; the worker hears when all of its batch are judged. */
@@ -244,11 +253,12 @@ export class CleanUp {
   #drain(slot: Slot): void {
     const { execution } = slot;
     if (execution === null) return;
-    for (const desk of slot.desks) {
-      if (!desk.state.finished && desk.suspectUntil > this.#node.now) return;
+    for (const desk of slot.desks)
       for (const lease of desk.leases.values())
         if (!lease.reported) tellToStop(this.#node, slot, { desk, lease }, "cancel");
-    }
+    // Attempts of a former owner may still show themselves.
+    if (slot.desks.some(({ state, suspectUntil }) => !state.finished && suspectUntil > this.#node.now))
+      return;
     const isAsked = slot.queue.some(
       (queued) => queued.kind === "message" && queued.message.kind === "drained",
     );
@@ -284,7 +294,7 @@ export class CleanUp {
     ) {
       node.enqueue(slot, {
         kind: "message",
-        message: { kind: "enumeration.lost", ...place, attempt, worker: "unknown" },
+        message: { kind: "enumeration.lost", ...place, attempt, worker: UNKNOWN_WORKER },
         request: null,
       });
     }

@@ -1,5 +1,7 @@
 /** What goes into a driver, and what those who use it hold. */
+
 import type { Answer } from "../kernel/message.ts";
+import type { ExecutionView } from "../kernel/view.ts";
 import type { Beat, Grant } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
@@ -34,7 +36,7 @@ export interface EngineOptions {
   readonly clock: Clock;
   readonly settings?: Partial<Settings>;
   /** Settings that depend on what is in the store: asked for once it is open, before anything runs. */
-  readonly settingsFor?: (info: StoreInfo) => Promise<Partial<Settings>>;
+  readonly settingsFor?: (info: StoreInfo, store: Store) => Promise<Partial<Settings>>;
   /** A fault of the world: the engine backs off and goes on. */
   readonly onFault?: (fault: Error) => void;
   /** In a cluster: what concerns the others. Without it a fenced engine stops. */
@@ -48,6 +50,8 @@ export interface EngineOptions {
 export interface Reply {
   readonly answer: Answer;
   readonly existed: boolean;
+  /** How the execution is, if that was asked for. */
+  readonly view?: ExecutionView;
 }
 
 /** Called after each commit; `end` once it is over, or `stopped` if this engine is. */

@@ -2,29 +2,36 @@
  * The driver: does the I/O that an engine node asks for, and nothing else decides here. It feeds inputs in, performs
  * outputs, wakes the node when its time comes, and backs off when the store fails.
  */
-import type { ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
-import type { Plan } from "../kernel/plan.ts";
-import type { Beat, Report, Serves } from "../protocol/work.ts";
+import type { Beat, Report, ReportedAttempt, Serves } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Rejection } from "../std/rejection.ts";
-import { type Commit, type Ownership, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
+import { type Commit, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
+import { Audience } from "./audience.ts";
+import { ClusterDoor } from "./cluster-door.ts";
 import {
-  type ClusterWord,
   type EngineOptions,
   type Progress,
   type Reply,
   stoppedAnswer,
   type WorkerLink,
 } from "./driver-options.ts";
-import type { EnginePort } from "./engine-port.ts";
-import { type LeaseTable, readLeases, storeLeases } from "./hand-over.ts";
-import type { Dropped, Input, Inspection, OpenAttempt, Output, Overview } from "./io.ts";
+import type { EnginePort, Request, StartOf } from "./engine-port.ts";
+import { readLeases, storeLeases } from "./hand-over.ts";
+import type {
+  AttemptFilter,
+  AttemptHolder,
+  Dropped,
+  Input,
+  Inspection,
+  OpenAttempt,
+  Output,
+  Overview,
+} from "./io.ts";
 import { EngineNode } from "./node.ts";
-import { Pending } from "./pending.ts";
+import { nowFor } from "./now-for.ts";
 import type { Settings } from "./settings.ts";
 import { StorePatience } from "./store-patience.ts";
 import { type ReadOutput, readFor } from "./store-reads.ts";
-import { Watchers } from "./watchers.ts";
 
 export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 
@@ -33,20 +40,18 @@ export class Engine implements EnginePort {
   readonly #clock: Clock;
   readonly #options: EngineOptions;
   readonly #node: EngineNode;
+  readonly #now: () => number;
   readonly info: StoreInfo;
   readonly #links = new Map<string, WorkerLink>();
-  readonly #replies = new Pending<number, Reply>();
-  readonly #inspections = new Pending<number, Inspection | Rejection>();
-  readonly #verdicts = new Pending<string, readonly (readonly string[])[]>();
-  readonly #watchers = new Watchers<Progress>();
-  readonly #logWatchers = new Watchers<() => void>();
+  readonly #audience = new Audience();
   #requests = 0;
   #isScheduled = false;
   #isRunning = false;
   #cancelWake: (() => void) | null = null;
   readonly #patience: StorePatience;
-  /** Who waits for partitions to be handed over. */
-  readonly #yields = new Pending<number, LeaseTable | null>();
+  #commitFault: Error | null = null;
+  /** What a cluster does with the engine. */
+  readonly cluster: ClusterDoor;
   #stopped: Error | null = null;
   readonly #pending = new Set<Promise<void>>();
 
@@ -57,27 +62,25 @@ export class Engine implements EnginePort {
     this.info = info;
     this.#patience = new StorePatience(options.clock, options.onFault);
     this.#node = new EngineNode(info, options.clock.now(), { ...options.settings, ...settings });
+    this.#now = nowFor(this.#node, options.clock);
+    this.cluster = new ClusterDoor(options.store, (input) => this.#input(input));
   }
 
   /** Opens the store and starts the node. */
   static async open(options: EngineOptions): Promise<Engine> {
     const info = await options.store.open();
-    const engine = new Engine(options, info, await options.settingsFor?.(info));
+    const engine = new Engine(options, info, await options.settingsFor?.(info, options.store));
     engine.#node.takeOver((await readLeases(options.store, info.owned)).leases);
     engine.#schedule();
     return engine;
   }
 
   /** Sends a message to an execution and resolves with its answer once that is committed. */
-  send(
-    execution: string,
-    message: StartMessage | ControlMessage | SignalMessage,
-    start?: { plan: Plan; fresh: boolean },
-  ): Promise<Reply> {
+  send(execution: string, message: Request, start?: StartOf): Promise<Reply> {
     if (this.#stopped !== null)
       return Promise.resolve({ answer: stoppedAnswer(this.#stopped), existed: false });
     const request = ++this.#requests;
-    const reply = this.#replies.ask(request);
+    const reply = this.#audience.replies.ask(request);
     this.#input({ kind: "request", request, execution, message, ...start });
     return reply;
   }
@@ -86,13 +89,17 @@ export class Engine implements EnginePort {
   inspect(execution: string): Promise<Inspection | Rejection> {
     if (this.#stopped !== null) return Promise.resolve(stoppedAnswer(this.#stopped));
     const request = ++this.#requests;
-    const inspection = this.#inspections.ask(request);
+    const inspection = this.#audience.inspections.ask(request);
     this.#input({ kind: "inspect", request, execution });
     return inspection;
   }
 
   /** An engine by itself takes every execution for its own. */
-  readonly isOwn = (): boolean => true;
+
+  /** The epoch in which this node has the execution's partition; null: it does not. */
+  readonly epochOf = (execution: string): number | null => this.#node.epochOf(execution);
+
+  readonly isOwn = (execution: string): boolean => this.epochOf(execution) !== null;
 
   /** Connects a worker. */
   join(
@@ -108,7 +115,7 @@ export class Engine implements EnginePort {
   report(worker: string, reports: readonly Report[]): Promise<readonly (readonly string[])[]> {
     if (this.#stopped !== null) return Promise.resolve(reports.map(() => ["stale"]));
     const report = ++this.#requests;
-    const verdicts = this.#verdicts.ask(`${worker}/${report}`);
+    const verdicts = this.#audience.verdicts.ask(`${worker}/${report}`);
     this.#inputNow({ kind: "worker-reports", worker, report, reports });
     return verdicts;
   }
@@ -145,9 +152,12 @@ export class Engine implements EnginePort {
   }
 
   /** Attempts whose leases are open, of one worker or of all. */
-  openAttempts(options: { worker: string | null; max: number }): readonly OpenAttempt[] {
+  openAttempts(options: AttemptFilter): readonly OpenAttempt[] {
     return this.#node.openAttempts(options);
   }
+
+  /** Who holds an attempt, as far as is known in memory. */
+  readonly holderOf = (attempt: ReportedAttempt): AttemptHolder | null => this.#node.holderOf(attempt);
 
   /** Messages that were dropped as duplicates or stale, newest last: a bounded list, while the execution is in memory. */
   dropped(execution: string): readonly Dropped[] {
@@ -156,32 +166,12 @@ export class Engine implements EnginePort {
 
   /** Calls `logged` after every commit with log lines of the execution; the returned function stops that. */
   watchLogs(execution: string, logged: () => void): () => void {
-    return this.#logWatchers.add(execution, logged);
+    return this.#audience.logWatchers.add(execution, logged);
   }
 
   /** Calls `progress` after every commit of the execution; the returned function stops that. */
   watch(execution: string, progress: Progress): () => void {
-    return this.#watchers.add(execution, progress);
-  }
-
-  /** Partitions of a cluster's store are this engine's from now on. */
-  async taken(owned: readonly Ownership[]): Promise<void> {
-    this.#input({ kind: "taken", owned, left: await readLeases(this.#store, owned) });
-  }
-
-  /** Lets go of partitions as soon as nothing is under way in them; what runs at workers is left to their next owners. */
-  async yield(partitions: readonly number[]): Promise<void> {
-    const tables = partitions.map(async (partition) =>
-      storeLeases(this.#store, partition, await this.#yields.ask(partition)),
-    );
-    this.#input({ kind: "yield", partitions });
-    await Promise.all(tables);
-  }
-
-  /** What the cluster has to say. */
-  hear(word: ClusterWord): void {
-    if (word.kind === "lost") for (const partition of word.partitions) this.#yields.answer(partition, null);
-    this.#input(word);
+    return this.#audience.watchers.add(execution, progress);
   }
 
   /** Stops giving out work. */
@@ -204,6 +194,11 @@ export class Engine implements EnginePort {
   /** It does nothing any more: it was closed, or it could not go on. */
   get hasStopped(): boolean {
     return this.#stopped !== null;
+  }
+
+  /** Why the store takes no commits just now; null: the last one was taken. */
+  get commitFault(): Error | null {
+    return this.#commitFault;
   }
 
   get openLeases(): number {
@@ -242,14 +237,14 @@ export class Engine implements EnginePort {
 
   #input(input: Input): void {
     if (this.#stopped !== null) return;
-    this.#node.input(input, this.#clock.now());
+    this.#node.input(input, this.#now());
     this.#schedule();
   }
 
   /** For input that comes in batches already: taken and acted on at once, without waiting for more. */
   #inputNow(input: Input): void {
     if (this.#stopped !== null) return;
-    this.#node.input(input, this.#clock.now());
+    this.#node.input(input, this.#now());
     if (this.#isRunning) this.#schedule();
     else this.#run();
   }
@@ -268,7 +263,7 @@ export class Engine implements EnginePort {
     let outputs: Output[];
     this.#isRunning = true;
     try {
-      outputs = this.#node.advance(this.#clock.now());
+      outputs = this.#node.advance(this.#now());
     } catch (thrown) {
       this.#isRunning = false;
       this.#fail(thrown);
@@ -299,25 +294,16 @@ export class Engine implements EnginePort {
         return this.#track(this.#purge(output.ids));
       case "ask-worker":
         return this.#track(this.#ask(output.worker, output.attempts));
-      case "logged":
-        for (const logged of this.#logWatchers.of(output.execution)) logged();
-        return;
       case "reply":
-        return this.#replies.answer(output.request, {
-          answer: output.answer,
-          existed: output.existed ?? false,
-        });
       case "inspected":
-        return this.#inspections.answer(output.request, output.inspection);
+      case "verdicts":
+      case "progressed":
+      case "logged":
+        return this.#audience.hear(output);
       case "grant":
         return this.#links.get(output.worker)?.take(output.grant);
       case "cancel":
         return this.#links.get(output.worker)?.cancel(output.attempts, output.why);
-      case "verdicts":
-        return this.#verdicts.answer(`${output.worker}/${output.report}`, output.verdicts);
-      case "progressed":
-        for (const progress of this.#watchers.of(output.execution)) progress(output.seq, output.end);
-        return;
       case "ask-permits":
       case "grant-permits":
       case "call-permits":
@@ -326,7 +312,7 @@ export class Engine implements EnginePort {
         if (this.#options.onCluster !== undefined) return this.#options.onCluster(output);
         return this.#fail(new Error(`this engine no longer owns its store: ${output.why}`));
       case "yielded":
-        return this.#yields.answer(output.partition, output.leases);
+        return this.cluster.yielded(output);
       case "unreadable":
         return this.#options.onFault?.(
           new Error(`execution ${output.execution} is left alone: ${output.why}`),
@@ -345,9 +331,11 @@ export class Engine implements EnginePort {
     try {
       const verdict = await this.#store.commit(content);
       this.#patience.calm();
+      this.#commitFault = null;
       this.#inputNow({ kind: "committed", commit, verdict });
     } catch (thrown) {
       if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
+      this.#commitFault = thrown;
       await this.#patience.wait(thrown);
       this.#input({ kind: "commit-failed", commit, nothingWritten: thrown.nothingWritten });
     }
@@ -388,10 +376,6 @@ export class Engine implements EnginePort {
     if (this.#stopped !== null) return;
     this.#stopped = reason;
     this.#cancelWake?.();
-    const answer = stoppedAnswer(reason);
-    this.#replies.answerAll({ answer, existed: false });
-    this.#inspections.answerAll(answer);
-    this.#verdicts.answerAll([]);
-    for (const progress of this.#watchers.all()) progress(-1, "stopped");
+    this.#audience.dismiss(stoppedAnswer(reason));
   }
 }

@@ -4,13 +4,13 @@
  */
 import type { ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
-import type { Beat, Report, Serves } from "../protocol/work.ts";
+import type { Beat, Report, ReportedAttempt, Serves } from "../protocol/work.ts";
 import { newExecutionId } from "../std/id.ts";
 import type { Random } from "../std/random.ts";
 import type { Rejection } from "../std/rejection.ts";
 import type { StoreInfo } from "../store/store.ts";
 import type { Progress, Reply, WorkerLink } from "./driver-options.ts";
-import type { Dropped, Inspection, OpenAttempt, Overview } from "./io.ts";
+import type { AttemptFilter, AttemptHolder, Dropped, Inspection, OpenAttempt, Overview } from "./io.ts";
 
 /** A message that somebody waits for the answer of. */
 export type Request = StartMessage | ControlMessage | SignalMessage;
@@ -19,6 +19,8 @@ export type Request = StartMessage | ControlMessage | SignalMessage;
 export interface StartOf {
   readonly plan: Plan;
   readonly fresh: boolean;
+  /** The answer is to come with how the execution is then, where that costs nothing. */
+  readonly views?: boolean;
 }
 
 export interface EnginePort {
@@ -37,6 +39,12 @@ export interface EnginePort {
   dropped(execution: string): readonly Dropped[] | Promise<readonly Dropped[]>;
   /** Whether executions of this id are this node's: for ids that can be chosen. */
   isOwn(execution: string): boolean;
+  /** The epoch in which this node has the execution's partition; null: it does not. */
+  epochOf(execution: string): number | null;
+  /** Who holds an attempt of this node; null: nobody, or it is not in memory. */
+  holderOf(at: ReportedAttempt): AttemptHolder | null;
+  /** What keeps the store from writing; null: nothing. */
+  readonly commitFault: Error | null;
 
   /** Calls `progress` after every commit of the execution; the returned function stops that. */
   watch(execution: string, progress: Progress): () => void;
@@ -66,7 +74,7 @@ export interface EnginePort {
   /** What this node holds now. */
   overview(): Overview;
   /** Attempts of this node whose leases are open, of one worker or of all. */
-  openAttempts(options: { worker: string | null; max: number }): readonly OpenAttempt[];
+  openAttempts(options: AttemptFilter): readonly OpenAttempt[];
 
   /** Stops giving out work. */
   quiesce(): void;

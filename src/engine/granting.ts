@@ -105,7 +105,7 @@ function giveEnumeration(node: NodeState, slot: Slot, desk: HandlerDesk, worker:
   const resume =
     known === 0 ? null : { count: known, last: last ?? "null", checksum: state.enumeration.checksum };
   const item = { number: ENUMERATION, attempt, claim: lease.claim, task: null, checkpoints: null };
-  const grant = newGrant(node, slot, desk, { do: "enumerate", items: [item], resume });
+  const grant = newGrant(node, slot, desk, { do: "enumerate", items: [item], resume, worker });
   if (!slot.suspect) node.emit({ kind: "grant", worker: worker.id, grant });
   else
     node.enqueue(slot, {
@@ -168,14 +168,14 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
     node.emit({
       kind: "grant",
       worker: worker.id,
-      grant: newGrant(node, slot, desk, { do: work, items: plain, resume: null }),
+      grant: newGrant(node, slot, desk, { do: work, items: plain, resume: null, worker }),
     });
   if (careful.length > 0)
     recordThenGive(
       node,
       slot,
       worker,
-      newGrant(node, slot, desk, { do: work, items: careful, resume: null }),
+      newGrant(node, slot, desk, { do: work, items: careful, resume: null, worker }),
     );
   return isFull ? "full" : "given";
 }
@@ -214,7 +214,7 @@ function giveAlone(
     node,
     slot,
     worker,
-    newGrant(node, slot, desk, { do: workOf(desk.state.plan), items, resume: null }),
+    newGrant(node, slot, desk, { do: workOf(desk.state.plan), items, resume: null, worker }),
   );
   return "given";
 }
@@ -275,7 +275,7 @@ function newGrant(
   node: NodeState,
   slot: Slot,
   desk: HandlerDesk,
-  what: Pick<Grant, "do" | "items" | "resume">,
+  what: Pick<Grant, "do" | "items" | "resume"> & { readonly worker: RosterEntry },
 ): Grant {
   const execution = slot.execution as Execution;
   const { plan } = desk.state;
@@ -292,7 +292,7 @@ function newGrant(
     workflow: execution.plan.definition.name,
     project: execution.project,
     use: wanted.use,
-    version: node.roster.choose(wanted) || null,
+    version: node.roster.servedBy(what.worker, wanted)?.version ?? null,
     round: visit.round,
     epoch: slot.tenure.epoch,
     input: execution.input,

@@ -30,8 +30,12 @@ export type Input =
       readonly message: StartMessage | ControlMessage | SignalMessage;
       readonly plan?: Plan;
       readonly fresh?: boolean;
+      /** The answer says how the execution is after it. */
+      readonly views?: boolean;
     }
   | { readonly kind: "inspect"; readonly request: number; readonly execution: string }
+  /** The clock was set forward by so much: what is due is due, but nobody was silent meanwhile. */
+  | { readonly kind: "clock-stepped"; readonly ms: number }
   | { readonly kind: "committed"; readonly commit: number; readonly verdict: CommitVerdict }
   /** The commit threw: nothing was written, or its outcome is unknown. */
   | { readonly kind: "commit-failed"; readonly commit: number; readonly nothingWritten: boolean }
@@ -116,6 +120,22 @@ export type Input =
   | { readonly kind: "closing" }
   | { readonly kind: "tick" };
 
+/** What a node of a cluster hears about partitions, and of the others. */
+export type ClusterInput = Extract<
+  Input,
+  {
+    kind:
+      | "taken"
+      | "yield"
+      | "lost"
+      | "permits-asked"
+      | "permits-granted"
+      | "permits-called"
+      | "members"
+      | "letters-stored";
+  }
+>;
+
 /** The nodes of a cluster, each by the name that the store gave it when it joined. */
 export interface Members {
   readonly self: string;
@@ -155,6 +175,20 @@ export interface Overview {
   readonly leases: number;
   /** Tasks that could be given out now, by the name of the code: an estimate for scaling. */
   readonly ready: readonly { readonly use: string; readonly tasks: number }[];
+}
+
+/** Who holds the lease of an attempt. */
+export interface AttemptHolder {
+  readonly worker: string;
+  /** The attempt is to stop. */
+  readonly isCancelled: boolean;
+}
+
+/** Which open leases are wanted. */
+export interface AttemptFilter {
+  readonly worker: string | null;
+  readonly project?: string | null;
+  readonly max: number;
 }
 
 /** A lease that is open. */
@@ -218,7 +252,13 @@ export type Output =
       readonly max: number;
       readonly partitions: Partitions;
     }
-  | { readonly kind: "reply"; readonly request: number; readonly answer: Answer; readonly existed?: boolean }
+  | {
+      readonly kind: "reply";
+      readonly request: number;
+      readonly answer: Answer;
+      readonly existed?: boolean;
+      readonly view?: ExecutionView;
+    }
   | { readonly kind: "inspected"; readonly request: number; readonly inspection: Inspection | Rejection }
   | { readonly kind: "grant"; readonly worker: string; readonly grant: Grant }
   | {
@@ -253,7 +293,8 @@ export type Output =
   | { readonly kind: "grant-permits"; readonly node: string; readonly grants: readonly PermitGrant[] }
   /** Others have these partitions: the node has let go of them. */
   | { readonly kind: "fenced"; readonly why: string; readonly partitions: readonly number[] }
-  /** Nothing was under way in the partition, and the node has let go of it: it may be released. `leases`: what is open at workers, for the next owner. */
-  | { readonly kind: "yielded"; readonly partition: number; readonly leases: LeaseTable }
+  /** Nothing was under way in the partition, and the node has let go of it: it may be released. `leases`: what is open at workers,
+   * for the next owner; null: not all of that is known. */
+  | { readonly kind: "yielded"; readonly partition: number; readonly leases: LeaseTable | null }
   /** An execution this node cannot go on with: its definition or its rows are unknown to this version. */
   | { readonly kind: "unreadable"; readonly execution: string; readonly why: string };

@@ -66,10 +66,13 @@ export class LetterDesk {
     if (this.#isStale) this.rescan();
   }
 
-  /** A letter that was just stored: while older ones may be in the store only, the scan brings it, in its turn. */
+  /**
+   * A letter that was just stored: while older ones may be in the store only, the scan brings it, in its turn. So it does
+   * where many are under way: those that are not in memory wait in the store.
+   */
   sent(letter: Letter): void {
     if (this.#node.tenures.of(letter.to) === undefined) return;
-    if (!this.#wantsScan && !this.#scanning) return this.deliver(letter);
+    if (!this.#wantsScan && !this.#scanning && this.#open.size < SCAN_MAX) return this.deliver(letter);
     this.#wantsScan = true;
     this.#isStale = this.#scanning;
   }

@@ -6,7 +6,7 @@ import { childId } from "../kernel/children.ts";
 import type { Plan } from "../kernel/plan.ts";
 
 const KID = [phase("b")];
-const failed = { status: "failed", payload: '{"message":"boom"}', fatal: true } as const;
+const failed = { status: "failed", payload: '{"message":"boom"}' } as const;
 const family = (n: number, more: object = {}, options: object = {}) => [
   {
     name: "a",
@@ -519,7 +519,7 @@ describe("the end of a child", () => {
     const { bench, plan } = home(3, { handler: { retry: { attempts: 1 } } });
     bench.start(plan, "e1");
     const [first, second, third] = bench.work(() => null);
-    bench.receipt(first as Attempt, failed);
+    bench.receipt(first as Attempt, { ...failed, fatal: true });
     bench.settle();
     expect(bench.of("cancel").map(({ attempts }) => attempts[0]?.execution)).toEqual([kid(1), kid(2)]);
     expect(bench.status("e1")).toBe("running");

@@ -9,24 +9,24 @@
 
 import { decodeEntry, type Entry } from "../kernel/journal-entry.ts";
 import type { Plan } from "../kernel/plan.ts";
-import type { Serves } from "../protocol/work.ts";
+import type { ReportedAttempt, Serves } from "../protocol/work.ts";
 import { assert, unreachable } from "../std/assert.ts";
 import type { StoreInfo } from "../store/store.ts";
 import { CleanUp } from "./clean-up.ts";
+import { ClusterDesk } from "./cluster-desk.ts";
 import { CommitDesk } from "./commit-desk.ts";
 import { endHold, grantAll } from "./granting.ts";
 import { type HandedLease, type LeaseTable, leaseTable, noteHandedOver } from "./hand-over.ts";
-import type { Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
+import type { AttemptFilter, AttemptHolder, Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
 import { LetterDesk } from "./letter-desk.ts";
 import { NodeState } from "./node-state.ts";
 import { openAttempts, overviewOf } from "./overview.ts";
-import { notOwner, OwnershipDesk } from "./ownership-desk.ts";
-import { PermitHomes } from "./permit-homes.ts";
-import { beat, noteArrival, vouch } from "./reporting.ts";
+import { notOwner } from "./ownership-desk.ts";
+import { beat, holderOf, noteArrival, vouch } from "./reporting.ts";
 import { Residency } from "./residency.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
 import type { ReportAnswer } from "./slot.ts";
-import { sweepLeases } from "./sweep.ts";
+import { extendLeases, sweepLeases } from "./sweep.ts";
 import { TimerDesk, WAKE } from "./timer-desk.ts";
 import { RosterEntry } from "./worker-roster.ts";
 
@@ -37,8 +37,7 @@ export class EngineNode {
   readonly #cleanUp: CleanUp;
   readonly #letters: LetterDesk;
   readonly #commits: CommitDesk;
-  readonly #ownership: OwnershipDesk;
-  readonly #homes: PermitHomes;
+  readonly #cluster: ClusterDesk;
   #nextSweepAt = 0;
 
   constructor(info: StoreInfo, now: number, settings: Partial<Settings> = {}) {
@@ -58,11 +57,10 @@ export class EngineNode {
       letters: this.#letters,
       cleanUp: this.#cleanUp,
     };
-    this.#ownership = new OwnershipDesk(this.#node, desks);
-    this.#homes = new PermitHomes(this.#node);
+    this.#cluster = new ClusterDesk(this.#node, desks);
     this.#commits = new CommitDesk(this.#node, {
       ...desks,
-      lose: (partitions) => this.#ownership.lost(partitions),
+      lose: (partitions) => this.#cluster.ownership.lost(partitions),
     });
   }
 
@@ -138,25 +136,19 @@ export class EngineNode {
       case "worker-left":
         return this.#workerLeft(input.worker);
       case "taken":
-        return this.#ownership.taken(input.owned, input.left);
       case "yield":
-        return this.#ownership.yield(input.partitions);
       case "lost":
-        return this.#ownership.lost(input.partitions);
       case "permits-asked":
-        return this.#homes.asked(input.node, input.asks, input.declares);
       case "permits-granted":
-        for (const grant of input.grants) node.limits.granted(grant);
-        return;
       case "permits-called":
-        return this.#homes.called(input.partitions);
       case "members":
-        return this.#homes.members(input);
       case "letters-stored":
-        return this.#letters.rescan();
+        return this.#cluster.hear(input);
       case "closing":
         node.closing = true;
         return;
+      case "clock-stepped":
+        return extendLeases(node, input.ms);
       case "tick":
         return;
       default:
@@ -171,12 +163,12 @@ export class EngineNode {
     this.#clockDuty();
     this.#commits.flush();
     grantAll(node);
-    if (this.#homes.ask()) grantAll(node);
+    if (this.#cluster.permits.ask()) grantAll(node);
     // Careful starts and marks queued by granting are written without waiting for the next input.
     this.#commits.flush();
     this.#residency.ask();
     this.#letters.ask();
-    this.#ownership.release();
+    this.#cluster.ownership.release();
     const { outputs } = node;
     node.outputs = [];
     return outputs;
@@ -190,7 +182,7 @@ export class EngineNode {
       this.#nextSweepAt,
       limits.nextUnblockAt(),
       roster.nextHoldEnd(),
-      this.#homes.nextAt(),
+      this.#cluster.permits.nextAt(),
     );
   }
 
@@ -225,6 +217,11 @@ export class EngineNode {
     return false;
   }
 
+  /** The epoch of the execution's partition; null: it is not this node's. */
+  epochOf(execution: string): number | null {
+    return this.#node.tenures.of(execution)?.epoch ?? null;
+  }
+
   /** Whether anything is this node's. */
   get isOwner(): boolean {
     return this.#node.tenures.size > 0;
@@ -245,8 +242,13 @@ export class EngineNode {
   }
 
   /** Attempts whose leases are open. */
-  openAttempts(options: { worker: string | null; max: number }): readonly OpenAttempt[] {
+  openAttempts(options: AttemptFilter): readonly OpenAttempt[] {
     return openAttempts(this.#node, options);
+  }
+
+  /** Who holds an attempt, as far as is known in memory. */
+  holderOf(attempt: ReportedAttempt): AttemptHolder | null {
+    return holderOf(this.#node.slots.get(attempt.execution), attempt);
   }
 
   /** Words that changed nothing, newest last. */
@@ -286,7 +288,13 @@ export class EngineNode {
     if (plan !== undefined && message.kind === "start") this.addPlan(plan, message.project);
     const isFresh = input.fresh === true && !node.slots.has(input.execution);
     const slot = isFresh ? this.#residency.freshSlot(input.execution) : this.#residency.slot(input.execution);
-    node.enqueue(slot, { kind: "message", message, request, ...(plan === undefined ? {} : { plan }) });
+    node.enqueue(slot, {
+      kind: "message",
+      message,
+      request,
+      ...(plan === undefined ? {} : { plan }),
+      ...(input.views === true ? { views: true } : {}),
+    });
   }
 
   #reports(input: Extract<Input, { kind: "worker-reports" }>): void {

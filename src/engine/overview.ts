@@ -37,13 +37,14 @@ export function overviewOf(node: NodeState, working: number): Overview {
   };
 }
 
-/** Open attempts, of one worker or of all, at most `max`. */
+/** Open attempts, of one worker or of all, of one project or of all, at most `max`. */
 export function openAttempts(
   node: NodeState,
-  { worker, max }: { worker: string | null; max: number },
+  { worker, project = null, max }: { worker: string | null; project?: string | null; max: number },
 ): OpenAttempt[] {
   const found: OpenAttempt[] = [];
   for (const slot of node.slots.values()) {
+    if (project !== null && slot.execution?.project !== project) continue;
     for (const desk of slot.desks) {
       if (desk.openLeases === 0) continue;
       const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id };

@@ -68,9 +68,18 @@ export class OwnershipDesk {
       const leases = leaseTable(this.#node, tenure);
       if (leases === null) continue;
       this.#yielding.delete(tenure);
-      this.#node.emit({ kind: "yielded", partition: tenure.partition, leases });
+      const { partition } = tenure;
+      this.#node.emit({ kind: "yielded", partition, leases: this.#hasSuspects(tenure) ? null : leases });
       this.lost([tenure.partition]);
     }
+  }
+
+  /** Whether attempts of a former owner may still run there. */
+  #hasSuspects(tenure: Tenure): boolean {
+    for (const slot of tenure.slots) if (slot.suspects.length > 0) return true;
+    for (const execution of this.#node.suspects.keys())
+      if (this.#node.tenures.of(execution) === tenure) return true;
+    return false;
   }
 
   lost(partitions: readonly number[]): void {

@@ -211,6 +211,32 @@ describe("dead letters", () => {
   });
 });
 
+describe("dead letters of phases before the one that is tried again", () => {
+  test("stay: nothing of theirs is done again", () => {
+    const bench = new NodeBench();
+    bench.join("w1", ["w.a", "w.b"], { capacity: 100 });
+    bench.start(bench.plan([tasks(3, { tolerate: 2 }), phase("b")]), "e1");
+    bench.settle();
+    bench.receipt(bench.attempts()[0] as Attempt, fatal);
+    bench.receipt(bench.attempts()[1] as Attempt);
+    bench.receipt(bench.attempts()[2] as Attempt, fatal);
+    bench.settle();
+    const dead = () =>
+      bench.tables
+        .listDeadLetters({ execution: "e1" }, { before: null, max: 9 })
+        .map(({ tasks: numbers }) => numbers.join());
+    bench.receipt(last(bench), fatal);
+    bench.settle();
+    expect([bench.status("e1"), dead()]).toEqual(["failed", ["0", "2", "0"]]);
+    bench.control("retry", "e1");
+    bench.settle();
+    expect(dead()).toEqual(["2", "0"]);
+    bench.receipt(last(bench));
+    bench.settle();
+    expect([bench.status("e1"), dead()]).toEqual(["done", ["2", "0"]]);
+  });
+});
+
 describe("words that changed nothing", () => {
   test("are listed with their verdict, newest last, while the execution is in memory", () => {
     const { bench, first } = working(tasks(2));

@@ -4,9 +4,16 @@
  */
 import type { Message, Receipt } from "../kernel/message.ts";
 import { encodeAttempt } from "../protocol/attempt-id.ts";
-import type { Beat, Report, ReportPlace } from "../protocol/work.ts";
+import {
+  type Beat,
+  type Report,
+  type ReportedAttempt,
+  type ReportPlace,
+  UNKNOWN_WORKER,
+} from "../protocol/work.ts";
 import type { LogRow } from "../store/store.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
+import type { AttemptHolder } from "./io.ts";
 import { ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
 import { adoptedPermits, hasRoomToAdopt } from "./permits.ts";
@@ -14,8 +21,8 @@ import type { Slot } from "./slot.ts";
 
 /** Notes at once that the worker has its hands free, and that attempts have begun. */
 export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
-  const desk = slot.desk(report);
-  if (desk === undefined || desk.visit.round !== report.round) return;
+  const desk = deskOf(slot, report);
+  if (desk === undefined) return;
   if (report.kind === "receipts") {
     for (const receipt of report.receipts) {
       const lease = desk.leases.get(receipt.task);
@@ -48,8 +55,7 @@ export function toMessage(
 ): Exclude<Message, { kind: "start" }> | null {
   const { phase, visit, handler, round } = report;
   const place = { phase, visit, handler };
-  const found = slot.desk(report);
-  const desk = found?.visit.round === round ? found : undefined;
+  const desk = deskOf(slot, report);
   switch (report.kind) {
     case "started":
       // Recorded with the next commit, by `unrecordedStarts`, unless it is settled by then.
@@ -70,13 +76,16 @@ export function toMessage(
     case "run": {
       const { task, attempt } = report;
       const live = isLive(node, slot, report, worker);
+      const index = report.kind === "run" ? (report.index ?? runNamed(desk, report.name)) : 0;
+      // A run that the script does not have.
+      if (index < 0) return null;
       const done =
         report.kind === "step"
           ? { kind: report.kind, name: report.name, result: report.result }
           : {
               kind: report.kind,
               name: report.name,
-              index: report.index,
+              index,
               state: report.state,
               oversized: report.oversized,
               stats: report.stats,
@@ -121,7 +130,7 @@ export function toLogRow(
 ): LogRow | null {
   if (!isLive(node, slot, report, worker)) return null;
   const { phase, visit, handler, task, attempt } = report;
-  const lease = slot.desk(report)?.leases.get(task);
+  const lease = deskOf(slot, report)?.leases.get(task);
   const before = lease?.lastLine ?? 0;
   if (lease !== undefined) lease.lastLine = Math.max(before, report.lines.at(-1)?.n ?? 0);
   return {
@@ -146,8 +155,7 @@ function isLive(
   worker: string,
 ): boolean {
   const { task, attempt, claim, epoch } = report;
-  const desk = slot.desk(report);
-  const lease = desk?.visit.round === report.round ? desk.leases.get(task) : undefined;
+  const lease = deskOf(slot, report)?.leases.get(task);
   return lease !== undefined
     ? isSameAttempt(lease, attempt, claim, epoch)
     : adopt(node, slot, report, { task, attempt, claim, worker });
@@ -177,9 +185,8 @@ export function unrecordedStarts(slot: Slot): Exclude<Message, { kind: "start" }
 
 /** After the commit of a report: the leases it ended are dropped; whoever works on what is settled is told to stop. */
 export function endReported(node: NodeState, slot: Slot, report: Report): void {
-  const desk = slot.desk(report);
-  // A word of an earlier round ends no lease of this one, though their attempts may have the same number.
-  if (desk === undefined || desk.visit.round !== report.round) return;
+  const desk = deskOf(slot, report);
+  if (desk === undefined) return;
   if (report.kind === "enumeration") {
     const lease = desk.leases.get(ENUMERATION);
     if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
@@ -199,27 +206,39 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
   }
 }
 
-/** A beat keeps its attempts; one whose lease is gone is told so. */
+/** A beat keeps its attempts; one whose lease is gone, or that is to stop, is told so. */
 export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): void {
-  const desk = slot.desk(beat);
+  const desk = deskOf(slot, beat);
   const gone: { task: number; attempt: number; claim: number }[] = [];
   const stopped: typeof gone = [];
+  // Committed: of a cancel that is on its way to the journal nobody is told yet.
+  const isDraining = slot.status === "clean" && slot.execution?.draining === true;
   for (const attempt of beat.attempts) {
+    const known = desk?.leases.get(attempt.task);
+    const isKnown = known !== undefined && isSameAttempt(known, attempt.attempt, attempt.claim, beat.epoch);
+    if (!isKnown && !adopt(node, slot, beat, { ...attempt, worker })) {
+      gone.push(attempt);
+      continue;
+    }
     const lease = desk?.leases.get(attempt.task);
-    if (
-      desk !== undefined &&
-      lease !== undefined &&
-      isSameAttempt(lease, attempt.attempt, attempt.claim, beat.epoch)
-    ) {
-      start(node, desk, lease);
-      // Said again: whoever was to pass it on may have forgotten the attempt, or was not there.
-      if (lease.cancelled) stopped.push(attempt);
-    } else if (!adopt(node, slot, beat, { ...attempt, worker })) gone.push(attempt);
+    if (desk === undefined || lease === undefined) continue;
+    start(node, desk, lease);
+    if (isDraining) lease.cancelled = true;
+    // Said again: whoever was to pass it on may have forgotten the attempt, or was not there.
+    if (lease.cancelled) stopped.push(attempt);
   }
   if (gone.length > 0)
     node.emit({ kind: "cancel", worker, attempts: [{ ...placeOf(beat), attempts: gone }], why: "lost" });
   if (stopped.length > 0)
     node.emit({ kind: "cancel", worker, attempts: [{ ...placeOf(beat), attempts: stopped }], why: "cancel" });
+}
+
+/** Who holds the lease of an attempt, and whether it is to stop; null: nobody does, as far as is known in memory. */
+export function holderOf(slot: Slot | undefined, at: ReportedAttempt): AttemptHolder | null {
+  const lease = slot === undefined ? undefined : deskOf(slot, at)?.leases.get(at.task);
+  if (lease === undefined || lease.reported || !isSameAttempt(lease, at.attempt, at.claim, at.epoch))
+    return null;
+  return { worker: lease.worker, isCancelled: lease.cancelled };
 }
 
 /** Tells the worker of a lease to stop, once; that it is lost, in any case. */
@@ -248,7 +267,7 @@ export function tellToStop(
 
 /** The worker's own status API says that these attempts still run: that extends them, once. */
 export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
-  const desk = slot.desk(beat);
+  const desk = deskOf(slot, beat);
   for (const { task, attempt, claim } of beat.attempts) {
     const lease = desk?.leases.get(task);
     if (desk === undefined || lease === undefined || !isSameAttempt(lease, attempt, claim, beat.epoch))
@@ -270,23 +289,19 @@ function adopt(
   place: ReportPlace,
   at: { task: number; attempt: number; claim: number; worker: string },
 ): boolean {
-  const desk = slot.desk(place);
-  if (
-    desk === undefined ||
-    at.task < 0 ||
-    desk.suspectUntil <= node.now ||
-    place.epoch >= slot.tenure.epoch ||
-    desk.visit.round !== place.round
-  )
+  const desk = deskOf(slot, place);
+  if (desk === undefined || at.task < 0 || desk.suspectUntil <= node.now || place.epoch >= slot.tenure.epoch)
     return false;
   const { tasks } = desk.state;
+  const begunBy = tasks.startOf(at.task)?.worker;
+  const worker = at.worker === UNKNOWN_WORKER ? (begunBy ?? UNKNOWN_WORKER) : at.worker;
   if (
     tasks.settled.has(at.task) ||
     at.task >= desk.offeredEnd ||
     at.attempt !== tasks.nextAttempt(at.task) ||
     desk.leases.has(at.task) ||
     // A claim that lapsed: another worker has begun the same attempt, and may have left checkpoints.
-    (tasks.startOf(at.task)?.worker ?? at.worker) !== at.worker ||
+    (begunBy ?? worker) !== worker ||
     !hasRoomToAdopt(node, slot, desk)
   )
     return false;
@@ -295,12 +310,12 @@ function adopt(
     attempt: at.attempt,
     claim: at.claim,
     epoch: place.epoch,
-    worker: at.worker,
+    worker,
     local: false,
     startedAt: node.now,
     until: node.now + node.heartbeatMs(desk.state.plan),
     asked: false,
-    recorded: tasks.startOf(at.task) !== undefined,
+    recorded: begunBy !== undefined,
     reported: false,
     cancelled: false,
     position: 0,
@@ -309,9 +324,23 @@ function adopt(
   };
   desk.leases.set(at.task, lease);
   desk.openLeases++;
-  const worker = node.roster.workers.get(at.worker);
-  if (worker !== undefined) worker.held++;
+  const entry = node.roster.workers.get(worker);
+  if (entry !== undefined) entry.held++;
   return true;
+}
+
+/**
+ * The desk that a word is about; undefined: its visit or round is over. A word of an earlier round says nothing about
+ * the leases of this one, though their attempts may have the same number.
+ */
+function deskOf(slot: Slot, place: ReportPlace): HandlerDesk | undefined {
+  const desk = slot.desk(place);
+  return desk?.visit.round === place.round ? desk : undefined;
+}
+
+/** The place of a run among those of its script, for a word that does not say it; -1: there is no such run. */
+function runNamed(desk: HandlerDesk | undefined, name: string): number {
+  return desk?.state.plan.definition.script?.findIndex((run) => run.name === name) ?? -1;
 }
 
 function placeOf({ execution, phase, visit, handler, round, epoch }: ReportPlace): ReportPlace {

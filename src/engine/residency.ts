@@ -5,6 +5,7 @@
  */
 import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import { assert } from "../std/assert.ts";
+import { reject } from "../std/rejection.ts";
 import { type LoadedExecution, type StoredHead, workKey } from "../store/store.ts";
 import type { NodeState } from "./node-state.ts";
 import { restoreSlot } from "./restoring.ts";
@@ -249,6 +250,7 @@ export class Residency {
         return node.enqueue(slot, { kind: "mark", mark: null });
     } else if (this.#isServed(slot)) {
       this.#idle.delete(slot);
+      this.#letWait(slot);
       return;
     }
     this.#idle.add(slot);
@@ -261,6 +263,15 @@ export class Residency {
       this.evict(oldest);
       return;
     }
+  }
+
+  /** One that was brought in by a message or a look, beside a full window, goes back to wait for its turn. */
+  #letWait(slot: Slot): void {
+    const pair = slot.countedAs;
+    // What was made here has been asked after its first commit (clean-up.ts), which knows that it is new.
+    if (!slot.wasLoaded || pair === null || slot.storedWant !== "work" || this.hasRoomBeside(pair)) return;
+    this.noteBacklog(pair, false);
+    this.evict(slot);
   }
 
   /** Whether somebody serves what the execution has to give out; what drains needs nobody. */
@@ -325,29 +336,13 @@ export class Residency {
   }
 
   #giveUp(slot: Slot, why: string): void {
-    this.#node.emit({ kind: "unreadable", execution: slot.id, why });
-    for (const request of slot.inspections)
-      this.#node.emit({
-        kind: "inspected",
-        request,
-        inspection: {
-          kind: "rejection",
-          code: "not_ready",
-          message: `execution ${slot.id} cannot be read: ${why}`,
-        },
-      });
+    const node = this.#node;
+    const answer = reject("not_ready", `execution ${slot.id} cannot be read: ${why}`);
+    node.emit({ kind: "unreadable", execution: slot.id, why });
+    for (const request of slot.inspections) node.emit({ kind: "inspected", request, inspection: answer });
     for (const queued of slot.queue) {
-      if (queued.kind === "message" && queued.request !== null) {
-        this.#node.emit({
-          kind: "reply",
-          request: queued.request,
-          answer: {
-            kind: "rejection",
-            code: "not_ready",
-            message: `execution ${slot.id} cannot be read: ${why}`,
-          },
-        });
-      }
+      if (queued.kind === "message" && queued.request !== null)
+        node.emit({ kind: "reply", request: queued.request, answer });
     }
     this.evict(slot);
   }

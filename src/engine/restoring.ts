@@ -23,6 +23,7 @@ export function restoreSlot(node: NodeState, slot: Slot, loaded: LoadedExecution
   }
   node.declareLimits(plan, execution.project, execution.createdAt);
   slot.execution = execution;
+  slot.wasLoaded = true;
   slot.chain = loaded.chain;
   slot.opened = { ...loaded.opened };
   slot.rowsSinceSnapshot = loaded.entries.length;

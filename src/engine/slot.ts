@@ -23,6 +23,8 @@ export type Queued =
       readonly message: Message;
       readonly request: number | null;
       readonly plan?: Plan;
+      /** Whoever asked wants to know how the execution is after it. */
+      readonly views?: boolean;
       /** A grant that is given out once this message (its start) is committed. */
       readonly held?: HeldGrant;
       /** The letter that brought it: gone with the commit that applies it. */
@@ -86,6 +88,8 @@ export class Slot {
   wakeAt = 0;
   /** A scan for work saw it while it was in memory, and has gone past it. */
   wasPassed = false;
+  /** It came from the store. */
+  wasLoaded = false;
   /** The (project, workflow) pair it is counted under among the slots with work; null: it is not. */
   countedAs: string | null = null;
 

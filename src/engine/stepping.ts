@@ -131,7 +131,7 @@ function stepOne(
   slot.execution = created.execution;
   slot.refreshDesks();
   push(into.events, created.events);
-  into.effects.sent.push(...created.sent);
+  for (const sent of created.sent) into.effects.sent.push(sent);
   return { answer: created.answer, existed: false };
 }
 
@@ -151,7 +151,7 @@ function keepLines(
 function run(node: NodeState, slot: Slot, message: Exclude<Message, StartMessage>, into: Collected): Answer {
   const stepped = step(slot.execution as Execution, message, node.now);
   push(into.events, stepped.events);
-  if (stepped.sent.length > 0) into.effects.sent.push(...stepped.sent);
+  for (const sent of stepped.sent) into.effects.sent.push(sent);
   slot.refreshDesks();
   return stepped.answer;
 }
@@ -230,15 +230,16 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   if (execution === null) return null;
   const timersSet: { timer: string; due: number }[] = [];
   const timersCleared: string[] = [...parts.stale];
-  const deadLetters: DeadLetter[] = [];
-  let isRetried = false;
+  let deadLetters: DeadLetter[] = [];
+  let clearedFrom = 0;
   for (const { seq, event } of parts.events) {
     if (event.kind === "tasks.settled") {
       const tasks = failedIn(event);
       if (tasks.length > 0) deadLetters.push({ seq, tasks });
     } else if (event.kind === "retried") {
-      isRetried = true;
-      deadLetters.length = 0;
+      // What is done again is the visit that was reopened, and what came after it.
+      clearedFrom = execution.redoneFrom;
+      deadLetters = deadLetters.filter(({ seq: before }) => before < clearedFrom);
     } else if (event.kind === "timer.set") timersSet.push({ timer: event.timer, due: event.due });
     else if (event.kind === "timer.fired" || event.kind === "timer.cleared") timersCleared.push(event.timer);
   }
@@ -292,7 +293,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   if (sent.length > 0) write.letters = sent.map(toLetter);
   if (logs.length > 0) write.logs = logs;
   if (deadLetters.length > 0) write.deadLetters = deadLetters;
-  if (isRetried) write.deadLettersCleared = true;
+  if (clearedFrom > 0) write.deadLettersCleared = clearedFrom;
   return write;
 }
 

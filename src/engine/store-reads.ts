@@ -1,5 +1,5 @@
 /** What a node asks of the store, as reads: each output becomes one call, whose answer is the input that it waits for. */
-import { parseDefinition } from "../kernel/parse-definition.ts";
+import { parseStored } from "../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/plan.ts";
 import { FOLD_VERSION } from "../kernel/snapshot.ts";
 import { assert } from "../std/assert.ts";
@@ -80,6 +80,6 @@ export async function readFor(store: Store, output: ReadOutput): Promise<Input> 
 /** The plan of a stored definition; null: there is none, or this version cannot read it. */
 function toPlan(found: { readonly body: string } | null): Plan | null {
   if (found === null) return null;
-  const definition = parseDefinition(JSON.parse(found.body));
+  const definition = parseStored(JSON.parse(found.body));
   return isRejection(definition) ? null : compilePlan(definition);
 }

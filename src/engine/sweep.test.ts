@@ -44,6 +44,19 @@ test("C4 claimed, and the worker dies before it starts: available again after th
   expect(bench.events("e1", "tasks.settled")).toHaveLength(1);
 });
 
+test("a clock that is set forward loses nobody: each has as much time left as before", () => {
+  const { bench, first } = claimed();
+  bench.started(first);
+  bench.sleep(10_000);
+  // An hour in a moment: timers that are due are due, silence is not.
+  bench.now += 3_600_000;
+  bench.input({ kind: "clock-stepped", ms: 3_600_000 });
+  bench.sleep(14_000);
+  expect(lost(bench)).toBe(0);
+  bench.sleep(16_000);
+  expect(lost(bench)).toBe(1);
+});
+
 test("C4 the same with steps: a claim that lapsed may step no more", () => {
   const { bench, first } = claimed();
   bench.sleep(40_000);

@@ -29,6 +29,17 @@ export function sweepLeases(node: NodeState): Slot[] | null {
   return isWatching ? lapsed : null;
 }
 
+/** Whoever was heard of in time has as much of it left as before the clock was set forward. */
+export function extendLeases(node: NodeState, ms: number): void {
+  for (const tenure of node.tenures.all()) tenure.openedAt += ms;
+  for (const slot of node.slots.values()) {
+    for (const desk of slot.desks) {
+      for (const lease of desk.leases.values()) lease.until += ms;
+      if (desk.suspectUntil > 0) desk.suspectUntil += ms;
+    }
+  }
+}
+
 /** Before the verdict the workers are asked; that gives the attempts a little time, once. */
 function ask(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly Lease[]): void {
   const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id, round: desk.visit.round };

@@ -8,7 +8,7 @@ import { type HandedLimit, PermitHome } from "./permit-home.ts";
 import type { Slot } from "./slot.ts";
 
 export interface Tenure extends Ownership {
-  readonly openedAt: number;
+  openedAt: number;
   /** Its executions in memory. */
   readonly slots: Set<Slot>;
   /** Limits whose names fall into it. */

@@ -207,7 +207,9 @@ describe("children:", () => {
   test("one is tried again later", () => {
     const bench = family(kid({ retry: { backoff: "constant", min: "1h", max: "1h" } }), ["w.b"]);
     bench.receipt(bench.attempts()[0] as Attempt, { status: "failed", payload: "{}" });
-    expect(why(bench)).toMatch(/^"c" tries again in [0-9. a-z]+: 1 task failed before\.$/);
+    expect(why(bench)).toMatch(
+      /^"c" tries again in [0-9. a-z]+: 1 task failed before \(ChildFailed: child e1~[0-9a-f]+ failed: failed\)\.$/,
+    );
   });
 
   test("their workflow is not there", () => {

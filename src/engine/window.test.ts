@@ -27,6 +27,53 @@ describe("the window", () => {
     expect(bench.node.residentCount).toBe(0);
   });
 
+  test("reading those that do not fit does not keep them in memory, and they come in their turn", () => {
+    const bench = new NodeBench({ windowMax: 16, idleMax: 8 });
+    bench.join("w1", ["w.a"], { capacity: 4 });
+    const plan = bench.plan([phase("a")]);
+    const ids = Array.from({ length: 300 }, (_, i) => `e${i}`);
+    for (const id of ids) bench.start(plan, id);
+    bench.settle();
+    expect(bench.attempts()).toHaveLength(4);
+    for (const id of [...ids, ...ids]) {
+      expect(bench.inspect(id).view.status).toBe("running");
+      expect(bench.node.residentCount).toBeLessThanOrEqual(17);
+    }
+    for (const attempt of bench.attempts()) bench.receipt(attempt);
+    bench.work();
+    expect(ids.map((id) => bench.status(id))).toEqual(ids.map(() => "done"));
+    // What is over leaves memory as soon as it is answered.
+    for (const id of ids) expect(bench.inspect(id).view.status).toBe("done");
+    expect(bench.node.residentCount).toBe(0);
+  });
+
+  test("a start is answered with how the execution is, also if it is let go of at once", () => {
+    const bench = new NodeBench({ windowMax: 1, idleMax: 0 });
+    bench.join("w1", ["w.a"], { capacity: 1 });
+    const plan = bench.plan([phase("a")]);
+    const message = (execution: string) =>
+      ({
+        kind: "start",
+        execution,
+        workflow: "w",
+        hash: plan.hash,
+        project: "default",
+        input: "1",
+        tags: {},
+      }) as const;
+    for (const execution of ["e1", "e2", "e3"])
+      bench.request({ execution, message: message(execution), plan, fresh: true, views: true });
+    bench.settle();
+    const replies = bench.outputs.flatMap((output) => (output.kind === "reply" ? [output] : []));
+    expect(replies.map(({ view }) => [view?.id, view?.status, view?.revision])).toEqual([
+      ["e1", "running", 3],
+      ["e2", "running", 3],
+      ["e3", "running", 3],
+    ]);
+    expect(bench.outputs.filter(({ kind }) => kind === "load")).toEqual([]);
+    expect(bench.node.residentCount).toBe(1);
+  });
+
   test("another project's execution is not starved by a backlog", () => {
     const bench = new NodeBench({ windowMax: 16 });
     const plan = bench.plan([phase("a", { tasks: Array.from({ length: 1_000 }, (_, i) => i) })]);

@@ -46,6 +46,10 @@ describe("the version that gets the work", () => {
     [["1.0.0-beta.1"], "^1", null],
     [["1.0.0-beta.1"], "1.0.0-beta.1", "1.0.0-beta.1"],
     [["1.10.0", "1.9.0"], "^1", "1.10.0"],
+    [["1.5.0", "2.0.0-rc.1"], null, "1.5.0"],
+    [["2.0.0-rc.1", "2.0.0-rc.2", "latest"], null, "2.0.0-rc.2"],
+    [["1.0.0+a", "1.0.0+b"], null, "1.0.0"],
+    [["1.0.0+z", "1.0.1+a"], "^1", "1.0.1"],
   ])("of %j for %s is %j", (versions, range, version) => {
     expect(roster(...versions).choose(want(range))).toBe(version);
     expect(roster(...versions).isServed(want(range))).toBe(version !== null);
@@ -88,6 +92,12 @@ describe("the version that gets the work", () => {
     found.leave("nobody");
   });
 
+  test("two builds of one version are the same version, and each worker serves its own", () => {
+    const found = roster("1.0.0+a", "1.0.0+b", "0.9.0");
+    const served = [...found.workers.values()].map((worker) => found.servedBy(worker, want("^1"))?.version);
+    expect(served).toEqual(["1.0.0+a", "1.0.0+b", undefined]);
+  });
+
   test("a worker with two versions serves both", () => {
     const found = new WorkerRoster();
     const both = new RosterEntry("both", {
@@ -118,6 +128,18 @@ describe("at a node", () => {
       ["w0.9.0", "0.9.0"],
       ["w1.0.1", "1.0.1"],
       ["w2.0.0", "2.0.0"],
+    ]);
+  });
+
+  test("a grant names the build that its worker has", () => {
+    const bench = new NodeBench();
+    bench.join("wa", [serve("1.0.0+a")], { capacity: 1 });
+    bench.join("wb", [serve("1.0.0+b")], { capacity: 1 });
+    bench.start(bench.plan([phase("a", { tasks: [1, 2], version: "^1" })]), "e1");
+    bench.settle();
+    expect(byWorker(bench)).toEqual([
+      ["wa", "1.0.0+a"],
+      ["wb", "1.0.0+b"],
     ]);
   });
 

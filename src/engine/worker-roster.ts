@@ -2,7 +2,7 @@
  * The workers this node serves: what each can do, how much it holds, and whether one task has it for itself. Where code is
  * served in several versions, the highest one that fits gets the work.
  */
-import { maxSatisfying, rsort, valid } from "semver";
+import { maxSatisfying, prerelease, rcompare, valid } from "semver";
 import type { Wanted } from "../kernel/plan.ts";
 import type { Serves } from "../protocol/work.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
@@ -47,7 +47,7 @@ export class RosterEntry {
     this.canBeAsked = options.asks === true;
     for (const served of options.serves) {
       const versions = this.#byUse.get(served.use) ?? new Map<string, Serves>();
-      versions.set(served.version ?? "", served);
+      versions.set(normal(served.version ?? ""), served);
       this.#byUse.set(served.use, versions);
     }
   }
@@ -145,6 +145,13 @@ function highest(versions: readonly string[], range: string | null): string | nu
   if (versions.length === 0) return null;
   const proper = versions.filter((version) => valid(version) !== null);
   if (range !== null) return maxSatisfying(proper, range, { includePrerelease: false });
-  // Without a range any will do: the highest proper version, else whatever there is.
-  return rsort([...proper])[0] ?? [...versions].sort().at(-1) ?? null;
+  // Without a range any will do: the highest release, else the highest prerelease, else whatever there is.
+  const releases = proper.filter((version) => prerelease(version) === null);
+  const [best] = (releases.length > 0 ? releases : proper).sort(rcompare);
+  return best ?? [...versions].sort().at(-1) ?? null;
+}
+
+/** Two builds of one version are the same version. */
+function normal(version: string): string {
+  return valid(version) ?? version;
 }

@@ -69,7 +69,10 @@ function startPhase(step: Step, plan: PhasePlan): void {
   const visit = (execution.visitCounts.get(plan.name) ?? 0) + 1;
   if (visit > plan.maxVisits) {
     const message = `phase "${plan.name}" would be visited ${visit} times; at most ${plan.maxVisits} are allowed`;
-    finish(step, { status: "failed", error: { code: "visits_exceeded", message, phase: plan.name } });
+    finish(step, {
+      status: "failed",
+      error: { code: "visits_exceeded", message, phase: plan.name, fatal: true },
+    });
     return;
   }
   step.emit({ kind: "phase.started", phase: plan.name, visit });

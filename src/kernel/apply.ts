@@ -3,11 +3,13 @@
  * construction. Never decides, never refuses: whatever is in the journal happened.
  */
 import { assert, unreachable } from "../std/assert.ts";
+import { byteLength } from "../std/json.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { applyChild } from "./children.ts";
 import type { Event, Recorded, TaskRun, TaskStep, TasksSettled, TasksWaiting } from "./event.ts";
 import { applyCreated, type Execution, HandlerState, Visit } from "./execution.ts";
 import { NEXT } from "./plan.ts";
+import { noteError, readError } from "./stored-error.ts";
 import { NEVER } from "./task-table.ts";
 
 /** Applies the next event of the journal. */
@@ -32,7 +34,7 @@ function fold(execution: Execution, event: Event): void {
       const handler = at(execution, event);
       handler.total = event.total;
       handler.sealed = true;
-      return judge(execution, handler, { task: null, attempt: null, payload: null });
+      return judge(execution, handler, { task: null, attempt: null, payload: null, fatal: false });
     }
     case "handler.finished": {
       const handler = at(execution, event);
@@ -61,7 +63,9 @@ function fold(execution: Execution, event: Event): void {
       return;
     }
     case "tasks.retrying": {
-      const { tasks } = at(execution, event);
+      const handler = at(execution, event);
+      const { tasks } = handler;
+      noteError(handler, event.reasons.at(-1), event.errors.at(-1));
       event.tasks.forEach((task, i) => {
         const reason = event.reasons[i];
         const burns = reason === "released" ? "nothing" : reason === "crashed" ? "crash" : "attempt";
@@ -121,7 +125,7 @@ function foldControl(execution: Execution, event: ControlEvent): void {
       queue.push({ id: event.id, data: event.data });
       execution.signals.set(event.signal, queue);
       execution.signalCount++;
-      execution.signalBytes += event.data.length;
+      execution.signalBytes += byteLength(event.data);
       return;
     }
     case "paused":
@@ -236,6 +240,7 @@ function enumerationEnded(
   if (event.reason === "crashed") enumeration.crashes++;
   else if (event.reason !== "released") enumeration.fails++;
   enumeration.until = event.until ?? 0;
+  noteError(handler, event.reason, event.error);
   if (event.until !== null) return;
   enumeration.failed = true;
   const visit = execution.currentVisit();
@@ -246,6 +251,7 @@ function enumerationEnded(
     phase: event.phase,
     handler: event.handler,
     attempt: event.attempt,
+    ...(event.fatal === true ? { fatal: true } : {}),
   };
 }
 
@@ -258,12 +264,17 @@ function tasksSettled(execution: Execution, event: TasksSettled): void {
     const status = event.statuses[i] as TasksSettled["statuses"][number];
     tasks.settle(task, attempt, status);
     if (status === "done") handler.progress.forget(task);
-    else handler.progress.stopWaiting(task);
+    else handler.progress.settle(task, event.payloads[i] as string);
     if (handler.plan.mode === "waitFor" && status === "done") handler.value = event.payloads[i] as string;
     if (handler.plan.work !== "process") execution.currentVisit().answer = event.payloads[i] as string;
     if (event.reasons[i] === "signalled") takeSignal(execution, handler.plan.definition.waitFor as string);
     if (status === "failed")
-      judge(execution, handler, { task, attempt, payload: event.payloads[i] as string });
+      judge(execution, handler, {
+        task,
+        attempt,
+        payload: event.payloads[i] as string,
+        fatal: event.reasons[i] === "fatal",
+      });
   }
 }
 
@@ -271,7 +282,7 @@ function tasksSettled(execution: Execution, event: TasksSettled): void {
 function judge(
   execution: Execution,
   handler: HandlerState,
-  cause: { task: number | null; attempt: number | null; payload: string | null },
+  cause: { task: number | null; attempt: number | null; payload: string | null; fatal: boolean },
 ): void {
   const visit = execution.currentVisit();
   const failures = handler.tasks.failed.size;
@@ -290,6 +301,7 @@ function judge(
     handler: handler.plan.name,
     ...(cause.task === null ? {} : { task: cause.task }),
     ...(cause.attempt === null ? {} : { attempt: cause.attempt }),
+    ...(cause.fatal ? { fatal: true } : {}),
   };
 }
 
@@ -299,7 +311,7 @@ function takeSignal(execution: Execution, name: string): void {
   assert(queue !== undefined && taken !== undefined, "a wait that was signalled consumed a kept signal");
   if (queue.length === 0) execution.signals.delete(name);
   execution.signalCount--;
-  execution.signalBytes -= taken.data.length;
+  execution.signalBytes -= byteLength(taken.data);
 }
 
 function retried(execution: Execution, event: { phase: string; visit: number; round: number }): void {
@@ -317,11 +329,13 @@ function retried(execution: Execution, event: { phase: string; visit: number; ro
   execution.finishedAt = null;
   execution.cancelling = null;
   if (origin !== null && visit === origin) execution.due = -1;
-  if (visit === null || (visit.status === "done" && execution.due >= 0)) return;
+  const isReopened = visit !== null && (visit.status !== "done" || execution.due < 0);
+  execution.redoneFrom = isReopened ? visit.firstSeq : execution.seq;
+  if (!isReopened) return;
   visit.round = event.round;
   visit.status = "running";
   visit.failing = null;
-  visit.childrenTold = false;
+  visit.stopping = null;
   for (const handler of visit.handlers) {
     handler.tasks.reopen(handler.total);
     handler.progress.reopen();
@@ -367,13 +381,4 @@ function taskRun(execution: Execution, event: TaskRun): void {
 
 function stepDone({ name, error }: TaskStep, seq: number): Checkpoint {
   return error === null ? { kind: "step", name, seq } : { kind: "step", name, seq, timedOut: true };
-}
-
-/** The parts of a stored error that the kernel uses. */
-export function readError(text: string | null): { code?: string; message: string } {
-  if (text === null) return { message: "failed" };
-  const parsed = JSON.parse(text) as { code?: unknown; name?: unknown; message?: unknown } | null;
-  const message = typeof parsed?.message === "string" ? parsed.message : "failed";
-  const name = typeof parsed?.name === "string" && parsed.name !== "Error" ? `${parsed.name}: ` : "";
-  return { ...(typeof parsed?.code === "string" ? { code: parsed.code } : {}), message: `${name}${message}` };
 }

@@ -23,6 +23,9 @@ export interface Waiting {
 /** Steps and sleeps a task may have, over all of its attempts. */
 export const CHECKPOINTS_MAX = 1_000;
 
+/** The code of an error that says: the payload of the signal that is named as its path is not what was waited for. */
+export const SIGNAL_REFUSED = "signal_refused";
+
 /** Whose word it is. */
 interface Author {
   readonly task: number;
@@ -90,6 +93,21 @@ export class ProgressTable {
     const waiters = this.#waitingFor.get(signal);
     waiters?.delete(task);
     if (waiters?.size === 0) this.#waitingFor.delete(signal);
+  }
+
+  /**
+   * The task ended without being done. If that was because the payload of a signal did not fit, the next round waits for
+   * another one.
+   */
+  settle(task: number, error: string): void {
+    const progress = this.tasks.get(task);
+    if (progress === undefined) return;
+    this.stopWaiting(task);
+    const { code, path } = (JSON.parse(error) ?? {}) as { code?: unknown; path?: unknown };
+    if (code === SIGNAL_REFUSED)
+      progress.checkpoints = progress.checkpoints.filter(
+        ({ kind, name }) => kind !== "step" || name !== path,
+      );
   }
 
   /** A done task needs none of this any more. */

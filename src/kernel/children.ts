@@ -6,14 +6,17 @@
 import { sha256 } from "../std/hash.ts";
 import { advance } from "./advance.ts";
 import { BulkRecorder } from "./bulk-recorder.ts";
-import type { ChildEvent, Place } from "./event.ts";
+import type { ChildEvent, ExecutionError, Place } from "./event.ts";
 import type { Execution, HandlerState } from "./execution.ts";
 import type { Answer, ChildMessage, ChildrenMessage, ControlMessage } from "./message.ts";
 import { delayMs } from "./retry.ts";
 import type { Step } from "./step.ts";
 import { NEVER } from "./task-table.ts";
+import { taskTimerId } from "./timers.ts";
 
 const DEPTH_MAX = 16;
+/** Children that are told to stop and have not ended, at most: the others are told as these end. */
+const STOPS_MAX = 1_000;
 
 /** The id of a child: the root of its family, and a hash of its place. */
 export function childId(parent: string, { phase, visit, handler }: Place, task: number): string {
@@ -41,6 +44,7 @@ export function startChildren(step: Step, message: ChildrenMessage): Answer {
     }
     const child = childId(execution.id, place, task);
     step.emit({ kind: "child.started", ...place, task, attempt, child });
+    armChild(step, handler, task);
     // For one that is there this is a repeat; one that was purged since it ended starts anew.
     step.send(child, {
       kind: "start",
@@ -78,23 +82,22 @@ export function childEnded(step: Step, message: ChildMessage): Answer {
   const place = execution.currentVisit().place(handler.plan.name);
   const { attempt } = known;
   step.emit({ kind: "child.finished", ...place, task, attempt, child, status });
+  const { stopping } = execution.currentVisit();
+  if (stopping !== null) stopping.told--;
+  const isOutOfTime = !disarmChild(step, handler, task) && status === "cancelled";
   const recorder = new BulkRecorder(step, handler);
   const end = { task, attempt, worker: child, ms: 0 };
   if (status === "done") recorder.settle({ ...end, status: "done", reason: null, payload });
   else if (!execution.draining) {
     const fails = handler.tasks.fails(task) + 1;
-    const error = childError(child, status, payload);
-    // Who cancelled it does not want it again.
-    if (status === "cancelled" || fails >= handler.plan.attempts)
-      recorder.settle({
-        ...end,
-        status: "failed",
-        reason: status === "failed" ? "attempts" : "cancelled",
-        payload: error,
-      });
+    const error = isOutOfTime ? outOfTime(handler, child) : childError(child, status, payload);
+    const over = isOutOfTime ? null : whyFinal(status, payload);
+    if (over !== null || fails >= handler.plan.attempts)
+      recorder.settle({ ...end, status: "failed", reason: over ?? "attempts", payload: error });
     else {
       const delay = delayMs(handler.plan, fails, { id: `${child}/${attempt}`, retryAfterMs: undefined });
-      recorder.retry({ task, attempt, reason: "failed", until: step.now + delay, error });
+      const reason = isOutOfTime ? "killed" : "failed";
+      recorder.retry({ task, attempt, reason, until: step.now + delay, error });
     }
   }
   recorder.flush();
@@ -121,24 +124,52 @@ export function applyChild(handler: HandlerState, event: ChildEvent): void {
 /** Sends a control message to every open child of the current visit. */
 export function tellChildren(
   step: Step,
-  kind: "pause" | "resume" | "cancel",
+  kind: "pause" | "resume",
   by: { id: string; reason: string | null },
 ): void {
-  for (const handler of step.execution.current?.handlers ?? []) {
-    if (handler.openChildren === 0) continue;
-    for (const { child, isOpen } of handler.children.values())
-      if (isOpen) step.send(child, fromParent(step.execution, kind, by));
+  const { current } = step.execution;
+  if (current === null || current.openChildren === 0) return;
+  for (const { child } of current.eachOpenChild()) step.send(child, fromParent(step.execution, kind, by));
+}
+
+/** While a visit drains, its open children are told to stop, each once: some of them now, others as those end. */
+export function cancelChildren(step: Step): void {
+  const { current, cancelling, round } = step.execution;
+  if (current === null || current.openChildren === 0) return;
+  current.stopping ??= { open: current.eachOpenChild(), told: 0 };
+  const { stopping } = current;
+  const reason = cancelling === null ? "a phase of its parent fails" : cancelling.reason;
+  const id = inLife(step.execution, `drain~${current.plan.name}~${current.visit}~${round}`);
+  for (; stopping.told < STOPS_MAX; stopping.told++) {
+    const next = stopping.open.next();
+    if (next.done === true) return;
+    step.send(next.value.child, fromParent(step.execution, "cancel", { id, reason }));
   }
 }
 
-/** While a visit drains, its open children are told to stop, once. */
-export function cancelChildren(step: Step): void {
-  const { current, cancelling, round } = step.execution;
-  if (current === null || current.childrenTold || current.openChildren === 0) return;
-  current.childrenTold = true;
-  const reason = cancelling === null ? "a phase of its parent fails" : cancelling.reason;
-  const id = inLife(step.execution, `drain~${current.plan.name}~${current.visit}~${round}`);
-  tellChildren(step, "cancel", { id, reason });
+/** A child has taken too long: it is told to stop, and when it has, its task has failed. */
+export function childOutOfTime(step: Step, handler: HandlerState, task: number): void {
+  const known = handler.children.get(task);
+  if (known?.isOpen !== true) return;
+  const id = inLife(step.execution, `timeout~${step.execution.seq}`);
+  step.send(known.child, fromParent(step.execution, "cancel", { id, reason: "timeout" }));
+}
+
+function armChild(step: Step, handler: HandlerState, task: number): void {
+  const { timeout } = handler.plan.definition;
+  if (timeout === undefined) return;
+  const timer = taskTimerId(step, handler, task);
+  step.emit({ kind: "timer.set", timer, purpose: "task", due: step.now + timeout });
+}
+
+/** Takes the time limit of a child away; false: it is over. */
+function disarmChild(step: Step, handler: HandlerState, task: number): boolean {
+  if (handler.plan.definition.timeout === undefined) return true;
+  const timer = taskTimerId(step, handler, task);
+  const armed = step.execution.timers.get(timer);
+  if (armed === undefined) return false;
+  step.emit({ kind: "timer.cleared", timer, purpose: armed.purpose, due: armed.due });
+  return true;
 }
 
 /** An id of its own for each life of an execution: one that was purged may begin anew, and its children know the old ids. */
@@ -165,6 +196,18 @@ function refuseDepth(step: Step, handler: HandlerState, task: number): void {
   const payload = JSON.stringify(error);
   recorder.settle({ task, attempt, status: "failed", reason: "fatal", worker: "engine", ms: 0, payload });
   recorder.flush();
+}
+
+function outOfTime({ plan }: HandlerState, child: string): string {
+  const message = `child ${child} ran longer than ${plan.definition.timeout} ms`;
+  return JSON.stringify({ name: "Timeout", code: "timeout", message, child });
+}
+
+/** Why a child is not tried again; null: it may be. */
+function whyFinal(status: string, payload: string): string | null {
+  // Who cancelled it does not want it again.
+  if (status === "cancelled") return "cancelled";
+  return (JSON.parse(payload) as ExecutionError | null)?.fatal === true ? "fatal" : null;
 }
 
 function childError(child: string, status: string, payload: string): string {

@@ -1,4 +1,5 @@
 /** Pause, resume, cancel, retry and signals: applied once by their id; a repeat gets the first answer. */
+import { byteLength } from "../std/json.ts";
 import { reject } from "../std/rejection.ts";
 import { advance } from "./advance.ts";
 import { tellChildren } from "./children.ts";
@@ -48,7 +49,7 @@ export function signal(step: Step, message: SignalMessage): Answer {
     waiting === undefined &&
     waiter === undefined &&
     (execution.signalCount >= LIMITS.signalsKept ||
-      execution.signalBytes + message.data.length > LIMITS.signalBytesKept)
+      execution.signalBytes + byteLength(message.data) > LIMITS.signalBytesKept)
   ) {
     return reject(
       "rate_limited",
@@ -127,6 +128,9 @@ function retry(step: Step, { by, id, fromParent }: ControlMessage): Answer {
   const { seq } = execution;
   if (execution.startAt !== null)
     step.emit({ kind: "timer.set", timer: "start", purpose: "start", due: execution.startAt });
+  // A deadline that has passed is not one for what is asked for after it.
+  if (execution.deadline !== null && execution.deadline > step.now)
+    step.emit({ kind: "timer.set", timer: "deadline", purpose: "deadline", due: execution.deadline });
   if (execution.current?.status === "running") {
     for (const handler of execution.current.handlers) {
       if (handler.plan.waits && handler.tasks.settled.size < handler.total) arm(step, handler);

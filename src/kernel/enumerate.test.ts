@@ -36,12 +36,31 @@ describe("pages", () => {
     expect(run.handler("a").total).toBe(2);
   });
 
-  test("that overlap add only what is new", () => {
+  test.each<[string, number[], object, string]>([
+    ["that came before", [0, 1], { from: 0 }, "duplicate"],
+    ["that came before in part of another", [1], { from: 1 }, "duplicate"],
+    ["that are partly new", [1, 2, 3], { from: 1 }, "stale"],
+    ["that go back to the beginning with more", [0, 1, 2], { from: 0 }, "stale"],
+    ["that begin before the beginning", [9, 0, 1, 2], { from: -1 }, "stale"],
+    ["that begin between two", [2], { from: 1.5 }, "stale"],
+    ["that begin nowhere", [2], { from: Number.NaN }, "stale"],
+    ["with too few keys", [2, 3], { from: 2, keys: ["c"] }, "stale"],
+    ["with too many identities", [2], { from: 2, identities: ["c", "d"] }, "stale"],
+  ])("%s change nothing", (_name, tasks, given, verdict) => {
     const run = new KernelRun(listing());
     run.page("a", [0, 1], { from: 0 });
-    run.page("a", [1, 2, 3], { from: 1, keys: ["b", "c", "d"] });
-    expect(run.of("tasks.enumerated")[1]).toMatchObject({ from: 2, tasks: ["2", "3"], keys: ["c", "d"] });
-    expect(run.handler("a").total).toBe(4);
+    expect(run.page("a", tasks, given)).toMatchObject({ kind: "ignored", verdicts: [verdict] });
+    expect(run.of("tasks.enumerated")).toHaveLength(1);
+    expect(run.handler("a").total).toBe(2);
+    run.page("a", [2], { from: 2 });
+    expect(run.handler("a").total).toBe(3);
+  });
+
+  test("without the identities that their handler has are taken by their numbers, and no further", () => {
+    const run = new KernelRun(listing({ identity: "/id" }));
+    run.page("a", [0, 1], { from: 0 });
+    expect(run.page("a", [5], { from: 4 })).toMatchObject({ verdicts: ["stale"] });
+    expect(run.handler("a").total).toBe(2);
   });
 
   test("that leave a gap are stale", () => {

@@ -14,13 +14,9 @@ export function page(step: Step, message: PageMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the enumeration is over", verdicts: ["stale"] };
   const known = handler.paged ? handler.total : 0;
-  if (handler.identities === null && message.from > known)
-    return {
-      kind: "ignored",
-      why: `page from ${message.from}, but only ${known} tasks are journaled`,
-      verdicts: ["stale"],
-    };
-  const fresh = freshItems(handler, message, known - message.from);
+  const wrong = whyWrong(handler, message, known);
+  if (wrong !== null) return { kind: "ignored", why: wrong, verdicts: ["stale"] };
+  const fresh = freshItems(handler, message, known);
   if (known + fresh.tasks.length > LIMITS.tasksPerVisit) {
     const error = {
       name: "TooManyTasks",
@@ -35,6 +31,7 @@ export function page(step: Step, message: PageMessage): Answer {
       reason: "failed",
       until: null,
       error: JSON.stringify(error),
+      fatal: true,
     });
     return { kind: "applied", seq: step.execution.seq, verdicts: ["stale"] };
   }
@@ -133,14 +130,36 @@ interface Items {
   readonly identities: readonly string[] | null;
 }
 
-/** What of a page is new: behind the journaled count or, with identities, not named before. */
-function freshItems(handler: HandlerState, message: PageMessage, overlap: number): Items {
-  const { tasks, keys, identities } = message;
-  if (handler.identities === null || identities === null) {
-    return overlap === 0
-      ? { tasks, keys, identities: null }
-      : { tasks: tasks.slice(overlap), keys: keys?.slice(overlap) ?? null, identities: null };
-  }
+/**
+ * Why a page cannot be taken; null: it can. Whole pages come again if their answer was lost. One that is partly new does
+ * not: what it says of the tasks that are journaled may differ.
+ */
+function whyWrong(
+  handler: HandlerState,
+  { from, tasks, keys, identities }: PageMessage,
+  known: number,
+): string | null {
+  if (
+    (keys !== null && keys.length !== tasks.length) ||
+    (identities?.length ?? tasks.length) !== tasks.length
+  )
+    return "not every task of the page has its key or its identity";
+  if (handler.identities !== null && identities !== null) return null;
+  if (!Number.isInteger(from) || from < 0) return `a page cannot begin at ${from}`;
+  if (from > known) return `page from ${from}, but only ${known} tasks are journaled`;
+  if (from < known && from + tasks.length > known)
+    return `tasks ${from} to ${from + tasks.length - 1} come in one page, but ${known} tasks are journaled`;
+  return null;
+}
+
+/** What of a page is new: all of it or nothing or, with identities, what was not named before. */
+function freshItems(
+  handler: HandlerState,
+  { from, tasks, keys, identities }: PageMessage,
+  known: number,
+): Items {
+  if (handler.identities === null || identities === null)
+    return from < known ? { tasks: [], keys: null, identities: null } : { tasks, keys, identities: null };
   const seen = new Set<string>();
   const kept: number[] = [];
   identities.forEach((identity, i) => {
@@ -176,5 +195,6 @@ function endAttempt(step: Step, handler: HandlerState, message: EnumerationMessa
     reason,
     until: isOver ? null : step.now + delay,
     error: outcome.payload,
+    ...(outcome.fatal === true ? { fatal: true } : {}),
   });
 }

@@ -45,6 +45,8 @@ export interface ExecutionError {
   readonly handler?: string;
   readonly task?: number;
   readonly attempt?: number;
+  /** It would fail the same way again: whoever waits for it need not retry. */
+  readonly fatal?: true;
 }
 
 export interface Parent {
@@ -213,6 +215,7 @@ export type Event =
       readonly reason: RetryReason;
       readonly until: number | null;
       readonly error: string | null;
+      readonly fatal?: true;
     })
   | (Place & { readonly kind: "handler.lost"; readonly attempt: number; readonly worker: string })
   | TasksEnumerated

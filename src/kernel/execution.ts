@@ -40,6 +40,8 @@ export class HandlerState {
   cancelled = 0;
   /** What a wait was given, as JSON text. */
   value: string | null = null;
+  /** Why its last attempt that is tried again failed, cut short. */
+  lastError: string | null = null;
   tasks = new TaskTable();
   enumeration: Enumeration = { ended: 0, fails: 0, crashes: 0, until: 0, failed: false, checksum: 0 };
   identities: IdentitySet | null = null;
@@ -113,8 +115,8 @@ export class Visit {
   readonly repair: boolean;
   readonly firstSeq: number;
   lastSeq = 0;
-  /** Open children were told to stop. Not part of the state: after a restart they are told again. */
-  childrenTold = false;
+  /** Who is being told to stop, while the visit drains. Not part of the state: after a restart they are told again. */
+  stopping: { readonly open: Iterator<ChildState>; told: number } | null = null;
 
   constructor(plan: PhasePlan, options: { visit: number; round: number; repair: boolean; firstSeq: number }) {
     this.plan = plan;
@@ -128,6 +130,12 @@ export class Visit {
     let n = 0;
     for (const handler of this.handlers) n += handler.openChildren;
     return n;
+  }
+
+  /** Children that are open, as they come: one that is added later is found too. */
+  *eachOpenChild(): Generator<ChildState> {
+    for (const handler of this.handlers)
+      for (const child of handler.children.values()) if (child.isOpen) yield child;
   }
 
   /** Where a handler of this visit is. */
@@ -182,11 +190,14 @@ export class Execution {
   trace: string | null = null;
   createdAt = 0;
   startAt: number | null = null;
+  deadline: number | null = null;
   finishedAt: number | null = null;
   status: ExecutionStatus = "running";
   output: string | null = null;
   error: ExecutionError | null = null;
   round = 1;
+  /** What came from this event on is done again in this round. Not part of the state: for the commit of the retry. */
+  redoneFrom = 0;
   current: Visit | null = null;
   /** The visit that failed, while phases reached by its onError run. */
   origin: Visit | null = null;
@@ -252,6 +263,7 @@ export function applyCreated(execution: Execution, event: Created): void {
   execution.parent = event.parent ?? null;
   execution.trace = event.trace ?? null;
   execution.startAt = event.startAt !== undefined && event.startAt > execution.now ? event.startAt : null;
+  execution.deadline = event.deadline ?? null;
   execution.createdAt = execution.now;
   execution.due = 0;
 }

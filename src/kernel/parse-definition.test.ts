@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { isRejection } from "../std/rejection.ts";
 import type { Definition } from "./definition.ts";
 import { definitionHash } from "./definition-hash.ts";
-import { parseDefinition } from "./parse-definition.ts";
+import { parseDefinition, parseStored } from "./parse-definition.ts";
 import { compilePlan } from "./plan.ts";
 
 // The same run every time; change the seed to look elsewhere.
@@ -332,6 +332,16 @@ describe("a definition is refused", () => {
       `${at}.batch: means nothing where tasks are executions`,
     ],
     [
+      "with a priority of children",
+      one({ handlers: { h: { workflow: "child", priority: 3 } } }),
+      `${at}.priority: means nothing where tasks are executions`,
+    ],
+    [
+      "with a heartbeat of children",
+      one({ handlers: { h: { workflow: "child", tasks: [1], heartbeat: "5s" } } }),
+      `${at}.heartbeat: means nothing where tasks are executions`,
+    ],
+    [
       "with a state for several scripts",
       one({ handlers: { h: { script: [run("a")], state: {}, tasks: [1] } } }),
       `${at}: has a state and several tasks`,
@@ -656,4 +666,21 @@ test("the example of the interface is a definition, less the commands", () => {
   );
   const wanted = plan.byName.get("resize")?.handlers[0]?.wanted;
   expect(wanted).toEqual({ use: "thumbnails.resize", range: "~1.2", key: "thumbnails.resize ~1.2" });
+});
+
+test("options of children that an earlier version took do not keep what is stored from being read", () => {
+  const data = one({ handlers: { h: { workflow: "child", priority: 3 } } });
+  expect(isRejection(parseDefinition(data))).toBe(true);
+  expect(parseStored(data)).toMatchObject({ phases: [{ handlers: { h: { priority: 3 } } }] });
+});
+
+test("where children are enumerated by code, a worker does that, with its priority and its heartbeat", () => {
+  const listed = {
+    workflow: "child",
+    enumerate: { use: "list" },
+    priority: 3,
+    heartbeat: "5s",
+    timeout: "1h",
+  };
+  expect(isRejection(parseDefinition(one({ handlers: { h: listed } })))).toBe(false);
 });

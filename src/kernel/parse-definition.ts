@@ -7,11 +7,22 @@ import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
 import type { Rejection } from "../std/rejection.ts";
 import { type Definition, LIMITS, type PhaseDefinition } from "./definition.ts";
-import { parsePhase } from "./parse-phase.ts";
+import { checkMeaning, parsePhase } from "./parse-phase.ts";
 import { Invalid, object, parseName, reference, rejectInvalid } from "./parse-primitive.ts";
 
 /** The canonical definition of `data`, or why it is refused. */
 export function parseDefinition(data: unknown): Definition | Rejection {
+  return rejectInvalid(() => {
+    const parsed = definition(data);
+    for (const { name, handlers } of parsed.phases)
+      for (const [key, handler] of Object.entries(handlers))
+        checkMeaning(handler, `phase "${name}" handler "${key}"`);
+    return parsed;
+  });
+}
+
+/** A definition that was accepted once, perhaps by an earlier version. */
+export function parseStored(data: unknown): Definition | Rejection {
   return rejectInvalid(() => definition(data));
 }
 

@@ -101,6 +101,19 @@ export function parseHandler(data: unknown, at: string): HandlerDefinition {
   return parsed;
 }
 
+/** Refuses options that would count for nothing; throws `Invalid`. */
+export function checkMeaning(handler: HandlerDefinition, at: string): void {
+  // Where code enumerates the children, they count for that.
+  if (handler.workflow === undefined || handler.enumerate !== undefined) return;
+  for (const option of ["heartbeat", "priority"] as const)
+    if (handler[option] !== undefined)
+      throw new Invalid(
+        `${at}.${option}`,
+        "means nothing where tasks are executions of their own",
+        "give it to the handlers of the child",
+      );
+}
+
 function next(data: unknown, at: string): NonNullable<PhaseDefinition["next"]> {
   if (typeof data === "string") return data;
   const fields = object(data, `${at}.next`, ["use", "among"]);

@@ -11,6 +11,7 @@ import {
   type TaskStep,
   versionOf,
 } from "./event.ts";
+import { viewError } from "./view.ts";
 
 export type Detail = "summary" | "full";
 
@@ -44,9 +45,16 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
     case "signalled":
       return { ...rest, data: parse(event.data) };
     case "finished":
-      return { status: event.status, output: parse(event.output), error: event.error, round: event.round };
-    case "handler.retrying":
-      return { ...rest, error: parse(event.error) };
+      return {
+        status: event.status,
+        output: parse(event.output),
+        error: viewError(event.error),
+        round: event.round,
+      };
+    case "handler.retrying": {
+      const { fatal: _, ...shown } = rest;
+      return { ...shown, error: parse(event.error) };
+    }
     case "tasks.enumerated":
       return detail === "summary"
         ? { ...place(event), from: event.from, count: event.count }
@@ -67,6 +75,8 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
     case "tasks.retrying":
       return {
         ...place(event),
+        // Why the last of them failed stands for all.
+        ...(detail === "summary" ? { reason: event.reasons.at(-1), error: parse(event.errors.at(-1)) } : {}),
         ...list(event.tasks, detail, (i) => ({
           attempt: event.attempts[i],
           reason: event.reasons[i],

@@ -16,7 +16,7 @@ import { IdentitySet } from "./identity-set.ts";
 import type { HandlerPlan, PhasePlan, Plan } from "./plan.ts";
 import { TaskTable, type TaskTableSnapshot } from "./task-table.ts";
 
-export const FOLD_VERSION = 2;
+export const FOLD_VERSION = 3;
 
 /** Fields that are plain data, copied as they are. */
 const PLAIN = [
@@ -29,6 +29,7 @@ const PLAIN = [
   "trace",
   "createdAt",
   "startAt",
+  "deadline",
   "finishedAt",
   "status",
   "output",
@@ -50,6 +51,7 @@ interface HandlerSnapshot {
   readonly total: number;
   readonly cancelled: number;
   readonly value: string | null;
+  readonly lastError: string | null;
   readonly tasks: TaskTableSnapshot;
   readonly enumeration: HandlerState["enumeration"];
   readonly identities: string | null;
@@ -129,6 +131,7 @@ function writeVisit(visit: Visit): VisitSnapshot {
       total: handler.total,
       cancelled: handler.cancelled,
       value: handler.value,
+      lastError: handler.lastError,
       tasks: handler.tasks.toSnapshot(),
       enumeration: handler.enumeration,
       identities: handler.identities?.toText() ?? null,
@@ -157,6 +160,7 @@ function readVisit(plan: Plan, data: VisitSnapshot): Visit {
     handler.total = saved.total;
     handler.cancelled = saved.cancelled;
     handler.value = saved.value;
+    handler.lastError = saved.lastError;
     handler.tasks = TaskTable.fromSnapshot(saved.tasks);
     handler.enumeration = { ...saved.enumeration };
     if (saved.identities !== null) handler.identities = IdentitySet.fromText(saved.identities);

@@ -327,6 +327,28 @@ describe("the timeout of a wait in a task", () => {
     expect(names()).toEqual(["after", "go"]);
   });
 
+  test("whose payload is refused counts in its round; in the next one another is waited for", () => {
+    const run = tasks(1);
+    run.stepDone("a", 0, { name: "before" });
+    run.suspend("a", 0, { name: "go", signal: "go" });
+    run.signal("go", "bad");
+    const names = () =>
+      run
+        .handler("a")
+        .progress.tasks.get(0)
+        ?.checkpoints.map(({ name }) => name);
+    expect(names()).toEqual(["before", "go"]);
+    const payload = JSON.stringify({ name: "Fatal", message: "no", code: "signal_refused", path: "go" });
+    run.fail("a", 0, { fatal: true, payload });
+    run.drained();
+    run.control("retry");
+    expect(names()).toEqual(["before"]);
+    expect(replayed(run)).toBe(writeSnapshot(run.execution));
+    run.suspend("a", 0, { name: "go", signal: "go" });
+    run.signal("go", "good");
+    expect(answers(run).map(({ result }) => result)).toEqual(['"bad"', '"good"']);
+  });
+
   test("that runs out while the phase fails undoes nothing", () => {
     const run = tasks(2, { retry: { attempts: 1 } });
     run.suspend("a", 0, { name: "go", signal: "go", timeoutMs: 500 });

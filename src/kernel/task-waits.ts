@@ -7,6 +7,7 @@ import { CHECKPOINTS_MAX } from "./checkpoint.ts";
 import type { HandlerState } from "./execution.ts";
 import type { Answer, CheckpointMessage } from "./message.ts";
 import type { Step } from "./step.ts";
+import { taskTimerId } from "./timers.ts";
 
 /** A step or a run of a live attempt: journaled once. */
 export function checkpoint(step: Step, message: CheckpointMessage): Answer {
@@ -66,7 +67,7 @@ export function armTask(
   timeoutMs: number | undefined,
 ): void {
   const signal = handler.progress.tasks.get(task)?.waiting?.signal ?? null;
-  const timer = taskTimer(step, handler, task);
+  const timer = taskTimerId(step, handler, task);
   if (signal === null || step.execution.timers.has(timer)) return;
   if (giveSignal(step, handler, task, signal) || timeoutMs === undefined) return;
   step.emit({
@@ -81,7 +82,7 @@ export function armTask(
 export function giveSignal(step: Step, handler: HandlerState, task: number, signal: string): boolean {
   const kept = step.execution.signals.get(signal)?.[0];
   if (kept === undefined) return false;
-  const timer = taskTimer(step, handler, task);
+  const timer = taskTimerId(step, handler, task);
   const armed = step.execution.timers.get(timer);
   if (armed !== undefined)
     step.emit({ kind: "timer.cleared", timer, purpose: armed.purpose, due: armed.due });
@@ -90,12 +91,9 @@ export function giveSignal(step: Step, handler: HandlerState, task: number, sign
 }
 
 /** The time of a wait inside a task is over: that is its answer. */
-export function taskTimerDue(step: Step, timer: string): void {
-  const visit = step.execution.currentVisit();
-  const task = Number(timer.slice(timer.lastIndexOf(".") + 1));
-  const handler = visit.handlers.find((candidate) => taskTimer(step, candidate, task) === timer);
-  const waiting = handler?.progress.tasks.get(task)?.waiting;
-  if (handler === undefined || waiting === undefined || waiting === null) return;
+export function waitOutOfTime(step: Step, handler: HandlerState, task: number): void {
+  const waiting = handler.progress.tasks.get(task)?.waiting;
+  if (waiting === undefined || waiting === null) return;
   const error = {
     name: "WaitTimeout",
     code: "wait_timeout",
@@ -120,9 +118,4 @@ function answerWait(
     name: progress.waiting.name,
     ...answer,
   });
-}
-
-function taskTimer(step: Step, handler: HandlerState, task: number): string {
-  const visit = step.execution.currentVisit();
-  return `${visit.plan.name}.${visit.visit}.${handler.plan.name}.${task}`;
 }

@@ -119,6 +119,24 @@ describe("a deadline", () => {
     expect(run.execution.error).toMatchObject({ code: "deadline" });
   });
 
+  test("is met after a retry too, unless it had passed by then", () => {
+    const run = new KernelRun([phase("a")], { deadline: 5_000 });
+    run.fail("a", 0, { fatal: true });
+    run.drained();
+    expect([run.status, run.execution.timers.size]).toEqual(["failed", 0]);
+    run.now = 3_000;
+    run.control("retry");
+    expect([...run.execution.timers]).toEqual([["deadline", { purpose: "deadline", due: 5_000 }]]);
+    run.now = 5_000;
+    run.timer("deadline");
+    run.drained();
+    expect([run.status, run.execution.error?.code]).toEqual(["cancelled", "deadline"]);
+    run.control("retry");
+    expect(run.execution.timers.size).toBe(0);
+    run.done("a", 0);
+    expect(run.status).toBe("done");
+  });
+
   test("is met also while paused, and before the start time", () => {
     const paused = new KernelRun([phase("a")], { deadline: 5_000 });
     paused.control("pause");

@@ -1,12 +1,13 @@
 /** A timer fires once in effect: armed, then fired. A late, early or repeated trigger is ignored. */
 import { assert } from "../std/assert.ts";
 import { advance } from "./advance.ts";
+import { childOutOfTime } from "./children.ts";
 import { cancelExecution } from "./control.ts";
 import type { HandlerState } from "./execution.ts";
 import type { Answer, TimerDueMessage } from "./message.ts";
 import type { Step } from "./step.ts";
-import { taskTimerDue } from "./task-waits.ts";
-import { ENGINE, settleBuiltIn, timerId } from "./timers.ts";
+import { waitOutOfTime } from "./task-waits.ts";
+import { ENGINE, settleBuiltIn, taskOfTimer, timerId } from "./timers.ts";
 
 /** A timer's time has come: ignored unless it is armed and due. */
 export function timerDue(step: Step, message: TimerDueMessage): Answer {
@@ -18,9 +19,12 @@ export function timerDue(step: Step, message: TimerDueMessage): Answer {
   switch (timer.purpose) {
     case "start":
       break;
-    case "task":
-      taskTimerDue(step, message.timer);
+    case "task": {
+      const timed = taskOfTimer(step, message.timer);
+      if (timed?.handler.plan.mode === "workflow") childOutOfTime(step, timed.handler, timed.task);
+      else if (timed !== null) waitOutOfTime(step, timed.handler, timed.task);
       break;
+    }
     case "deadline":
       cancelExecution(step, { by: ENGINE, reason: "deadline", id: `deadline~${timer.due}` });
       break;

@@ -44,6 +44,20 @@ export function timerId(step: Step, handler: HandlerState): string {
   return `${visit.plan.name}.${visit.visit}.${handler.plan.name}`;
 }
 
+/** The id of the timer of one task: how long it waits for a signal, or its child may take. */
+export function taskTimerId(step: Step, handler: HandlerState, task: number): string {
+  return `${timerId(step, handler)}.${task}`;
+}
+
+/** The handler and the task that such a timer is for. */
+export function taskOfTimer(step: Step, timer: string): { handler: HandlerState; task: number } | null {
+  const task = Number(timer.slice(timer.lastIndexOf(".") + 1));
+  const handler = step.execution
+    .currentVisit()
+    .handlers.find((candidate) => taskTimerId(step, candidate, task) === timer);
+  return handler === undefined ? null : { handler, task };
+}
+
 /** Settles the one task of a sleep or a wait. */
 export function settleBuiltIn(
   step: Step,

@@ -60,7 +60,7 @@ export function viewExecution(
     phase: execution.ended ? null : (execution.current?.plan.name ?? null),
     input: JSON.parse(execution.input) as Json,
     output: execution.output === null ? null : (JSON.parse(execution.output) as Json),
-    error: execution.ended ? execution.error : null,
+    error: execution.ended ? viewError(execution.error) : null,
     phases: viewPhases(execution, now, running),
     tags: execution.tags,
     parent: viewParent(execution),
@@ -68,6 +68,13 @@ export function viewExecution(
     finishedAt: execution.finishedAt,
     revision: execution.seq,
   };
+}
+
+/** Whether it could be retried is between a child and its parent. */
+export function viewError(error: ExecutionError | null): ExecutionError | null {
+  if (error?.fatal === undefined) return error;
+  const { fatal: _, ...shown } = error;
+  return shown;
 }
 
 function viewParent({ parent }: Execution): Parent | null {

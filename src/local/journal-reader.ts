@@ -4,6 +4,7 @@ import type { Recorded, TasksSettled } from "../kernel/event.ts";
 import { decodeEntry } from "../kernel/journal-entry.ts";
 import type { Store } from "../store/store.ts";
 import type { ResultsSource } from "../worker/results-reader.ts";
+import { RowReader } from "./row-reader.ts";
 
 const ROWS = 64;
 const CHARS = 1_048_576;
@@ -37,13 +38,13 @@ export async function* readEvents(
 
 /** Settled tasks of one handler in one visit, in journal order (of several rounds, each task's last word); checkpoints. */
 export function resultsOf(store: Store): ResultsSource {
+  const rows = new RowReader(store);
   return {
     async checkpoint(execution, seq) {
-      for await (const { event } of readEvents(store, execution, seq, seq)) {
-        if (event.kind === "task.run") return { result: event.state };
-        if (event.kind !== "task.step") continue;
+      const event = (await rows.find(execution, seq))?.event;
+      if (event?.kind === "task.run") return { result: event.state };
+      if (event?.kind === "task.step")
         return event.error === null ? { result: event.result ?? "null" } : { error: event.error };
-      }
       throw new Error(`execution ${execution} has no step or run at ${seq} of its journal`);
     },
     async *settled(place) {

@@ -1,5 +1,5 @@
 /** An execution's handle over the engine in this process. */
-import type { Engine } from "../engine/driver.ts";
+import type { EnginePort } from "../engine/engine-port.ts";
 import type { Ending, Inspection } from "../engine/io.ts";
 import { LIMITS } from "../kernel/definition.ts";
 import type { ControlMessage } from "../kernel/message.ts";
@@ -28,7 +28,7 @@ import { readLines } from "./log-reader.ts";
 
 /** What handles need of the process. */
 export interface LocalParts {
-  readonly engine: Engine;
+  readonly engine: EnginePort;
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;

@@ -2,9 +2,11 @@
  * Rondo in this process: an engine over a store, and a worker beside it that hosts the workflows served here. What
  * `openRondo` gives.
  */
+
+import { newOwnId } from "../engine/engine-port.ts";
 import { LIMITS } from "../kernel/definition.ts";
 import { Execution } from "../kernel/execution.ts";
-import { parseDefinition } from "../kernel/parse-definition.ts";
+import { parseDefinition, parseStored } from "../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/plan.ts";
 import { replay } from "../kernel/replay.ts";
 import { type ExecutionView, viewExecution } from "../kernel/view.ts";
@@ -22,11 +24,11 @@ import type {
 } from "../sdk/handle.ts";
 import { validateInput } from "../sdk/validate-input.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
-import { newExecutionId } from "../std/id.ts";
+import { defined } from "../std/defined.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { StoreFault } from "../store/store.ts";
-import type { HandlerCode, HostedWorkflow } from "../worker/handler-code.ts";
+import { type HandlerCode, type HostedWorkflow, withChildren } from "../worker/handler-code.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
 import { Worker } from "../worker/worker.ts";
 import { resultsOf } from "./journal-reader.ts";
@@ -68,6 +70,8 @@ export class LocalRondo implements RondoClient {
   readonly #serves = new Map<string, Serves>();
   readonly #stored = new Map<string, Promise<void>>();
   readonly #isStored = new Set<string>();
+  /** Workflows that were given to `serve` themselves. */
+  readonly #named = new Set<string>();
   #isClosed = false;
 
   readonly #parts: LocalParts;
@@ -90,10 +94,13 @@ export class LocalRondo implements RondoClient {
     });
   }
 
-  /** Hosts the handlers of workflows in this process. */
+  /** Hosts the handlers of workflows in this process, and those of the workflows that they start as children. */
   serve(...workflows: readonly HostedWorkflow[]): this {
-    for (const workflow of workflows) {
-      checkHosted(workflow);
+    for (const workflow of workflows) checkHosted(workflow);
+    for (const { name } of workflows) this.#named.add(name);
+    for (const workflow of withChildren(workflows)) {
+      // What is served by its own name is not replaced by what a parent brings along.
+      if (this.#named.has(workflow.name) && !workflows.includes(workflow)) continue;
       const plan = planOf(workflow);
       this.#served.set(workflow.name, { workflow, plan });
       for (const code of workflow.handlers) this.#host(workflow.name, code);
@@ -125,8 +132,9 @@ export class LocalRondo implements RondoClient {
     input: WorkflowInput<NoInfer<W>>,
     options: StartOptions & ResultOptions = {},
   ): Promise<WorkflowOutput<W>> {
-    const handle = await this.#start<WorkflowOutput<W>>(workflow, input, options, true);
-    return handle.result(options);
+    const { signal, timeout, ...start } = options;
+    const handle = await this.#start<WorkflowOutput<W>>(workflow, input, start, true);
+    return handle.result(defined({ signal, timeout }));
   }
 
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
@@ -157,7 +165,7 @@ export class LocalRondo implements RondoClient {
       );
     }
     const definition = unwrap(
-      parseDefinition(JSON.parse((await store.getDefinition({ hash: now.workflowHash }))?.body ?? "null")),
+      parseStored(JSON.parse((await store.getDefinition({ hash: now.workflowHash }))?.body ?? "null")),
     );
     const execution = new Execution(id, compilePlan(definition));
     while (execution.seq < seq) {
@@ -200,7 +208,7 @@ export class LocalRondo implements RondoClient {
     );
     const { id, project, tags, startAt, deadline } = unwrap(checkStart(options));
     if (!this.#isStored.has(plan.hash)) await this.#store(plan);
-    const execution = id ?? newExecutionId(clock.now(), random);
+    const execution = id ?? newOwnId(engine, clock.now(), random);
     const handle = new LocalHandle<Output>(execution, this.#parts);
     if (waits) handle.watchEnd();
     const message = {
@@ -255,7 +263,7 @@ export class LocalRondo implements RondoClient {
     const text = await validateInput({ inputSchema: undefined }, input);
     return isRejection(text)
       ? text
-      : { plan: compilePlan(unwrap(parseDefinition(JSON.parse(found.body)))), text };
+      : { plan: compilePlan(unwrap(parseStored(JSON.parse(found.body)))), text };
   }
 
   #host(workflow: string, code: HandlerCode): void {

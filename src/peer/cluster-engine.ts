@@ -11,8 +11,8 @@
 import type { Engine } from "../engine/driver.ts";
 import { type Progress, type Reply, stoppedAnswer, type WorkerLink } from "../engine/driver-options.ts";
 import type { EnginePort, Request, StartOf } from "../engine/engine-port.ts";
-import type { Dropped, Inspection, OpenAttempt, Overview } from "../engine/io.ts";
-import type { Beat, Report, Serves } from "../protocol/work.ts";
+import type { AttemptHolder, Dropped, Inspection, OpenAttempt, Overview } from "../engine/io.ts";
+import type { Beat, Report, ReportedAttempt, Serves } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { monotonicMs } from "../std/monotonic.ts";
 import { type Random, systemRandom } from "../std/random.ts";
@@ -80,6 +80,18 @@ export class ClusterEngine implements EnginePort {
 
   get residentCount(): number {
     return this.#engine.residentCount;
+  }
+
+  epochOf(execution: string): number | null {
+    return this.#engine.epochOf(execution);
+  }
+
+  holderOf(at: ReportedAttempt): AttemptHolder | null {
+    return this.#engine.holderOf(at);
+  }
+
+  get commitFault(): Error | null {
+    return this.#engine.commitFault;
   }
 
   isOwn(execution: string): boolean {
@@ -188,7 +200,7 @@ export class ClusterEngine implements EnginePort {
     return this.#engine.overview();
   }
 
-  openAttempts(options: { worker: string | null; max: number }): readonly OpenAttempt[] {
+  openAttempts(options: Parameters<EnginePort["openAttempts"]>[0]): readonly OpenAttempt[] {
     return this.#engine.openAttempts(options);
   }
 
@@ -198,7 +210,7 @@ export class ClusterEngine implements EnginePort {
     const byUrl = new Map<string | null, Set<number>>();
     for (const { to } of letters) {
       const owner = this.#owners.ownerOf(to);
-      if (owner.kind === "me") this.#engine.hear({ kind: "letters-stored" });
+      if (owner.kind === "me") this.#engine.cluster.hear({ kind: "letters-stored" });
       const url = owner.kind === "peer" ? owner.url : null;
       if (owner.kind !== "me")
         byUrl.set(url, (byUrl.get(url) ?? new Set()).add(partitionOf(to, this.info.partitions)));

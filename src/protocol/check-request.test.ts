@@ -7,6 +7,8 @@ const refusal = (value: unknown) => (isRejection(value) ? value.message : "accep
 describe("options of a start", () => {
   test.each([
     [null, "options: must be an object"],
+    [{ priority: 3 }, 'a start has no option "priority"'],
+    [{ ID: "x" }, 'a start has no option "ID"'],
     [{ project: null }, "project: null is not a project's name"],
     [{ project: "a/b" }, 'project: "a/b" is not a project\'s name'],
     [{ id: 123 }, "id: 123 is not an execution id"],

@@ -19,10 +19,18 @@ export interface CheckedStart {
   readonly deadline: number | undefined;
 }
 
+const START_OPTIONS = ["id", "project", "tags", "startAt", "deadline"];
+
 /** The options of a start. */
 export function checkStart(options: unknown): CheckedStart | Rejection {
   const given = fields(options);
   if (given === null) return invalid("options", "must be an object");
+  const unknown = Object.keys(given).find((name) => !START_OPTIONS.includes(name));
+  if (unknown !== undefined)
+    return reject("unknown_field", `a start has no option "${unknown.slice(0, 60)}"`, {
+      path: unknown.slice(0, 60),
+      hint: `known are: ${START_OPTIONS.join(", ")}`,
+    });
   const { id, project = DEFAULT_PROJECT, tags = {} } = given;
   const wrong =
     (id === undefined ? null : checkExecutionId(id)) ??
@@ -135,6 +143,7 @@ function checkTags(tags: unknown): Rejection | null {
   if (entries.length > TAGS_MAX)
     return invalid("tags", `${entries.length} tags; at most ${TAGS_MAX} are allowed`);
   for (const [key, value] of entries) {
+    if (key === "__proto__") return invalid("tags.__proto__", "is not a name for a tag");
     if (!isText(key, 40) || typeof value !== "string" || value.length > TEXT_MAX || !value.isWellFormed()) {
       return invalid(
         `tags.${key.slice(0, 60)}`,

@@ -47,6 +47,9 @@ export interface ScriptWork {
 
 export { SCRIPT_USE } from "../kernel/plan.ts";
 
+/** Stands for a worker that is not known, where only an attempt's token speaks for it; nobody registers as this. */
+export const UNKNOWN_WORKER = "unknown";
+
 export interface GrantItem {
   readonly number: number;
   readonly attempt: number;
@@ -117,8 +120,8 @@ export type Report =
   | (ReportedAttempt & {
       readonly kind: "run";
       readonly name: string;
-      /** Its place among the runs, from 0. */
-      readonly index: number;
+      /** Its place among the runs, from 0; null: that of its name. */
+      readonly index: number | null;
       readonly state: string;
       /** The state is over the limit: it is kept whole all the same. */
       readonly oversized: boolean;

@@ -17,7 +17,7 @@ export interface Registration {
   readonly topics?: readonly string[];
   /** Attempts it takes at a time, claims under way included. */
   readonly capacity: number;
-  /** The worker's own status API: loopback, or the address it connects from. */
+  /** The worker's own status API, at the address it connects from; on the server's machine also on loopback. */
   readonly url?: string;
   /** Of the worker's program, to be shown. */
   readonly version?: string;
@@ -104,6 +104,12 @@ export type StepDone =
 /** `POST /v1/workers/:id/events`. */
 export interface EventsRequest {
   readonly tokens: Readonly<Record<string, string>>;
+  /**
+   * The last event of an attempt that was acknowledged. A server that did not give the attempt out goes on after it; by
+   * default, after what comes before the attempt's first event here. So whoever has several requests under way for one
+   * attempt has to say it.
+   */
+  readonly acknowledged?: Readonly<Record<string, number>>;
   readonly events: readonly WireEvent[];
 }
 
@@ -205,5 +211,7 @@ export type HeartbeatAnswer = Readonly<Record<string, "continue" | "cancel" | "l
 
 /** Bodies of events stay under this. */
 export const EVENTS_BYTES_MAX = 4 * 1_048_576;
+/** Numbers of events go up to this. */
+export const EVENT_NUMBER_MAX = 2_147_483_647;
 /** Longest wait of a claim. */
 export const WAIT_MS_MAX = 60_000;

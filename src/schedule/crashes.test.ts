@@ -62,6 +62,7 @@ class Process {
           if (!executions.has(id)) executions.set(id, clock.now());
           return { id };
         }),
+      exists: async (execution) => executions.has(execution),
       isOpen: (execution) => this.#call(async () => isOpen(execution)),
       onEnd: (execution, ended) =>
         this.#clock().after((executions.get(execution) ?? 0) + openMs - clock.now(), ended),

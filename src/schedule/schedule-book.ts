@@ -8,6 +8,8 @@ import { decodeSchedule, encodeSchedule, type Schedule } from "./schedule.ts";
 const KIND = "schedule";
 const PAGE = 200;
 const LIST_MAX = 1_000;
+/** A page ends early once the inputs on it have about so many characters. */
+const LIST_CHARS = 4_194_304;
 const NEXT_SHOWN = 5;
 
 /** A schedule as others see it, with its next due times. */
@@ -77,11 +79,13 @@ export class ScheduleBook {
       });
     }
     const data: ScheduleView[] = [];
+    let chars = 0;
     for await (const schedule of this.all(() => undefined, cursor)) {
       if (project !== undefined && schedule.project !== project) continue;
       if (workflow !== undefined && schedule.workflow !== workflow) continue;
-      if (data.length === limit) return { data, next: data.at(-1)?.id ?? null };
+      if (data.length === limit || chars >= LIST_CHARS) return { data, next: data.at(-1)?.id ?? null };
       data.push(viewSchedule(schedule, now));
+      chars += JSON.stringify(schedule.input).length;
     }
     return { data, next: null };
   }

@@ -40,6 +40,10 @@ class Executions implements ScheduleEngine {
     return this.open.has(execution);
   }
 
+  async exists(execution: string): Promise<boolean> {
+    return this.started.some(({ id }) => id === execution);
+  }
+
   onEnd(execution: string, ended: () => void): () => void {
     this.watchers.set(execution, ended);
     return () => void this.watchers.delete(execution);
@@ -71,6 +75,7 @@ async function world() {
       store,
       start: (request) => engine.start(request),
       isOpen: (execution) => engine.isOpen(execution),
+      exists: (execution) => engine.exists(execution),
       onEnd: (execution, ended) => engine.onEnd(execution, ended),
       onFault: (fault) => faults.push(fault),
     });
@@ -336,12 +341,28 @@ describe("the desk", () => {
     await desk.put({ ...TEN, overlap: "skip" });
     await desk.pause("ten");
     const now = clock.now();
-    expect(await desk.runNow("ten")).toEqual({ execution: `ten~${now + 1}` });
-    expect(await desk.runNow("ten")).toEqual({ execution: `ten~${now + 2}` });
+    expect(await desk.runNow("ten")).toEqual({ execution: `ten~${now + 1}`, existed: false });
+    expect(await desk.runNow("ten")).toEqual({ execution: `ten~${now + 2}`, existed: false });
     await desk.resume("ten");
     await clock.advance("10m");
     expect(engine.started.map(({ id }) => id)).toEqual([`ten~${now + 1}`, `ten~${now + 2}`]);
     expect(await desk.get("ten")).toMatchObject({ state: { skipped: 1 } });
+  });
+
+  test("runs once for each key, and what ran last stays so when a key comes again", async () => {
+    const { engine, open } = await world();
+    const desk = await open();
+    await desk.put({ ...TEN, overlap: "skip" });
+    const first = await desk.runNow("ten", "k");
+    expect(first).toMatchObject({ existed: false });
+    const other = await desk.runNow("ten", "l");
+    const plain = await desk.runNow("ten");
+    expect(await desk.runNow("ten", "k")).toEqual({ ...first, existed: true });
+    expect(await desk.runNow("ten", "l")).toEqual({ ...other, existed: true });
+    expect(engine.started).toHaveLength(3);
+    expect(await desk.get("ten")).toMatchObject({
+      state: { lastExecution: (plain as { execution: string }).execution },
+    });
   });
 
   test("a run that is refused is told, and nothing is kept", async () => {
@@ -382,6 +403,20 @@ describe("the desk", () => {
       await desk.runNow("ten"),
     ])
       expect(refused).toMatchObject({ code: "not_found" });
+  });
+
+  test("lists pages that end early where inputs are large", async () => {
+    const { open } = await world();
+    const desk = await open();
+    for (let n = 0; n < 12; n++) await desk.put({ ...TEN, id: `s${10 + n}`, input: "x".repeat(900_000) });
+    const sizes: number[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = unwrap(await desk.list({ limit: 1_000, ...(cursor === undefined ? {} : { cursor }) }));
+      sizes.push(page.data.length);
+      cursor = page.next ?? undefined;
+    } while (cursor !== undefined);
+    expect(sizes).toEqual([5, 5, 2]);
   });
 
   test("lists in pages, by project and workflow", async () => {

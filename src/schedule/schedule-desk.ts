@@ -6,6 +6,7 @@ import { Lanes } from "./lanes.ts";
 import {
   checkSchedule,
   executionOf,
+  keyedExecutionOf,
   newState,
   type Schedule,
   type ScheduleSpec,
@@ -114,14 +115,15 @@ export class ScheduleDesk {
     );
   }
 
-  /** Starts an execution now, whatever the schedule's times, policies and pause say. */
-  async runNow(id: string): Promise<{ readonly execution: string } | Rejection> {
+  /** Starts an execution now, whatever the schedule's times, policies and pause say; once for each key. */
+  async runNow(
+    id: string,
+    key: string | null = null,
+  ): Promise<{ readonly execution: string; readonly existed: boolean } | Rejection> {
     return this.#change(id, async (old) => {
       if (old === null) return unknown(id);
-      const last = Number(old.state.lastExecution?.split("~")[1] ?? 0);
-      const at = Math.max(this.#now, last + 1);
-      // Due times are whole seconds, and this is none.
-      const execution = executionOf(id, at % 1_000 === 0 ? at + 1 : at);
+      const execution = key === null ? this.#idNow(old) : keyedExecutionOf(id, key);
+      if (key !== null && (await this.#options.exists(execution))) return { execution, existed: true };
       const { state } = old;
       // Known before it exists, so that no due time overlaps with it; if it is not started, it does no harm.
       if (old.overlap !== "allow")
@@ -132,8 +134,16 @@ export class ScheduleDesk {
         return answer;
       }
       await this.#book.write({ ...old, state: { ...state, lastExecution: execution, lastError: null } });
-      return { execution };
+      return { execution, existed: false };
     });
+  }
+
+  /** The id of an execution that is started now: as if it were due, but later than the last. */
+  #idNow({ id, state }: Schedule): string {
+    const last = Number(/~(\d+)$/.exec(state.lastExecution ?? "")?.[1] ?? 0);
+    const at = Math.max(this.#now, last + 1);
+    // Due times are whole seconds, and this is none.
+    return executionOf(id, at % 1_000 === 0 ? at + 1 : at);
   }
 
   /** Fires nothing more; resolves when what is under way has ended. */

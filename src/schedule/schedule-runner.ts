@@ -31,6 +31,8 @@ export interface ScheduleEngine {
   start(request: ScheduledStart): Promise<Rejection | { readonly id: string }>;
   /** Whether an execution exists and is not over. */
   isOpen(execution: string): Promise<boolean>;
+  /** Whether an execution exists. */
+  exists(execution: string): Promise<boolean>;
   /** Calls back when an execution ends; the returned function stops that. */
   onEnd(execution: string, ended: () => void): () => void;
 }

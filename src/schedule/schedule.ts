@@ -9,6 +9,7 @@
  */
 import { LIMITS, NAME_PATTERN } from "../kernel/definition.ts";
 import { checkStart } from "../protocol/check-request.ts";
+import { sha256 } from "../std/hash.ts";
 import { type Json, toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, type RejectionCode, reject } from "../std/rejection.ts";
 import { CronTimes } from "./cron-times.ts";
@@ -109,6 +110,11 @@ export function newState(now: number): ScheduleState {
 /** The id of the execution that a due time starts. */
 export function executionOf(schedule: string, due: number): string {
   return `${schedule}~${due}`;
+}
+
+/** The id of the execution that is started by hand under a key. */
+export function keyedExecutionOf(schedule: string, key: string): string {
+  return `${schedule}~key-${sha256(key).slice(0, 32)}`;
 }
 
 /** A schedule as written by users, or what is wrong with it. */

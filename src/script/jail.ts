@@ -5,7 +5,7 @@
  *   none             no jail: only an empty environment and Node's permission model
  * In a jail the child's root folder is a read-only tmpfs with the Node binary, its libraries and the child's own
  * code; it has no /proc, no network device, no capability, and no user of the machine. Node's permission model comes
- * on top in every kind.
+ * on top in every kind. And in every kind a shell beside the child ends it when the worker is gone, whatever it does.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, realpathSync } from "node:fs";
@@ -16,7 +16,10 @@ export type JailKind = "namespaces" | "root-namespaces" | "none";
 /** A way to start a child. */
 export interface Jail {
   readonly kind: JailKind;
-  /** The command line that runs the child, with `folder` (empty, its own) as its root or working folder. */
+  /**
+   * The command line that runs the child, with `folder` (empty, its own) as its root or working folder. It leads a
+   * process group of its own, and its file 3 is a pipe that is open as long as the worker lives.
+   */
   command(folder: string, memoryBytes: number): { file: string; args: string[] };
 }
 
@@ -25,8 +28,16 @@ const TOOL_FOLDERS = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"
 /** What Node and its heap need beside the scripts' memory. */
 const NODE_DATA_BYTES = 1_024 * 1_048_576;
 
+/**
+ * Ends the whole group once the worker's end of the pipe is closed, by its death too: a child that spins would not notice.
+ * It is nobody's child, so that the helper of a jail has one child only, and holds none of the child's pipes.
+ */
+const WATCH_WORKER = `( { read -r _ <&3 || kill -9 0; } </dev/null >/dev/null 2>&1 & )
+exec 3<&-
+`;
+
 /** Arguments: the root, the limit on data in KiB, pairs of file and place, `--`, the command. */
-const BUILD_ROOT = `set -e
+const BUILD_ROOT = `${WATCH_WORKER}set -e
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 root=$1 data=$2
 shift 2
@@ -97,7 +108,12 @@ export const NO_JAIL: Jail = {
     const files = childFiles();
     const main = files.find(({ isEntry }) => isEntry === true);
     const readable = files.map(({ file }) => `${file}/*`);
-    return { file: process.execPath, args: [...nodeFlags(readable), `${main?.file ?? ""}/main.js`] };
+    const args = [...nodeFlags(readable), `${main?.file ?? ""}/main.js`];
+    const env = findTool("env");
+    if (env === null) return { file: process.execPath, args };
+    // By way of env, since a shell adds variables of its own.
+    const script = `${WATCH_WORKER}exec ${env} -i "$@"`;
+    return { file: "/bin/sh", args: ["-c", script, "rondo-script", process.execPath, ...args] };
   },
 };
 

@@ -1,7 +1,8 @@
 /**
  * The parent's side of one child process: starts it in a jail with an empty environment, turns its output into
- * lines, kills it with all that belongs to it, and takes its folder away when it has ended. It judges nothing but
- * the size of a line; what the lines mean is for attempt-watch.ts.
+ * lines, kills it with all that belongs to it, and takes its folder away when it has ended. A child ends with its
+ * parent, by a pipe that the two hold (jail.ts). It judges nothing but the size of a line; what the lines mean is for
+ * attempt-watch.ts.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -39,6 +40,8 @@ export class SandboxChild {
   /** It was told to end, or did: not to be used again. */
   isSpent = false;
   readonly #process: ChildProcess;
+  /** Nothing goes through it: that it is open says that this process lives. */
+  readonly #life: Socket | undefined;
   readonly #lineBytesMax: number;
   #parts: Buffer[] = [];
   #partBytes = 0;
@@ -52,9 +55,13 @@ export class SandboxChild {
     this.#process = spawn(file, [...args, ...inheritedFds()], {
       cwd: folder,
       env: {},
-      stdio: "pipe",
+      stdio: ["pipe", "pipe", "pipe", "pipe"],
       detached: true,
     });
+    this.#life = this.#process.stdio[3] as Socket | undefined;
+    // It ends with whoever is at its other end.
+    this.#life?.on("error", () => {});
+    this.#process.on("exit", () => this.#life?.destroy());
     this.#process.stdout?.on("data", (chunk: Buffer) => this.#take(chunk));
     this.#process.stderr?.on("data", (chunk: Buffer) => {
       this.#stderr = (this.#stderr + chunk.toString()).slice(-STDERR_CHARS);
@@ -97,7 +104,8 @@ export class SandboxChild {
   /** While held, the child keeps this process alive. */
   hold(held: boolean): void {
     const { stdin, stdout, stderr } = this.#process;
-    for (const part of [this.#process, stdin, stdout, stderr] as (ChildProcess | Socket | null)[]) {
+    const parts = [this.#process, stdin, stdout, stderr, this.#life] as (ChildProcess | Socket | null)[];
+    for (const part of parts) {
       if (held) part?.ref();
       else part?.unref();
     }

@@ -38,11 +38,17 @@ export class WorkflowBuilder implements HostedWorkflow {
   readonly inputSchema: StandardSchema | undefined;
   readonly definition: WorkflowData;
   readonly handlers: readonly HandlerCode[];
+  readonly children: readonly HostedWorkflow[];
   readonly #hosted: readonly Hosted[];
   readonly #parseInput: HandlerCode["parseInput"];
 
-  constructor(definition: WorkflowData, inputSchema: StandardSchema | undefined, hosted: readonly Hosted[]) {
+  constructor(
+    definition: WorkflowData,
+    inputSchema: StandardSchema | undefined,
+    { hosted, children }: { hosted: readonly Hosted[]; children: readonly HostedWorkflow[] },
+  ) {
     this.name = definition.name;
+    this.children = children;
     this.inputSchema = inputSchema;
     this.definition = definition;
     this.handlers = hosted.map(({ code }) => code);
@@ -62,7 +68,10 @@ export class WorkflowBuilder implements HostedWorkflow {
         "give a schema of zod 4, valibot, arktype or the like",
       );
     const schema = input === undefined ? undefined : jsonSchemaOf(input);
-    return new WorkflowBuilder({ rondo: 1, name, ...defined({ input: schema }), phases: [] }, input, []);
+    return new WorkflowBuilder({ rondo: 1, name, ...defined({ input: schema }), phases: [] }, input, {
+      hosted: [],
+      children: [],
+    });
   }
 
   phase(name: string, given: unknown, options?: AnyPhaseOptions): WorkflowBuilder {
@@ -125,18 +134,17 @@ export class WorkflowBuilder implements HostedWorkflow {
     options?: AnyPhaseOptions,
   ): WorkflowBuilder {
     const child = childOf(typeof workflow === "string" ? workflow : workflow.name);
-    return this.#one(name, options, (around) => compileBuiltIn(spec, child, around));
+    const added = this.#one(name, options, (around) => compileBuiltIn(spec, child, around));
+    if (!isHosted(workflow)) return added;
+    const parts = { hosted: added.#hosted, children: [...this.children, workflow] };
+    return new WorkflowBuilder(added.definition, this.inputSchema, parts);
   }
 
   returns(answer: Answer): WorkflowBuilder {
     if (this.definition.returns !== undefined) throw invalid("returns", "is given twice", "keep one of them");
     const use = `${this.name}.returns`;
     const code = this.#answering(use, answer, "returns");
-    return new WorkflowBuilder(
-      { ...this.definition, returns: { use } },
-      this.inputSchema,
-      this.#withCode([code]),
-    );
+    return this.#with({ ...this.definition, returns: { use } }, [code]);
   }
 
   /** A phase of one handler, named like the phase. */
@@ -162,7 +170,12 @@ export class WorkflowBuilder implements HostedWorkflow {
     const codes = compiled.flatMap(([, { code }, source]) => (code === undefined ? [] : [{ code, source }]));
     if (typeof options.next === "function")
       codes.push(this.#answering(use, options.next, `phase "${name}".next`));
-    return new WorkflowBuilder({ ...this.definition, phases }, this.inputSchema, this.#withCode(codes));
+    return this.#with({ ...this.definition, phases }, codes);
+  }
+
+  #with(definition: WorkflowData, codes: readonly Hosted[]): WorkflowBuilder {
+    const parts = { hosted: this.#withCode(codes), children: this.children };
+    return new WorkflowBuilder(definition, this.inputSchema, parts);
   }
 
   #around(phase: string, handler: string, use: string): Surroundings {
@@ -186,4 +199,10 @@ export class WorkflowBuilder implements HostedWorkflow {
     }
     return all;
   }
+}
+
+/** Whether a child is given with its code; one that is only named is served by whoever has it. */
+function isHosted(workflow: unknown): workflow is HostedWorkflow {
+  const { definition, handlers } = (workflow ?? {}) as Partial<HostedWorkflow>;
+  return typeof definition === "object" && definition !== null && Array.isArray(handlers);
 }

@@ -4,7 +4,7 @@
  */
 import { LIMITS } from "../kernel/definition.ts";
 import { uniqueNames } from "../kernel/parse-definition.ts";
-import { parseHandler, parseHandlerName, parsePhase } from "../kernel/parse-phase.ts";
+import { checkMeaning, parseHandler, parseHandlerName, parsePhase } from "../kernel/parse-phase.ts";
 import {
   duration,
   Invalid,
@@ -37,7 +37,7 @@ export const checkUnique = throwing(uniqueNames);
 /** Refuses what cannot be the name of a handler in a phase. */
 export const checkHandlerName = throwing(parseHandlerName);
 /** Refuses what cannot be a handler of a definition. */
-export const checkHandler = throwing(parseHandler);
+export const checkHandler = throwing((data: unknown, at: string) => checkMeaning(parseHandler(data, at), at));
 
 /** The error that a builder throws. */
 export function invalid(path: string, why: string, hint?: string): RondoError {

@@ -2,16 +2,17 @@
  * Splits a handler as it is written into its two halves: data for the definition, and code for the worker under its
  * wire name. User functions keep their spec as `this`.
  */
+import { SIGNAL_REFUSED } from "../kernel/checkpoint.ts";
 import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
+import { isRejection } from "../std/rejection.ts";
 import type { HandlerCode, ProcessContext } from "../worker/handler-code.ts";
 import { checkFields, checkHandler, checkPointer, checkUse, invalid, storedCopy } from "./check.ts";
 import { Fatal } from "./errors.ts";
 import type { AnySpec, EnumerationSpec } from "./handler.ts";
 import type { Given, Mode } from "./mode.ts";
-import { isStandardSchema } from "./standard-schema.ts";
+import { isStandardSchema, parseWithSchema } from "./standard-schema.ts";
 import { taskNaming } from "./task-name.ts";
-import { parserOf } from "./validate-input.ts";
 
 /** A handler of a definition, as data. */
 export type HandlerData = { readonly [option: string]: Json };
@@ -74,7 +75,8 @@ const VERSION = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/;
 
 /** What executions ask for: this version of the code, or a later one that is compatible. */
 function compatibleWith(version: string, at: string): string {
-  if (typeof version === "string" && VERSION.test(version) && version.length <= 100) return `^${version}`;
+  if (typeof version === "string" && VERSION.test(version) && version.length <= 100)
+    return `^${version.split("+")[0]}`;
   throw invalid(at, "is not a version", 'write it as "1.2.0"');
 }
 
@@ -160,7 +162,11 @@ function parsedWait(context: ProcessContext): ProcessContext["waitFor"] {
     if (schema !== undefined && !isStandardSchema(schema))
       throw new Fatal(`waitFor "${name}": schema is not a Standard Schema`);
     const payload = await context.waitFor(name, options);
-    return schema !== undefined ? parserOf(schema, `signal "${name}"`)(payload) : payload;
+    if (schema === undefined) return payload;
+    const parsed = await parseWithSchema(schema, payload, `signal "${name}"`);
+    if (!isRejection(parsed)) return parsed.value;
+    // What is journaled as the answer stays so for this round; the next one waits for another.
+    throw Object.assign(new Fatal(parsed.message), { code: SIGNAL_REFUSED, path: name });
   };
 }
 

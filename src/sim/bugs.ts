@@ -269,7 +269,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/children.js",
     find: "known?.isOpen !== true ||",
     replace: "",
-    seed: 9,
+    seed: 28,
   },
   {
     name: "pages read start no children",
@@ -339,7 +339,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "retry leaves dead letters",
     file: "engine/stepping.js",
-    find: "write.deadLettersCleared = true;",
+    find: "write.deadLettersCleared = clearedFrom;",
     replace: ";",
     seed: 12,
   },

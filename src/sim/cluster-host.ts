@@ -47,6 +47,13 @@ export interface Neighbours {
   stored(from: ClusterHost, executions: readonly string[]): void;
 }
 
+interface Yield {
+  readonly yield: number;
+  /** Those that have not been let go of yet. */
+  readonly partitions: Set<number>;
+  isClean: boolean;
+}
+
 export class ClusterHost extends EngineHost {
   readonly #neighbours: Neighbours;
   #ownership = new OwnershipNode(OWNERSHIP);
@@ -54,8 +61,8 @@ export class ClusterHost extends EngineHost {
   #session: string | null = null;
   #sessions = 0;
   #ownWakeAt = Number.POSITIVE_INFINITY;
-  /** The yield that each partition is in, and how many of it are left. */
-  readonly #yields = new Map<number, { readonly yield: number; readonly partitions: Set<number> }>();
+  /** The yield that each partition is in. */
+  readonly #yields = new Map<number, Yield>();
   #frozenUntil = 0;
   /** It cannot reach the database until then. */
   #cutUntil = 0;
@@ -189,7 +196,7 @@ export class ClusterHost extends EngineHost {
           return { kind: "has-left" };
         });
       case "yield": {
-        const one = { yield: output.yield, partitions: new Set(output.partitions) };
+        const one = { yield: output.yield, partitions: new Set(output.partitions), isClean: true };
         for (const partition of output.partitions) this.#yields.set(partition, one);
         return this.deliver({ kind: "yield", partitions: output.partitions });
       }
@@ -253,10 +260,13 @@ export class ClusterHost extends EngineHost {
       case "yielded": {
         const one = this.#yields.get(output.partition);
         if (one === undefined) return;
-        this.tables.putDocument("leases", String(output.partition), JSON.stringify(output.leases));
-        one.partitions.delete(output.partition);
-        if (one.partitions.size === 0)
-          this.later(this.random.below(5), () => this.#own({ kind: "yielded", yield: one.yield }));
+        const { partition, leases } = output;
+        if (leases === null) one.isClean = false;
+        else this.tables.putDocument("leases", String(partition), JSON.stringify(leases));
+        one.partitions.delete(partition);
+        if (one.partitions.size > 0) return;
+        const kind = one.isClean ? "yielded" : "yield-failed";
+        this.later(this.random.below(5), () => this.#own({ kind, yield: one.yield }));
         return;
       }
       case "ask-permits": {

@@ -1,3 +1,5 @@
+import { SteadyTime } from "./steady-time.ts";
+
 /** The clock port. Everything that needs time or a timer takes one; tests and the simulator bring their own. */
 export interface Clock {
   /** Wall time in integer milliseconds. */
@@ -6,14 +8,18 @@ export interface Clock {
   after(ms: number, run: () => void): () => void;
   /** Calls `run` soon, after pending input has been taken. */
   soon(run: () => void): void;
+  /** By how many milliseconds `now` has leapt forward so far, since the machine's clock was set. */
+  stepped?(): number;
 }
 
 const LONGEST_TIMER_MS = 2_000_000_000;
 
-/** The machine's clock. Its timers do not keep the process alive unless `hold` is set. */
+/** The machine's clock, which never goes back. Its timers do not keep the process alive unless `hold` is set. */
 export function systemClock(options: { hold?: boolean } = {}): Clock {
+  const time = new SteadyTime({ wall: () => Date.now(), elapsed: () => performance.now() });
   return {
-    now: () => Date.now(),
+    now: () => time.now(),
+    stepped: () => time.stepped,
     after(ms, run) {
       let timer: NodeJS.Timeout;
       // Longer than a timer can be: in several pieces.

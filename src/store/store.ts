@@ -161,8 +161,8 @@ export interface ExecutionWrite {
   readonly letters?: readonly Letter[];
   readonly logs?: readonly LogRow[];
   readonly deadLetters?: readonly DeadLetter[];
-  /** True: its dead letters from before this write are gone, since it is tried again. */
-  readonly deadLettersCleared?: boolean;
+  /** Its dead letters from before this write, from this sequence number on, are gone: they are tried again. 0: none. */
+  readonly deadLettersCleared?: number;
   /** Who holds which tasks, left by an owner that releases the partition; null takes it away. Absent: as it was. */
   readonly leases?: string | null;
 }
@@ -249,8 +249,9 @@ export interface Store {
     each: number;
     partitions: Partitions;
   }): Promise<readonly StoredHead[]>;
-  /** Timers due up to `until`, soonest first. */
+  /** Timers due up to `until`, and not before `from`, soonest first. */
   scanTimers(options: {
+    from?: number;
     until: number;
     max: number;
     partitions: Partitions;

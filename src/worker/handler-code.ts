@@ -105,4 +105,20 @@ export interface HostedWorkflow {
   /** The definition as data, not yet parsed. */
   readonly definition: unknown;
   readonly handlers: readonly HandlerCode[];
+  /** Workflows that it starts as children, where it has them as objects. */
+  readonly children?: readonly HostedWorkflow[];
+}
+
+/** The workflows and all that they start as children, each once; children come before those that start them. */
+export function withChildren<T extends { readonly children?: readonly T[] }>(
+  workflows: readonly T[],
+): readonly T[] {
+  const all = new Set<T>();
+  const add = (workflow: T): void => {
+    if (all.has(workflow)) return;
+    for (const child of workflow.children ?? []) add(child);
+    all.add(workflow);
+  };
+  for (const workflow of workflows) add(workflow);
+  return [...all];
 }

@@ -362,16 +362,95 @@ describe("sleep", () => {
     expect(bench.of("receipts")).toHaveLength(1);
   });
 
-  test("beside a step that still runs: the step is not heard any more", async () => {
-    let finish: () => void = () => {};
-    const bench = benchOf(({ sleep, step }) =>
-      Promise.all([step("s", () => new Promise<void>((resolve) => (finish = resolve))), sleep("nap", "1h")]),
-    );
-    await bench.give([1]);
-    finish();
-    await bench.clock.settle();
-    expect(bench.of("step")).toEqual([]);
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "suspended" });
+  describe("beside a step that still runs", () => {
+    /** A step that ends when it is told to. */
+    const slow = () => {
+      const ends: { resolve: (value: unknown) => void; fail: (thrown: Error) => void }[] = [];
+      const run = () => new Promise((resolve, fail) => ends.push({ resolve, fail }));
+      return { run, end: (i: number) => ends[i] as (typeof ends)[number], ends };
+    };
+
+    test.each<[string, (context: ProcessContext) => Promise<unknown>, object]>([
+      [
+        "sleep",
+        ({ sleep }) => sleep("nap", "1h"),
+        { untilMs: 3_600_000 + 1_000, forMs: 3_600_000 - 600_000 },
+      ],
+      ["waitFor", ({ waitFor }) => waitFor("go", { timeout: "1h" }), { timeoutMs: 3_600_000 - 600_000 }],
+    ])("%s ends the attempt when that is journaled, at the time it had", async (_name, wait, expected) => {
+      const { run, end } = slow();
+      const bench = benchOf((context) => Promise.all([context.step("s", run), wait(context)]));
+      const begun = bench.clock.now();
+      await bench.give([1]);
+      expect(bench.outcomes.size).toBe(0);
+      await bench.clock.advance(600_000);
+      end(0).resolve("done");
+      await bench.clock.settle();
+      expect(bench.of("step")).toMatchObject([{ name: "s", result: '"done"' }]);
+      const outcome = bench.outcomes.get(0);
+      expect(outcome?.status).toBe("suspended");
+      const { untilMs, ...others } = expected as { untilMs?: number };
+      expect(outcome?.wait).toMatchObject({
+        ...others,
+        ...(untilMs === undefined ? {} : { untilMs: begun + 3_600_000 }),
+      });
+    });
+
+    test("what follows the step is done too, as long as it is steps", async () => {
+      const { run, end, ends } = slow();
+      const chain = async ({ step }: ProcessContext) => {
+        await step("one", run);
+        await step("two", run);
+      };
+      const bench = benchOf((context) => Promise.all([chain(context), context.sleep("nap", "1h")]));
+      await bench.give([1]);
+      end(0).resolve(1);
+      await bench.clock.settle();
+      expect([ends.length, bench.outcomes.size]).toEqual([2, 0]);
+      end(1).resolve(2);
+      await bench.clock.settle();
+      expect(bench.of("step").map(({ name }) => name)).toEqual(["one", "two"]);
+      expect(bench.outcomes.get(0)).toMatchObject({ status: "suspended", wait: { name: "nap" } });
+    });
+
+    test("that fails: the code's word counts, if it has one", async () => {
+      const fails = slow();
+      const throws = benchOf(({ sleep, step }) => Promise.all([step("s", fails.run), sleep("nap", "1h")]));
+      await throws.give([1]);
+      fails.end(0).fail(new Error("boom"));
+      await throws.clock.settle();
+      expect(throws.outcomes.get(0)).toMatchObject({ status: "failed" });
+      const caught = slow();
+      const waits = benchOf(({ sleep, step }) =>
+        Promise.allSettled([step("s", caught.run), sleep("nap", "1h")]),
+      );
+      await waits.give([1]);
+      caught.end(0).fail(new Error("boom"));
+      await waits.clock.settle();
+      expect(waits.outcomes.get(0)).toMatchObject({ status: "suspended" });
+    });
+
+    test("whoever is first: a race is over with the step", async () => {
+      const { run, end } = slow();
+      const bench = benchOf(({ sleep, step }) => Promise.race([step("s", run), sleep("nap", "1h")]));
+      await bench.give([1]);
+      end(0).resolve("won");
+      await bench.clock.settle();
+      expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: '"won"' });
+    });
+
+    test("not beside but inside of it: the step cannot end before, and runs again", async () => {
+      const bench = benchOf(({ sleep, step }) =>
+        step("outer", async () => {
+          await Promise.resolve();
+          await step("inner", () => 1);
+          await sleep("nap", "1h");
+        }),
+      );
+      await bench.give([1]);
+      expect(bench.of("step").map(({ name }) => name)).toEqual(["inner"]);
+      expect(bench.outcomes.get(0)).toMatchObject({ status: "suspended" });
+    });
   });
 
   test.each(["soon", -1, Number.NaN, undefined])("for %s is fatal", async (duration) => {

@@ -3,8 +3,11 @@
  * new is journaled before the code goes on (a step), or ends the attempt until it is over (a sleep, a wait). The code
  * between them runs again in each attempt.
  *
- * A promise of an attempt that is over never settles: its code must not go on.
+ * A promise of an attempt that is over never settles: its code must not go on. Steps that run beside a sleep or a wait
+ * are journaled before the attempt ends, or they would be done twice; not so the one that a sleep is inside of, since it
+ * cannot end before the sleep.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import { CHECKPOINTS_MAX } from "../kernel/checkpoint.ts";
 import { LIMITS, NAME_PATTERN } from "../kernel/definition.ts";
 import type { TaskWait } from "../kernel/message.ts";
@@ -34,12 +37,23 @@ export interface StepsOptions {
 
 const NAME_CHARS_MAX = 100;
 
+/** A step whose function runs, or that is on its way to the journal, and the one that it is inside of. */
+interface Frame {
+  readonly above: Frame | undefined;
+}
+
+/** The step that code runs inside of. */
+const inside = new AsyncLocalStorage<Frame>();
+
 export class JournaledSteps {
   readonly #options: StepsOptions;
   readonly #known: ReadonlyMap<string, Checkpoint>;
   readonly #used = new Set<string>();
   /** Names that earlier attempts did not have. */
   #added = 0;
+  readonly #underWay = new Set<Frame>();
+  /** A sleep or a wait that ends the attempt once no step is under way beside it. */
+  #held: { readonly suspend: () => void; readonly above: Frame | undefined } | null = null;
 
   constructor(options: StepsOptions) {
     this.#options = options;
@@ -52,6 +66,19 @@ export class JournaledSteps {
     if (known?.kind === "sleep") throw changed(name, "a sleep", "a step");
     if (known !== undefined) return (await this.#read(name, known)) as T;
     if (typeof run !== "function") throw fatal(`step "${name}" has no function to run`);
+    const frame = { above: inside.getStore() };
+    this.#underWay.add(frame);
+    try {
+      return await inside.run(frame, () => this.#run(name, run));
+    } finally {
+      this.#underWay.delete(frame);
+      // Not before the code has seen how it ended: that may be the end of the attempt, or begin another step.
+      if (this.#held !== null) this.#options.clock.soon(() => this.#release());
+    }
+  }
+
+  /** Runs a step and journals what it gave. */
+  async #run<T>(name: string, run: () => T | Promise<T>): Promise<T> {
     const value = await run();
     if (this.#options.isOver()) return never();
     const result = toStoredText(value, { bytesMax: LIMITS.resultBytes, what: `step "${name}"` });
@@ -75,7 +102,13 @@ export class JournaledSteps {
     const now = clock.now();
     // A sleep that is over may be journaled like a step.
     if (known?.kind === "step" || (known?.kind === "sleep" && known.due <= now)) return;
-    suspend(known?.kind === "sleep" ? { name, untilMs: known.due } : { name, untilMs: now + ms, forMs: ms });
+    this.#suspend(() =>
+      suspend(
+        known?.kind === "sleep"
+          ? { name, untilMs: known.due }
+          : { name, untilMs: now + ms, forMs: Math.max(0, now + ms - clock.now()) },
+      ),
+    );
     return never();
   }
 
@@ -87,12 +120,33 @@ export class JournaledSteps {
       );
     const { timeout } = options;
     const ms = timeout === undefined ? undefined : this.#duration(timeout, `waitFor "${name}".timeout`);
-    const { suspend, isOver } = this.#options;
+    const { clock, suspend, isOver } = this.#options;
     if (isOver()) return never();
     if (known?.kind === "sleep") throw changed(name, "a sleep", "a wait");
     if (known !== undefined) return this.#read(name, known);
-    suspend({ name, signal: name, ...(ms === undefined ? {} : { timeoutMs: ms }) });
+    const until = ms === undefined ? undefined : clock.now() + ms;
+    this.#suspend(() =>
+      suspend({
+        name,
+        signal: name,
+        ...(until === undefined ? {} : { timeoutMs: Math.max(0, until - clock.now()) }),
+      }),
+    );
     return never();
+  }
+
+  /** Ends the attempt, as soon as no step is under way beside it. The first one counts. */
+  #suspend(suspend: () => void): void {
+    this.#held ??= { suspend, above: inside.getStore() };
+    this.#release();
+  }
+
+  #release(): void {
+    if (this.#held === null || this.#options.isOver()) return;
+    let beside = this.#underWay.size;
+    for (let frame = this.#held.above; frame !== undefined; frame = frame.above)
+      if (this.#underWay.has(frame)) beside--;
+    if (beside === 0) this.#held.suspend();
   }
 
   /** Checks a name, and gives what is journaled under it. */

@@ -66,11 +66,12 @@ export function handedBack(why: string): Outcome {
 export function errorText(thrown: unknown): string {
   try {
     if (thrown instanceof Error || (typeof thrown === "object" && thrown !== null && "message" in thrown)) {
-      const error = thrown as { name?: unknown; message?: unknown; stack?: unknown; code?: unknown };
+      const error = thrown as Record<"name" | "message" | "stack" | "code" | "path", unknown>;
       return JSON.stringify({
         name: cut(error.name, 100) ?? "Error",
         message: cut(error.message, LIMITS.errorChars) ?? "",
         ...(typeof error.code === "string" ? { code: cut(error.code, 100) } : {}),
+        ...(typeof error.path === "string" ? { path: cut(error.path, 1_000) } : {}),
         ...(typeof error.stack === "string" ? { stack: cut(error.stack, LIMITS.errorChars) } : {}),
       });
     }

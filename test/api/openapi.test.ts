@@ -41,6 +41,7 @@ get /v1/tokens
 get /v1/workers
 get /v1/workflows
 get /v1/workflows/{name}
+get /v1/workflows/{name}/versions
 get /version
 post /v1/attempts/{id}/logs
 post /v1/attempts/{id}/status

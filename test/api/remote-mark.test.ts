@@ -1,6 +1,7 @@
 // After an unclean end, tasks of remote workers are left alone for a while; where there were none, nothing waits.
 import { describe, expect, test } from "vitest";
 import type { RondoServer } from "../../src/api/serve.ts";
+import { openRondo } from "../../src/compose.ts";
 import { openServer } from "../../src/compose-server.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
@@ -60,6 +61,17 @@ describe("after an unclean end", () => {
     expect(await why(api)).toContain("for attempts that may still run since before the restart");
     await first.close({ graceMs: 0 });
     await second.close({ graceMs: 0 });
+  });
+
+  test("also if the next owner is embedded in another program", async () => {
+    const tables = new MemoryTables();
+    const first = await abandoned(tables, true);
+    const embedded = await openRondo({ store: new MemoryStore(tables), onFault: () => {}, onStop: () => {} });
+    expect(await embedded.execution("one").why()).toContain(
+      "for attempts that may still run since before the restart",
+    );
+    await embedded.close({ graceMs: 0 });
+    await first.close({ graceMs: 0 });
   });
 
   test("without any remote worker nothing waits", async () => {

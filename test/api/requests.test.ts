@@ -26,7 +26,7 @@ describe("Idempotency-Key", () => {
     expect([project.status, project.body["id"] === first.body["id"]]).toEqual([201, false]);
     const changed = await api.post("/v1/executions", { ...body, input: 2 }, key("k"));
     expect(changed.body).toMatchObject({ code: "conflict" });
-    const named = await api.post("/v1/executions", { ...body, id: "named" }, key("k"));
+    const named = await api.post("/v1/executions", { ...body, id: "named" }, key("m"));
     expect(named.body["id"]).toBe("named");
     expect((await api.get("/v1/executions")).body["data"]).toHaveLength(4);
   });

@@ -195,7 +195,7 @@ describe("a stream", () => {
   });
 
   test("that is not read is cut off, and others are served", async () => {
-    const api = await serve({ limits: { streamStallMs: 300 } });
+    const api = await serve({ limits: { streamStallMs: 2_000 } });
     api.rondo.serve(large);
     await until(async () => (await api.get("/v1/workflows")).body["data"]?.["length"] === (1 as never));
     await api.post("/v1/executions", { workflow: "large", input: { count: 300 }, id: "one" });

@@ -19,6 +19,15 @@ export const count = workflow<{ n: number }>({ name: "count" })
   })
   .returns(({ phases }) => phases.one.count);
 `;
+const FAMILY = `
+import { workflow } from "rondo";
+const one = workflow<{ n: number }>({ name: "one" })
+  .phase("p", { process: ({ input }) => input.n })
+  .returns(() => 1);
+export const family = workflow({ name: "family" })
+  .child("all", one, { enumerate: () => [{ n: 1 }, { n: 2 }, { n: 3 }] })
+  .returns(({ phases }) => phases.all.count);
+`;
 const USES = JSON.stringify({
   rondo: 1,
   name: "uses",
@@ -66,6 +75,12 @@ describe("a directory that is owned", () => {
       code: 6,
       stdout: "",
     });
+  });
+
+  test("does the children of a workflow too, where it has them as objects", async () => {
+    const cwd = folder({ "family.ts": FAMILY });
+    await startServer({ cwd });
+    expect(await cli(["run", "family.ts", "--id", "f"], { cwd })).toMatchObject({ code: 0, stdout: "3\n" });
   });
 
   test("runs a definition file whose code another worker has", async () => {

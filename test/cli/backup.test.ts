@@ -1,5 +1,5 @@
 // A copy of the store while it is in use, and a store made of it.
-import { existsSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { cli, folder, startServer } from "./cli-process.ts";
@@ -33,4 +33,18 @@ test("backup copies while the server goes on; restore makes a store of it, once 
   expect(await rondo("signal", "before", "go", "--store", "file:copy")).toMatchObject({ code: 0 });
   expect(await rondo("wait", "before", "--store", "file:copy")).toMatchObject({ code: 0, stdout: "null\n" });
   expect((await rondo("ps", "--status", "running")).stdout).toMatch(/^before/m);
-});
+}, 120_000);
+
+test("a backup whose bytes were changed is refused in clear words, and leaves nothing behind", async () => {
+  const cwd = folder({ "waits.json": WAITS });
+  await startServer({ cwd });
+  const rondo = (...args: string[]) => cli(args, { cwd });
+  await rondo("run", "waits.json", "--id", "kept", "-i", '"precious data"', "--timeout", "1ms");
+  expect(await rondo("backup", "monday.db")).toMatchObject({ code: 0 });
+  const bytes = readFileSync(join(cwd, "monday.db"));
+  bytes[bytes.indexOf("precious data")] = 0x50;
+  writeFileSync(join(cwd, "monday.db"), bytes);
+  const { code, stderr } = await rondo("restore", "monday.db", "--store", "file:copy");
+  expect({ code, copy: existsSync(join(cwd, "copy")) }).toEqual({ code: 2, copy: false });
+  expect(stderr).toMatch(/monday\.db is damaged .*its checksum differs.*restore another backup/);
+}, 120_000);

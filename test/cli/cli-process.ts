@@ -17,7 +17,7 @@ export interface Ended {
 
 export interface ProcessOptions {
   readonly cwd: string;
-  readonly stdin?: string;
+  readonly stdin?: string | Uint8Array;
   readonly env?: Readonly<Record<string, string>>;
   readonly nodeArgs?: readonly string[];
 }

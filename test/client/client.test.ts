@@ -86,6 +86,19 @@ describe("an execution", () => {
     expect(kinds.at(-1)).toBe("workflow.finished");
   });
 
+  test("takes a signal once for each id, and ids are its own", async () => {
+    const { url } = await serve();
+    const client = connect({ url });
+    const both = [await client.start("approval", null), await client.start("approval", null)];
+    for (const execution of [...both, ...both]) await execution.signal("other", 1, { id: "order-17" });
+    for (const execution of both) {
+      await execution.signal("approved", 42);
+      await execution.result();
+      const kinds = (await all(execution.events())).map(({ kind }) => kind);
+      expect(kinds.filter((kind) => kind === "workflow.signalled")).toHaveLength(2);
+    }
+  });
+
   test("that failed or was cancelled makes result() throw, with the execution; retry opens the next round", async () => {
     const { url } = await serve();
     const client = connect({ url });

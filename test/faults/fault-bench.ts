@@ -48,6 +48,8 @@ export interface TasksInput {
   readonly log?: boolean;
   /** Attempts but the first have a step of their own. */
   readonly again?: boolean;
+  /** The enumeration stops at the gate `enumerate` of task -1, after its first task. */
+  readonly parts?: boolean;
   /** Characters that are added to each result. */
   readonly pad?: number;
 }

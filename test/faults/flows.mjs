@@ -63,10 +63,19 @@ async function work(context) {
 const listed = (input) =>
   Array.from({ length: input.tasks }, (_, id) => ({ id, log: input.log, hold: input.hold?.[id] }));
 
+/** The first task comes at once, the others when the gate is open. */
+async function* inTwoParts(context) {
+  const [first, ...others] = listed(context.input);
+  yield first;
+  const { execution, attempt, signal } = context;
+  await gate({ execution, attempt, signal, task: { id: -1 } }, "enumerate");
+  yield* others;
+}
+
 const phase = {
   enumerate(context) {
     note("enumerates", context);
-    return listed(context.input);
+    return context.input.parts ? inTwoParts(context) : listed(context.input);
   },
   process: work,
   retry,

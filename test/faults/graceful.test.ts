@@ -75,6 +75,17 @@ test("the server with open claims and running tasks: exit 0; after the restart n
   expect(bench.begun(waiting)).toHaveLength(150);
 });
 
+test("the server while a worker enumerates: the enumeration goes on, and is not begun again", async () => {
+  const id = await bench.startTasks({ tasks: 5, parts: true });
+  await bench.ledger.seen({ what: "held", execution: id, where: "enumerate" });
+  await bench.stopServer();
+  await bench.startServer();
+  bench.openGate(id, -1, "enumerate");
+  await bench.ended(id);
+  expect(bench.ledger.find({ what: "enumerates", execution: id })).toHaveLength(1);
+  expect(bench.begun(id)).toEqual(["0#1", "1#1", "2#1", "3#1", "4#1"]);
+});
+
 test("the server and a worker with a spool at once: exit 0 of both; what the worker could not say is said later", async () => {
   await bench.dismiss();
   const worker = await bench.worker({ args: ["--spool", "spool"] });

@@ -131,6 +131,21 @@ test("kill -9 of the server again and again while tasks run: they run through, a
   expect(await bench.eventsOf(id, "tasks.lost")).toEqual([]);
 });
 
+test("a cancel reaches what was adopted, also after a step that the new life had heard of before", async () => {
+  const stopped = proxy.trap(EVENTS, "answered", STEP);
+  const input = { tasks: 1, steps: ["a"], hold: { 0: ["after-a"] } };
+  await bench.insist("POST", "/v1/executions", { workflow: "tasks", id: "cancelled", input });
+  const { cut } = await stopped;
+  await bench.killServer();
+  cut();
+  await bench.startServer();
+  await bench.ledger.seen({ what: "held", execution: "cancelled" });
+  await bench.insist("POST", "/v1/executions/cancelled/cancel");
+  // At once, long before its next beat; the execution ends when nobody else can show itself any more.
+  await bench.ledger.seen({ what: "stopped", execution: "cancelled" });
+  expect(bench.begun("cancelled")).toEqual(["0#1"]);
+});
+
 test.each([
   ["without a spool: the task runs again", [], ["0#1", "0#2"]],
   ["with a spool: the receipt survives", ["--spool", "spool"], ["0#1"]],

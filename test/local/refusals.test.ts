@@ -222,3 +222,23 @@ async function first<T>(items: AsyncIterable<T>): Promise<T[]> {
   for await (const item of items) return [item];
   return [];
 }
+
+test("an option that a start does not have is refused with those it has; waiting has its own", async () => {
+  const rondo = await open([echo]);
+  const misspelt = { dealine: 5 } as object;
+  const refused = await failure(rondo.start(echo, null, misspelt));
+  expect(refused).toMatchObject({ code: "unknown_field", path: "dealine" });
+  expect(refused.message).toContain("known are: id, project, tags, startAt, deadline");
+  expect(await failure(rondo.run(echo, null, misspelt))).toMatchObject({ code: "unknown_field" });
+  expect(await rondo.run(echo, null, { timeout: "1m", signal: new AbortController().signal })).toBe("ok");
+});
+
+test("signals are kept by their bytes: what is not ASCII counts for what it takes", async () => {
+  const waits = workflow({ name: "waits" }).waitFor("never");
+  const rondo = await open([waits]);
+  const execution = await rondo.start(waits, null);
+  // 3 bytes each: 5 of them fit into 1 MiB, 6 do not.
+  const text = "\u20ac".repeat(66_000);
+  for (let i = 0; i < 5; i++) await execution.signal("other", text);
+  expect(await failure(execution.signal("other", text))).toMatchObject({ code: "rate_limited" });
+});

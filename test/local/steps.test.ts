@@ -274,3 +274,43 @@ test("steps, sleeps and waits in one task, with a crash at every rest", async ()
     else expect(await output).toEqual(["yes"]);
   }
 });
+
+test("a signal whose payload the schema refuses fails the task; a retry waits for another", async () => {
+  const order = workflow({ name: "order" })
+    .phase("ship", {
+      process: async ({ waitFor }) =>
+        (await waitFor("paid", { schema: z.object({ cents: z.number() }) })).cents,
+    })
+    .returns(({ phases }) => all(phases.ship.results()));
+  await using t = await testRondo({ workflows: [order] });
+  const execution = await t.start(order, null);
+  await execution.signal("paid", { cents: "much" });
+  const failed = await failure(execution.result());
+  expect([failed.code, failed.message]).toEqual(["signal_refused", expect.stringContaining("paid")]);
+  await execution.retry();
+  await t.clock.advance("1s");
+  expect((await execution.status()).phases[0]?.handlers[0]).toMatchObject({ waiting: 1, running: 0 });
+  await execution.signal("paid", { cents: 5 });
+  expect(await execution.result()).toEqual([5]);
+});
+
+test("a step beside a sleep is done once", async () => {
+  let charged = 0;
+  const order = workflow({ name: "order" }).phase("ship", {
+    process: async ({ step, sleep }) => {
+      const charge = step("charge", async () => {
+        await new Promise<void>((resolve) => setImmediate(resolve));
+        return ++charged;
+      });
+      await Promise.all([charge, sleep("nap", "1h")]);
+    },
+  });
+  await using t = await testRondo({ workflows: [order] });
+  const execution = await t.start(order, null);
+  await t.clock.advance("30m");
+  // Those that sleep are waiting, not running.
+  expect((await execution.status()).phases[0]?.handlers[0]).toMatchObject({ waiting: 1, running: 0 });
+  await t.clock.advance("1h");
+  await execution.result();
+  expect(charged).toBe(1);
+});

@@ -160,7 +160,7 @@ describe("what nodes tell each other unasked", () => {
       hooks: {
         letters: (body) => {
           nudged.push(body);
-          b.engine.hear({ kind: "letters-stored" });
+          b.engine.cluster.hear({ kind: "letters-stored" });
         },
       },
     });

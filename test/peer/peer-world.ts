@@ -190,7 +190,7 @@ export class PeerNode {
     const { engine, owners, store } = this;
     const { clock, random } = this.#world;
     const lost = (partitions: readonly number[]): void => {
-      engine.hear({ kind: "lost", partitions });
+      engine.cluster.hear({ kind: "lost", partitions });
       owners.lost(partitions);
     };
     this.#driver = new OwnershipDriver({
@@ -200,10 +200,10 @@ export class PeerNode {
       monotonic: () => clock.now(),
       onMembership: (membership) => owners.update(membership),
       engine: {
-        taken: (owned) => void engine.taken(owned).then(() => owners.taken(owned)),
+        taken: (owned) => void engine.cluster.taken(owned).then(() => owners.taken(owned)),
         lost,
         async yield(partitions) {
-          await engine.yield(partitions);
+          await engine.cluster.yield(partitions);
           lost(partitions);
         },
       },
@@ -220,14 +220,14 @@ export class PeerNode {
   async take(...partitions: number[]): Promise<void> {
     await this.renew();
     const owned = await this.store.take(partitions);
-    await this.engine.taken(owned);
+    await this.engine.cluster.taken(owned);
     this.owners.taken(owned);
   }
 
   /** Hands partitions over. */
   async release(...partitions: number[]): Promise<void> {
-    await this.engine.yield(partitions);
-    this.engine.hear({ kind: "lost", partitions });
+    await this.engine.cluster.yield(partitions);
+    this.engine.cluster.hear({ kind: "lost", partitions });
     this.owners.lost(partitions);
     await this.store.release(partitions, { clean: true });
   }

@@ -172,7 +172,7 @@ describe("a watch goes along with its execution", () => {
     expect(a.owners.termOf(id)).toBe(term);
     await a.keepLease();
     const owned = await a.store.take([0]);
-    await a.engine.taken(owned);
+    await a.engine.cluster.taken(owned);
     a.owners.taken(owned);
     await world.until(isOver);
     expect(ends).toMatchObject([DONE]);

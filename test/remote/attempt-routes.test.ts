@@ -178,6 +178,110 @@ describe("the routes of a script's runs", () => {
   });
 });
 
+describe("after a restart of the server", () => {
+  test("results are read as before, with a visit, a cursor, or neither", async () => {
+    const { bench, work } = await inSecondPhase();
+    await bench.restart();
+    const call = await serve(bench);
+    const tasks = async (query: string) => {
+      const path = `/v1/attempts/${work.attempt}/results/a/a${query}`;
+      const [, page] = (await call("GET", path, work.token)) as [number, { data: { task: number }[] }];
+      return page.data.map(({ task }) => task);
+    };
+    expect(await tasks("")).toEqual([0, 1, 2]);
+    expect(await tasks("?visit=1")).toEqual([0, 1, 2]);
+    expect(await tasks("?cursor=1-1000")).toEqual([0, 1, 2]);
+    expect(await tasks("?visit=7")).toEqual([]);
+  });
+
+  test.each([
+    ["began", "one"],
+    ["was only given, as far as is known", "unknown"],
+  ])(
+    "status and logs of what a worker %s go on where they were; nothing is skipped or doubled",
+    async (how, worker) => {
+      const bench = await SessionBench.open();
+      bench.join("one", ["~script"]);
+      const runs = [
+        { name: "one", expression: "s => s + 1" },
+        { name: "two", expression: "s => s * 2" },
+      ];
+      await bench.start("e1", [{ name: "map", handlers: { map: { script: runs, state: 20 } } }]);
+      const work = first(await bench.claim("one"));
+      const at = `/v1/attempts/${work.attempt}`;
+      const before = await serve(bench);
+      if (how === "began") {
+        await before("POST", `${at}/status`, work.token, { status: "started" });
+        await before("POST", `${at}/logs`, work.token, { lines: [{ text: "a" }, { text: "b" }] });
+        await before("POST", `${at}/status`, work.token, { status: "done", run: "one", state: 21 });
+      }
+      await bench.restart();
+      const call = await serve(bench);
+      const status = (body: object) => call("POST", `${at}/status`, work.token, body);
+      expect(await status({ status: "running" })).toEqual([200, { attempt: work.attempt, word: "continue" }]);
+      expect(bench.engine.openAttempts({ worker: null, max: 9 })).toMatchObject([
+        { attempt: work.attempt, worker },
+      ]);
+      for (const text of ["c", "d"])
+        expect(await call("POST", `${at}/logs`, work.token, { lines: [{ text }] })).toEqual([
+          200,
+          { attempt: work.attempt, verdict: "accepted" },
+        ]);
+      if (how !== "began") await status({ status: "done", run: "one", state: 21 });
+      expect((await status({ status: "done", run: "two", state: 42 }))[1]).toMatchObject({
+        verdict: "accepted",
+      });
+      expect((await status({ status: "done", run: "three", state: 0 }))[1]).toMatchObject({
+        verdict: "stale",
+      });
+      expect((await status({ status: "done", result: 42 }))[1]).toMatchObject({ verdict: "accepted" });
+      expect(await bench.logs("e1")).toEqual(how === "began" ? ["a", "b", "c", "d"] : ["c", "d"]);
+      const finished = await bench.events("e1", "task.run");
+      expect(finished.map(({ name, index, state }) => [name, index, state])).toEqual([
+        ["one", 0, "21"],
+        ["two", 1, "42"],
+      ]);
+      expect((await bench.status("e1")).status).toBe("done");
+    },
+  );
+
+  test("an attempt that shows itself too late is told so, and opens nothing", async () => {
+    const { bench, work } = await inSecondPhase();
+    await bench.tell("one", [work, 1, STARTED]);
+    await bench.restart();
+    await bench.clock.advance(31_000);
+    const call = await serve(bench);
+    const at = `/v1/attempts/${work.attempt}`;
+    expect((await call("POST", `${at}/status`, work.token, { status: "running" }))[0]).toBe(409);
+    expect((await call("POST", `${at}/logs`, work.token, { lines: [{ text: "x" }] }))[0]).toBe(409);
+    expect((await call("GET", `${at}/results/a/a`, work.token))[0]).toBe(409);
+    expect(
+      (await call("POST", `${at}/status`, work.token.replace(/.$/, "~"), { status: "running" }))[0],
+    ).toBe(403);
+    // Its one receipt is heard.
+    expect((await call("POST", `${at}/status`, work.token, { status: "done", result: 1 }))[1]).toMatchObject({
+      verdict: "accepted",
+    });
+    expect(await bench.logs("e1")).toEqual([]);
+  });
+
+  test("a cancel is told to whoever beats by its token, registered or not", async () => {
+    const { bench, work } = await inSecondPhase();
+    await bench.tell("one", [work, 1, STARTED]);
+    await bench.restart();
+    const call = await serve(bench);
+    const running = () =>
+      call("POST", `/v1/attempts/${work.attempt}/status`, work.token, { status: "running" });
+    expect((await running())[1]).toMatchObject({ word: "continue" });
+    await bench.control("e1", "cancel");
+    expect((await running())[1]).toMatchObject({ word: "cancel" });
+    bench.join("one", ["w.b"]);
+    expect((await running())[1]).toMatchObject({ word: "cancel" });
+    await bench.clock.advance(31_000);
+    expect((await running())[1]).toMatchObject({ code: "stale_attempt" });
+  });
+});
+
 test("scaling figures count ready tasks and what remote workers hold", async () => {
   const bench = await SessionBench.open();
   bench.join("one", ["w.a"], 10);

@@ -1,10 +1,11 @@
 // Events of remote workers: numbered, acknowledged, in order; and what tokens open.
 import { describe, expect, test } from "vitest";
-import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
-import { isRejection } from "../../src/std/rejection.ts";
+import type { Claimed, WireEventBody, WorkItem } from "../../src/protocol/worker-wire.ts";
+import { isRejection, unwrap } from "../../src/std/rejection.ts";
 import { DONE, FAILED, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
 
 const first = ({ work }: Claimed) => work[0] as WorkItem;
+const BIG = Number.MAX_SAFE_INTEGER;
 const log = (text: string) => ({ kind: "log" as const, text });
 
 async function claimed(tasks: readonly unknown[], more: object = {}): Promise<[SessionBench, WorkItem[]]> {
@@ -91,6 +92,44 @@ describe("events are taken in order", () => {
     expect(await bench.logs("e1")).toEqual([]);
   });
 
+  test("what follows a receipt is not acknowledged before the receipt is stored", async () => {
+    const [bench, [work]] = await claimed(["x"]);
+    const a = work as WorkItem;
+    const tokens = { [a.attempt]: a.token };
+    const one = bench.sessions.events("one", { tokens, events: [{ attempt: a.attempt, n: 1, ...DONE }] });
+    const two = bench.sessions.events("one", {
+      tokens,
+      events: [{ attempt: a.attempt, n: 2, ...log("late") }],
+    });
+    const answered: string[] = [];
+    void one.then(() => answered.push("one"));
+    void two.then(() => answered.push("two"));
+    await Promise.resolve();
+    expect(answered).toEqual([]);
+    await bench.clock.settle();
+    expect(await two).toMatchObject({ stored: { [a.attempt]: 1 }, verdicts: { [a.attempt]: "duplicate" } });
+    expect(answered).toEqual(["one", "two"]);
+    // Sent again it is acknowledged: the attempt has nothing more to say.
+    expect(await bench.tell("one", [a, 2, log("late")])).toMatchObject({ stored: { [a.attempt]: 2 } });
+    expect(await bench.logs("e1")).toEqual([]);
+  });
+
+  test("words without numbers, by the attempt's own token, take nothing away from those with numbers", async () => {
+    const [bench, [work]] = await claimed(["x"]);
+    const a = work as WorkItem;
+    await bench.tell("one", [a, 1, STARTED], [a, 2, log("one")]);
+    const record = unwrap(await bench.sessions.attempt(a.attempt, a.token));
+    for (const text of ["two", "three"]) {
+      const said = bench.sessions.say(record, [{ kind: "log", text }]);
+      await bench.clock.settle();
+      expect(await said).toMatchObject({ verdicts: { [a.attempt]: "accepted" } });
+    }
+    const answer = await bench.tell("one", [a, 3, log("four")], [a, 4, DONE]);
+    expect(answer).toMatchObject({ stored: { [a.attempt]: 4 }, verdicts: { [a.attempt]: "accepted" } });
+    expect(await bench.logs("e1")).toEqual(["one", "two", "three", "four"]);
+    expect((await bench.status("e1")).status).toBe("done");
+  });
+
   test("C12 a long line is cut with a notice, the lines after it are whole", async () => {
     const [bench, [work]] = await claimed(["x"]);
     const a = work as WorkItem;
@@ -139,11 +178,8 @@ describe("tokens", () => {
       [stolen, 1, DONE],
     ]);
     expect(refused).toMatchObject({ code: "stale_attempt", path: `tokens.${b.attempt}` });
-    expect(bench.sessions.heartbeat("one", { [b.attempt]: a.token })).toMatchObject({
-      code: "stale_attempt",
-    });
-    expect(bench.sessions.attempt(b.attempt, a.token)).toMatchObject({ code: "forbidden" });
-    expect(bench.sessions.attempt(b.attempt, null)).toMatchObject({ code: "unauthorised" });
+    expect(await bench.sessions.attempt(b.attempt, a.token)).toMatchObject({ code: "forbidden" });
+    expect(await bench.sessions.attempt(b.attempt, null)).toMatchObject({ code: "unauthorised" });
     expect(await bench.events("e1", "tasks.settled")).toEqual([]);
     // Nothing of the refused request was taken: the first event of A is still the next.
     expect((await bench.tell("one", [a, 1, STARTED])).stored[a.attempt]).toBe(1);
@@ -161,7 +197,7 @@ describe("tokens", () => {
     await bench.tell("one", [a, 1, STARTED]);
     await bench.clock.advance(5_000);
     expect(await bench.events("e1", "tasks.lost")).toHaveLength(1);
-    expect(bench.sessions.attempt(a.attempt, a.token)).toMatchObject({ code: "stale_attempt" });
+    expect(await bench.sessions.attempt(a.attempt, a.token)).toMatchObject({ code: "stale_attempt" });
     await bench.tell("one", [a, 2, log("from the grave")], [a, 3, { kind: "step", name: "s", result: 1 }]);
     expect(await bench.logs("e1")).toEqual([]);
     expect(await bench.events("e1", "task.step")).toEqual([]);
@@ -189,6 +225,42 @@ describe("what is wrong with a request is said, and nothing of it is taken", () 
     ],
     ["a suspension without a wait", { kind: "receipt", status: "suspended" }, "events[1].wait: goes with"],
     ["an inherited name", { kind: "constructor" }, "events[1].kind: is no kind of event"],
+    ["no number", { kind: "started", n: 0 }, "events[1].n: must be a number from 1 to 2147483647"],
+    ["half a number", { kind: "started", n: 1.5 }, "events[1].n: must be a number from 1 to 2147483647"],
+    [
+      "a huge number",
+      { kind: "log", text: "x", n: BIG },
+      "events[1].n: must be a number from 1 to 2147483647",
+    ],
+    ["a time that is none", { kind: "log", text: "x", at: BIG }, "events[1].at: must be a time"],
+    ["half a time", { kind: "log", text: "x", at: 0.5 }, "events[1].at: must be a time"],
+    ["a place that is none", { kind: "page", from: BIG, tasks: [1] }, "events[1].from: must be a number"],
+    ["a total that is none", { kind: "receipt", status: "done", total: BIG }, "events[1].total: must be a"],
+    [
+      "a run too far",
+      { kind: "run_finished", run: "r", state: 1, index: BIG },
+      "events[1].index: must be the",
+    ],
+    [
+      "a duration that is none",
+      { kind: "receipt", status: "done", stats: { durationMs: BIG } },
+      "events[1].stats.durationMs: must be",
+    ],
+    [
+      "a size that is none",
+      { kind: "run_finished", run: "r", state: 1, stats: { durationMs: 1, memoryBytes: BIG } },
+      "events[1].stats: must hold numbers",
+    ],
+    [
+      "half a pause",
+      { kind: "receipt", status: "failed", error: { message: "x", retryAfterMs: 0.5 } },
+      "events[1].error.retryAfterMs: must be",
+    ],
+    [
+      "a time before all others",
+      { kind: "receipt", status: "suspended", wait: { name: "s", untilMs: -1 } },
+      "events[1].wait.untilMs: must be a time",
+    ],
   ])("%s", async (_what, body, message) => {
     const [bench, [a, b]] = (await claimed(["x", "y"])) as [SessionBench, [WorkItem, WorkItem]];
     const refused = await bench.send("one", [
@@ -205,6 +277,51 @@ describe("what is wrong with a request is said, and nothing of it is taken", () 
     expect((await bench.status("e1")).error).toMatchObject({ task: 0 });
     const [settled] = await bench.events("e1", "tasks.settled");
     expect(settled?.payloads[0]).toContain("too_large");
+  });
+
+  test.each([-1, 0.5, 2 ** 31, BIG, "1", null])("acknowledged up to %s", async (n) => {
+    const [bench, [a]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    const refused = await bench.send("one", [[a, 1, DONE]], { acknowledged: { [a.attempt]: n } });
+    expect(refused).toMatchObject({ code: "invalid_input", path: `acknowledged.${a.attempt}` });
+  });
+
+  test.each([2 ** 31 - 1, 8_640_000_000_000_000])(
+    "the largest numbers of an attempt that was taken over are stored: %s",
+    async (max) => {
+      const [bench, [a, b]] = (await claimed(["x", "y"])) as [SessionBench, [WorkItem, WorkItem]];
+      await bench.tell("one", [a, 1, STARTED], [b, 1, STARTED]);
+      await bench.restart();
+      bench.join("one", ["w.a"]);
+      const n = Math.min(max, 2 ** 31 - 1);
+      await bench.tell("one", [a, n, { kind: "log", text: "last", at: max }]);
+      const record = unwrap(await bench.sessions.attempt(a.attempt, a.token));
+      const said = bench.sessions.say(record, [
+        { kind: "log", text: "more" },
+        { kind: "run_finished", run: "r", state: 1, index: max },
+        { kind: "receipt", status: "suspended", wait: { name: "s", forMs: max } },
+      ]);
+      await bench.clock.settle();
+      expect(isRejection(await said)).toBe(false);
+      expect(await bench.logs("e1")).toEqual(["last", "more"]);
+      expect((await bench.status("e1")).status).toBe("running");
+    },
+  );
+
+  test("how long something is to take has a bound of its own: as long as can be", async () => {
+    const [bench, work] = await claimed([0, 1, 2, 3], { retry: { attempts: 3 } });
+    const error = { name: "Error", message: "x", retryAfterMs: BIG };
+    const bodies: WireEventBody[] = [
+      { kind: "receipt", status: "failed", error },
+      { kind: "receipt", status: "suspended", wait: { name: "s", untilMs: BIG } },
+      { kind: "receipt", status: "suspended", wait: { name: "s", forMs: BIG } },
+      { kind: "receipt", status: "suspended", wait: { name: "s", signal: "go", timeoutMs: BIG } },
+    ];
+    const answer = await bench.tell(
+      "one",
+      ...work.map((item, i) => [item, 1, bodies[i] as WireEventBody] as const),
+    );
+    expect(Object.values(answer.verdicts)).toEqual(Array(4).fill("accepted"));
+    expect((await bench.status("e1")).phases[0]?.handlers[0]).toMatchObject({ retrying: 1, waiting: 3 });
   });
 
   test("a worker that is not registered", async () => {

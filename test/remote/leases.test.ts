@@ -1,7 +1,7 @@
 // Heartbeats, losses, late words, cancels, and servers that come back, as remote workers see them.
 import { describe, expect, test } from "vitest";
 import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
-import { DONE, FAILED, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
+import { DONE, FAILED, type Said, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
 
 const first = ({ work }: Claimed) => work[0] as WorkItem;
 
@@ -29,6 +29,38 @@ describe("a started attempt", () => {
     ).toEqual([[0, "one"]]);
     const again = first(await bench.claim("two"));
     expect([again.number, again.n]).toEqual([work.number, 2]);
+  });
+
+  test("that is none of the worker's is answered as lost; those beside it go on", async () => {
+    const [bench, work] = await started({}, ["x", "y"]);
+    const other = first(await bench.claim("two", 1));
+    const stolen = { ...other, token: work.token };
+    const nonsense = { ...other, attempt: "nonsense" };
+    expect(await bench.beat("one", stolen, work, nonsense)).toEqual({
+      [other.attempt]: "lost",
+      [work.attempt]: "continue",
+      nonsense: "lost",
+    });
+    // Whoever has it is not told so.
+    expect(await bench.beat("two", other)).toEqual({ [other.attempt]: "continue" });
+  });
+
+  test("of an earlier round is lost: its beats keep nothing alive", async () => {
+    const [bench, before] = await started();
+    await bench.control("e1", "cancel");
+    await bench.tell("one", [before, 2, { kind: "receipt", status: "cancelled" }]);
+    await bench.control("e1", "retry");
+    const claim = bench.open("two", 1, 10_000);
+    await bench.clock.advance(10_000);
+    const work = first((await claim.answer) as Claimed);
+    await bench.tell("two", [work, 1, STARTED]);
+    // The same attempt of the same task by its numbers, but for the round.
+    expect(work.attempt).toBe(before.attempt.replace(".a.1.0.", ".a.2.0."));
+    for (let i = 0; i < 4; i++) {
+      await bench.clock.advance(10_000);
+      expect(await bench.beat("one", before)).toEqual({ [before.attempt]: "lost" });
+    }
+    expect(await bench.events("e1", "tasks.lost")).toMatchObject([{ tasks: [0], workers: ["two"] }]);
   });
 
   test("C21 silent for three beats is lost; a beat just before the sweep keeps it", async () => {
@@ -161,6 +193,112 @@ describe("a server that dies and comes back", () => {
     await bench.tell("one", [work, 2, { kind: "log", text: "once" }], [work, 3, DONE]);
     expect(await bench.logs("e1")).toEqual(["once"]);
     expect((await bench.events("e1", "tasks.settled")).flatMap(({ tasks }) => [...tasks])).toEqual([0]);
+  });
+
+  test("takes events after what the worker says is acknowledged, in whatever order requests arrive", async () => {
+    const [bench, work] = await started({}, ["x", "y"]);
+    await bench.restart();
+    bench.join("one", ["w.a"]);
+    const acknowledged = { [work.attempt]: 1 };
+    const step = (name: string) => ({ kind: "step" as const, name, result: name });
+    // The later of two requests that were under way comes first.
+    const late = await bench.send("one", [[work, 4, step("two")]], { acknowledged });
+    expect(late).toMatchObject({ stored: { [work.attempt]: 1 } });
+    const early = await bench.send(
+      "one",
+      [
+        [work, 2, step("one")],
+        [work, 3, { kind: "log", text: "between" }],
+      ],
+      { acknowledged },
+    );
+    expect(early).toMatchObject({ stored: { [work.attempt]: 3 } });
+    const rest = await bench.send(
+      "one",
+      [
+        [work, 4, step("two")],
+        [work, 5, DONE],
+      ],
+      { acknowledged: { [work.attempt]: 3 } },
+    );
+    expect(rest).toMatchObject({ stored: { [work.attempt]: 5 }, verdicts: { [work.attempt]: "accepted" } });
+    expect((await bench.events("e1", "task.step")).map(({ name }) => name)).toEqual(["one", "two"]);
+    expect(await bench.logs("e1")).toEqual(["between"]);
+  });
+
+  test("of a worker that does not say so, takes what it hears first as the first; what is older is taken too", async () => {
+    const [bench, work] = await started({}, ["x", "y"]);
+    const step = (name: string) => ({ kind: "step" as const, name, result: name });
+    const line = (text: string) => ({ kind: "log" as const, text });
+    await bench.tell("one", [work, 2, step("one")], [work, 3, line("three")]);
+    await bench.restart();
+    bench.join("one", ["w.a"]);
+    await bench.tell("one", [work, 6, step("three")]);
+    const older: Said[] = [
+      [work, 2, step("one")],
+      [work, 3, line("three")],
+      [work, 4, step("two")],
+      [work, 5, line("five")],
+    ];
+    for (let i = 0; i < 2; i++)
+      expect((await bench.tell("one", ...older)).stored).toEqual({ [work.attempt]: 6 });
+    expect((await bench.tell("one", [work, 7, DONE])).verdicts).toEqual({ [work.attempt]: "accepted" });
+    expect((await bench.events("e1", "task.step")).map(({ name }) => name)).toEqual(["one", "three", "two"]);
+    expect(await bench.logs("e1")).toEqual(["three", "five"]);
+  });
+
+  test("takes nothing after a gap within a request", async () => {
+    const [bench, work] = await started({}, ["x", "y"]);
+    await bench.restart();
+    bench.join("one", ["w.a"]);
+    const answer = await bench.tell("one", [work, 2, { kind: "log", text: "two" }], [work, 4, DONE]);
+    expect(answer.stored).toEqual({ [work.attempt]: 2 });
+    expect(await bench.events("e1", "tasks.settled")).toEqual([]);
+    expect(await bench.tell("one", [work, 3, { kind: "log", text: "three" }], [work, 4, DONE])).toEqual({
+      stored: { [work.attempt]: 4 },
+      verdicts: { [work.attempt]: "accepted" },
+    });
+    expect(await bench.logs("e1")).toEqual(["two", "three"]);
+  });
+
+  test("that hears an old request first goes on after what the former one stored", async () => {
+    const [bench, work] = await started({}, ["x", "y"]);
+    const line = (text: string) => ({ kind: "log" as const, text });
+    await bench.tell("one", [work, 2, line("two")]);
+    await bench.tell("one", [work, 3, line("three")], [work, 4, line("four")]);
+    await bench.restart();
+    bench.join("one", ["w.a"]);
+    // It was held up on its way, and sent again meanwhile.
+    await bench.tell("one", [work, 2, line("two")]);
+    expect(await bench.tell("one", [work, 5, line("five")], [work, 6, DONE])).toEqual({
+      stored: { [work.attempt]: 6 },
+      verdicts: { [work.attempt]: "accepted" },
+    });
+    expect(await bench.logs("e1")).toEqual(["two", "three", "four", "five"]);
+  });
+
+  test("tells an attempt to stop that shows itself while its execution drains", async () => {
+    const [bench, work] = await started({}, ["x", "y"]);
+    await bench.restart();
+    await bench.control("e1", "cancel");
+    bench.join("one", ["w.a"]);
+    expect(await bench.beat("one", work)).toEqual({ [work.attempt]: "cancel" });
+    await bench.tell("one", [work, 2, { kind: "receipt", status: "cancelled" }]);
+    // Others may still show themselves until the wait is over.
+    expect((await bench.status("e1")).status).toBe("cancelling");
+    await bench.clock.advance(31_000);
+    expect((await bench.status("e1")).status).toBe("cancelled");
+  });
+
+  test("passes a cancel on at once to what it has adopted, though others may still show themselves", async () => {
+    const [bench, work] = await started({}, ["x", "y"]);
+    await bench.restart();
+    bench.join("one", ["w.a"]);
+    expect(await bench.beat("one", work)).toEqual({ [work.attempt]: "continue" });
+    const claim = bench.open("one", 0, 60_000);
+    await bench.clock.settle();
+    await bench.control("e1", "cancel");
+    expect(await claim.answer).toMatchObject({ cancel: [work.attempt] });
   });
 
   test("that closes answers what it has stored; from then on nothing counts as stored", async () => {

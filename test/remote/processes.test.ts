@@ -1,12 +1,15 @@
 // Workers as processes of their own: killed, stopped, cut off, told to end. Nothing is lost, nothing is counted twice.
 import { mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { HttpConnection } from "../../src/http/http-connection.ts";
 import type { Claimed } from "../../src/protocol/worker-wire.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { ProcessBench } from "./process-bench.ts";
 import { Proxy } from "./proxy.ts";
+
+// Whole processes, on machines that are busy.
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 const EVENTS = /^POST \/v1\/workers\/[^/]+\/events/;
 

@@ -13,6 +13,7 @@ import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import type { HostedWorkflow } from "../../src/worker/handler-code.ts";
 import { RemoteWorker, type RemoteWorkerOptions } from "../../src/worker/remote/remote-worker.ts";
+import { Proxy } from "./proxy.ts";
 
 async function serve(): Promise<RondoServer> {
   const server = await openServer({
@@ -120,6 +121,31 @@ describe("handlers at a remote worker", () => {
       });
     await work(server, [loop], { capacity: 500 });
     expect(await server.rondo.run("loop", null)).toEqual([3_123_750, 3_123_750]);
+  });
+
+  test("read earlier results once a server that is not there is there again", async () => {
+    const server = await serve();
+    const proxy = await Proxy.start(server.url);
+    let reads = 0;
+    const sum = workflow({ name: "sum" })
+      .phase("a", { enumerate: () => [1, 2, 3], process: ({ task }: { task: number }) => task })
+      .returns(async ({ phases }) => {
+        reads++;
+        proxy.isDown = true;
+        proxy.cut();
+        const all: unknown[] = [];
+        for await (const n of (phases as unknown as { a: { results(): AsyncIterable<number> } }).a.results())
+          all.push(n);
+        return all;
+      });
+    await work(server, [sum], {
+      addresses: [proxy.url],
+      onTrouble: () => {
+        proxy.isDown = false;
+      },
+    });
+    expect(await server.rondo.run("sum", null)).toEqual([1, 2, 3]);
+    expect(reads).toBe(1);
   });
 
   test("use steps, sleeps and waits; what is journaled does not run again", async () => {

@@ -125,11 +125,11 @@ export class SessionBench {
     return new OpenClaim(this.sessions, worker, { max, waitMs });
   }
 
-  /** Sends events; the answer comes after their commit. */
-  async send(worker: string, events: readonly Said[]): Promise<EventsAnswer | Rejection> {
+  /** Sends events; the answer comes after their commit. `more` goes into the body. */
+  async send(worker: string, events: readonly Said[], more: object = {}): Promise<EventsAnswer | Rejection> {
     const tokens = Object.fromEntries(events.map(([{ attempt, token }]) => [attempt, token]));
     const list = events.map(([{ attempt }, n, body]) => ({ attempt, n, ...body }));
-    const answer = this.sessions.events(worker, { tokens, events: list });
+    const answer = this.sessions.events(worker, { tokens, events: list, ...more });
     await this.clock.settle();
     return answer;
   }

@@ -1,27 +1,30 @@
 // What is left when the worker is not there to clean up: nothing that runs.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 
 // A worker that is killed leaves the (empty) folders of its children behind.
 const folder = mkdtempSync(join(tmpdir(), "rondo-test-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const POOL = fileURLToPath(new URL("../../dist/script/sandbox-pool.js", import.meta.url));
+const JAIL = fileURLToPath(new URL("../../dist/script/jail.js", import.meta.url));
 
 /** A worker that runs one script, says the pid of its child, and goes on by `then`. */
 async function startWorker(
   expression: string,
   then: string,
+  { timeoutMs = 1_000, open = "openSandboxPool({ unsafeNoJail: true, childrenMax: 1 })" } = {},
 ): Promise<{ pid: number; worker: ReturnType<typeof spawn> }> {
   const source = `
-    const { openSandboxPool } = await import(${JSON.stringify(POOL)});
-    const pool = await openSandboxPool({ unsafeNoJail: true, childrenMax: 1 });
-    const runs = [{ name: "one", expression: ${JSON.stringify(expression)}, timeoutMs: 1000 }];
+    const { openSandboxPool, SandboxPool } = await import(${JSON.stringify(POOL)});
+    const { NO_JAIL } = await import(${JSON.stringify(JAIL)});
+    const pool = await ${open};
+    const runs = [{ name: "one", expression: ${JSON.stringify(expression)}, timeoutMs: ${timeoutMs} }];
     const attempt = { project: "a", runs, state: "1", input: "1", attempt: 1 };
     const running = pool.run(attempt, ({ kind }) => kind === "log" && console.log(pool.children[0].pid));
     ${then}`;
@@ -33,10 +36,19 @@ async function startWorker(
   return { pid: Number(said.toString()), worker };
 }
 
+/** The process and those under it: in a jail the sandbox is the child of a helper. */
+function withChildren(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
+  return [pid, ...(children === "" ? [] : children.split(" ").map(Number).flatMap(withChildren))];
+}
+
+function isThere(pid: number): boolean {
+  return existsSync(`/proc/${pid}`);
+}
+
 async function gone(pid: number): Promise<boolean> {
-  for (let i = 0; i < 200 && existsSync(`/proc/${pid}`); i++)
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  return !existsSync(`/proc/${pid}`);
+  for (let i = 0; i < 200 && isThere(pid); i++) await new Promise((resolve) => setTimeout(resolve, 50));
+  return !isThere(pid);
 }
 
 test.skipIf(process.platform !== "linux").each([
@@ -46,6 +58,19 @@ test.skipIf(process.platform !== "linux").each([
   const { pid, worker } = await startWorker(expression, "");
   worker.kill("SIGKILL");
   expect(await gone(pid)).toBe(true);
+});
+
+// Its limit is far away, so nothing but the worker's end can end it.
+test.skipIf(process.platform !== "linux").each([
+  ["in the jail of this machine", "openSandboxPool({ unsafeNoJail: true, childrenMax: 1 })"],
+  ["without a jail", "new SandboxPool(NO_JAIL, { childrenMax: 1 })"],
+])("a child that spins does not outlive a worker that was killed, %s", async (_where, open) => {
+  const spin = "s => { console.log(1); for (;;); }";
+  const { pid, worker } = await startWorker(spin, "", { timeoutMs: 600_000, open });
+  const processes = withChildren(pid);
+  onTestFinished(() => processes.filter(isThere).forEach((left) => process.kill(left, "SIGKILL")));
+  worker.kill("SIGKILL");
+  expect(await Promise.all(processes.map(gone))).toEqual(processes.map(() => true));
 });
 
 test("an idle pool does not keep its process alive", async () => {

@@ -110,6 +110,11 @@ describe("refused at once:", () => {
       "command.cmd_type: must be a text",
     ],
     ["a script without runs", () => base.script("b", { runs: [] }), "must be a list of at least one run"],
+    [
+      "a child with a priority",
+      () => base.child("b", "kid", { priority: 2 }),
+      "priority: means nothing where tasks are executions of their own",
+    ],
     ["a child with a bad name", () => base.child("b", "my child"), '"my child" is not a name'],
   ];
   test.each(cases)("%s", (_what, build, text) => {

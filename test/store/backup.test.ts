@@ -52,6 +52,11 @@ async function oneBackup(): Promise<{ place: string; file: string; directory: st
   return { place, file, directory: join(place, "restored") };
 }
 
+/** Without the seal, so that only what SQLite and the header say is left to judge it by. */
+function unsealed(backup: Buffer): Buffer {
+  return backup.subarray(0, backup.length - (backup.length % 512));
+}
+
 async function refusal(doing: Promise<unknown>): Promise<Error> {
   const error: unknown = await doing.then(
     () => null,
@@ -125,6 +130,43 @@ test("a backup of the first version is restored, and grows up when it is opened"
   expect(readFileSync(join(directory, "rondo.db")).readUInt32BE(60)).toBe(1);
   const store = new SqliteStore({ directory });
   await commit(store, await store.open(), [create(1)]);
+  await store.close({ clean: true });
+});
+
+test("a backup with any byte flipped, cut off or added is refused, and nothing is left behind", async () => {
+  const { place, file, directory } = await oneBackup();
+  const whole = readFileSync(file);
+  const sealAt = unsealed(whole).length;
+  // What users stored, which SQLite's own check does not look at; the pages' structure; the seal itself.
+  const places = [whole.indexOf("e1"), whole.indexOf("{}"), 5_000, whole.length / 2, sealAt, sealAt + 40];
+  const damaged = [
+    ...places.map((at) => {
+      const bytes = Buffer.from(whole);
+      bytes[Math.floor(at)] = (bytes[Math.floor(at)] ?? 0) ^ 1;
+      return bytes;
+    }),
+    whole.subarray(0, whole.length - 1),
+    Buffer.concat([whole, Buffer.from("\n")]),
+    Buffer.concat([whole.subarray(0, sealAt), Buffer.alloc(40)]),
+  ];
+  for (const bytes of damaged) {
+    writeFileSync(file, bytes);
+    const error = await refusal(restoreBackup({ file, directory }));
+    expect(error).toBeInstanceOf(StoreUnreadable);
+    expect(error.message).toContain("its checksum differs");
+    expect(readdirSync(place).toSorted()).toEqual(["it's a backup", "origin"]);
+  }
+  writeFileSync(file, whole);
+  await restoreBackup({ file, directory });
+});
+
+test("a backup that has no seal, as those of before, is checked as far as can be", async () => {
+  const { file, directory } = await oneBackup();
+  writeFileSync(file, unsealed(readFileSync(file)));
+  await restoreBackup({ file, directory });
+  const store = new SqliteStore({ directory });
+  await store.open();
+  expect((await store.load(["e1"])).map((loaded) => loaded !== null)).toEqual([true]);
   await store.close({ clean: true });
 });
 
@@ -214,7 +256,7 @@ test("a directory that has a store, or is owned, gets no other", async () => {
 
 test("a file that is no whole backup is refused, and the directory stays without a store", async () => {
   const { place, file, directory } = await oneBackup();
-  const whole = readFileSync(file);
+  const whole = unsealed(readFileSync(file));
   const spoilt = (change: (bytes: Buffer) => void, end = whole.length) => {
     const bytes = Buffer.from(whole.subarray(0, end));
     change(bytes);
@@ -250,7 +292,7 @@ test("an index that disagrees with its table is found before the copy is used", 
   const bad = join(place, "bad");
   const declared = (text: string) =>
     text.replaceAll("journal_seq ON journal (e, seq)", "journal_seq ON journal (e,  at)");
-  writeFileSync(bad, declared(readFileSync(file, "latin1")), "latin1");
+  writeFileSync(bad, declared(unsealed(readFileSync(file)).toString("latin1")), "latin1");
   expect(await refusal(restoreBackup({ file: bad, directory }))).toBeInstanceOf(StoreUnreadable);
   expect(existsSync(join(directory, "rondo.db"))).toBe(false);
 });

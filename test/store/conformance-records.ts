@@ -209,11 +209,11 @@ function describeLists(get: () => Lives): void {
 }
 
 function describeDrops(get: () => Lives): void {
-  test("clearing takes those from before the write, of that execution", async () => {
+  test("clearing takes those from before the write, of that execution, from a sequence number on", async () => {
     const { store, info } = get();
     const dead = (seq: number) => ({ deadLetters: [{ seq, tasks: [seq] }] });
     await commit(store, info, [start("a", dead(1)), start("b", dead(1))]);
-    await commit(store, info, [step("a", 1, { deadLettersCleared: true, ...dead(2) })]);
+    await commit(store, info, [step("a", 1, { deadLettersCleared: 1, ...dead(2) })]);
     const list = async () =>
       (await store.listDeadLetters({}, { before: null, max: 9 })).map(({ execution, seq }) => [
         execution,
@@ -223,7 +223,12 @@ function describeDrops(get: () => Lives): void {
       ["a", 2],
       ["b", 1],
     ]);
-    await commit(store, info, [step("b", 1, { deadLettersCleared: true })]);
+    await commit(store, info, [step("b", 1, { deadLettersCleared: 1 }), step("a", 2, dead(3))]);
+    expect(await list()).toEqual([
+      ["a", 3],
+      ["a", 2],
+    ]);
+    await commit(store, info, [step("a", 3, { deadLettersCleared: 3 })]);
     expect(await list()).toEqual([["a", 2]]);
   });
 

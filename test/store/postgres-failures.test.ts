@@ -1,5 +1,6 @@
 // The world fails: processes are killed, servers restarted, connections cut, takeovers raced. What was acknowledged is
 // there, what was not is whole or not there at all, and a former owner writes nothing.
+import assert from "node:assert/strict";
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { SeededRandom } from "../../src/std/random.ts";
 import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
@@ -18,7 +19,7 @@ beforeAll(async () => {
   database = TestDatabase.of(server);
 }, 120_000);
 afterAll(() => server.remove());
-afterEach(() => expect(server.isRunning).toBe(true));
+afterEach(() => assert.ok(server.isRunning, "each test leaves the server running"));
 
 describeKill("postgres", () => {
   const schema = database.newSchema();
@@ -93,7 +94,7 @@ class Committer {
         const verdict = await this.#store.commit({ fence: fenceOf(this.#info), writes });
         if (verdict.kind !== "ok") throw new Error(verdict.why);
         if (verdict.exists.length === 2) this.foundWritten++;
-        else expect(verdict.exists).toEqual([]);
+        else assert.deepEqual(verdict.exists, []);
         this.acknowledged = n;
       } catch (error) {
         if (!(error instanceof StoreFault) || !error.retryable) throw error;

@@ -78,7 +78,7 @@ async function useEverything(store: PostgresStore, info: StoreInfo): Promise<voi
     opened: { "p.1.h": 2 },
     letters: [{ id: `again-${id}`, to: id, body: "{}" }],
     logs: [logRow([1, 2], { mayRepeat: true })],
-    deadLettersCleared: true,
+    deadLettersCleared: 1,
     deadLetters: [{ seq: 2, tasks: [2] }],
     leases: null,
   });

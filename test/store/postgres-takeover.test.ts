@@ -1,5 +1,6 @@
 // Takeovers raced against the commits of the former owner, which goes on writing as if nothing had happened. Each row
 // says in which epoch it was written: after a takeover there must be none of an epoch before it.
+import assert from "node:assert/strict";
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { WRITE_COMMIT } from "../../src/store/postgres/migrations/write-commit.ts";
 import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
@@ -43,7 +44,7 @@ class Node {
   async take(): Promise<void> {
     this.incarnation = (await this.store.renew()).incarnation;
     this.#info = { ...this.#info, owned: await this.store.take([0]) };
-    expect(this.#info.owned).toHaveLength(1);
+    assert.equal(this.#info.owned.length, 1);
     const last = (await this.store.readJournal({ execution: "a", from: 1 })).at(-1);
     this.#end = last === undefined ? 0 : last.seq + last.count - 1;
   }

@@ -38,7 +38,7 @@ export function resolveRecords(abstract: AbstractRecords, seq: number): Partial<
       : { letters: letters.map(({ id, to }) => ({ id, to, body: `${id} at ${seq}` })) }),
     ...(logs === null ? {} : { logs: logs.map(resolveLog) }),
     ...(deadLetters === null ? {} : { deadLetters: deadLetters.map((tasks) => ({ seq, tasks })) }),
-    ...(cleared === null ? {} : { deadLettersCleared: cleared }),
+    ...(cleared === null ? {} : { deadLettersCleared: cleared ? Math.max(1, seq - 2) : 0 }),
   };
 }
 

@@ -8,8 +8,9 @@ import type { Clock } from "../../std/clock.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { Access as Wanted } from "../route.ts";
 import { type Caller, includes, type Role } from "./caller.ts";
+import type { EndedSessions } from "./ended-sessions.ts";
 import { isLoopback } from "./hosts.ts";
-import { sessionToken } from "./session-cookie.ts";
+import { readSession } from "./session-cookie.ts";
 import type { Token, TokenDesk } from "./tokens.ts";
 
 /** Where a connection came from. */
@@ -17,6 +18,7 @@ export type Via = "socket" | "tcp";
 
 export interface AccessOptions {
   readonly tokens: TokenDesk;
+  readonly endedSessions: EndedSessions;
   readonly clock: Clock;
   /** Signs session cookies and the tokens of attempts. */
   readonly key: string;
@@ -38,7 +40,7 @@ export class Access {
   /** Who asks; a rejection if they have to say so and do not. */
   identify(incoming: IncomingMessage, via: Via): Caller | Rejection {
     if (via === "socket") return SOCKET;
-    const { tokens, clock, key, isLocal } = this.#options;
+    const { tokens, endedSessions, clock, key, isLocal } = this.#options;
     const peer = peerOf(incoming);
     if (!tokens.any) {
       if (isLocal && isLoopback(peer))
@@ -54,8 +56,8 @@ export class Access {
         ? reject("unauthorised", "this token is not known here, or has expired")
         : callerOf(token);
     }
-    const session = sessionToken(incoming.headers.cookie, key, clock.now());
-    const token = session === null ? null : tokens.get(session);
+    const session = readSession(incoming.headers.cookie, key, clock.now());
+    const token = session === null || endedSessions.has(session) ? null : tokens.get(session.token);
     return token === null ? reject("unauthorised", "this needs a token") : callerOf(token);
   }
 

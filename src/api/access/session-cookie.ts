@@ -1,12 +1,21 @@
 /**
  * The dashboard's session: a token is traded for a cookie that scripts cannot read and other sites cannot send. The
- * cookie names the token and when it ends, signed with the store's key; revoking the token ends it.
+ * cookie names the token and when it ends, signed with the store's key; revoking the token ends it, and so does
+ * deleting the session (ended-sessions.ts).
  */
 import { isSameSecret, sign } from "./secrets.ts";
 
 const COOKIE = "rondo_session";
 /** How long a session lasts. */
 export const SESSION_MS = 12 * 3_600_000;
+
+/** A session, as its cookie says. */
+export interface Session {
+  /** The id of the token that it was traded for. */
+  readonly token: string;
+  readonly until: number;
+  readonly signature: string;
+}
 
 /** The Set-Cookie header of a new session. */
 export function sessionCookie(options: {
@@ -25,18 +34,16 @@ export function endedCookie(isSecure: boolean): string {
   return `${COOKIE}=; ${attributes(0, isSecure)}`;
 }
 
-/** The id of the token of a request's session; null: it has none that holds. */
-export function sessionToken(cookies: string | undefined, key: string, now: number): string | null {
+/** The session of a request; null: it has none that holds. */
+export function readSession(cookies: string | undefined, key: string, now: number): Session | null {
   if (cookies === undefined) return null;
   for (const part of cookies.split(";")) {
     const [name, value = ""] = part.trim().split("=");
     if (name !== COOKIE) continue;
-    const [token = "", until = "", signature = ""] = value.split(".");
-    if (
-      isSameSecret(signature, sign(key, "session", `${token}.${until}`)) &&
-      Number.parseInt(until, 36) > now
-    )
-      return token;
+    const [token = "", end = "", signature = ""] = value.split(".");
+    const until = Number.parseInt(end, 36);
+    if (isSameSecret(signature, sign(key, "session", `${token}.${end}`)) && until > now)
+      return { token, until, signature };
   }
   return null;
 }

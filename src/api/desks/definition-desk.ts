@@ -4,7 +4,7 @@ import { parseDefinition } from "../../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../../kernel/plan.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
-import { SchemaCheck } from "./json-schema.ts";
+import type { SchemaDesk, ValueCheck } from "./schema-desk.ts";
 
 /** A definition that can be started. */
 export interface KnownDefinition {
@@ -12,19 +12,21 @@ export interface KnownDefinition {
   readonly definition: Definition;
   readonly plan: Plan;
   /** Checks the input; null: anything goes. */
-  readonly input: SchemaCheck | null;
+  readonly input: ValueCheck | null;
   /** Checks of signals by name: a payload must fit one of them. A signal that some wait takes as it is has none. */
-  readonly signals: ReadonlyMap<string, readonly SchemaCheck[]>;
+  readonly signals: ReadonlyMap<string, readonly ValueCheck[]>;
 }
 
 const KEPT_MAX = 200;
 
 export class DefinitionDesk {
   readonly #store: Store;
+  readonly #schemas: SchemaDesk;
   readonly #kept = new Map<string, KnownDefinition>();
 
-  constructor(store: Store) {
+  constructor(store: Store, schemas: SchemaDesk) {
     this.#store = store;
+    this.#schemas = schemas;
   }
 
   /** The newest definition of a name. */
@@ -50,7 +52,7 @@ export class DefinitionDesk {
 
   /** Stores a definition as the newest of its name. `isNew`: it was not the newest before. */
   async put(data: unknown): Promise<{ known: KnownDefinition; isNew: boolean } | Rejection> {
-    const known = this.#know(data);
+    const known = await this.#know(data);
     if (isRejection(known)) return known;
     const { definition, hash } = known;
     const before = await this.#store.getDefinition({ newestOf: definition.name });
@@ -59,12 +61,12 @@ export class DefinitionDesk {
     return { known, isNew: true };
   }
 
-  #know(data: unknown): KnownDefinition | Rejection {
+  async #know(data: unknown): Promise<KnownDefinition | Rejection> {
     const definition = parseDefinition(data);
     if (isRejection(definition)) return definition;
-    const input = definition.input === undefined ? null : SchemaCheck.of(definition.input, "input");
+    const input = definition.input === undefined ? null : await this.#schemas.of(definition.input, "input");
     if (isRejection(input)) return input;
-    const signals = signalChecks(definition);
+    const signals = await signalChecks(definition, this.#schemas);
     if (isRejection(signals)) return signals;
     const plan = compilePlan(definition);
     const known: KnownDefinition = { hash: plan.hash, definition, plan, input, signals };
@@ -76,15 +78,18 @@ export class DefinitionDesk {
   }
 }
 
-function signalChecks(definition: Definition): Map<string, readonly SchemaCheck[]> | Rejection {
-  const checks = new Map<string, SchemaCheck[]>();
+async function signalChecks(
+  definition: Definition,
+  schemas: SchemaDesk,
+): Promise<Map<string, readonly ValueCheck[]> | Rejection> {
+  const checks = new Map<string, ValueCheck[]>();
   const unchecked = new Set<string>();
   for (const phase of definition.phases) {
     for (const [name, handler] of Object.entries(phase.handlers)) {
       if (handler.waitFor === undefined) continue;
       if (handler.schema === undefined) unchecked.add(handler.waitFor);
       else {
-        const check = SchemaCheck.of(handler.schema, `phase "${phase.name}" handler "${name}".schema`);
+        const check = await schemas.of(handler.schema, `phase "${phase.name}" handler "${name}".schema`);
         if (isRejection(check)) return check;
         checks.set(handler.waitFor, [...(checks.get(handler.waitFor) ?? []), check]);
       }

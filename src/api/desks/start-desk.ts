@@ -1,9 +1,10 @@
 /** Starts executions for those outside: by the name of a workflow, the input checked by the definition's schema. */
-import type { Engine } from "../../engine/driver.ts";
+import { type EnginePort, newOwnId } from "../../engine/engine-port.ts";
 import { LIMITS } from "../../kernel/definition.ts";
+import type { ExecutionView } from "../../kernel/view.ts";
 import type { CheckedStart } from "../../protocol/check-request.ts";
+import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
-import { newExecutionId } from "../../std/id.ts";
 import { type Json, toStoredText } from "../../std/json.ts";
 import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -19,10 +20,12 @@ export interface Started {
   readonly id: string;
   /** It was there before, with the same workflow and input. */
   readonly existed: boolean;
+  /** How it is after the start. */
+  readonly view: ExecutionView;
 }
 
 export interface StartParts {
-  readonly engine: Engine;
+  readonly engine: EnginePort;
   readonly definitions: DefinitionDesk;
   readonly clock: Clock;
   readonly random: Random;
@@ -48,8 +51,8 @@ export class StartDesk {
     if (isRejection(prepared)) return prepared;
     const { known, text } = prepared;
     const { project, tags, startAt, deadline, trace } = request;
-    const id = request.id ?? newExecutionId(clock.now(), random);
-    const { answer, existed } = await engine.send(
+    const id = request.id ?? newOwnId(engine, clock.now(), random);
+    const { answer, existed, view } = await engine.send(
       id,
       {
         kind: "start",
@@ -63,9 +66,11 @@ export class StartDesk {
         ...(deadline === undefined ? {} : { deadline }),
         ...(trace === null ? {} : { trace }),
       },
-      { plan: known.plan, fresh: request.id === undefined },
+      { plan: known.plan, fresh: request.id === undefined, views: true },
     );
-    return isRejection(answer) ? answer : { id, existed };
+    if (isRejection(answer)) return answer;
+    assert(view !== undefined, "a start that is not refused leaves an execution");
+    return { id, existed, view };
   }
 
   async #prepare({
@@ -78,7 +83,7 @@ export class StartDesk {
     if (isRejection(known)) return known;
     const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
     if (isRejection(text)) return text;
-    const wrong = known.input?.check((input ?? null) as Json, "input") ?? null;
+    const wrong = await known.input?.check((input ?? null) as Json, "input");
     return wrong ?? { known, text };
   }
 }

@@ -2,7 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { type Caller, ROLES } from "../access/caller.ts";
-import { endedCookie, SESSION_MS, sessionCookie } from "../access/session-cookie.ts";
+import { endedCookie, readSession, SESSION_MS, sessionCookie } from "../access/session-cookie.ts";
 import { timeOf } from "../desks/start-desk.ts";
 import type { ShownSetting } from "../parts.ts";
 import { json, type Route, route } from "../route.ts";
@@ -72,7 +72,7 @@ export function adminRoutes(desk: Desk): Route[] {
   return [...tokenRoutes(desk), ...sessionRoutes(desk), configRoute(desk), auditRoute(desk)];
 }
 
-function tokenRoutes({ tokens }: Desk): Route[] {
+function tokenRoutes({ tokens, hub }: Desk): Route[] {
   return [
     route(
       {
@@ -137,7 +137,7 @@ function tokenRoutes({ tokens }: Desk): Route[] {
         method: "delete",
         path: "/v1/tokens/{id}",
         tag: TAG,
-        summary: "Revoke a token, and the sessions it was traded for",
+        summary: "Revoke a token, the sessions it was traded for, and its open streams",
         access: "admin",
         params: z.strictObject({ id: z.string().max(60) }),
         answers: { 204: { description: "it opens nothing any more" } },
@@ -152,6 +152,7 @@ function tokenRoutes({ tokens }: Desk): Route[] {
           return reject("not_found", `there is no token ${id}`, {
             hint: "the one of RONDO_ADMIN_TOKEN is not stored here",
           });
+        hub.cut(id);
         ask.target(`${token.name} ${id}`);
         return json(null, { status: 204 });
       },
@@ -167,7 +168,7 @@ function scopeOf(caller: Caller, wanted: string | undefined): string | null | Re
     : reject("forbidden", `${caller.name} is bound to the project "${caller.project}"`, { path: "project" });
 }
 
-function sessionRoutes({ engine, clock, config, url }: Desk): Route[] {
+function sessionRoutes({ engine, clock, config, url, endedSessions }: Desk): Route[] {
   const isSecure = (): boolean => (config.advertise ?? url()).startsWith("https:");
   const show = ({ name: who, role: given, project }: Caller, expiresAt: number | null) =>
     json({ name: who, role: given, project, expiresAt });
@@ -216,9 +217,13 @@ function sessionRoutes({ engine, clock, config, url }: Desk): Route[] {
         tag: TAG,
         summary: "End the session",
         access: "everyone",
-        answers: { 204: { description: "the cookie is gone" } },
+        answers: { 204: { description: "the cookie is gone, and opens nothing any more" } },
       },
-      () => json(null, { status: 204, headers: { "set-cookie": endedCookie(isSecure()) } }),
+      async ({ incoming }) => {
+        const session = readSession(incoming.headers.cookie, engine.info.key, clock.now());
+        const refusal = session === null ? null : await endedSessions.end(session);
+        return refusal ?? json(null, { status: 204, headers: { "set-cookie": endedCookie(isSecure()) } });
+      },
     ),
   ];
 }

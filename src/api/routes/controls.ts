@@ -134,7 +134,7 @@ async function checkSignal(
   if (isRejection(known)) return null;
   let wrong: Rejection | null = null;
   for (const check of known.signals.get(signal) ?? []) {
-    wrong = check.check((data ?? null) as never, "data");
+    wrong = await check.check((data ?? null) as never, "data");
     if (wrong === null) return null;
   }
   return wrong;

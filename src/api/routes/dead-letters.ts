@@ -7,7 +7,7 @@ import type { StoredDeadLetter } from "../../store/store.ts";
 import { type Caller, seesProject } from "../access/caller.ts";
 import { json, type Route, route } from "../route.ts";
 import { executionSchema } from "../schemas/execution.ts";
-import { anyJson, executionId, integer, limit, name, pageOf } from "../schemas/paging.ts";
+import { anyJson, executionId, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
 import { type Desk, projectFor } from "./desk.ts";
 
 const TAG = "dead letters";
@@ -58,7 +58,8 @@ function listRoute(desk: Desk): Route {
       path: "/v1/dead-letters",
       tag: TAG,
       summary: "Tasks that failed for good, the newest first",
-      description: "One letter holds the tasks that one event settled as failed.",
+      description:
+        "One letter holds the tasks that one event settled as failed. A page with large errors ends early.",
       access: "viewer",
       query: z.strictObject({
         project: name.optional(),
@@ -80,8 +81,14 @@ function listRoute(desk: Desk): Route {
         },
         { before: before ?? null, max },
       );
-      const data = [];
-      for (const letter of letters) data.push(await show(desk, letter));
+      const data: z.output<typeof letterSchema>[] = [];
+      let chars = 0;
+      for (const letter of letters) {
+        if (chars >= PAGE_CHARS) return json({ data, next: String(data.at(-1)?.id) });
+        const shown = await show(desk, letter);
+        data.push(shown);
+        chars += JSON.stringify(shown).length;
+      }
       return json({ data, next: letters.length === max ? String(letters.at(-1)?.order) : null });
     },
   );

@@ -1,8 +1,9 @@
 /** What the handlers of routes work with. */
-import type { Engine } from "../../engine/driver.ts";
+import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Inspection } from "../../engine/io.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { type Caller, seesProject } from "../access/caller.ts";
+import type { EndedSessions } from "../access/ended-sessions.ts";
 import type { TokenDesk } from "../access/tokens.ts";
 import type { AuditLog } from "../desks/audit-log.ts";
 import type { ApiParts } from "../parts.ts";
@@ -11,6 +12,7 @@ import type { TaskBook } from "../tasks/task-book.ts";
 
 export interface Desk extends ApiParts {
   readonly tokens: TokenDesk;
+  readonly endedSessions: EndedSessions;
   readonly audit: AuditLog;
   readonly hub: FeedHub;
   readonly tasks: TaskBook;
@@ -23,7 +25,7 @@ export interface Desk extends ApiParts {
 
 /** An execution that the caller may see; to others it does not exist. */
 export async function inspectFor(
-  { engine }: { readonly engine: Engine },
+  { engine }: { readonly engine: EnginePort },
   caller: Caller,
   id: string,
 ): Promise<Inspection | Rejection> {

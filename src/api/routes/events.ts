@@ -4,14 +4,21 @@ import { decodeEntry } from "../../kernel/journal-entry.ts";
 import { type Detail, publicEvent } from "../../kernel/public-event.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { type Answer, type Ask, json, type Route, route, STREAMED } from "../route.ts";
-import { cursor, executionParams, flag, integer, limit, name, pageOf } from "../schemas/paging.ts";
+import {
+  cursor,
+  executionParams,
+  flag,
+  integer,
+  limit,
+  name,
+  PAGE_CHARS,
+  pageOf,
+} from "../schemas/paging.ts";
 import { eventSource } from "../streams/event-source.ts";
 import { type LogFilter, logSource, parsePosition, readLines, showPosition } from "../streams/log-source.ts";
 import { type Desk, inspectFor } from "./desk.ts";
 
 const STREAM = "text/event-stream";
-/** A page of events ends early once it has about this many characters. */
-const PAGE_CHARS = 4_194_304;
 const ROWS = 32;
 
 const follow = flag("go on after the end; streams only");
@@ -114,8 +121,10 @@ function eventsRoute(desk: Desk): Route {
       const { detail, limit: max } = ask.query;
       const { id } = ask.params;
       if (!wantsStream(ask)) return eventPage(desk, id, { from, max, detail });
+      if (isHead(ask)) return HEAD_OF_STREAM;
       const refusal = desk.hub.open({
         outgoing: ask.outgoing,
+        caller: ask.caller,
         key: `events ${detail} ${id}`,
         source: () => eventSource(desk, id, detail),
         from: String(from),
@@ -151,8 +160,10 @@ function logsRoute(desk: Desk): Route {
       const from = firstLine(ask, page);
       if (isRejection(from)) return from;
       if (wantsStream(ask)) {
+        if (isHead(ask)) return HEAD_OF_STREAM;
         const refusal = desk.hub.open({
           outgoing: ask.outgoing,
+          caller: ask.caller,
           key: `logs ${JSON.stringify(filter)} ${id}`,
           source: () => logSource(desk, id, filter),
           from: showPosition(from),
@@ -164,6 +175,13 @@ function logsRoute(desk: Desk): Route {
     },
   );
 }
+
+/** What is asked for by HEAD ends at once: there is nothing to stream. */
+function isHead({ incoming }: Pick<Ask, "incoming">): boolean {
+  return incoming.method === "HEAD";
+}
+
+const HEAD_OF_STREAM: Answer = { kind: "bytes", status: 200, type: STREAM, body: "" };
 
 function wantsStream({ header }: Pick<Ask, "header">): boolean {
   return header("accept")?.includes(STREAM) === true;

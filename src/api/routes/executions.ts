@@ -8,7 +8,7 @@ import type { Caller } from "../access/caller.ts";
 import { timeOf } from "../desks/start-desk.ts";
 import { type Answer, json, type Route, route } from "../route.ts";
 import { EXECUTION_STATUSES, executionSchema, startSchema, summarySchema } from "../schemas/execution.ts";
-import { cursor, executionParams, integer, limit, name, pageOf } from "../schemas/paging.ts";
+import { cursor, executionParams, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
 import { etagOf } from "../wire/send-answer.ts";
 import { type Desk, inspectFor, projectFor } from "./desk.ts";
 
@@ -18,15 +18,17 @@ const listQuery = z.strictObject({
   project: name.optional(),
   workflow: name.optional(),
   status: z.enum(EXECUTION_STATUSES).optional(),
-  detail: z
-    .enum(["summary", "full"])
-    .default("summary")
-    .openapi({ description: "`full`: as `GET /v1/executions/{id}` gives them, at most 100 on a page" }),
+  detail: z.enum(["summary", "full"]).default("summary").openapi({
+    description:
+      "`full`: as `GET /v1/executions/{id}` gives them, at most 100 on a page, fewer if they are large",
+  }),
   limit: limit(),
   cursor,
 });
 
 const FULL_MAX = 100;
+/** Executions that are looked at at the same time: each may be as large as its input and output. */
+const VIEWED_TOGETHER = 4;
 
 /** The routes. */
 export function executionRoutes(desk: Desk): Route[] {
@@ -61,13 +63,11 @@ function startRoute(desk: Desk): Route {
       const checked = checkOptions(options, ask.caller, ask.idempotencyKey);
       if (isRejection(checked)) return checked;
       const started = await desk.starts.start({ ...checked, workflow, input, trace: ask.trace });
-      if (isRejection(started)) return started;
-      const found = await desk.engine.inspect(started.id);
-      if (isRejection(found)) return found;
-      if (found.view.project !== checked.project)
-        return reject("conflict", `execution ${started.id} exists in another project`, { path: "id" });
+      if (isRejection(started)) return started.code === "conflict" ? idTaken(ask.caller, started) : started;
+      if (started.view.project !== checked.project)
+        return idTaken(ask.caller, reject("conflict", `execution ${started.id} exists in another project`));
       ask.target(started.id, checked.project);
-      return json(found.view, {
+      return json(started.view, {
         status: started.existed ? 200 : 201,
         headers: { location: `/v1/executions/${started.id}` },
       });
@@ -179,7 +179,7 @@ function droppedRoute(desk: Desk): Route {
     },
     async ({ params, caller }) => {
       const found = await inspectFor(desk, caller, params.id);
-      return isRejection(found) ? found : json({ data: desk.engine.dropped(params.id), next: null });
+      return isRejection(found) ? found : json({ data: await desk.engine.dropped(params.id), next: null });
     },
   );
 }
@@ -197,6 +197,18 @@ const droppedSchema = z
     worker: z.string(),
   })
   .openapi("Dropped");
+
+/** Ids are taken for all projects: who is bound to one learns no more than that. */
+function idTaken(caller: Caller, { message }: Rejection): Rejection {
+  return reject(
+    "conflict",
+    caller.project === null ? message : "an execution with this id exists, and it is not this start",
+    {
+      path: "id",
+      hint: "choose another id",
+    },
+  );
+}
 
 type StartOptions = Omit<z.output<typeof startSchema>, "workflow" | "input">;
 
@@ -232,16 +244,28 @@ async function listExecutions(
   if (isRejection(checked)) return checked;
   const max = detail === "full" ? Math.min(FULL_MAX, checked.max) : checked.max;
   const heads = await desk.store.listHeads(checked.filter, { before: checked.before, max });
-  const data = detail === "summary" ? heads.map(summaryOf) : await viewsOf(desk, heads);
-  return json({ data, next: heads.length === max ? String(heads.at(-1)?.order) : null });
+  const next = heads.length === max ? String(heads.at(-1)?.order) : null;
+  return detail === "summary" ? json({ data: heads.map(summaryOf), next }) : viewsOf(desk, heads, next);
 }
 
-async function viewsOf({ engine }: Desk, heads: readonly StoredHead[]): Promise<unknown[]> {
-  const found = await Promise.all(heads.map(({ id }) => engine.inspect(id)));
-  // One that was purged meanwhile is gone.
-  return found.flatMap((inspection: Rejection | { view: unknown }) =>
-    isRejection(inspection) ? [] : [inspection.view],
-  );
+/** A page of views; it ends early where inputs and outputs are large. */
+async function viewsOf({ engine }: Desk, heads: readonly StoredHead[], next: string | null): Promise<Answer> {
+  const texts: string[] = [];
+  let chars = 0;
+  let from = 0;
+  for (; from < heads.length && chars < PAGE_CHARS; from += VIEWED_TOGETHER) {
+    const together = heads.slice(from, from + VIEWED_TOGETHER).map(({ id }) => engine.inspect(id));
+    for (const found of await Promise.all(together)) {
+      // One that was purged meanwhile is gone.
+      if (isRejection(found)) continue;
+      const text = JSON.stringify(found.view);
+      texts.push(text);
+      chars += text.length;
+    }
+  }
+  const goesOnAt = from < heads.length ? String(heads[from - 1]?.order) : next;
+  const body = `{"data":[${texts.join(",")}],"next":${JSON.stringify(goesOnAt)}}`;
+  return { kind: "bytes", status: 200, type: "application/json", body };
 }
 
 /** An execution in a list. */

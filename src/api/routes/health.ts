@@ -35,15 +35,18 @@ function readyRoute(desk: Desk): Route {
       method: "get",
       path: "/readyz",
       tag: TAG,
-      summary: "The server takes requests: its store answers, and it is not closing",
+      summary: "The server takes requests: its store answers and takes writes, and it is not closing",
       access: "everyone",
       timeMs: READY_MS,
       answers: { 200: { description: "it is ready", schema: z.object({ status: z.literal("ready") }) } },
-      refusals: ["not_ready"],
+      refusals: ["not_ready", "store_unavailable"],
     },
     async () => {
       if (desk.isClosing()) return reject("not_ready", "the server is closing");
       if (desk.engine.hasStopped) return reject("not_ready", "the engine has stopped");
+      const fault = desk.engine.commitFault;
+      if (fault !== null)
+        return reject("store_unavailable", `the store takes no writes: ${fault.message.slice(0, 200)}`);
       await desk.store.getDocument("setting", "remote");
       return json({ status: "ready" });
     },

@@ -1,11 +1,12 @@
 /** What the node holds: limits and timers. */
 import { z } from "@hono/zod-openapi";
 import { projectScope } from "../../engine/node-state.ts";
-import { isRejection } from "../../std/rejection.ts";
+import { sha256 } from "../../std/hash.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { StoredTimer } from "../../store/store.ts";
 import { type Caller, seesProject } from "../access/caller.ts";
 import { json, type Route, route } from "../route.ts";
-import { integer, limit, pageOf, time } from "../schemas/paging.ts";
+import { cursor, integer, limit, pageOf, time } from "../schemas/paging.ts";
 import type { Desk } from "./desk.ts";
 
 const limitSchema = z
@@ -23,6 +24,8 @@ const timerSchema = z.object({ execution: z.string(), timer: z.string(), due: ti
 
 /** A year ahead, where nothing else is said. */
 const HORIZON_MS = 366 * 86_400_000;
+/** Timers looked at for one page of a caller that does not see all. */
+const LOOKED_MAX = 500;
 
 /** The routes. */
 export function nodeRoutes(desk: Desk): Route[] {
@@ -59,8 +62,9 @@ function attemptsRoute(desk: Desk): Route {
       answers: { 200: { description: "some of them", schema: pageOf(attemptSchema, "attempts") } },
     },
     ({ query, caller }) => {
-      const all = desk.engine.openAttempts({ worker: query.worker ?? null, max: query.limit });
-      return json({ data: all.filter(({ project }) => seesProject(caller, project)), next: null });
+      const { project } = caller;
+      const data = desk.engine.openAttempts({ worker: query.worker ?? null, project, max: query.limit });
+      return json({ data, next: null });
     },
   );
 }
@@ -104,28 +108,71 @@ function timersRoute(desk: Desk): Route {
           "due up to this time, in milliseconds since 1970",
         ).optional(),
         limit: limit(100),
+        cursor,
       }),
       answers: { 200: { description: "the soonest", schema: pageOf(timerSchema, "timers") } },
     },
     async ({ query, caller }) => {
+      const from = query.cursor === undefined ? START : parsePlace(query.cursor);
+      if (isRejection(from)) return from;
       const until = query.until ?? desk.clock.now() + HORIZON_MS;
-      const timers = await desk.store.scanTimers({ until, max: query.limit, partitions: null });
-      return json({ data: await visible(desk, caller, timers), next: null });
+      return json(await timerPage(desk, caller, { from, until, max: query.limit }));
     },
   );
 }
 
-/** Timers of executions that the caller may see. */
-async function visible(
-  { engine }: Desk,
+/** Behind which timer a page begins: its time, how many of that time come up to it, and which it is. */
+interface TimerPlace {
+  readonly due: number;
+  readonly seen: number;
+  readonly last: string;
+}
+
+const START: TimerPlace = { due: 0, seen: 0, last: "" };
+
+function parsePlace(text: string): TimerPlace | Rejection {
+  const match = /^(\d{1,16})\.(\d{1,9})\.([\da-f]{16})$/.exec(text);
+  if (match === null)
+    return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
+  return { due: Number(match[1]), seen: Number(match[2]), last: match[3] as string };
+}
+
+function nameOf({ execution, timer }: StoredTimer): string {
+  return sha256(`${execution}\n${timer}`).slice(0, 16);
+}
+
+/** Timers that the caller may see. Of many that it may not see, some are looked at, and the cursor goes on behind. */
+async function timerPage(
+  desk: Desk,
   caller: Caller,
-  timers: readonly StoredTimer[],
-): Promise<readonly StoredTimer[]> {
-  if (caller.project === null) return timers;
-  const seen: StoredTimer[] = [];
-  for (const timer of timers) {
-    const found = await engine.inspect(timer.execution);
-    if (!isRejection(found) && seesProject(caller, found.view.project)) seen.push(timer);
+  options: { readonly from: TimerPlace; readonly until: number; readonly max: number },
+): Promise<{ data: readonly StoredTimer[]; next: string | null }> {
+  const { from, until, max } = options;
+  const wanted = caller.project === null ? max : Math.max(max, LOOKED_MAX);
+  const found = await desk.store.scanTimers({
+    from: from.due,
+    until,
+    max: from.seen + wanted,
+    partitions: null,
+  });
+  // If the last one is gone, those of its time come again rather than not at all.
+  const before = found.slice(0, from.seen).findLastIndex((timer) => nameOf(timer) === from.last) + 1;
+  const data: StoredTimer[] = [];
+  let { due, seen } = before === 0 ? { due: from.due, seen: 0 } : { due: from.due, seen: before };
+  for (const [i, timer] of found.slice(before).entries()) {
+    if (await sees(desk, caller, timer)) data.push(timer);
+    seen = timer.due === due ? seen + 1 : 1;
+    due = timer.due;
+    const isLast = before + i + 1 === found.length && found.length < from.seen + wanted;
+    if (isLast) break;
+    if (data.length === max || before + i + 1 === found.length)
+      return { data, next: `${due}.${seen}.${nameOf(timer)}` };
   }
-  return seen;
+  return { data, next: null };
+}
+
+async function sees({ engine }: Desk, caller: Caller, { execution }: StoredTimer): Promise<boolean> {
+  if (caller.project === null) return true;
+  const found = await engine.inspect(execution);
+  return !isRejection(found) && seesProject(caller, found.view.project);
 }

@@ -60,6 +60,8 @@ const scheduleSchema = z
   })
   .openapi("Schedule");
 
+const runSchema = z.object({ execution: z.string() });
+
 /** The routes. */
 export function scheduleRoutes({ schedules }: Desk): Route[] {
   if (schedules === null) return [];
@@ -76,13 +78,20 @@ export function scheduleRoutes({ schedules }: Desk): Route[] {
         summary: "Start an execution now",
         access: "operator",
         params,
-        answers: { 201: { description: "the execution", schema: z.object({ execution: z.string() }) } },
+        headers: { "Idempotency-Key": "starts once for each key and schedule" },
+        answers: {
+          201: { description: "it is started", schema: runSchema },
+          200: { description: "it was started under this key before", schema: runSchema },
+        },
+        refusals: ["conflict"],
         audit: "schedule.run",
       },
       (ask) =>
         withSchedule(schedules, ask, async ({ id }) => {
-          const started = await schedules.runNow(id);
-          return isRejection(started) ? started : json(started, { status: 201 });
+          const started = await schedules.runNow(id, ask.idempotencyKey);
+          if (isRejection(started)) return started;
+          const { execution, existed } = started;
+          return json({ execution }, { status: existed ? 200 : 201 });
         }),
     ),
   ];
@@ -225,6 +234,6 @@ async function ownSpec(
     return reject("forbidden", `${caller.name} is bound to the project "${own}"`, { path: "project" });
   const before = typeof spec.id === "string" ? await schedules.get(spec.id) : null;
   if (before !== null && !isRejection(before) && before.project !== own)
-    return reject("conflict", "a schedule with this id exists in another project", { path: "id" });
+    return reject("conflict", "a schedule with this id exists", { path: "id" });
   return { kind: "spec", value: { ...spec, project: own } };
 }

@@ -1,8 +1,9 @@
 /** Definitions of workflows: stored by their hash, started by their name. */
 import { z } from "@hono/zod-openapi";
 import { isRejection, reject } from "../../std/rejection.ts";
+import { listVersions } from "../desks/version-log.ts";
 import { json, type Route, route } from "../route.ts";
-import { cursor, limit, name, pageOf } from "../schemas/paging.ts";
+import { cursor, limit, name, pageOf, time } from "../schemas/paging.ts";
 import type { Desk } from "./desk.ts";
 
 const TAG = "workflows";
@@ -30,9 +31,16 @@ const definitionSchema = z
 const namedSchema = z.object({ name: z.string(), hash: z.string() }).openapi("WorkflowName");
 const workflowSchema = namedSchema.extend({ definition: definitionSchema }).openapi("Workflow");
 
+const versionSchema = z
+  .object({
+    hash,
+    at: time.nullable().openapi({ description: "since when; null: before this was noted" }),
+  })
+  .openapi("WorkflowVersion");
+
 /** The routes. */
 export function workflowRoutes(desk: Desk): Route[] {
-  return [putRoute(desk), listRoute(desk), getRoute(desk)];
+  return [putRoute(desk), listRoute(desk), getRoute(desk), versionsRoute(desk)];
 }
 
 function putRoute(desk: Desk): Route {
@@ -118,6 +126,31 @@ function getRoute(desk: Desk): Route {
           path: "hash",
         });
       return json({ name: wanted, hash: stored, definition }, { headers: { etag: `"${stored}"` } });
+    },
+  );
+}
+
+function versionsRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "listWorkflowVersions",
+      method: "get",
+      path: "/v1/workflows/{name}/versions",
+      tag: TAG,
+      summary: "Definitions that were the newest of a name, the newest first",
+      description:
+        "Each is at `/v1/workflows/{name}?hash=`. One that became the newest again is listed again.",
+      access: ["viewer", "worker"],
+      params,
+      query: z.strictObject({ limit: limit(), cursor }),
+      answers: { 200: { description: "a page", schema: pageOf(versionSchema, "versions") } },
+    },
+    async ({ params: { name: wanted }, query }) => {
+      const page = query.cursor ?? null;
+      if (page !== null && !/^\d{15} [\da-f]{16}$/.test(page))
+        return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
+      const found = await listVersions(desk.store, wanted, { cursor: page, max: query.limit });
+      return found === null ? reject("not_found", `there is no workflow "${wanted}"`) : json(found);
     },
   );
 }

@@ -131,10 +131,11 @@ export const startSchema = z
     input: anyJson.optional(),
     id: z.string().optional().openapi({ description: "made up if left out", example: "nightly-2026-11-15" }),
     project: z.string().optional().openapi({ description: "`default` if left out" }),
+    // Checked by what starts them: a record here would drop names that it does not like.
     tags: z
-      .record(z.string(), z.string())
+      .unknown()
       .optional()
-      .openapi({ example: { team: "ops" } }),
+      .openapi({ type: "object", additionalProperties: { type: "string" }, example: { team: "ops" } }),
     startAt: moment.optional().openapi({ description: "not before this time" }),
     deadline: moment.optional().openapi({ description: "then it is cancelled, with the reason `deadline`" }),
   })

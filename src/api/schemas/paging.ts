@@ -3,6 +3,8 @@ import { z } from "@hono/zod-openapi";
 import { NAME_PATTERN } from "../../kernel/definition.ts";
 
 const LIMIT_MAX = 1_000;
+/** A page ends early once it has about so many characters, so that no answer is much larger. */
+export const PAGE_CHARS = 4_194_304;
 
 /** A whole number in a query. */
 export function integer(min: number, max: number, description: string) {

@@ -1,5 +1,5 @@
 /** The journal of an execution as server-sent events: the id of each is its sequence number. */
-import type { Engine } from "../../engine/driver.ts";
+import type { EnginePort } from "../../engine/engine-port.ts";
 import { decodeEntry } from "../../kernel/journal-entry.ts";
 import { type Detail, publicEvent } from "../../kernel/public-event.ts";
 import { isRejection } from "../../std/rejection.ts";
@@ -12,7 +12,7 @@ const ROWS = 32;
 
 /** Events of an execution; positions are sequence numbers. */
 export function eventSource(
-  parts: { readonly engine: Engine; readonly store: Store },
+  parts: { readonly engine: EnginePort; readonly store: Store },
   execution: string,
   detail: Detail,
 ): FeedSource {

@@ -2,6 +2,7 @@
 import type { ServerResponse } from "node:http";
 import type { Clock } from "../../std/clock.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
+import type { Caller } from "../access/caller.ts";
 import type { Metrics } from "../metrics.ts";
 import type { ApiLimits } from "../parts.ts";
 import { Feed, type FeedSource } from "./feed.ts";
@@ -9,6 +10,7 @@ import { StreamClient } from "./stream-client.ts";
 
 export interface FollowOptions {
   readonly outgoing: ServerResponse;
+  readonly caller: Caller;
   /** What is followed: those with the same key share a feed. */
   readonly key: string;
   readonly source: () => FeedSource;
@@ -18,6 +20,8 @@ export interface FollowOptions {
 }
 
 const KEEP_ALIVE_MS = 15_000;
+/** One caller has at most this part of all streams. */
+const SHARE = 4;
 /** How long clients have to take what they were given, when the server closes. */
 const CLOSE_MS = 1_000;
 
@@ -28,10 +32,24 @@ export class FeedHub {
   readonly #onFault: (fault: Error) => void;
   readonly #feeds = new Map<string, Feed>();
   readonly #clients = new Map<StreamClient, Promise<void>>();
+  /** Streams by what their callers are counted by. */
+  readonly #byCaller = new Map<
+    string,
+    { readonly token: string | null; readonly clients: Set<StreamClient> }
+  >();
+  readonly #isKnown: (token: string) => boolean;
   #cancelTick: (() => void) | null = null;
   #isClosed = false;
 
-  constructor(parts: { clock: Clock; metrics: Metrics; limits: ApiLimits; onFault: (fault: Error) => void }) {
+  constructor(parts: {
+    clock: Clock;
+    metrics: Metrics;
+    limits: ApiLimits;
+    onFault: (fault: Error) => void;
+    /** Whether a token, by its id, still opens anything. */
+    isKnown: (token: string) => boolean;
+  }) {
+    this.#isKnown = parts.isKnown;
     this.#clock = parts.clock;
     this.#metrics = parts.metrics;
     this.#limits = parts.limits;
@@ -49,6 +67,16 @@ export class FeedHub {
           hint: "close some, or read pages without Accept: text/event-stream",
         },
       );
+    const { countedBy, token } = options.caller;
+    const own = this.#byCaller.get(countedBy ?? "")?.clients.size ?? 0;
+    if (countedBy !== null && own >= Math.ceil(this.#limits.streams / SHARE))
+      return reject(
+        "rate_limited",
+        `${options.caller.name} has ${own} streams open, which is all it can have`,
+        {
+          hint: "close some, or read pages without Accept: text/event-stream",
+        },
+      );
     const { streamBytes: sliceBytes, streamStallMs: stallMs } = this.#limits;
     const client = new StreamClient(options.outgoing, { clock: this.#clock, sliceBytes, stallMs });
     this.#metrics.streamOpened();
@@ -60,11 +88,22 @@ export class FeedHub {
       })
       .finally(() => {
         this.#clients.delete(client);
+        this.#forget(client, countedBy);
         this.#metrics.streamEnded(client.isCutOff);
       });
     this.#clients.set(client, lead);
+    if (countedBy !== null) {
+      const entry = this.#byCaller.get(countedBy) ?? { token, clients: new Set() };
+      entry.clients.add(client);
+      this.#byCaller.set(countedBy, entry);
+    }
     this.#tick();
     return null;
+  }
+
+  /** Cuts the streams of a token that opens nothing any more. */
+  cut(token: string): void {
+    for (const client of this.#byCaller.get(token)?.clients ?? []) client.drop();
   }
 
   get size(): number {
@@ -81,6 +120,12 @@ export class FeedHub {
     });
     await Promise.all(this.#clients.values());
     cancel();
+  }
+
+  #forget(client: StreamClient, countedBy: string | null): void {
+    const entry = this.#byCaller.get(countedBy ?? "");
+    entry?.clients.delete(client);
+    if (countedBy !== null && entry?.clients.size === 0) this.#byCaller.delete(countedBy);
   }
 
   async #lead(client: StreamClient, { key, source, from, follow }: FollowOptions): Promise<void> {
@@ -127,6 +172,8 @@ export class FeedHub {
   #tick(): void {
     this.#cancelTick ??= this.#clock.after(KEEP_ALIVE_MS, () => {
       this.#cancelTick = null;
+      for (const { token } of this.#byCaller.values())
+        if (token !== null && !this.#isKnown(token)) this.cut(token);
       for (const client of this.#clients.keys()) client.keepAlive();
       if (this.#clients.size > 0 && !this.#isClosed) this.#tick();
     });

@@ -1,5 +1,5 @@
 /** Log lines of an execution: as pages, and as server-sent events. A line's id is `<row>.<line>`. */
-import type { Engine } from "../../engine/driver.ts";
+import type { EnginePort } from "../../engine/engine-port.ts";
 import { isRejection } from "../../std/rejection.ts";
 import type { Store, StoredLogRow } from "../../store/store.ts";
 import type { FeedSource, SourcePiece } from "./feed.ts";
@@ -91,7 +91,7 @@ export async function readLines(
 
 /** Log lines of an execution as they come; positions are those of lines. */
 export function logSource(
-  parts: { readonly engine: Engine; readonly store: Store },
+  parts: { readonly engine: EnginePort; readonly store: Store },
   execution: string,
   filter: LogFilter,
 ): FeedSource {

@@ -60,9 +60,14 @@ export class StreamClient {
     return () => void this.#onClose.delete(call);
   }
 
-  /** Lets go of it, whatever it has not taken. */
+  /** Lets go of it, since it takes nothing. */
   cutOff(): void {
     this.isCutOff = true;
+    this.drop();
+  }
+
+  /** Lets go of it, whatever it has not taken. */
+  drop(): void {
     this.#outgoing.destroy();
   }
 

@@ -1,5 +1,6 @@
 /** Writes answers and refusals to the wire. */
 import type { ServerResponse } from "node:http";
+import type { Clock } from "../../std/clock.ts";
 import { checksum } from "../../std/hash.ts";
 import type { Answer } from "../route.ts";
 import { PROBLEM_TYPE, problemOf, type Refusal } from "./problem.ts";
@@ -12,6 +13,8 @@ export const COMMON_HEADERS: Readonly<Record<string, string>> = {
   "referrer-policy": "no-referrer",
   "x-content-type-options": "nosniff",
 };
+
+const SLICE_BYTES = 65_536;
 
 type Sendable = Exclude<Answer, { kind: "streamed" } | { kind: "rejection" }>;
 
@@ -41,7 +44,7 @@ export function sendAnswer(
     ...headers,
   });
   if (isEmpty) outgoing.end();
-  else outgoing.end(body);
+  else give(outgoing, body);
   return status;
 }
 
@@ -68,6 +71,48 @@ export function sendProblem(
   });
   outgoing.end(body);
   return problem.status;
+}
+
+/** Gives a body in slices, the next one when the one before is taken: so it shows whether the client takes any. */
+function give(outgoing: ServerResponse, body: string | Uint8Array): void {
+  if (body.length <= SLICE_BYTES) {
+    outgoing.end(body);
+    return;
+  }
+  const bytes = typeof body === "string" ? Buffer.from(body) : body;
+  let from = 0;
+  const go = (): void => {
+    while (from < bytes.length) {
+      const isTaken = outgoing.write(bytes.subarray(from, from + SLICE_BYTES));
+      from += SLICE_BYTES;
+      if (isTaken) continue;
+      outgoing.once("drain", go);
+      return;
+    }
+    outgoing.end();
+  };
+  go();
+}
+
+/** Lets go of a client that takes nothing of its answer for so long; one that takes it slowly is waited for. */
+export function cutIfUnread(
+  outgoing: ServerResponse,
+  { clock, stallMs }: { readonly clock: Clock; readonly stallMs: number },
+): void {
+  // Not its own: it has none while answers to requests before it are not taken.
+  const { socket } = outgoing.req;
+  const isTaken = outgoing.socket !== null && outgoing.writableEnded && socket.writableLength === 0;
+  // Mostly the system took all of it at once.
+  if (isTaken || outgoing.destroyed || socket.destroyed) return;
+  let cancel = (): void => {};
+  const look = (before: number): void => {
+    cancel = clock.after(stallMs, () => {
+      if (socket.bytesWritten === before) socket.destroy();
+      else look(socket.bytesWritten);
+    });
+  };
+  look(socket.bytesWritten);
+  outgoing.once("finish", () => cancel()).once("close", () => cancel());
 }
 
 /** An entity tag of a text: the revision it is of, and a checksum, since counts change without a revision. */

@@ -48,12 +48,17 @@ export class AttemptRecord {
   readonly shared: GrantPlace;
   /** The id of the worker that has it. */
   worker: string;
-  /** Given out by another owner: what that one stored is not known here. */
+  /** Given out by another owner: what that one stored, only the worker can tell. */
   isAdopted = false;
-  /** The last event that was taken; -1: it is adopted, and its next event tells. */
-  received: number;
+  /** The worker has said something about it. */
+  hasSpoken = false;
+  /** The first event that was taken here, and the last; 0: none was. */
+  first = 0;
+  received = 0;
   /** The last event that is stored. */
-  stored: number;
+  stored = 0;
+  /** The highest number of a line of its log. */
+  lastLine = 0;
   /** The commit under way with its newest events; null: none is. */
   committing: Promise<Rejection | null> | null = null;
   /** Its receipt has come: nothing may follow. */
@@ -73,8 +78,6 @@ export class AttemptRecord {
     this.claim = given.claim;
     this.shared = given.shared;
     this.worker = given.worker;
-    this.received = 0;
-    this.stored = 0;
   }
 
   /** An attempt that another owner gave out. */
@@ -83,9 +86,19 @@ export class AttemptRecord {
     const { task, attempt, claim } = at;
     const record = new AttemptRecord(id, token, { task, attempt, claim, shared, worker });
     record.isAdopted = true;
-    record.received = -1;
-    record.stored = -1;
     return record;
+  }
+
+  /** What the worker knows to be stored of it; where it was given out here, that is known better. */
+  noteAcknowledged(n: number): void {
+    if (!this.isAdopted) return;
+    this.received = Math.max(this.received, n);
+    this.stored = Math.max(this.stored, n);
+  }
+
+  /** Whether an event is older than all that was taken here: whether it was stored before, the engine finds out. */
+  isOlder(n: number): boolean {
+    return this.isAdopted && n < this.first;
   }
 
   get isEnumeration(): boolean {

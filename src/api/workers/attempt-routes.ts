@@ -38,10 +38,12 @@ function readRoutes(sessions: WorkerSessions): readonly Route[] {
         refusals: ["stale_attempt"],
       },
       async ({ params, query, bearer }) => {
-        const attempt = sessions.attempt(params.id, bearer);
+        const attempt = await sessions.attempt(params.id, bearer);
         if (isRejection(attempt)) return attempt;
         const { phase, handler } = params;
-        const page = await readResults(sessions.store, attempt, { phase, handler, ...query });
+        const isKnown = query.visit !== undefined || !attempt.isAdopted;
+        const visit = isKnown ? query.visit : await sessions.newestVisit(attempt, phase);
+        const page = await readResults(sessions.store, attempt, { phase, handler, ...query, visit });
         return isRejection(page)
           ? page
           : { kind: "bytes", status: 200, type: "application/json", body: page };
@@ -59,8 +61,8 @@ function readRoutes(sessions: WorkerSessions): readonly Route[] {
         answers: { 200: { description: "what the run needs", schema: runSchema } },
         refusals: ["stale_attempt", "wrong_status"],
       },
-      ({ params, bearer }) => {
-        const attempt = sessions.attempt(params.id, bearer);
+      async ({ params, bearer }) => {
+        const attempt = await sessions.attempt(params.id, bearer);
         return isRejection(attempt) ? attempt : runArtifacts(attempt, params.run);
       },
     ),
@@ -83,7 +85,7 @@ function sayRoutes(sessions: WorkerSessions): readonly Route[] {
         refusals: ["stale_attempt"],
       },
       async ({ params, body, bearer }) => {
-        const attempt = sessions.attempt(params.id, bearer);
+        const attempt = await sessions.attempt(params.id, bearer);
         if (isRejection(attempt)) return attempt;
         const said = body.lines.map((line) => ({ kind: "log", ...line }));
         return told(await sessions.say(attempt, said), attempt);
@@ -104,11 +106,11 @@ function sayRoutes(sessions: WorkerSessions): readonly Route[] {
       },
       async ({ params, body, bearer }) => {
         const isReceipt = (body.status === "done" || body.status === "crashed") && body.run === undefined;
-        const attempt = sessions.attempt(params.id, bearer, { isReceipt });
+        const attempt = await sessions.attempt(params.id, bearer, { isReceipt });
         if (isRejection(attempt)) return attempt;
         if (body.status === "running") {
-          const word = sessions.heartbeat(attempt.worker, { [attempt.id]: attempt.token });
-          return isRejection(word) ? word : json({ attempt: attempt.id, word: word[attempt.id] });
+          const word = await sessions.beat(attempt);
+          return isRejection(word) ? word : json({ attempt: attempt.id, word });
         }
         return told(await sessions.say(attempt, [eventOf(body)]), attempt);
       },

@@ -4,6 +4,7 @@
  */
 import type { Verdict } from "../../kernel/message.ts";
 import type { Report, ReportedLine, ReportedReceipt } from "../../protocol/work.ts";
+import { EVENT_NUMBER_MAX } from "../../protocol/worker-wire.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import type { ReadEvent } from "./read-event.ts";
 
@@ -14,8 +15,9 @@ interface Told {
 }
 
 export class EventBatch {
-  /** Attempts with something new here, and the last number of each. */
+  /** Attempts with something new here, and the last number of each; 0: nothing of it had a number. */
   readonly newest = new Map<AttemptRecord, number>();
+  readonly #epochOf: (execution: string) => number;
   readonly #started: AttemptRecord[] = [];
   readonly #between: Told[] = [];
   readonly #receipts = new Map<string, { receipts: ReportedReceipt[]; records: AttemptRecord[] }>();
@@ -24,10 +26,19 @@ export class EventBatch {
   /** The lines that were added last, while nothing else came. */
   #lines: { record: AttemptRecord; lines: ReportedLine[] } | null = null;
 
-  /** Takes the next event of an attempt. */
-  add(record: AttemptRecord, n: number, event: ReadEvent): void {
-    record.received = n;
-    this.newest.set(record, n);
+  /** By the owner's epoch lines without numbers come after all that earlier owners have stored. */
+  constructor(epochOf: (execution: string) => number) {
+    this.#epochOf = epochOf;
+  }
+
+  /** Takes the next event of an attempt; one without a number stands beside those that have one. */
+  add(record: AttemptRecord, n: number | null, event: ReadEvent): void {
+    record.hasSpoken = true;
+    if (n !== null) {
+      record.first ||= n;
+      record.received = Math.max(record.received, n);
+    }
+    this.newest.set(record, Math.max(n ?? 0, this.newest.get(record) ?? 0));
     // After its last word an attempt has nothing more to say.
     if (record.hasReceipt) return;
     const { shared, task, attempt, claim } = record;
@@ -51,8 +62,8 @@ export class EventBatch {
         this.#between.push({ report: { ...shared.place, ...at, ...event }, records: [record] });
         return;
       case "run": {
-        const index = event.index ?? record.finished;
-        record.finished = index + 1;
+        const index = event.index ?? (record.isAdopted ? null : record.finished);
+        if (index !== null) record.finished = index + 1;
         record.state = event.state;
         this.#between.push({ report: { ...shared.place, ...at, ...event, index }, records: [record] });
         return;
@@ -105,7 +116,11 @@ export class EventBatch {
     }
   }
 
-  #addLines(record: AttemptRecord, n: number, lines: readonly Omit<ReportedLine, "n">[]): void {
+  #addLines(record: AttemptRecord, n: number | null, lines: readonly Omit<ReportedLine, "n">[]): void {
+    const { execution } = record.shared.place;
+    const first = n ?? (record.isAdopted ? this.#epochOf(execution) * (EVENT_NUMBER_MAX + 1) : 0);
+    const number = n !== null && record.isOlder(n) ? n : Math.max(first, record.lastLine + 1);
+    record.lastLine = Math.max(record.lastLine, number);
     if (this.#lines?.record !== record) {
       const { shared, task, attempt, claim } = record;
       this.#lines = { record, lines: [] };
@@ -119,7 +134,7 @@ export class EventBatch {
       };
       this.#between.push({ report, records: [record] });
     }
-    for (const line of lines) this.#lines.lines.push({ n, ...line });
+    for (const line of lines) this.#lines.lines.push({ n: number, ...line });
   }
 
   #addReceipt(record: AttemptRecord, { ms, outcome }: Extract<ReadEvent, { kind: "receipt" }>): void {

@@ -52,6 +52,8 @@ const FIELDS: Readonly<Record<string, ReadonlySet<string>>> = Object.fromEntries
 );
 
 const LEVELS = ["debug", "info", "warn", "error", "progress", "run"];
+/** The last millisecond that a date can hold. */
+const COUNT_MAX = 8_640_000_000_000_000;
 const STATE_BYTES_MAX = 8 * 1_048_576;
 const NAME_CHARS_MAX = 200;
 const KEY_CHARS_MAX = 1_000;
@@ -212,12 +214,12 @@ function readWait(wait: unknown): TaskWait | null | Rejection {
   if (!isName(name)) return invalid("wait.name", "must be the name of a sleep or a wait");
   if ((untilMs === undefined && forMs === undefined) === (signal === undefined))
     return invalid("wait", "must have either untilMs or signal");
-  if (untilMs !== undefined && !isCount(untilMs))
+  if (untilMs !== undefined && !isLength(untilMs))
     return invalid("wait.untilMs", "must be a time in milliseconds");
-  if (forMs !== undefined && !isCount(forMs))
+  if (forMs !== undefined && !isLength(forMs))
     return invalid("wait.forMs", "must be a number of milliseconds");
   if (signal !== undefined && !isName(signal)) return invalid("wait.signal", "must be the name of a signal");
-  if (timeoutMs !== undefined && !isCount(timeoutMs))
+  if (timeoutMs !== undefined && !isLength(timeoutMs))
     return invalid("wait.timeoutMs", "must be a number of milliseconds");
   return {
     name,
@@ -235,7 +237,7 @@ function readError(error: unknown, status: string): Failure | Rejection {
   if (typeof error !== "object" || error === null) return invalid("error", "must be an object");
   const { name, message, code, stack, hint, path, run, line, fatal, retryAfterMs } = error as Fields;
   if (typeof message !== "string") return invalid("error.message", "must be a text");
-  if (retryAfterMs !== undefined && !isCount(retryAfterMs))
+  if (retryAfterMs !== undefined && !isLength(retryAfterMs))
     return invalid("error.retryAfterMs", "must be a number of milliseconds");
   const payload = JSON.stringify({
     name: cut(name, 100) ?? "Error",
@@ -264,8 +266,14 @@ function cut(value: unknown, max: number): string | undefined {
   return (value.length > max ? `${value.slice(0, max)}...` : value).toWellFormed();
 }
 
-function isCount(value: unknown): value is number {
+/** How long, or until when: the kernel knows how far it goes. */
+function isLength(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** A whole number that a date can hold; sums with it stay whole. */
+function isCount(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= COUNT_MAX;
 }
 
 function isName(value: unknown): value is string {

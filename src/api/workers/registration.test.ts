@@ -48,6 +48,7 @@ describe("is refused", () => {
     ],
     ["without a name", { ...FINE, name: "" }, "name: must be 1 to 60"],
     ["under an id that is none", { ...FINE, worker: "../x" }, "worker: is not a worker's id"],
+    ["under the id of nobody", { ...FINE, worker: "unknown" }, 'worker: must not be "unknown"'],
     ["under an id of a server's own", { ...FINE, worker: "local~1" }, 'worker: must not begin with "local~"'],
     ["without capacity", { ...FINE, capacity: 0 }, "capacity: must be a number from 1"],
     ["with half a capacity", { ...FINE, capacity: 1.5 }, "capacity: must be a number from 1"],
@@ -65,18 +66,33 @@ describe("is refused", () => {
 });
 
 describe("its own address", () => {
-  test.each([
+  const LOOPBACK = [
     "http://127.0.0.1:9000",
     "http://localhost:9000/status",
     "http://[::1]:9000",
-    "https://10.0.0.7",
     "http://127.8.8.8:1",
-  ])("may be %s", (url) => {
-    expect(refusal({ ...FINE, url })).toBe("accepted");
+  ];
+
+  test.each(LOOPBACK)("may be %s for one that comes from there", (url) => {
+    for (const peer of ["127.0.0.1", "::ffff:127.0.0.1", "::1", null])
+      expect(refusal({ ...FINE, url }, peer)).toBe("accepted");
+  });
+
+  test.each(LOOPBACK)("may not be %s for one that comes from elsewhere", (url) => {
+    for (const peer of ["10.0.0.7", "fe80::1", "169.254.1.1"])
+      expect(refusal({ ...FINE, url }, peer)).toContain(
+        `would be the server itself, and this request came from ${peer}`,
+      );
+  });
+
+  test("may be where it comes from", () => {
+    expect(refusal({ ...FINE, url: "https://10.0.0.7" })).toBe("accepted");
+    expect(refusal({ ...FINE, url: "https://[fd00::7]:8080" }, "fd00::7")).toBe("accepted");
   });
 
   test.each([
     "http://10.0.0.8:9000",
+    "http://0.0.0.0:9000",
     "http://169.254.169.254/latest",
     "http://internal.example",
     "http://10.0.0.7.example",

@@ -1,7 +1,7 @@
-/** What a worker says about itself when it registers, checked; its own address is on loopback or where it came from. */
+/** What a worker says about itself when it registers, checked; its own address is where it came from. */
 import { isIP } from "node:net";
 import { USE_PATTERN } from "../../kernel/definition.ts";
-import { SCRIPT_USE, type Serves } from "../../protocol/work.ts";
+import { SCRIPT_USE, type Serves, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 
 /** Ids of remote workers. */
@@ -39,6 +39,7 @@ export function checkRegistration(body: unknown, peer: string | null): CheckedRe
     return invalid("worker", "is not a worker's id");
   if (typeof worker === "string" && worker.startsWith(RESERVED))
     return invalid("worker", `must not begin with "${RESERVED}", which is for workers inside a server`);
+  if (worker === UNKNOWN_WORKER) return invalid("worker", `must not be "${UNKNOWN_WORKER}"`);
   if (!Number.isInteger(capacity) || (capacity as number) < 1 || (capacity as number) > CAPACITY_MAX)
     return invalid("capacity", `must be a number from 1 to ${CAPACITY_MAX}`);
   if (
@@ -99,9 +100,13 @@ function checkAddress(url: unknown, peer: string | null): Rejection | null {
   if (parsed.username !== "" || parsed.password !== "" || parsed.search !== "" || parsed.hash !== "")
     return invalid("url", "must be an address without user, query and fragment");
   const host = plainAddress(parsed.hostname);
-  const isOwn = peer !== null && isIP(host) !== 0 && host === plainAddress(peer);
-  if (isOwn || isLoopback(host)) return null;
-  return reject("invalid_input", `url: ${host} is neither loopback nor the address this request came from`, {
+  const from = peer === null ? null : plainAddress(peer);
+  const isLocal = isLoopback(host) && (from === null || isLoopback(from));
+  if (isLocal || (isIP(host) !== 0 && host === from)) return null;
+  const asked = isLoopback(host)
+    ? `url: ${host} would be the server itself, and this request came from ${from}`
+    : `url: ${host} is not the address that this request came from`;
+  return reject("invalid_input", asked, {
     path: "url",
     hint: "give the address of the worker itself as a number, or leave it out",
   });

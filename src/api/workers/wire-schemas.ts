@@ -3,7 +3,7 @@
  * they are read by hand (read-event.ts), and what stands here only describes them.
  */
 import { z } from "@hono/zod-openapi";
-import { RECEIPT_STATUSES, WAIT_MS_MAX } from "../../protocol/worker-wire.ts";
+import { EVENT_NUMBER_MAX, RECEIPT_STATUSES, WAIT_MS_MAX } from "../../protocol/worker-wire.ts";
 
 const count = z.number().int().nonnegative();
 const json = z.unknown().openapi({ description: "any JSON value" });
@@ -31,7 +31,7 @@ export const registrationSchema = described(
     ),
     topics: z.array(z.string()).optional(),
     capacity: z.number().int().min(1),
-    url: z.string().optional().meta({ description: "its own status API, on loopback or its own address" }),
+    url: z.string().optional().meta({ description: "its own status API, at the address it connects from" }),
     version: z.string().optional(),
   }),
   "WorkerRegistration",
@@ -125,12 +125,15 @@ const kinds = {
 export const eventsSchema = described(
   z.strictObject({
     tokens: z.record(z.string(), z.string()),
+    acknowledged: z.record(z.string(), z.number().int().min(0).max(EVENT_NUMBER_MAX)).optional().meta({
+      description: "the last event of each attempt that was acknowledged, after a server's restart",
+    }),
     events: z.array(
       z.union(
         Object.entries(kinds).map(([kind, fields]) =>
           z.strictObject({
             attempt: z.string(),
-            n: z.number().int().min(1),
+            n: z.number().int().min(1).max(EVENT_NUMBER_MAX),
             kind: z.literal(kind),
             ...(fields as z.ZodRawShape),
           }),

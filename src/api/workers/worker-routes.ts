@@ -105,7 +105,6 @@ function sessionRoutes(sessions: WorkerSessions): readonly Route[] {
         bodyBytesMax: BYTES_MAX,
         bodyKeysMax: KEYS_MAX,
         answers: { 200: { description: "a word on each attempt", schema: heartbeatAnswerSchema } },
-        refusals: ["stale_attempt"],
       },
       ({ params: { id }, body }) => {
         const answer = sessions.heartbeat(id, body.tokens);

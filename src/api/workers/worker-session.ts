@@ -5,7 +5,8 @@
  * 2. What comes in one turn goes out in one answer. After an answer the engine is asked for nothing, until the next claim.
  * 3. A second claim supersedes the first, which answers empty. Items whose answer could not be written are handed back.
  */
-import type { Engine, WorkerLink } from "../../engine/driver.ts";
+import type { WorkerLink } from "../../engine/driver-options.ts";
+import type { EnginePort } from "../../engine/engine-port.ts";
 import { encodeAttempt, signAttempt } from "../../protocol/attempt-id.ts";
 import type { Beat, Grant } from "../../protocol/work.ts";
 import type { ClaimRequest } from "../../protocol/worker-wire.ts";
@@ -20,7 +21,7 @@ import { ANSWER_CHARS_MAX, claimJson, GrantWriter, type ReadyItem, scriptProgres
 
 /** What sessions need of the process. */
 export interface SessionParts {
-  readonly engine: Engine;
+  readonly engine: EnginePort;
   readonly store: Store;
   readonly clock: Clock;
   readonly leaseMs: number;
@@ -275,7 +276,7 @@ export class WorkerSession implements WorkerLink {
   /** Gives attempts back that no worker got to see, so that nobody waits for their leases. */
   #handBack(records: readonly AttemptRecord[]): void {
     const { engine, records: known, onFault } = this.#parts;
-    const open = records.filter(({ id, received }) => received === 0 && known.delete(id));
+    const open = records.filter(({ id, hasSpoken }) => !hasSpoken && known.delete(id));
     if (open.length > 0) engine.report(this.id, handedBackReports(open)).catch(onFault);
   }
 

@@ -6,10 +6,13 @@
  * 2. Whatever is said about an attempt carries its token, which fits that attempt only.
  * 3. Events are numbered per attempt. What is new goes to the engine and is acknowledged after the commit; a repeat is
  *    acknowledged, what comes after a gap is not.
+ * 4. An attempt of an earlier owner is taken over as it is, by whatever is said about it: the engine decides whether it
+ *    holds its lease.
  */
-import type { Engine } from "../../engine/driver.ts";
+import type { EnginePort } from "../../engine/engine-port.ts";
+import type { AttemptHolder } from "../../engine/io.ts";
 import { checkToken, decodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
-import type { Beat } from "../../protocol/work.ts";
+import { type Beat, type ReportedAttempt, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import type { ClaimRequest, EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import { newExecutionId } from "../../std/id.ts";
@@ -18,12 +21,13 @@ import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
 import { AttemptRecord } from "./attempt-record.ts";
 import { EventBatch } from "./event-batch.ts";
-import { type ReadEvent, readEvent } from "./read-event.ts";
+import { readEvent } from "./read-event.ts";
+import { type AttemptEvent, readEvents } from "./read-events.ts";
 import { checkRegistration } from "./registration.ts";
 import { type ClaimAnswer, type SessionParts, WorkerSession } from "./worker-session.ts";
 
 export interface WorkerSessionsOptions {
-  readonly engine: Engine;
+  readonly engine: EnginePort;
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
@@ -51,16 +55,9 @@ export interface WorkerView {
   readonly draining: boolean;
 }
 
-interface NumberedEvent {
-  readonly record: AttemptRecord;
-  readonly n: number;
-  readonly event: ReadEvent;
-}
-
 type Fields = Readonly<Record<string, unknown>>;
 
 const EXPIRY_MS = 90_000;
-const EVENTS_MAX = 50_000;
 const BEATS_MAX = 100_000;
 
 export class WorkerSessions {
@@ -81,7 +78,7 @@ export class WorkerSessions {
     return this.#options.store;
   }
 
-  get engine(): Engine {
+  get engine(): EnginePort {
     return this.#options.engine;
   }
 
@@ -114,24 +111,27 @@ export class WorkerSessions {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
     session.seen();
-    const events = this.#readAll(worker, body);
-    return isRejection(events) ? events : this.#take(worker, events);
+    const read = readEvents(body, this.#options.clock.now(), (id, token) =>
+      this.#recordOf(id, token, worker),
+    );
+    if (isRejection(read)) return read;
+    for (const [record, n] of read.acknowledged) record.noteAcknowledged(n);
+    return this.#take(worker, read.events);
   }
 
-  /** The same for one attempt, by its token, without numbers: each event is the next one. */
+  /** The same for one attempt, by its token, without numbers. */
   async say(attempt: AttemptRecord, said: readonly Fields[]): Promise<EventsAnswer | Rejection> {
-    const events: NumberedEvent[] = [];
-    let n = Math.max(0, attempt.received);
+    const events: AttemptEvent[] = [];
     for (const fields of said) {
       const event = readEvent(fields, this.#options.clock.now());
       if (isRejection(event)) return event;
-      events.push({ record: attempt, n: ++n, event });
+      events.push({ record: attempt, n: null, event });
     }
     this.#sessions.get(attempt.worker)?.seen();
     return this.#take(attempt.worker, events);
   }
 
-  /** Keeps attempts alive; says for each whether to go on. */
+  /** Keeps attempts alive; says for each whether to go on. One that its token does not open is none of the worker's. */
   heartbeat(worker: string, tokens: unknown): HeartbeatAnswer | Rejection {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
@@ -140,10 +140,11 @@ export class WorkerSessions {
     const ids = Object.keys(tokens);
     if (ids.length > BEATS_MAX) return invalid("tokens", `must name at most ${BEATS_MAX} attempts`);
     const beats = new Map<string, Beat & { readonly attempts: object[] }>();
+    const strange = new Set<string>();
     for (const id of ids) {
       const record = this.#recordOf(id, tokens[id], worker);
-      if (isRejection(record)) return record;
-      if (record.hasReceipt) continue;
+      if (isRejection(record)) strange.add(id);
+      if (isRejection(record) || record.hasReceipt) continue;
       const { shared, task, attempt, claim } = record;
       let beat = beats.get(shared.key);
       if (beat === undefined) {
@@ -154,23 +155,44 @@ export class WorkerSessions {
     }
     // Those whose leases are gone are told to the session meanwhile.
     if (beats.size > 0) this.engine.beat(worker, [...beats.values()]);
-    return Object.fromEntries(ids.map((id) => [id, session.wordOn(id)]));
+    return Object.fromEntries(ids.map((id) => [id, strange.has(id) ? "lost" : session.wordOn(id)]));
   }
 
   /** The attempt that a token opens: one that holds its lease; for its receipt, any. */
-  attempt(
+  async attempt(
     id: string,
     token: string | null,
     options: { isReceipt?: boolean } = {},
-  ): AttemptRecord | Rejection {
+  ): Promise<AttemptRecord | Rejection> {
     if (token === null) return reject("unauthorised", "the attempt's token is needed as the bearer");
-    const known = this.#records.get(id);
-    const worker = known?.worker ?? "unknown";
-    const found = known === undefined && !options.isReceipt ? null : this.#recordOf(id, token, worker);
-    if (found !== null && !isRejection(found)) return found.hasReceipt ? staleAttempt(id) : found;
-    if (found !== null || decodeAttempt(id) === null || !checkToken(this.engine.info.key, id, token))
+    const at = decodeAttempt(id);
+    if (at === null || !checkToken(this.engine.info.key, id, token))
       return reject("forbidden", "this token does not open this attempt");
-    return staleAttempt(id);
+    const epoch = this.engine.epochOf(at.execution);
+    if (epoch === null) return reject("not_owner", `execution ${at.execution} is at another node`);
+    // What is not known of this owner's own has lost its lease; what another gave out may hold it still.
+    const isForeign = !this.#records.has(id) && at.epoch < epoch;
+    const holder = isForeign ? await this.#beatOne(at, UNKNOWN_WORKER) : null;
+    if (isRejection(holder)) return holder;
+    const worker = holder?.worker ?? (options.isReceipt === true ? UNKNOWN_WORKER : null);
+    const record = this.#records.get(id) ?? (worker === null ? null : this.#adopt(id, token, at, worker));
+    return record === null || record.hasReceipt ? staleAttempt(id) : record;
+  }
+
+  /** Keeps one attempt alive, by its token. */
+  async beat(record: AttemptRecord): Promise<HeartbeatAnswer[string] | Rejection> {
+    this.#sessions.get(record.worker)?.seen();
+    const { shared, task, attempt, claim } = record;
+    const holder = await this.#beatOne({ ...shared.place, task, attempt, claim }, record.worker);
+    if (isRejection(holder)) return holder;
+    return holder === null ? "lost" : holder.isCancelled ? "cancel" : "continue";
+  }
+
+  /** The newest visit of a phase, for an attempt of which only its token is known. */
+  async newestVisit(record: AttemptRecord, phase: string): Promise<number | undefined> {
+    const inspection = await this.engine.inspect(record.shared.place.execution);
+    if (isRejection(inspection)) return undefined;
+    return inspection.view.phases.findLast(({ name }) => name === phase)?.visit;
   }
 
   /** Its next claim is told to leave. */
@@ -223,45 +245,6 @@ export class WorkerSessions {
     return `${name}~${newExecutionId(clock.now(), random).slice(3)}`;
   }
 
-  /** Checks tokens and reads events; nothing is taken before all of them can be. */
-  #readAll(worker: string, body: unknown): NumberedEvent[] | Rejection {
-    if (!isObject(body)) return invalid("body", "must be an object");
-    const { tokens, events, ...more } = body;
-    const [unknown] = Object.keys(more);
-    if (unknown !== undefined)
-      return reject("unknown_field", `${unknown.slice(0, 100)}: there is no such field`, { path: unknown });
-    if (!isObject(tokens)) return invalid("tokens", "must be an object of tokens by attempt");
-    if (!Array.isArray(events) || events.length > EVENTS_MAX)
-      return invalid("events", `must be a list of at most ${EVENTS_MAX} events`);
-    const now = this.#options.clock.now();
-    const opened = new Map<string, AttemptRecord>();
-    const read: NumberedEvent[] = [];
-    for (let i = 0; i < events.length; i++) {
-      const fields: unknown = events[i];
-      if (!isObject(fields)) return invalid(`events[${i}]`, "must be an object");
-      const { attempt, n } = fields;
-      if (typeof attempt !== "string") return invalid(`events[${i}].attempt`, "must be the id of an attempt");
-      if (!Number.isSafeInteger(n) || (n as number) < 1)
-        return invalid(`events[${i}].n`, "must be a number from 1");
-      let record = opened.get(attempt);
-      if (record === undefined) {
-        const found = this.#recordOf(attempt, tokens[attempt], worker);
-        if (isRejection(found)) return found;
-        record = found;
-        opened.set(attempt, record);
-      }
-      const event = readEvent(fields, now);
-      if (isRejection(event))
-        return {
-          ...event,
-          message: `events[${i}].${event.message}`,
-          path: `events[${i}].${event.path ?? ""}`,
-        };
-      read.push({ record, n: n as number, event });
-    }
-    return read;
-  }
-
   /** The record of an attempt that its token opens; one that another owner gave out is taken over as it is. */
   #recordOf(id: string, token: unknown, worker: string): AttemptRecord | Rejection {
     const known = this.#records.get(id);
@@ -269,24 +252,38 @@ export class WorkerSessions {
     if (known !== undefined) return isSameToken(known.token, token) ? known : wrongToken(id);
     const at = decodeAttempt(id);
     if (at === null || !checkToken(this.engine.info.key, id, token)) return wrongToken(id);
+    return this.#adopt(id, token, at, worker);
+  }
+
+  #adopt(id: string, token: string, at: ReportedAttempt, worker: string): AttemptRecord {
     const record = AttemptRecord.adopted(id, token, at, worker);
     this.#records.set(id, record);
     return record;
   }
 
-  async #take(worker: string, events: readonly NumberedEvent[]): Promise<EventsAnswer | Rejection> {
-    const batch = new EventBatch();
+  /** A beat of one attempt, and who holds it then; null: nobody does. */
+  async #beatOne(at: ReportedAttempt, worker: string): Promise<AttemptHolder | null | Rejection> {
+    const { task, attempt, claim, ...place } = at;
+    this.engine.beat(worker, [{ ...place, attempts: [{ task, attempt, claim }] }]);
+    const holder = this.engine.holderOf(at);
+    if (holder !== null) return holder;
+    // It may have to be loaded first.
+    const inspection = await this.engine.inspect(at.execution);
+    if (isRejection(inspection) && inspection.code !== "not_found") return inspection;
+    return this.engine.holderOf(at);
+  }
+
+  async #take(worker: string, events: readonly AttemptEvent[]): Promise<EventsAnswer | Rejection> {
+    const batch = new EventBatch((execution) => this.engine.epochOf(execution) ?? 0);
     const commits = new Set<Promise<Rejection | null>>();
     const named = new Set<AttemptRecord>();
     for (const { record, n, event } of events) {
       named.add(record);
-      if (record.received < 0) {
-        record.received = n - 1;
-        record.stored = n - 1;
-      }
-      // Of one that is adopted, an old event may have come first; what lies between was stored by its former owner.
-      if (n === record.received + 1 || (record.isAdopted && n > record.received)) batch.add(record, n, event);
-      else if (n <= record.received && record.committing !== null) commits.add(record.committing);
+      // Nothing counts as stored before the receipt that came before it.
+      const isOver = record.hasReceipt && !batch.newest.has(record);
+      const isNew = n === null || n === record.received + 1 || record.isOlder(n);
+      if (isNew && !isOver) batch.add(record, n, event);
+      else if (record.committing !== null) commits.add(record.committing);
     }
     if (batch.newest.size > 0) {
       const commit = this.#commit(worker, batch);
@@ -339,7 +336,7 @@ function answerOf(named: ReadonlySet<AttemptRecord>, batch: EventBatch): EventsA
   const stored: Record<string, number> = {};
   const verdicts: Record<string, NonNullable<AttemptRecord["verdict"]>> = {};
   for (const record of named) {
-    stored[record.id] = Math.max(0, record.stored);
+    stored[record.id] = record.stored;
     const isRepeat = record.hasReceipt && !batch.newest.has(record);
     verdicts[record.id] = isRepeat ? "duplicate" : (record.verdict ?? "accepted");
   }

@@ -10,9 +10,10 @@ import { SETTINGS, type SettingName } from "../../config/settings.ts";
 import { showDuration } from "../../std/duration.ts";
 import { toCliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { print, printJson } from "../output/print.ts";
+import { printJson, printPainted } from "../output/print.ts";
 import { tableLines } from "../output/table.ts";
 import { readManifest } from "../package-root.ts";
+import { directoryRisk } from "../server/directory-risk.ts";
 import { directoryOf, readConfig, type ServerFlags, withServer } from "../server/find-server.ts";
 import { isColoured, Painter, type Style } from "../style.ts";
 
@@ -42,13 +43,13 @@ export async function doctor(options: DoctorOptions): Promise<ExitCode> {
   else {
     const painter = new Painter(isColoured(process.stdout));
     for (const { what, verdict, says } of findings)
-      print(painter.line([MARKS[verdict], ` ${what.padEnd(10)} `, says]));
+      printPainted(painter.line([MARKS[verdict], ` ${what.padEnd(10)} `, says]));
     const columns = [
       { title: "SETTING", value: ({ name }: { name: string }) => name },
       { title: "VALUE", value: showValue },
       { title: "ORIGIN", value: ({ origin }: { origin: string }) => origin },
     ];
-    print(["", ...tableLines(columns, settings, process.stdout)].join("\n"));
+    printPainted("", ...tableLines(columns, settings, process.stdout));
   }
   return findings.some(({ verdict }) => verdict === "wrong") ? EXIT.failed : EXIT.ok;
 }
@@ -85,7 +86,10 @@ async function directory({ config }: LoadedConfig): Promise<Finding> {
   const room = `${Math.round((bavail * bsize) / 1_048_576).toLocaleString("en")} MiB free`;
   const isLow = bavail * bsize < DISK_LOW_BYTES;
   const exists = found === undefined ? "is made when it is first used" : "exists";
-  return { what, verdict: isLow ? "note" : "ok", says: `${config.store} ${exists}; ${room}` };
+  const risk = directoryRisk(config.store);
+  const tampering = risk === null ? "" : `; ${risk.what}: ${risk.mend}`;
+  const verdict = isLow || risk !== null ? "note" : "ok";
+  return { what, verdict, says: `${config.store} ${exists}; ${room}${tampering}` };
 }
 
 function existing(path: string): string {

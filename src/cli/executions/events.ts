@@ -1,9 +1,9 @@
 /** `rondo events ID`: the journal, so far or as it grows. */
 import type { PublicEvent } from "../../kernel/public-event.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { print, printJson } from "../output/print.ts";
+import { printJson, printPainted, tell } from "../output/print.ts";
 import { showClock, showTime } from "../output/show-time.ts";
-import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { type Server, type ServerFlags, withServer } from "../server/find-server.ts";
 import { interruptible } from "../server/interruptible.ts";
 import { readPages } from "../server/read-pages.ts";
 import { isColoured, Painter } from "../style.ts";
@@ -25,11 +25,13 @@ export async function events(id: string, options: EventsFlags): Promise<ExitCode
   const painter = new Painter(isColoured(process.stdout));
   const show = (event: PublicEvent) => {
     if (options.json) printJson(event);
-    else print(eventLine(event, painter));
+    else printPainted(eventLine(event, painter));
   };
-  return withServer(options, async ({ rondo }) => {
+  const use = async ({ rondo }: Server): Promise<ExitCode> => {
     if (options.follow) {
       const handle = rondo.execution(id);
+      // What cannot be reached now is told now; what is lost later is waited for.
+      await handle.status();
       return interruptible(handle, async () => {
         for await (const event of handle.events({ from, detail })) show(event);
       });
@@ -37,7 +39,8 @@ export async function events(id: string, options: EventsFlags): Promise<ExitCode
     const path = `/v1/executions/${encodeURIComponent(id)}/events`;
     for await (const event of readPages<PublicEvent>(rondo.requester, path, { from, detail })) show(event);
     return EXIT.ok;
-  });
+  };
+  return withServer(options, use, { say: tell });
 }
 
 const HASH_CHARS = 12;

@@ -2,13 +2,14 @@
 import type { ExecutionView, HandlerView, PhaseView } from "../../kernel/view.ts";
 import { showDuration } from "../../std/duration.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { print, printJson } from "../output/print.ts";
+import { printJson, printPainted } from "../output/print.ts";
 import { showTime } from "../output/show-time.ts";
 import { type Column, tableLines } from "../output/table.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 import { isColoured, Painter } from "../style.ts";
 import { countOf } from "./ps.ts";
 import { statusStyle } from "./status-style.ts";
+import { whyChain } from "./why-chain.ts";
 
 export interface InspectOptions extends ServerFlags {
   /** A sequence number: how it was after that event. */
@@ -26,9 +27,9 @@ export async function inspect(id: string, options: InspectOptions): Promise<Exit
       return EXIT.ok;
     }
     const isOpen = at === undefined && view.finishedAt === null;
-    printFacts(view, isOpen ? await rondo.execution(id).why() : null);
+    printFacts(view, isOpen ? await whyChain(id, (each) => rondo.execution(each).why()) : null);
     const rows = view.phases.flatMap(rowsOf);
-    if (rows.length > 0) print(["", ...tableLines(columnsOf(rows), rows, process.stdout)].join("\n"));
+    if (rows.length > 0) printPainted("", ...tableLines(columnsOf(rows), rows, process.stdout));
     return EXIT.ok;
   });
 }
@@ -69,7 +70,7 @@ function printFacts(view: ExecutionView, why: string | null): void {
   for (const [name, value] of facts) {
     if (value === null || value === "") continue;
     const style = name === "status" ? statusStyle(value) : null;
-    print(painter.line([[name.padEnd(10), "dim"], style === null ? value : [value, style]]));
+    printPainted(painter.line([[name.padEnd(10), "dim"], style === null ? value : [value, style]]));
   }
 }
 

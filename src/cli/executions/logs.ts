@@ -5,9 +5,9 @@ import { defined } from "../../std/defined.ts";
 import { systemRandom } from "../../std/random.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { print, printJson, tell } from "../output/print.ts";
+import { printJson, printPainted, tell } from "../output/print.ts";
 import { showClock } from "../output/show-time.ts";
-import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { type Server, type ServerFlags, withServer } from "../server/find-server.ts";
 import { interruptible } from "../server/interruptible.ts";
 import { readPages } from "../server/read-pages.ts";
 import { isColoured, Painter, type Style } from "../style.ts";
@@ -46,9 +46,9 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
   const painter = new Painter(isColoured(process.stdout));
   const show = (line: ShownLine) => {
     if (options.json) printJson(line);
-    else if (line.level !== "progress" || level === "progress") print(lineText(line, painter));
+    else if (line.level !== "progress" || level === "progress") printPainted(lineText(line, painter));
   };
-  return withServer(options, async ({ rondo }) => {
+  const use = async ({ rondo }: Server): Promise<ExitCode> => {
     const path = `/v1/executions/${encodeURIComponent(id)}/logs`;
     if (!options.follow) {
       let count = 0;
@@ -59,6 +59,8 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
       if (count === 0 && !options.json) tell("no logs");
       return EXIT.ok;
     }
+    // What cannot be reached now is told now; what is lost later is waited for.
+    await rondo.execution(id).status();
     const left = new AbortController();
     const handle = { [Symbol.asyncDispose]: async () => left.abort() };
     return interruptible(handle, async () => {
@@ -76,7 +78,8 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
         else if ((await rondo.execution(id).status()).finishedAt !== null) return;
       }
     });
-  });
+  };
+  return withServer(options, use, { say: tell });
 }
 
 function taskOf(text: string | undefined): number | undefined {

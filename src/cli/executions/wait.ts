@@ -1,5 +1,5 @@
 /** `rondo wait ID`: stays until an execution is over; its output is on stdout, and the exit code says how it ended. */
-import type { ExecutionHandle } from "../../sdk/handle.ts";
+import type { RemoteRondo } from "../../client/connect.ts";
 import type { ExitCode } from "../exit-code.ts";
 import { Screen } from "../progress/screen.ts";
 import { Detach } from "../run/detach.ts";
@@ -15,12 +15,16 @@ export interface WaitOptions extends ServerFlags {
 /** Waits for an execution at a server. */
 export async function wait(id: string, options: WaitOptions): Promise<ExitCode> {
   checkTimeout(options.timeout);
-  return withServer(options, ({ rondo, name }) =>
-    stay(rondo.execution(id), { ...options, where: `at ${name}`, wasStarted: false }),
+  const screen = new Screen(process.stderr);
+  return withServer(
+    options,
+    ({ rondo, name }) => stay(rondo, id, { ...options, screen, where: `at ${name}`, wasStarted: false }),
+    { say: (line) => screen.say(line) },
   );
 }
 
 export interface StayOptions extends WaitOptions {
+  readonly screen: Screen;
   /** Where it is, for people. */
   readonly where: string;
   /** Whether it was started just now. */
@@ -31,10 +35,11 @@ export interface StayOptions extends WaitOptions {
 
 /** Stays with an execution at a server until it is over; Ctrl-C leaves it alone. */
 export async function stay(
-  handle: ExecutionHandle<unknown>,
-  { where, wasStarted, ...options }: StayOptions,
+  rondo: RemoteRondo,
+  id: string,
+  { screen, where, wasStarted, ...options }: StayOptions,
 ): Promise<ExitCode> {
-  const screen = new Screen(process.stderr);
+  const handle = rondo.execution(id);
   const detach = new Detach({
     screen,
     says: "leaving: the execution goes on without us",
@@ -52,6 +57,7 @@ export async function stay(
       timeout: options.timeout,
       json: options.json,
       hasInput: options.hasInput,
+      whyOf: (each) => rondo.execution(each).why(),
       goOn: serverCommand(["wait", handle.id], options),
       see: serverCommand(["inspect", handle.id], options),
       retry: serverCommand(["retry", handle.id], options),

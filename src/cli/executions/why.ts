@@ -2,11 +2,12 @@
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson } from "../output/print.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { whyChain } from "./why-chain.ts";
 
 /** Prints the sentence. */
 export async function why(id: string, options: ServerFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
-    const sentence = await rondo.execution(id).why();
+    const sentence = await whyChain(id, (each) => rondo.execution(each).why());
     if (options.json) printJson({ id, why: sentence });
     else print(sentence);
     return EXIT.ok;

@@ -6,8 +6,8 @@
  */
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { dirname } from "node:path";
-import { fileURLToPath } from "node:url";
+import { dirname, extname } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { createJiti } from "jiti";
 import { loadEntryPoints } from "../package-root.ts";
 import { explainLoadError } from "./explain-load-error.ts";
@@ -15,15 +15,35 @@ import { explainLoadError } from "./explain-load-error.ts";
 /** What a module exports, by name. */
 export type ModuleExports = Readonly<Record<string, unknown>>;
 
+const PLAIN = [".js", ".mjs", ".cjs"];
+
 /** The exports of the file at an absolute path; throws a `CliError` if it cannot be loaded. */
 export async function loadModule(path: string): Promise<ModuleExports> {
   return load(path, await loadEntryPoints());
 }
 
-/** The same for a file that hardly ever needs `rondo` itself, such as a configuration: which is then not loaded. */
+/**
+ * The same for a file that hardly ever needs `rondo` itself, such as a configuration: which is then not loaded. What the
+ * runtime understands as it is, it loads.
+ */
 export async function loadLightModule(path: string): Promise<ModuleExports> {
-  const needsRondo = /["']rondo(?:\/[\w-]+)?["']/.test(await readFile(path, "utf8"));
+  const text = await explained(path, () => readFile(path, "utf8"));
+  if (PLAIN.includes(extname(path))) {
+    const exports = await explained(path, () => importPlain(path));
+    if (exports !== null) return exports;
+  }
+  const needsRondo = /["']rondo(?:\/[\w-]+)?["']/.test(text);
   return load(path, needsRondo ? await loadEntryPoints() : {});
+}
+
+/** Null if it is no JavaScript: the runtime does not say where, jiti does. */
+async function importPlain(path: string): Promise<ModuleExports | null> {
+  try {
+    return (await import(pathToFileURL(path).href)) as ModuleExports;
+  } catch (thrown) {
+    if (thrown instanceof SyntaxError) return null;
+    throw thrown;
+  }
 }
 
 async function load(path: string, virtualModules: Record<string, unknown>): Promise<ModuleExports> {
@@ -33,8 +53,12 @@ async function load(path: string, virtualModules: Record<string, unknown>): Prom
     virtualModules,
     alias: ownZodIfNeeded(path),
   });
+  return explained(path, () => jiti.import<ModuleExports>(path));
+}
+
+async function explained<T>(path: string, act: () => Promise<T>): Promise<T> {
   try {
-    return await jiti.import<ModuleExports>(path);
+    return await act();
   } catch (thrown) {
     throw explainLoadError(thrown, path);
   }

@@ -1,6 +1,7 @@
 /** Rows in aligned columns: the same on a terminal and in a pipe, but for colours and for the cut at the edge. */
 import type { Piece, Style } from "../style.ts";
 import { isColoured, isLive, Painter } from "../style.ts";
+import { visible } from "./visible.ts";
 
 export interface Column<Row> {
   readonly title: string;
@@ -50,5 +51,5 @@ export function tableLines<Row>(
 /** One line, whatever is in it. */
 function cell(value: string | number | null): string {
   if (value === null || value === "") return "-";
-  return String(value).replaceAll(/\s*[\r\n\t]+\s*/g, " ");
+  return visible(String(value).replaceAll(/\s*[\r\n\t]+\s*/g, " "));
 }

@@ -1,5 +1,7 @@
 /** The command line: which verbs there are. Each verb's code is loaded only when it is used. */
 import { Command } from "commander";
+import { CliError } from "../cli-error.ts";
+import { EXIT } from "../exit-code.ts";
 import { readManifest } from "../package-root.ts";
 import { declareWorker } from "../worker/declare-worker.ts";
 import { declareAdmin } from "./declare-admin.ts";
@@ -19,6 +21,7 @@ export function buildProgram(end: End): Command {
     .enablePositionalOptions()
     .showHelpAfterError("(rondo --help, or rondo <command> --help, shows what there is)")
     .addHelpText("after", HELP)
+    .hook("preAction", (_program, command) => refuseNameless(command))
     .exitOverride();
   declareRun(program, end);
   declareWorker(program, end);
@@ -43,6 +46,23 @@ export function buildProgram(end: End): Command {
     end((await import("../admin/completion.ts")).completion(program, shell)),
   );
   return program;
+}
+
+/** An argument that is empty, as an unset variable of a shell is, names nothing; nor do dots, which change a path. */
+function refuseNameless(command: Command): void {
+  command.registeredArguments.forEach((argument, i) => {
+    const given = command.args[i] ?? "";
+    if (argument.name() === "id" && /^\.\.?$/.test(given))
+      throw new CliError(EXIT.usage, `<id>: "${given}" is no id`);
+    if (argument.required && given === "")
+      throw new CliError(EXIT.usage, `<${argument.name()}> is empty`, [
+        `it is used as: rondo ${[...groupOf(command), command.name(), command.usage()].join(" ")}`,
+      ]);
+  });
+}
+
+function groupOf({ parent }: Command): string[] {
+  return parent?.parent ? [parent.name()] : [];
 }
 
 /** A verb that reads its arguments itself, `--help` among them. */

@@ -15,20 +15,25 @@ export interface FollowOptions {
   readonly from: number;
   /** Names of all phases, so that lines align. */
   readonly names: readonly string[];
+  /** What it waits for, in a sentence. */
+  readonly why: () => Promise<string>;
   /** Where nothing can be redrawn, also tell each tenth of a phase. */
   readonly tellsTenths?: boolean;
 }
 
-/** Silence after which it is said why nothing moves, and how often that is looked up. */
+/** Silence after which it is said why nothing moves, and how often that is looked up; longer where what is said stays. */
 const SILENCE_MS = 2_000;
 const ASK_MS = 1_000;
+const LASTING_SILENCE_MS = 3_000;
 
 /** Resolves when the execution is over, or the engine is closed. */
 export async function follow(handle: ExecutionHandle<unknown>, options: FollowOptions): Promise<void> {
   const { screen, progress } = options;
-  const view = new LiveView(handle, options);
+  const view = new LiveView(options);
   const tenths = new Map<PhaseProgress, number>();
   screen.live(() => view.lines(Date.now()));
+  const timer = screen.isLive ? null : setInterval(() => view.sayWhy(Date.now()), ASK_MS);
+  timer?.unref();
   try {
     for await (const event of handle.events({ from: options.from, detail: "summary" })) {
       view.moved(event.at);
@@ -37,6 +42,7 @@ export async function follow(handle: ExecutionHandle<unknown>, options: FollowOp
       else if (options.tellsTenths && !screen.isLive) tellTenth(screen, progress.current, tenths);
     }
   } finally {
+    if (timer !== null) clearInterval(timer);
     screen.still();
   }
 }
@@ -59,7 +65,6 @@ function tellTenth(screen: Screen, phase: PhaseProgress | null, tenths: Map<Phas
 }
 
 class LiveView {
-  readonly #handle: ExecutionHandle<unknown>;
   readonly #options: FollowOptions;
   readonly #nameWidth: number;
   #rate = new Rate();
@@ -67,9 +72,9 @@ class LiveView {
   #movedAt = Date.now();
   #askedAt = 0;
   #why = "";
+  readonly #said = new Set<string>();
 
-  constructor(handle: ExecutionHandle<unknown>, options: FollowOptions) {
-    this.#handle = handle;
+  constructor(options: FollowOptions) {
     this.#options = options;
     this.#nameWidth = Math.min(24, Math.max(...options.names.map((name) => name.length), 1));
   }
@@ -93,6 +98,16 @@ class LiveView {
     return this.#why === "" ? [line] : [line, [[`  ${this.#why}`, "dim"]]];
   }
 
+  /** Says why nothing moves, where nothing can be redrawn: once for each reason, whatever the numbers in it. */
+  sayWhy(now: number): void {
+    if (now - this.#movedAt <= LASTING_SILENCE_MS) return;
+    this.#ask(now);
+    const kind = this.#why.replaceAll(/(?:\d[\d.]* ?(?:ms|s|m|h|d)?\b ?)+/g, "0");
+    if (this.#why === "" || this.#said.has(kind)) return;
+    this.#said.add(kind);
+    this.#options.screen.say(`  ${this.#why}`);
+  }
+
   line(phase: PhaseProgress, now: number): Piece[] {
     const { columns } = this.#options.screen;
     return phaseLine(phase, {
@@ -106,7 +121,7 @@ class LiveView {
   #ask(now: number): void {
     if (now - this.#askedAt < ASK_MS) return;
     this.#askedAt = now;
-    this.#handle.why().then(
+    this.#options.why().then(
       (why) => {
         if (now - this.#movedAt > SILENCE_MS) this.#why = why;
       },

@@ -5,6 +5,7 @@ import { showDuration } from "../../std/duration.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
 import { durationOf } from "../duration-flag.ts";
+import { whyChain } from "../executions/why-chain.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { follow } from "../progress/follow.ts";
 import { Progress } from "../progress/progress.ts";
@@ -21,6 +22,8 @@ export interface FollowToEndOptions extends TellOptions {
   /** Names of its phases. */
   readonly names: readonly string[];
   readonly timeout?: string | undefined;
+  /** What an execution waits for, this one or a child of it. */
+  readonly whyOf: (id: string) => Promise<string>;
   /** The command that goes on with it. */
   readonly goOn: string;
 }
@@ -39,6 +42,7 @@ export async function followToEnd(
         progress: before === null ? new Progress() : Progress.of(before),
         from: before === null ? 1 : before.revision + 1,
         names,
+        why: () => whyChain(handle.id, options.whyOf),
       });
   // Leaving breaks off what is being read; only a caller that waits for the end needs to know.
   shown.catch(() => {});

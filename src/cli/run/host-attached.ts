@@ -3,6 +3,7 @@
  * is a worker of it for the file's workflows, and stays with the wanted execution until that ends. If the owner goes
  * away, the caller is told to see who has the directory now.
  */
+
 import { RemoteRondo } from "../../client/connect.ts";
 import { scriptsOf } from "../../compose.ts";
 import { HttpConnection } from "../../http/http-connection.ts";
@@ -10,15 +11,16 @@ import { HttpFault } from "../../http/http-fault.ts";
 import { systemClock } from "../../std/clock.ts";
 import { systemRandom } from "../../std/random.ts";
 import { RondoError } from "../../std/rejection.ts";
+import { withChildren } from "../../worker/handler-code.ts";
 import { RemoteWorker } from "../../worker/remote/remote-worker.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { logLine } from "../log-line.ts";
 import { readManifest } from "../package-root.ts";
 import type { Screen } from "../progress/screen.ts";
 import { fetchOver } from "../server/fetch-over-http.ts";
-import { attach } from "./attach.ts";
+import { type Attached, attach } from "./attach.ts";
 import { Detach } from "./detach.ts";
-import { followToEnd } from "./follow-to-end.ts";
+import { type FollowToEndOptions, followToEnd } from "./follow-to-end.ts";
 import type { ProcessGuard } from "./guard-process.ts";
 import { goOnCommand } from "./run-options.ts";
 import { tellStart } from "./tell-start.ts";
@@ -72,14 +74,15 @@ export async function hostAttached(
   let leaveOff = async (): Promise<void> => {};
   let isOwnerGone = false;
   try {
-    for (const workflow of wanted.workflows) await rondo.register(workflow);
+    for (const workflow of withChildren(wanted.workflows)) await rondo.register(workflow);
     await worker.start();
     const { handle, before } = await attach(rondo, wanted.workflow, wanted.input, wanted.options);
     leaveOff = async () => handle[Symbol.asyncDispose]();
     own.id = handle.id;
     guard.goOn = goOnCommand(wanted.file, handle.id, wanted.options);
     tellStart(screen, `${wanted.workflow.name}: execution ${handle.id}`, before, `at ${owner.name}`);
-    return await stay(screen, { handle, before, detach, wanted });
+    const whyOf = (id: string) => rondo.execution(id).why();
+    return await stay(screen, { handle, before, detach, wanted, whyOf });
   } catch (thrown) {
     if (detach.exit !== null) return detach.exit;
     isOwnerGone = owner.mayGo && isGone(thrown);
@@ -142,7 +145,8 @@ function stay(
     before,
     detach,
     wanted,
-  }: Awaited<ReturnType<typeof attach>> & { readonly detach: Detach; readonly wanted: Wanted },
+    whyOf,
+  }: Attached & Pick<FollowToEndOptions, "detach" | "whyOf"> & { readonly wanted: Wanted },
 ): Promise<ExitCode> {
   const { file, options, input, workflow } = wanted;
   return followToEnd(handle, {
@@ -153,6 +157,7 @@ function stay(
     timeout: options.timeout,
     json: options.json,
     hasInput: before !== null || input !== undefined,
+    whyOf,
     goOn: goOnCommand(file, handle.id, options),
     see: goOnCommand(file, handle.id, options, ["--json"]),
     retry: goOnCommand(file, handle.id, options, ["--retry"]),

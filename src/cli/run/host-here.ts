@@ -10,6 +10,7 @@ import type { ExitCode } from "../exit-code.ts";
 import { EXIT } from "../exit-code.ts";
 import { logLine } from "../log-line.ts";
 import type { Screen } from "../progress/screen.ts";
+import { directoryRisk } from "../server/directory-risk.ts";
 import { attach } from "./attach.ts";
 import { Detach } from "./detach.ts";
 import { followToEnd } from "./follow-to-end.ts";
@@ -32,6 +33,8 @@ export async function hostHere(
   const { file, options, input, workflows, workflow } = wanted;
   const { store } = config;
   const lasting = { heartbeatMs: config.heartbeat, retentionMs: config.retention };
+  const risk = directoryRisk(store);
+  if (risk !== null) screen.say(["rondo: ", "yellow"], `${risk.what}: ${risk.mend}`);
   let own = "";
   const owner = await openOwner({
     ...lasting,
@@ -75,6 +78,7 @@ export async function hostHere(
       timeout: options.timeout,
       json: options.json,
       hasInput: before !== null || input !== undefined,
+      whyOf: (id) => rondo.execution(id).why(),
       goOn,
       see: goOnCommand(file, own, options, ["--json"]),
       retry: goOnCommand(file, own, options, ["--retry"]),

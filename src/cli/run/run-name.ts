@@ -7,6 +7,7 @@ import { CliError } from "../cli-error.ts";
 import { stay } from "../executions/wait.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson, tell } from "../output/print.ts";
+import { Screen } from "../progress/screen.ts";
 import { readInput } from "../read-input.ts";
 import { type Server, withServer } from "../server/find-server.ts";
 import { readAll } from "../server/read-pages.ts";
@@ -23,7 +24,8 @@ export async function runName(name: string, options: RunOptions): Promise<ExitCo
       "a name is a letter, then up to 39 letters, digits, _ or -",
     ]);
   const input = options.input === undefined ? undefined : { value: await readInput(options.input, tell) };
-  return withServer(options, async (server: Server) => {
+  const screen = new Screen(process.stderr);
+  const use = async (server: Server): Promise<ExitCode> => {
     const { handle, before } = await attachByName(server, name, input, options);
     if (options.wait !== true) {
       if (options.json) printJson(await handle.status());
@@ -33,13 +35,15 @@ export async function runName(name: string, options: RunOptions): Promise<ExitCo
       tell(`  to wait for its end: ${serverCommand(["wait", handle.id], options)}`);
       return EXIT.ok;
     }
-    return stay(handle, {
+    return stay(server.rondo, handle.id, {
       ...options,
+      screen,
       where: `at ${server.name}`,
       wasStarted: before === null,
       hasInput: before !== null || input !== undefined,
     });
-  });
+  };
+  return withServer(options, use, { say: (line) => screen.say(line) });
 }
 
 /** A name that the server does not know is answered with those that it does. */

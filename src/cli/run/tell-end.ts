@@ -3,6 +3,8 @@ import type { ExecutionView } from "../../index.ts";
 import { NEXT } from "../../kernel/plan.ts";
 import { showDuration } from "../../std/duration.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { printJson, printPainted } from "../output/print.ts";
+import { jsonText } from "../output/visible.ts";
 import { showCount } from "../progress/phase-line.ts";
 import type { Screen } from "../progress/screen.ts";
 
@@ -22,10 +24,10 @@ export function tellEnd(
   view: ExecutionView,
   options: TellOptions & { readonly failure: readonly string[] },
 ): ExitCode {
-  if (options.json) print(JSON.stringify(view));
+  if (options.json) printJson(view);
   if (view.status === "done") {
     screen.say(["✓", "green"], ` ${nameOf(view)} is done, after ${lasted(view)}`);
-    if (!options.json) print(JSON.stringify(view.output, null, process.stdout.isTTY ? 2 : 0));
+    if (!options.json) printPainted(jsonText(view.output, process.stdout.isTTY ? 2 : 0));
     return EXIT.ok;
   }
   const isFailed = view.status === "failed";
@@ -67,8 +69,4 @@ function nameOf(view: ExecutionView): string {
 
 function lasted(view: ExecutionView): string {
   return showDuration((view.finishedAt ?? view.createdAt) - view.createdAt);
-}
-
-function print(text: string): void {
-  process.stdout.write(`${text}\n`);
 }

@@ -12,6 +12,7 @@ import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
 import { fetchOver } from "./fetch-over-http.ts";
+import { outlastAbsence } from "./outlast-absence.ts";
 
 /** Flags of every command that talks to a server. */
 export interface ServerFlags {
@@ -48,8 +49,15 @@ export function readConfig(flags: Readonly<Record<string, unknown>>): Promise<Lo
   });
 }
 
-/** Talks to the server; what fails because nobody answers is told with the next step. */
-export async function withServer<T>(flags: ServerFlags, use: (server: Server) => Promise<T>): Promise<T> {
+/**
+ * Talks to the server; what fails because nobody answers is told with the next step. `say` is for verbs that outlast a
+ * server's absence: it gets a line when that begins, and one when it is over.
+ */
+export async function withServer<T>(
+  flags: ServerFlags,
+  use: (server: Server) => Promise<T>,
+  { say }: { readonly say?: (line: string) => void } = {},
+): Promise<T> {
   const { config } = await readConfig({ ...flags });
   const address = config.url ?? socketAddress(config.store);
   const connection = new HttpConnection({ address });
@@ -57,7 +65,7 @@ export async function withServer<T>(flags: ServerFlags, use: (server: Server) =>
   try {
     const rondo = new RemoteRondo({
       url: address,
-      fetch: fetchOver(connection),
+      fetch: say === undefined ? fetchOver(connection) : outlastAbsence(fetchOver(connection), { name, say }),
       ...(config.token === null ? {} : { token: config.token }),
     });
     return await use({ name, address, rondo });

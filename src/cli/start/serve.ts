@@ -8,6 +8,7 @@ import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
 import { print, printJson, tell } from "../output/print.ts";
+import { directoryRisk } from "../server/directory-risk.ts";
 
 /** Flags of the verbs that serve. */
 export interface StartFlags {
@@ -33,6 +34,8 @@ export async function serve(loaded: LoadedConfig, options: StartFlags): Promise<
     throw new CliError(EXIT.usage, `this version does not work with a broker (${config.broker})`, [
       "leave --broker, RONDO_BROKER and `broker` in the configuration away",
     ]);
+  const risk = directoryRisk(config.store);
+  if (risk !== null) tell(`rondo: ${risk.what}: ${risk.mend}`);
   const server = await open(loaded);
   const { socket } = server;
   const url = reachedAt(server.url, config);

@@ -2,6 +2,7 @@
  * `rondo worker FILES`: registers the files' workflows with a server and does their tasks in this process, scripts
  * among them where a jail can be had. With --min or --max this process only keeps others that do.
  */
+
 import { basename } from "node:path";
 import { scriptsOf } from "../../compose.ts";
 import { chooseJail } from "../../script/jail-probe.ts";
@@ -9,6 +10,7 @@ import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { systemClock } from "../../std/clock.ts";
 import { systemRandom } from "../../std/random.ts";
 import { RondoError } from "../../std/rejection.ts";
+import { withChildren } from "../../worker/handler-code.ts";
 import { RemoteWorker, type RemoteWorkerOptions } from "../../worker/remote/remote-worker.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -40,7 +42,7 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
   // The parent that keeps this process is gone, or wants it gone.
   process.once("disconnect", () => shutdown.end());
   try {
-    const workflows = await loadAll(wanted);
+    const workflows = withChildren(await loadAll(wanted));
     const host = new WorkerHost({
       screen,
       guard,

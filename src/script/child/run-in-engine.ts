@@ -14,6 +14,7 @@ import {
   type QuickJSRuntime,
   type QuickJSSyncVariant,
 } from "quickjs-emscripten-core";
+import { type Described, errorLine } from "./error-line.ts";
 import type { ChildLimits } from "./messages.ts";
 import { PRELUDE } from "./prelude.ts";
 
@@ -138,7 +139,7 @@ function evaluate(
   const emit = vm.newFunction("emit", (level, text, length) => {
     run.log(vm.getString(level), vm.getString(text), vm.getNumber(length));
   });
-  const prelude = vm.unwrapResult(vm.evalCode(PRELUDE, "prelude.js"));
+  const prelude = vm.unwrapResult(vm.evalCode(PRELUDE, "<rondo>"));
   const cutAt = vm.newNumber(run.limits.logLineBytes);
   const own = vm.unwrapResult(vm.callFunction(prelude, vm.undefined, emit, cutAt));
   const [drive, settle, describe] = ["drive", "settle", "describe"].map((key) => vm.getProp(own, key)) as [
@@ -152,7 +153,7 @@ function evaluate(
     if (isExhausted() && (shown.error !== undefined || vm.eq(error, vm.null)))
       return { kind: "killed", limit: "memory" };
     if (shown.error) return failed("Error", "the script threw something that cannot be shown");
-    return asEnd(JSON.parse(vm.getString(shown.value)) as Described, run.name, fatal);
+    return asEnd(JSON.parse(vm.getString(shown.value)) as Described, run, fatal);
   };
 
   const source = sourceOf(vm, run);
@@ -200,16 +201,11 @@ function asText(
   return { ...failed("NotStorable", message), fatal: true };
 }
 
-interface Described {
-  readonly name: string;
-  readonly message: string;
-  readonly stack: string;
-}
-
-function asEnd({ name, message, stack }: Described, run: string, fatal: boolean): EngineEnd {
+function asEnd(error: Described, run: EngineRun, fatal: boolean): EngineEnd {
+  const { name, message } = error;
   if (name === "InternalError" && message === "out of memory") return { kind: "killed", limit: "memory" };
-  const found = stack.split(`${fileOf(run)}:`)[1]?.match(/^\d+/)?.[0];
-  return { kind: "failed", name, message, line: found === undefined ? null : Number(found), fatal };
+  const line = errorLine(error, { file: fileOf(run.name), source: run.expression });
+  return { kind: "failed", name, message, line, fatal };
 }
 
 function failed(name: string, message: string): EngineEnd & { kind: "failed" } {

@@ -11,6 +11,7 @@ import { HandlerModel } from "./handler-model.ts";
 interface VisitModel {
   phase: string;
   visit: number;
+  firstSeq: number;
   open: boolean;
   status: string;
   handlers: Map<string, HandlerModel>;
@@ -37,7 +38,7 @@ export class Model {
   readonly ids = new Map<string, number>();
   readonly kinds = new Set<string>();
   readonly #signals = new Map<string, string[]>();
-  /** Tasks that failed for good since the last retry, by the event that says so. */
+  /** Tasks that failed for good and are not tried again by a retry, by the event that says so. */
   deadLetters: { seq: number; tasks: number[] }[] = [];
   #next: string | null | undefined;
 
@@ -215,7 +216,6 @@ export class Model {
         return;
       case "retried":
         this.#once(event.id);
-        this.deadLetters = [];
         return this.#retried(event);
       case "finished":
         must(this.visit === null || !this.visit.open, `${this.id}: finishes with no phase open`);
@@ -269,7 +269,7 @@ export class Model {
     must(expected === event.phase, `${this.id}: ${event.phase} starts where ${expected} was due`);
     this.#visits.set(event.phase, event.visit);
     const { phase, visit } = event;
-    this.visit = { phase, visit, open: true, status: "running", handlers: new Map() };
+    this.visit = { phase, visit, firstSeq: this.seq, open: true, status: "running", handlers: new Map() };
   }
 
   #handlerFinished(event: Extract<Event, { kind: "handler.finished" }>): void {
@@ -328,7 +328,9 @@ export class Model {
     this.visit = visit;
     // A phase that was done is not opened again if the next one was due.
     visit.open = !(visit.status === "done" && typeof this.#next === "string");
-    if (visit.open) for (const handler of visit.handlers.values()) handler.reopen();
+    if (!visit.open) return;
+    this.deadLetters = this.deadLetters.filter(({ seq }) => seq < visit.firstSeq);
+    for (const handler of visit.handlers.values()) handler.reopen();
   }
 }
 

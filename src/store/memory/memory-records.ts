@@ -33,10 +33,10 @@ export class MemoryRecords {
 
   /** Stores what a write of this execution brings along. */
   store(origin: Origin, write: ExecutionWrite, undo: Undo): void {
-    const { letters, logs, deadLetters } = write;
+    const { letters, logs, deadLetters, deadLettersCleared = 0 } = write;
     if (letters !== undefined) for (const letter of letters) this.#storeLetter(letter, undo);
     if (logs !== undefined) for (const row of logs) this.#storeLog(origin.id, row, undo);
-    if (write.deadLettersCleared === true) this.#clearDeadLetters(origin.id, undo);
+    if (deadLettersCleared > 0) this.#clearDeadLetters(origin.id, deadLettersCleared, undo);
     if (deadLetters !== undefined) for (const dead of deadLetters) this.#storeDead(origin, dead, undo);
   }
 
@@ -129,9 +129,9 @@ export class MemoryRecords {
     });
   }
 
-  #clearDeadLetters(execution: string, undo: Undo): void {
+  #clearDeadLetters(execution: string, from: number, undo: Undo): void {
     const before = this.#deadLetters;
-    this.#deadLetters = before.filter((dead) => dead.execution !== execution);
+    this.#deadLetters = before.filter((dead) => dead.execution !== execution || dead.seq < from);
     undo.push(() => {
       this.#deadLetters = before;
     });

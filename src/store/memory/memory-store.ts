@@ -64,6 +64,7 @@ export class MemoryStore implements Store {
   }
 
   async scanTimers(options: {
+    from?: number;
     until: number;
     max: number;
     partitions: Partitions;

@@ -48,7 +48,7 @@ test("letters, logs and dead letters are lost with their commits, and letters ta
   const commits: [writes: ExecutionWrite[], lettersTaken: string[]][] = [
     [[start("a", { letters: [letter("x"), letter("y")], logs: [logRow([1])], deadLetters: dead(1) })], []],
     [[start("b", { deadLetters: dead(1), logs: [logRow([1])] })], ["x"]],
-    [[step("a", 1, { deadLettersCleared: true, deadLetters: dead(2), letters: [letter("z")] })], ["y"]],
+    [[step("a", 1, { deadLettersCleared: 1, deadLetters: dead(2), letters: [letter("z")] })], ["y"]],
     [[step("a", 2, { logs: [logRow([1, 2], { mayRepeat: true })], letters: [letter("x")] })], []],
     [[start("a", { letters: [letter("w")] })], []],
     [[], ["z", "x", "never"]],

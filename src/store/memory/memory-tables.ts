@@ -203,12 +203,13 @@ export class MemoryTables {
       .flat();
   }
 
-  scanTimers(options: { until: number; max: number; partitions: Partitions }): StoredTimer[] {
+  scanTimers(options: { from?: number; until: number; max: number; partitions: Partitions }): StoredTimer[] {
     const found: (StoredTimer & { order: number })[] = [];
     for (const [execution, row] of this.#executions) {
       if (!isOneOf(options.partitions, row.head.partition)) continue;
       for (const [timer, due] of row.timers)
-        if (due <= options.until) found.push({ execution, timer, due, order: row.head.order });
+        if (due <= options.until && due >= (options.from ?? 0))
+          found.push({ execution, timer, due, order: row.head.order });
     }
     return found
       .sort((a, b) => a.due - b.due || a.order - b.order || compareText(a.timer, b.timer))

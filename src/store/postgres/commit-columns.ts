@@ -78,7 +78,7 @@ export class CommitColumns {
     }
     if (write.snapshot !== null) written.snapshot = write.snapshot;
     if (write.leases !== undefined) written.leases = write.leases;
-    if (write.deadLettersCleared === true) this.#clearDead(written);
+    if ((write.deadLettersCleared ?? 0) > 0) this.#clearDead(written, write.deadLettersCleared as number);
     if (write.deadLetters !== undefined) for (const dead of write.deadLetters) this.#addDead(written, dead);
   }
 
@@ -194,10 +194,12 @@ export class CommitColumns {
     this.#pushText("d_tasks", JSON.stringify(tasks));
   }
 
-  #clearDead(written: Written): void {
-    for (const place of written.dead ?? []) (this.#numbers["d_ref"] ?? [])[place] = 0;
-    written.dead = null;
-    if (written.ref > 0) this.#push("dc_e", written.ref);
+  #clearDead(written: Written, from: number): void {
+    const { d_ref = [], d_seq = [] } = this.#numbers;
+    for (const place of written.dead ?? []) if ((d_seq[place] ?? 0) >= from) d_ref[place] = 0;
+    if (written.ref <= 0) return;
+    this.#push("dc_e", written.ref);
+    this.#push("dc_seq", from);
   }
 
   #has(names: readonly string[]): boolean {
@@ -232,7 +234,7 @@ const MARKS = ["tc_e", "ts_ref", "o_ref", "s_ref", "lc_e", "l_ref"];
 const RECORDS = ["m_ref", "g_ref", "dc_e", "d_ref"];
 const NUMBERS =
   `c_partition c_epoch c_priority c_created_at c_finished_at j_ref j_seq j_count j_at h_e h_epoch
-  h_priority h_finished_at t_e t_epoch ts_due ts_partition o_tasks s_seq s_fold_version m_partition g_last_n d_seq`
+  h_priority h_finished_at t_e t_epoch ts_due ts_partition o_tasks s_seq s_fold_version m_partition g_last_n dc_seq d_seq`
     .split(/\s+/)
     .concat(MARKS, RECORDS);
 /** Numbers that are sent once if they are the same in all rows. */

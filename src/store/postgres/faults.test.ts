@@ -28,7 +28,7 @@ const ERRORS: [what: string, error: Error, retryable: boolean, nothingWritten: b
   ["a reset connection", ofSystem("ECONNRESET"), true, false, "cannot be reached"],
 ];
 
-test.each(ERRORS)("%s, while a write is under way", (_what, error, retryable, nothingWritten, words) => {
+test.each(ERRORS)("%s, while a write is under way", (...[, error, retryable, nothingWritten, words]) => {
   const fault = faultOf(error, WRITING);
   expect(fault).toBeInstanceOf(StoreFault);
   expect(fault).toMatchObject({ retryable, nothingWritten, cause: error });

@@ -124,7 +124,7 @@ export class Link {
       application_name: applicationName,
       connectionTimeoutMillis: timeoutMs,
       keepAlive: true,
-      types: TYPES as unknown as pg.CustomTypesConfig,
+      types: TYPES,
     });
     // Whoever waits for an answer is told by its own promise.
     client.on("error", () => this.#forget(client));

@@ -20,7 +20,7 @@ test("any text comes back as it was, and what is stored holds neither NUL nor se
     fc.property(odd, (text) => {
       const stored = encodeText(text);
       expect(decodeText(stored)).toBe(text);
-      expect(stored).not.toMatch(/[\0\x1f]/);
+      expect(["\0", "\x1f"].some((one) => stored.includes(one))).toBe(false);
       expect(stored).not.toBe("\x02");
     }),
     { numRuns: 2_000, seed: 1 },

@@ -1,12 +1,13 @@
 /**
  * A copy of the whole database in one file of its own, taken while the store runs. The name is reserved first, by an
- * empty file that must not be there yet; the copy is made under another name beside it and renamed when it is complete
- * and durable. So nothing is overwritten, and what bears the name is empty or whole.
+ * empty file that must not be there yet; the copy is made under another name beside it, sealed by a checksum, and renamed
+ * when it is complete and durable. So nothing is overwritten, and what bears the name is empty or whole.
  */
 import { closeSync, openSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { RondoError, reject } from "../../std/rejection.ts";
 import { StoreFault } from "../store.ts";
+import { sealFile } from "./backup-seal.ts";
 import { type Connection, SqliteError } from "./driver.ts";
 import { removeDatabase, syncDirectory, syncFile } from "./durable-files.ts";
 
@@ -37,6 +38,7 @@ export function copyDatabase(connection: Connection, file: string): void {
     makeEmptyFile(unfinished);
     isOurs = true;
     connection.exec(`VACUUM INTO '${unfinished.replaceAll("'", "''")}'`);
+    sealFile(unfinished);
     syncFile(unfinished);
     renameSync(unfinished, file);
     syncDirectory(dirname(file));

@@ -6,7 +6,16 @@
  * Such locks are per process, hence the second guard for one process; and a process loses them when it closes any
  * file handle of its own on the locked file, so nobody but SQLite may open `lock.db` or `rondo.db` in the owner.
  */
-import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import type { Connection, Driver } from "./driver.ts";
 import { SqliteError } from "./driver.ts";
@@ -30,7 +39,9 @@ export class DirectoryLock {
 
   /** Takes the lock, or throws `DirectoryOwned`. */
   static take(directory: string, driver: Driver, owner: Owner): DirectoryLock {
-    const connection = driver.open(join(directory, LOCK_FILE));
+    const file = join(directory, LOCK_FILE);
+    keepPrivate(file);
+    const connection = driver.open(file);
     try {
       connection.exec("PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE");
     } catch (error) {
@@ -64,6 +75,17 @@ export class DirectoryLock {
     const file = join(this.#directory, OWNER_FILE);
     writeFileSync(`${file}.new`, `${JSON.stringify(this.#owner)}\n`, { mode: 0o600 });
     renameSync(`${file}.new`, file);
+  }
+}
+
+/** SQLite would make it readable for all, as earlier versions did. It is not opened here if it is there. */
+function keepPrivate(file: string): void {
+  try {
+    closeSync(openSync(file, "wx", 0o600));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    const { mode, uid } = statSync(file);
+    if ((mode & 0o077) !== 0 && uid === process.getuid?.()) chmodSync(file, 0o600);
   }
 }
 

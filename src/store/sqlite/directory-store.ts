@@ -105,7 +105,7 @@ export class DirectoryStore {
     return this.#read((reader) => reader.scanWork(options));
   }
 
-  scanTimers(options: { until: number; max: number }): StoredTimer[] {
+  scanTimers(options: { from?: number; until: number; max: number }): StoredTimer[] {
     return this.#read((reader) => reader.scanTimers(options));
   }
 

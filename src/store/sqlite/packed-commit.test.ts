@@ -5,7 +5,7 @@ import { packWrites, unpackWrites } from "./packed-commit.ts";
 
 test("what a write does not bring takes no room", () => {
   const plain = packWrites([start("a"), step("a", 1)]);
-  const empty = { letters: [], logs: [], deadLetters: [], deadLettersCleared: false };
+  const empty = { letters: [], logs: [], deadLetters: [], deadLettersCleared: 0 };
   expect(packWrites([start("a", empty), step("a", 1, empty)])).toEqual(plain);
   expect(unpackWrites(plain).map(({ records }) => records)).toEqual([null, null]);
 });
@@ -19,13 +19,13 @@ test("writes with every part, and with none, come out as they went in", () => {
     letters,
     logs: [row],
     deadLetters: [{ seq: 3, tasks: [1, 2] }],
-    deadLettersCleared: true,
+    deadLettersCleared: 2,
     opened: { "p.1.h": 2 },
     timersSet: [{ timer: "t", due: 9 }],
     timersCleared: ["u"],
   };
   const [first, second, third] = unpackWrites(
-    packWrites([start("a", full), step("a", 1), step("a", 2, { deadLettersCleared: true })]),
+    packWrites([start("a", full), step("a", 1), step("a", 2, { deadLettersCleared: 2 })]),
   );
   expect(first).toMatchObject({
     execution: "a",
@@ -37,12 +37,12 @@ test("writes with every part, and with none, come out as they went in", () => {
       letters,
       logs: [{ attempt: "attempt-1", lastN: 4, mayRepeat: true }],
       deadLetters: [{ seq: 3, tasks: "[1,2]" }],
-      deadLettersCleared: true,
+      deadLettersCleared: 2,
     },
   });
   const { mayRepeat: _, ...stored } = row;
   const body = first?.records?.logs[0]?.body ?? "";
   expect(unpackLog({ order: 7, attempt: row.attempt, body })).toEqual({ ...stored, order: 7 });
   expect(second).toMatchObject({ after: 1, records: null, snapshot: null });
-  expect(third?.records).toEqual({ letters: [], logs: [], deadLetters: [], deadLettersCleared: true });
+  expect(third?.records).toEqual({ letters: [], logs: [], deadLetters: [], deadLettersCleared: 2 });
 });

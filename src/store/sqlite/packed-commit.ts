@@ -35,7 +35,7 @@ export interface RowWrite {
 export interface RowRecords {
   readonly letters: readonly Letter[];
   readonly logs: readonly RowLog[];
-  readonly deadLettersCleared: boolean;
+  readonly deadLettersCleared: number;
   readonly deadLetters: readonly (Omit<DeadLetter, "tasks"> & { readonly tasks: string })[];
 }
 
@@ -174,13 +174,13 @@ function hasRecords({ letters, logs, deadLetters, deadLettersCleared }: Executio
     (letters !== undefined && letters.length > 0) ||
     (logs !== undefined && logs.length > 0) ||
     (deadLetters !== undefined && deadLetters.length > 0) ||
-    deadLettersCleared === true
+    (deadLettersCleared ?? 0) > 0
   );
 }
 
 function packRecords(packed: Packed, write: ExecutionWrite): void {
-  const { letters = [], logs = [], deadLetters = [], deadLettersCleared = false } = write;
-  packed.push(letters.length, logs.length, deadLettersCleared ? 1 : 0, deadLetters.length);
+  const { letters = [], logs = [], deadLetters = [], deadLettersCleared = 0 } = write;
+  packed.push(letters.length, logs.length, deadLettersCleared, deadLetters.length);
   for (const { id, to, body } of letters) packed.push(id, to, body);
   for (const row of logs) {
     const lastN = row.lines.reduce((last, { n }) => Math.max(last, n), 0);
@@ -192,7 +192,7 @@ function packRecords(packed: Packed, write: ExecutionWrite): void {
 function unpackRecords(reader: Reader): RowRecords {
   const letterCount = reader.number();
   const logCount = reader.number();
-  const deadLettersCleared = reader.number() === 1;
+  const deadLettersCleared = reader.number();
   const deadLetterCount = reader.number();
   return {
     deadLettersCleared,

@@ -32,7 +32,7 @@ export class RecordWriter {
       rows += this.#log(e, log);
       chars += log.body.length;
     }
-    if (records.deadLettersCleared) rows += 3 * clearDeadLetters.run([e]);
+    if (records.deadLettersCleared > 0) rows += 3 * clearDeadLetters.run([e, records.deadLettersCleared]);
     for (const { seq, tasks } of records.deadLetters) {
       rows += 3 * deadLetter.run([seq, tasks, e]);
       chars += tasks.length;
@@ -77,7 +77,7 @@ function prepareStatements(connection: Connection) {
     lastLine: prepare(
       "SELECT last_n AS last FROM logs WHERE e = ? AND attempt = ? ORDER BY last_n DESC LIMIT 1",
     ),
-    clearDeadLetters: prepare("DELETE FROM dead_letters WHERE e = ?"),
+    clearDeadLetters: prepare("DELETE FROM dead_letters WHERE e = ? AND seq >= ?"),
     deadLetter: prepare(
       `INSERT INTO dead_letters (e, seq, project, workflow, tasks)
         SELECT e, ?, project, workflow, ? FROM executions WHERE e = ?`,

@@ -1,14 +1,25 @@
 /**
  * Makes a store of a backup, in a directory that has none:
- * 1. owns the directory meanwhile, as a store would;
- * 2. copies the backup beside its place and verifies the copy: a database of Rondo, of a known version, every page;
- * 3. gives it a new generation and a new key, so that no lease or token of before is good for anything, and marks it
+ * 1. checks the backup's seal, if it has one, before anything is made;
+ * 2. owns the directory meanwhile, as a store would;
+ * 3. copies the backup beside its place and verifies the copy: a database of Rondo, of a known version, every page;
+ * 4. gives it a new generation and a new key, so that no lease or token of before is good for anything, and marks it
  *    as not closed cleanly, since leases may have been open when the backup was made;
- * 4. makes it durable and renames it into place. Until then the directory has no store.
+ * 5. makes it durable and renames it into place. Until then the directory has no store.
  */
-import { chmodSync, copyFileSync, existsSync, mkdirSync, realpathSync, renameSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  realpathSync,
+  renameSync,
+  statSync,
+  truncateSync,
+} from "node:fs";
 import { dirname, resolve } from "node:path";
 import { RondoError, reject } from "../../std/rejection.ts";
+import { sealedBytes } from "./backup-seal.ts";
 import { claimInProcess, DirectoryLock, isClaimedInProcess, releaseInProcess } from "./directory-lock.ts";
 import { type Driver, loadDriver } from "./driver.ts";
 import { removeDatabase, syncDirectory, syncFile } from "./durable-files.ts";
@@ -20,7 +31,7 @@ import { verifyFile } from "./verify-file.ts";
 /** Puts the store of a backup into a directory. Throws `RondoError`, `DirectoryOwned` or `StoreUnreadable`. */
 export async function restoreBackup(options: { file: string; directory: string }): Promise<void> {
   const driver = await loadDriver();
-  const backup = findBackup(options.file);
+  const backup = checkSeal(findBackup(options.file));
   const directory = makeDirectory(options.directory);
   claimInProcess(directory);
   try {
@@ -37,7 +48,13 @@ export async function restoreBackup(options: { file: string; directory: string }
   }
 }
 
-function restore(backup: string, directory: string, driver: Driver): void {
+/** A backup, and how many of its bytes are the database. */
+interface Backup {
+  readonly path: string;
+  readonly bytes: number;
+}
+
+function restore(backup: Backup, directory: string, driver: Driver): void {
   const file = databaseFile(directory);
   if ([file, `${file}-wal`, `${file}-journal`].some((path) => existsSync(path)))
     throw rejected("conflict", `the directory ${directory} has a store already`, {
@@ -46,9 +63,10 @@ function restore(backup: string, directory: string, driver: Driver): void {
   const copy = `${file}.new`;
   removeDatabase(copy);
   try {
-    copyFileSync(backup, copy);
+    copyFileSync(backup.path, copy);
     chmodSync(copy, 0o600);
-    verifyCopy(copy, backup, driver);
+    truncateSync(copy, backup.bytes);
+    verifyCopy(copy, backup.path, driver);
     renew(copy, driver);
     syncFile(copy);
     renameSync(copy, file);
@@ -73,6 +91,13 @@ function findBackup(file: string): string {
     if ((statSync(backup + suffix, { throwIfNoEntry: false })?.size ?? 0) > 0)
       throw rejected("conflict", `${path} is no backup: a part of it is in ${backup}${suffix}`, { hint });
   return backup;
+}
+
+function checkSeal(path: string): Backup {
+  const bytes = guard(dirname(path), () => sealedBytes(path));
+  if (bytes !== null) return { path, bytes };
+  const what = "is damaged (it is not as `rondo backup` has written it: its checksum differs)";
+  throw new StoreUnreadable(path, { reason: "damaged", what, advice: ADVICE.damaged });
 }
 
 const ADVICE: Readonly<Record<UnreadableReason, string>> = {

@@ -36,7 +36,7 @@ export const READS = {
     ORDER BY workflow LIMIT 1`,
   work: `SELECT ${HEAD} FROM executions WHERE want = 'work' AND project = ? AND workflow = ? AND e > ?
     ORDER BY e LIMIT ?`,
-  timers: `SELECT id, timer, due FROM timers JOIN executions USING (e) WHERE due <= ? ORDER BY due, e, timer LIMIT ?`,
+  timers: `SELECT id, timer, due FROM timers JOIN executions USING (e) WHERE due >= ? AND due <= ? ORDER BY due, e, timer LIMIT ?`,
   rowAt: "SELECT seq, count, chain FROM journal WHERE e = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
   lastRow: "SELECT chain FROM journal WHERE e = ? ORDER BY seq DESC LIMIT 1",
   rows: "SELECT seq, count, at, body FROM journal WHERE e = ? AND seq >= ? AND seq <= ? ORDER BY seq LIMIT ?",
@@ -132,8 +132,9 @@ export class SqliteReader {
     return found;
   }
 
-  scanTimers(options: { until: number; max: number }): StoredTimer[] {
+  scanTimers(options: { from?: number; until: number; max: number }): StoredTimer[] {
     const rows = this.#statements.timers.all<{ id: string; timer: string; due: number }>([
+      options.from ?? 0,
       Math.min(options.until, LAST),
       limit(options.max),
     ]);

@@ -110,6 +110,7 @@ export class SqliteStore implements Store {
   }
 
   async scanTimers(options: {
+    from?: number;
     until: number;
     max: number;
     partitions: Partitions;

@@ -19,7 +19,7 @@ export type Call =
     }
   | { readonly kind: "readJournal"; readonly range: JournalRange }
   | { readonly kind: "scanWork"; readonly after: Readonly<Record<string, number>>; readonly each: number }
-  | { readonly kind: "scanTimers"; readonly until: number; readonly max: number }
+  | { readonly kind: "scanTimers"; readonly from?: number; readonly until: number; readonly max: number }
   | {
       readonly kind: "listHeads";
       readonly filter: HeadFilter;

@@ -62,7 +62,7 @@ export class Heartbeats {
     if (Object.keys(tokens).length === 0) return;
     const beat: HeartbeatRequest = { tokens };
     const called = await post(JSON.stringify(beat));
-    // A refusal is about the tokens of another store: what they stood for is lost.
+    // Whatever is refused as a whole says nothing about any of them.
     const words = called.kind === "answered" ? (called.value as HeartbeatAnswer) : {};
     for (const why of ["cancel", "lost"] as const) {
       const ids = Object.keys(words).filter((id) => words[id] === why && held.get(id)?.hasEnded === false);

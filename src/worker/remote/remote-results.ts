@@ -5,7 +5,7 @@ import type { KeptCheckpoint } from "./read-work.ts";
 
 export interface RemoteResultsOptions {
   readonly held: HeldAttempts;
-  /** Gets a path of the API by an attempt's token. */
+  /** Gets a path of the API by an attempt's token; waits for a server that is not there. */
   readonly get: (path: string, token: string) => Promise<string>;
 }
 

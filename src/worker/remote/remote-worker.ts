@@ -2,7 +2,9 @@
  * A worker in a process of its own: hosts handler code and scripts, and does their tasks for a server over HTTP. Code and
  * scripts are registered apart, since of scripts it takes only as many as its sandbox does at a time.
  */
+
 import { join } from "node:path";
+import { withChildren } from "../handler-code.ts";
 import type { ScriptOptions } from "../script-runner.ts";
 import { type StatusServer, startStatusServer } from "./status-server.ts";
 import { WorkerLane, type WorkerLaneOptions } from "./worker-lane.ts";
@@ -21,10 +23,11 @@ export class RemoteWorker {
   #isStopped = false;
 
   constructor(options: RemoteWorkerOptions) {
-    const { scripts, statusPort: _, ...shared } = options;
+    const { scripts, statusPort: _, ...given } = options;
+    const shared = { ...given, workflows: withChildren(options.workflows) };
     this.#options = options;
     const url = (): string | null => this.#status?.url ?? null;
-    const hasCode = options.workflows.some(({ handlers }) => handlers.length > 0);
+    const hasCode = shared.workflows.some(({ handlers }) => handlers.length > 0);
     const lanes: WorkerLaneOptions[] = hasCode || scripts === undefined ? [{ ...shared, url }] : [];
     if (scripts !== undefined)
       lanes.push({

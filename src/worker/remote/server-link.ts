@@ -52,6 +52,8 @@ export class ServerLink {
   #isRegistered = false;
   #isClosed = false;
   #isInTrouble = false;
+  /** The server does not want to ask at the worker's own address: something is in between. */
+  #isAsked = true;
   readonly #sleeping = new Set<() => void>();
 
   constructor(options: ServerLinkOptions) {
@@ -112,18 +114,25 @@ export class ServerLink {
     return { kind: "unsent" };
   }
 
-  /** Any other request, sent once: the answer as text, or what went wrong as an error. */
-  async send(method: string, path: string, more: { token?: string; body?: string }): Promise<string> {
-    const headers = more.token === undefined ? {} : { authorization: `Bearer ${more.token}` };
-    const { status, text } = await this.#connection.send({
-      method,
-      path,
-      headers,
-      timeoutMs: TIMEOUT_MS,
-      ...(more.body === undefined ? {} : { body: more.body }),
-    });
-    if (status >= 200 && status < 300) return text;
-    throw new ServerRefused(problemOf(status, text));
+  /** Reads by an attempt's own token, once the server is there; throws if that refuses, or if the link is closed. */
+  async read(path: string, token: string): Promise<string> {
+    const backOff = new BackOff(this.#options.random);
+    const headers = { authorization: `Bearer ${token}` };
+    while (!this.#isClosed) {
+      const connection = this.#connection;
+      let answer: { status: number; text: string };
+      try {
+        answer = await connection.send({ method: "GET", path, headers, timeoutMs: TIMEOUT_MS });
+        if (isPassing(answer.status)) throw new ServerRefused(problemOf(answer.status, answer.text));
+      } catch (thrown) {
+        await this.#wait(thrown, connection, backOff);
+        continue;
+      }
+      if (answer.status !== 200) throw new ServerRefused(problemOf(answer.status, answer.text));
+      this.#tell(null);
+      return answer.text;
+    }
+    throw new Error("the worker ends, and the server is not there");
   }
 
   /** Says goodbye, if there is anybody to say it to, and ends what is under way. */
@@ -152,9 +161,10 @@ export class ServerLink {
   }
 
   async #registerNow(connection: HttpConnection): Promise<void> {
-    const registration = this.#options.registration();
+    const { url, ...registration } = this.#options.registration();
     const body = JSON.stringify({
       ...registration,
+      ...(url === undefined || !this.#isAsked ? {} : { url }),
       ...(this.#worker === null ? {} : { worker: this.#worker }),
     });
     const { status, text } = await connection.send({
@@ -163,6 +173,10 @@ export class ServerLink {
       body,
       timeoutMs: TIMEOUT_MS,
     });
+    if (status === 422 && url !== undefined && this.#isAsked && pathOf(text) === "url") {
+      this.#isAsked = false;
+      return this.#registerNow(connection);
+    }
     if (status !== 200) throw new ServerRefused(problemOf(status, text));
     const registered = JSON.parse(text) as Registered;
     this.#worker = registered.worker;
@@ -199,6 +213,8 @@ export class ServerLink {
     if ((what !== null) === this.#isInTrouble) return;
     this.#isInTrouble = what !== null;
     this.#options.onTrouble(what);
+    // It is there again: nobody has to wait for the end of a long back-off to be heard.
+    if (what === null) for (const wake of [...this.#sleeping]) wake();
   }
 }
 
@@ -209,6 +225,21 @@ export class ServerRefused extends Error {
   constructor(problem: Refused) {
     super(`the server answers ${problem.status} ${problem.code}: ${problem.message}`);
     this.problem = problem;
+  }
+}
+
+/** Whether another try may be answered otherwise. */
+function isPassing(status: number): boolean {
+  return status >= 500 || status === 429;
+}
+
+/** The field that a refusal is about. */
+function pathOf(text: string): string | null {
+  try {
+    return (JSON.parse(text) as { path?: string }).path ?? null;
+  } catch {
+    // Not one of our servers, or something in between.
+    return null;
   }
 }
 

@@ -110,7 +110,7 @@ export class WorkerLane {
     });
     this.#results = new RemoteResults({
       held,
-      get: (path, token) => this.#link.send("GET", path, { token }),
+      get: (path, token) => this.#link.read(path, token),
     });
     this.#worker = new Worker({
       clock,

@@ -27,7 +27,7 @@ export const WRITE_COMMIT = String.raw`
     ts_partition int[], o_ref bigint[], o_mark text, o_tasks bigint[], s_ref bigint[], s_seq int[],
     s_fold_version int[], s_chain text, s_body text, lc_e bigint[], l_ref bigint[], l_body text,
     has_records boolean, m_ref bigint[], m_id text, m_partition int[], m_recipient text, m_body text,
-    g_ref bigint[], g_attempt text, g_last_n bigint[], g_body text, dc_e bigint[], d_ref bigint[], d_seq int[],
+    g_ref bigint[], g_attempt text, g_last_n bigint[], g_body text, dc_e bigint[], dc_seq int[], d_ref bigint[], d_seq int[],
     d_tasks text,
     OUT refused text, OUT created bigint[], OUT touched int[]
   ) LANGUAGE plpgsql AS $$
@@ -100,7 +100,7 @@ export const WRITE_COMMIT = String.raw`
     END IF;
     IF has_records THEN
       PERFORM write_records_1(created, m_ref, m_id, m_partition, m_recipient, m_body, g_ref, g_attempt, g_last_n,
-        g_body, dc_e, d_ref, d_seq, d_tasks);
+        g_body, dc_e, dc_seq, d_ref, d_seq, d_tasks);
     END IF;
     IF taken IS NOT NULL THEN
       DELETE FROM letters WHERE id = ANY (taken) AND partition = ANY (touched);

@@ -8,7 +8,7 @@ export const WRITE_RECORDS = String.raw`
     created bigint[],
     m_ref bigint[], m_id text, m_partition int[], m_recipient text, m_body text,
     g_ref bigint[], g_attempt text, g_last_n bigint[], g_body text,
-    dc_e bigint[], d_ref bigint[], d_seq int[], d_tasks text
+    dc_e bigint[], dc_seq int[], d_ref bigint[], d_seq int[], d_tasks text
   ) RETURNS void LANGUAGE plpgsql AS $$
   BEGIN
     IF m_ref IS NOT NULL THEN
@@ -32,7 +32,7 @@ export const WRITE_RECORDS = String.raw`
       WHERE ref > 0 OR created[-ref] <> 0;
     END IF;
     IF dc_e IS NOT NULL THEN
-      DELETE FROM dead_letters WHERE e = ANY (dc_e);
+      DELETE FROM dead_letters d USING unnest(dc_e, dc_seq) AS c (e, seq) WHERE d.e = c.e AND d.seq >= c.seq;
     END IF;
     IF d_ref IS NOT NULL THEN
       INSERT INTO dead_letters (n, e, seq, project, workflow, tasks)

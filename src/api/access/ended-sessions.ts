@@ -1,0 +1,65 @@
+/** Sessions that were ended before their time: their cookies open nothing any more. Kept until they would have ended. */
+import type { Clock } from "../../std/clock.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import type { Store } from "../../store/store.ts";
+import { hashSecret } from "./secrets.ts";
+import type { Session } from "./session-cookie.ts";
+
+const KIND = "ended-session";
+const PAGE = 1_000;
+/** Nobody ends so many within the life of one. */
+const ENDED_MAX = 10_000;
+
+export class EndedSessions {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  /** When each would have ended, by the hash of its signature. */
+  readonly #until = new Map<string, number>();
+
+  private constructor(store: Store, clock: Clock) {
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  /** With all that were ended before. */
+  static async open({ store, clock }: { store: Store; clock: Clock }): Promise<EndedSessions> {
+    const ended = new EndedSessions(store, clock);
+    for (let after = ""; ; ) {
+      const page = await store.listDocuments(KIND, { after, max: PAGE });
+      for (const { id, body } of page) {
+        after = id;
+        ended.#until.set(id, Number(body));
+      }
+      if (page.length < PAGE) break;
+    }
+    await ended.#forget();
+    return ended;
+  }
+
+  has({ signature }: Session): boolean {
+    return this.#until.size > 0 && this.#until.has(hashSecret(signature));
+  }
+
+  /** Ends a session; durable when resolved. */
+  async end({ signature, until }: Session): Promise<Rejection | null> {
+    await this.#forget();
+    if (this.#until.size >= ENDED_MAX)
+      return reject("rate_limited", "too many sessions were ended today", {
+        hint: "revoke the token instead",
+      });
+    const id = hashSecret(signature);
+    this.#until.set(id, until);
+    await this.#store.putDocument(KIND, id, String(until));
+    return null;
+  }
+
+  /** Those that would be over by now need not be remembered. */
+  async #forget(): Promise<void> {
+    const now = this.#clock.now();
+    for (const [id, until] of [...this.#until]) {
+      if (until > now) continue;
+      this.#until.delete(id);
+      await this.#store.putDocument(KIND, id, null);
+    }
+  }
+}

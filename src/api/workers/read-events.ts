@@ -1,0 +1,84 @@
+/**
+ * The body of a request with events: checked and read whole, before anything of it is taken. Numbers are bounded here, so
+ * that whatever a worker sends can be counted on and stored.
+ */
+import { EVENT_NUMBER_MAX } from "../../protocol/worker-wire.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { AttemptRecord } from "./attempt-record.ts";
+import { type ReadEvent, readEvent } from "./read-event.ts";
+
+/** An event and the attempt it is of; `n` null: it came without a number, and is the next one. */
+export interface AttemptEvent {
+  readonly record: AttemptRecord;
+  readonly n: number | null;
+  readonly event: ReadEvent;
+}
+
+/** Events as they came, and what the worker knows to be stored of each attempt. */
+export interface ReadEvents {
+  readonly events: readonly AttemptEvent[];
+  /** The last number of each that was acknowledged; by default, everything before its first event here. */
+  readonly acknowledged: ReadonlyMap<AttemptRecord, number>;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const EVENTS_MAX = 50_000;
+
+/** Reads it; `open` gives the attempt that a token opens. */
+export function readEvents(
+  body: unknown,
+  now: number,
+  open: (id: string, token: unknown) => AttemptRecord | Rejection,
+): ReadEvents | Rejection {
+  if (!isObject(body)) return invalid("body", "must be an object");
+  const { tokens, events, acknowledged = {}, ...more } = body;
+  const [unknown] = Object.keys(more);
+  if (unknown !== undefined)
+    return reject("unknown_field", `${unknown.slice(0, 100)}: there is no such field`, { path: unknown });
+  if (!isObject(tokens)) return invalid("tokens", "must be an object of tokens by attempt");
+  if (!isObject(acknowledged)) return invalid("acknowledged", "must be an object of numbers by attempt");
+  if (!Array.isArray(events) || events.length > EVENTS_MAX)
+    return invalid("events", `must be a list of at most ${EVENTS_MAX} events`);
+  const opened = new Map<string, AttemptRecord>();
+  const before = new Map<AttemptRecord, number>();
+  const read: AttemptEvent[] = [];
+  for (let i = 0; i < events.length; i++) {
+    const fields: unknown = events[i];
+    if (!isObject(fields)) return invalid(`events[${i}]`, "must be an object");
+    const { attempt, n } = fields;
+    if (typeof attempt !== "string") return invalid(`events[${i}].attempt`, "must be the id of an attempt");
+    if (!isNumber(n, 1)) return invalid(`events[${i}].n`, `must be a number from 1 to ${EVENT_NUMBER_MAX}`);
+    let record = opened.get(attempt);
+    if (record === undefined) {
+      const found = open(attempt, tokens[attempt]);
+      if (isRejection(found)) return found;
+      const known = Object.hasOwn(acknowledged, attempt) ? acknowledged[attempt] : n - 1;
+      if (!isNumber(known, 0))
+        return invalid(`acknowledged.${attempt}`, `must be a number from 0 to ${EVENT_NUMBER_MAX}`);
+      record = found;
+      opened.set(attempt, record);
+      before.set(record, known);
+    }
+    const event = readEvent(fields, now);
+    if (isRejection(event)) return within(`events[${i}].`, event);
+    read.push({ record, n, event });
+  }
+  return { events: read, acknowledged: before };
+}
+
+function within(place: string, { path, message, ...more }: Rejection): Rejection {
+  return { ...more, message: `${place}${message}`, path: `${place}${path ?? ""}` };
+}
+
+function isNumber(value: unknown, from: number): value is number {
+  return Number.isInteger(value) && (value as number) >= from && (value as number) <= EVENT_NUMBER_MAX;
+}
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function invalid(path: string, why: string): Rejection {
+  return reject("invalid_input", `${path}: ${why}`, { path });
+}

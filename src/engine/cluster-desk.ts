@@ -1,0 +1,52 @@
+/** What a node of a cluster shares with the others: partitions that come and go, and limits that all count under. */
+import type { CleanUp } from "./clean-up.ts";
+import type { ClusterInput } from "./io.ts";
+import type { LetterDesk } from "./letter-desk.ts";
+import type { NodeState } from "./node-state.ts";
+import { OwnershipDesk } from "./ownership-desk.ts";
+import { PermitHomes } from "./permit-homes.ts";
+import type { Residency } from "./residency.ts";
+import type { TimerDesk } from "./timer-desk.ts";
+
+interface Desks {
+  readonly residency: Residency;
+  readonly timers: TimerDesk;
+  readonly letters: LetterDesk;
+  readonly cleanUp: CleanUp;
+}
+
+export class ClusterDesk {
+  readonly #node: NodeState;
+  readonly #letters: LetterDesk;
+  readonly ownership: OwnershipDesk;
+  readonly permits: PermitHomes;
+
+  constructor(node: NodeState, desks: Desks) {
+    this.#node = node;
+    this.#letters = desks.letters;
+    this.ownership = new OwnershipDesk(node, desks);
+    this.permits = new PermitHomes(node);
+  }
+
+  hear(input: ClusterInput): void {
+    switch (input.kind) {
+      case "taken":
+        return this.ownership.taken(input.owned, input.left);
+      case "yield":
+        return this.ownership.yield(input.partitions);
+      case "lost":
+        return this.ownership.lost(input.partitions);
+      case "permits-asked":
+        return this.permits.asked(input.node, input.asks, input.declares);
+      case "permits-granted":
+        for (const grant of input.grants) this.#node.limits.granted(grant);
+        return;
+      case "permits-called":
+        return this.permits.called(input.partitions);
+      case "members":
+        return this.permits.members(input);
+      case "letters-stored":
+        return this.#letters.rescan();
+    }
+  }
+}

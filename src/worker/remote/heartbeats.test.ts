@@ -1,0 +1,66 @@
+// Beats of a worker: which attempts they name, and what becomes of the answers. Virtual time; the server is the test.
+import { expect, test } from "vitest";
+import { decodeAttempt } from "../../protocol/attempt-id.ts";
+import type { ReportedAttempt } from "../../protocol/work.ts";
+import type { HeartbeatAnswer, HeartbeatRequest } from "../../protocol/worker-wire.ts";
+import { VirtualClock } from "../../testing/virtual-clock.ts";
+import { Heartbeats } from "./heartbeats.ts";
+import { HeldAttempts } from "./held-attempts.ts";
+import type { Called } from "./server-link.ts";
+
+const idOf = (task: number) => `e1.a.1.a.1.${task}.1.0.1`;
+
+function bench(tasks: number, answer: (request: HeartbeatRequest) => Called) {
+  const clock = new VirtualClock();
+  const held = new HeldAttempts();
+  for (let task = 0; task < tasks; task++) {
+    const id = idOf(task);
+    const at = decodeAttempt(id) as ReportedAttempt;
+    const rest = { heartbeatMs: 30_000, since: 0, kept: [], n: 1, hasStarted: true, hasEnded: false };
+    held.add({ id, token: `t${task}`, at, ...rest });
+  }
+  const sent: HeartbeatRequest[] = [];
+  const words: string[] = [];
+  const beats = new Heartbeats({
+    clock,
+    held,
+    post: async (body) => {
+      const request = JSON.parse(body) as HeartbeatRequest;
+      sent.push(request);
+      return answer(request);
+    },
+    onWord: (ids, why) => words.push(...ids.map((id) => `${why} ${id}`)),
+    onBug: (thrown) => {
+      throw thrown;
+    },
+  });
+  return { clock, held, sent, words, beats };
+}
+
+test("each attempt has a word of its own: those that are lost are stopped, the others go on", async () => {
+  const value: HeartbeatAnswer = { [idOf(0)]: "lost", [idOf(1)]: "continue", [idOf(2)]: "cancel" };
+  const { clock, sent, words, beats } = bench(3, () => ({ kind: "answered", value }));
+  beats.beat();
+  await clock.settle();
+  expect(sent.map(({ tokens }) => Object.keys(tokens))).toEqual([[idOf(0), idOf(1), idOf(2)]]);
+  expect(words).toEqual([`cancel ${idOf(2)}`, `lost ${idOf(0)}`]);
+});
+
+test("one whose receipt is on its way is not stopped any more", async () => {
+  const { clock, held, words, beats } = bench(1, () => ({ kind: "answered", value: { [idOf(0)]: "lost" } }));
+  const attempt = held.get(idOf(0));
+  if (attempt !== undefined) held.end(attempt);
+  beats.beat();
+  await clock.settle();
+  expect(words).toEqual([]);
+});
+
+test("what is refused as a whole stops nothing, and the next beat comes in time", async () => {
+  const refused: Called = { kind: "refused", status: 422, code: "invalid_input", message: "no" };
+  const { clock, sent, words, beats } = bench(1, () => refused);
+  beats.beat();
+  await clock.settle();
+  await clock.advance(10_000);
+  expect(sent).toHaveLength(2);
+  expect(words).toEqual([]);
+});
