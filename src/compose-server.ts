@@ -1,12 +1,17 @@
 /** A node with its HTTP API. Apart from compose.ts, so that who runs Rondo in process neither loads nor sees the server. */
 import { readFileSync } from "node:fs";
+import { urlOf } from "./api/listen.ts";
 import type { Metrics } from "./api/metrics.ts";
 import type { ApiConfig, ApiLimits } from "./api/parts.ts";
 import type { RondoServer } from "./api/serve.ts";
-import { type Assembled, assemble, type OpenOptions, storeOf } from "./compose.ts";
+import { type Assembled, assemble, isShared, type OpenOptions, storeOf } from "./compose.ts";
 import type { LocalRondo } from "./local/local-rondo.ts";
+import type { ClusterNode } from "./peer/cluster-node.ts";
+import { PEER_PATH } from "./peer/peer-wire.ts";
 import { systemClock } from "./std/clock.ts";
+import { defined } from "./std/defined.ts";
 import { SqliteStore } from "./store/sqlite/sqlite-store.ts";
+import type { Store } from "./store/store.ts";
 
 export interface ServerOptions extends OpenOptions {
   /** 127.0.0.1 by default; another address needs a token. */
@@ -17,9 +22,13 @@ export interface ServerOptions extends OpenOptions {
   readonly advertise?: string | null;
   /** Names that the server answers to, beside loopback and the advertised one. */
   readonly hosts?: readonly string[];
+  /** RONDO_SECRET, which all nodes of a cluster share; by default the key that the store keeps. */
+  readonly secret?: string | null;
   /** RONDO_ADMIN_TOKEN. */
   readonly adminToken?: string | null;
   readonly limits?: Partial<ApiLimits>;
+  /** How long a node of a cluster is a member without renewing; 10 s by default. */
+  readonly leaseMs?: number;
   /** Silence after which a remote attempt is lost. */
   readonly heartbeatMs?: number;
   /** How long what is over is kept: 30 days by default; 0: forever. */
@@ -38,15 +47,56 @@ export async function openServer(options: ServerOptions = {}): Promise<RondoServ
     import("./api/serve.ts"),
   ]);
   const named = options.store ?? "file:.rondo";
-  const store = typeof named === "object" ? named : storeOf(named);
   const clock = options.clock ?? systemClock({ hold: true });
   const metrics = new Metrics();
+  if (isShared(named)) return openNode(options, metrics, (shared) => meterCommits(shared, metrics, clock));
+  const store = typeof named === "object" ? named : storeOf(named);
   meterCommits(store, metrics, clock);
   const opened = await openOwner({ ...options, store, clock });
   try {
     return await opened.serve(options, metrics);
   } catch (thrown) {
     await opened.rondo.close({ graceMs: 0 });
+    throw thrown;
+  }
+}
+
+/** A node of a cluster: it serves its API before it joins the others. */
+async function openNode(
+  options: ServerOptions,
+  metrics: Metrics,
+  onStore: (store: Store) => void,
+): Promise<RondoServer> {
+  const { assembleCluster, freePort } = await import("./compose-cluster.ts");
+  const host = options.host ?? "127.0.0.1";
+  const asked = options.port ?? 7_777;
+  const port = asked === 0 ? await freePort(host) : asked;
+  const { claimLeaseMs, sweepMs, suspectMs } = REMOTE;
+  const silenceMs = options.heartbeatMs ?? suspectMs;
+  const { node, ...assembled } = await assembleCluster({
+    ...options,
+    store: options.store as string,
+    url: options.advertise ?? urlOf(host, port),
+    onStore,
+    settings: { claimLeaseMs, sweepMs, heartbeatMs: silenceMs, suspectMs: silenceMs, ...options.settings },
+  });
+  try {
+    const server = await serveOwner(assembled, { ...options, port }, { metrics, node });
+    let closed: Promise<void> | null = null;
+    let graceMs: number | undefined;
+    // However it is closed: the engine hands over at once, and what is served ends meanwhile.
+    node.onLeave = () => server.close(defined({ graceMs }));
+    node.start();
+    return {
+      ...server,
+      close(how = {}) {
+        graceMs = how.graceMs;
+        closed ??= assembled.rondo.close(how);
+        return closed;
+      },
+    };
+  } catch (thrown) {
+    await assembled.rondo.close({ graceMs: 0 });
     throw thrown;
   }
 }
@@ -60,6 +110,10 @@ export interface Owner {
 
 /** Opens a node that workers of other processes may have had tasks of, and may have again. */
 export async function openOwner(options: OpenOptions & Pick<ServerOptions, "heartbeatMs">): Promise<Owner> {
+  if (isShared(options.store)) {
+    const server = await openServer({ ...options, port: 0 });
+    return { rondo: server.rondo, serve: async () => server };
+  }
   const { mayRunRemotely } = await import("./api/remote-mark.ts");
   const named = options.store ?? "file:.rondo";
   const store = typeof named === "object" ? named : storeOf(named);
@@ -71,13 +125,13 @@ export async function openOwner(options: OpenOptions & Pick<ServerOptions, "hear
     settings: { claimLeaseMs, sweepMs, heartbeatMs: suspectMs, ...options.settings },
     settingsFor: async (info) => ((await mayRunRemotely(store, info)) ? { suspectMs } : {}),
   });
-  return { rondo: assembled.rondo, serve: (more, metrics) => serveOwner(assembled, more, metrics) };
+  return { rondo: assembled.rondo, serve: (more, metrics) => serveOwner(assembled, more, { metrics }) };
 }
 
 async function serveOwner(
   assembled: Assembled,
   options: ServerOptions,
-  metrics?: Metrics,
+  { metrics, node }: { readonly metrics?: Metrics | undefined; readonly node?: ClusterNode },
 ): Promise<RondoServer> {
   const [{ serveApi }, { Metrics }] = await Promise.all([
     import("./api/serve.ts"),
@@ -103,8 +157,20 @@ async function serveOwner(
     leaseMs: options.settings?.claimLeaseMs ?? REMOTE.claimLeaseMs,
     retentionMs: options.retentionMs ?? 30 * 86_400_000,
     announce: async (url) => files?.announce(url),
+    ...(node === undefined ? {} : clusterParts(node)),
     ...(files === null ? {} : { backup: (file: string) => files.backup(file) }),
   });
+}
+
+/** What the API of a node serves of its cluster. */
+function clusterParts(node: ClusterNode) {
+  return {
+    peers: { path: PEER_PATH, answer: node.routes.answer.bind(node.routes) },
+    ring: () => node.view(),
+    otherNodes: node.others,
+    onMoved: (listener: () => void) => node.owners.onChange(listener),
+    nodes: () => [node.url, ...node.owners.peers.map(({ url }) => url)],
+  };
 }
 
 function packageVersion(): string {

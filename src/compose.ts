@@ -1,6 +1,7 @@
 /** The one place that names adapters, with compose-server.ts: turns settings into a running Rondo. */
 import { availableParallelism } from "node:os";
 import { Engine, type EngineOptions } from "./engine/driver.ts";
+import type { EnginePort } from "./engine/engine-port.ts";
 import type { Settings } from "./engine/settings.ts";
 import { LocalRondo, type LogLine } from "./local/local-rondo.ts";
 import { type Clock, systemClock } from "./std/clock.ts";
@@ -16,7 +17,7 @@ import type { ScriptOptions } from "./worker/script-runner.ts";
 export { restoreBackup } from "./store/sqlite/restore-backup.ts";
 
 export interface OpenOptions {
-  /** `file:<directory>` (default `file:.rondo`) or `memory:`. */
+  /** `file:<directory>` (default `file:.rondo`), `memory:`, or `postgres://...`, which many nodes can share. */
   readonly store?: string | Store;
   /** Items in flight at the worker in this process. */
   readonly capacity?: number;
@@ -40,6 +41,11 @@ const REMOTE_SILENCE_MS = 30_000;
 
 /** Opens Rondo in this process. */
 export async function openRondo(options: OpenOptions = {}): Promise<LocalRondo> {
+  if (isShared(options.store)) {
+    // A node of a cluster serves the others: they have to reach it.
+    const { openServer } = await import("./compose-server.ts");
+    return (await openServer({ ...options, port: 0 })).rondo;
+  }
   const settingsFor = async (info: StoreInfo, store: Store): Promise<Partial<Settings>> => {
     // A server that crashed may have had workers elsewhere, which do not know of it.
     if (info.owned.every(({ uncleanEpoch }) => uncleanEpoch === 0)) return {};
@@ -50,9 +56,14 @@ export async function openRondo(options: OpenOptions = {}): Promise<LocalRondo> 
   return (await assemble({ ...options, settingsFor })).rondo;
 }
 
+/** Whether many processes share the store that this names. */
+export function isShared(store: OpenOptions["store"]): boolean {
+  return typeof store === "string" && /^postgres(ql)?:/.test(store);
+}
+
 /** The parts of Rondo in this process. */
 export interface Assembled {
-  readonly engine: Engine;
+  readonly engine: EnginePort;
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
@@ -64,15 +75,37 @@ export interface Assembled {
 export async function assemble(
   options: OpenOptions & Pick<EngineOptions, "settingsFor">,
 ): Promise<Assembled> {
+  const parts = sharedParts(options);
+  const store = typeof options.store === "object" ? options.store : storeOf(options.store ?? "file:.rondo");
+  const { settings, settingsFor } = options;
+  const { clock, onStop, onFault } = parts;
+  const engine = await Engine.open({ store, clock, onStop, onFault, ...defined({ settings, settingsFor }) });
+  return assembleOn(engine, { ...options, store }, parts);
+}
+
+type SharedParts = Pick<Assembled, "clock" | "random" | "onFault"> & {
+  readonly onStop: (reason: Error) => void;
+};
+
+/** What an engine and all that is over it share. */
+export function sharedParts(options: OpenOptions): SharedParts {
   // Refused before anything is opened.
   new Secrets(options.secrets);
-  const store = typeof options.store === "object" ? options.store : storeOf(options.store ?? "file:.rondo");
-  const clock = options.clock ?? systemClock({ hold: true });
-  const random = options.random ?? systemRandom;
-  const onStop = options.onStop ?? endProcess;
-  const onFault = options.onFault ?? ((fault: Error) => console.error(`rondo: ${fault.message}`));
-  const { settings, settingsFor } = options;
-  const engine = await Engine.open({ store, clock, onStop, onFault, ...defined({ settings, settingsFor }) });
+  return {
+    clock: options.clock ?? systemClock({ hold: true }),
+    random: options.random ?? systemRandom,
+    onStop: options.onStop ?? endProcess,
+    onFault: options.onFault ?? ((fault: Error) => console.error(`rondo: ${fault.message}`)),
+  };
+}
+
+/** Rondo over an engine that is open. */
+export function assembleOn(
+  engine: EnginePort,
+  options: OpenOptions & { readonly store: Store },
+  { clock, random, onFault, onStop }: SharedParts,
+): Assembled {
+  const { store } = options;
   const rondo = new LocalRondo({
     engine,
     store,
@@ -106,7 +139,7 @@ export function storeOf(url: string): Store {
   throw new RondoError(
     reject("invalid_input", `"${url}" is not a store this version knows`, {
       path: "store",
-      hint: 'use "file:<directory>" or "memory:"',
+      hint: 'use "file:<directory>", "memory:" or "postgres://..."',
     }),
   );
 }

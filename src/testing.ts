@@ -2,11 +2,19 @@
 /** `rondo/testing`: workflows under test, in memory, with a clock that the test moves and crashes that it causes. */
 import { scriptsOf } from "./compose.ts";
 import type { LogLine } from "./local/local-rondo.ts";
+import type { AnyWorkflow } from "./sdk/workflow.ts";
 import { SeededRandom } from "./std/random.ts";
 import { MemoryTables } from "./store/memory/memory-tables.ts";
+import { type SimulateOptions, type SimulationSummary, simulateWorkflow } from "./testing/simulate.ts";
 import { TestRondo } from "./testing/test-rondo.ts";
 import type { HostedWorkflow } from "./worker/handler-code.ts";
 
+export {
+  type SimulatedRun,
+  type SimulateOptions,
+  SimulationFailed,
+  type SimulationSummary,
+} from "./testing/simulate.ts";
 export type { TestClock, TestRondo } from "./testing/test-rondo.ts";
 
 /** What to test, and how. */
@@ -52,4 +60,24 @@ export async function testRondo(options: TestOptions): Promise<TestRondo> {
   });
   await t.settle();
   return t;
+}
+
+/**
+ * Runs a workflow with its real handlers under many seeds, each with another history of mishaps, and throws a
+ * `SimulationFailed` with the seed at the first that breaks:
+ *
+ *     await simulate(nightly, { seeds: 200, input: { bucket: "b" } });
+ *
+ * Simulated: time; the process dying before and after its commits and starting again (so attempts run again, also while
+ * the code of the first one still runs); commits that fail; answers that are lost; a start that is asked for twice.
+ * Checked: it ends, and as a run without faults does, with the same output; the journal has no gaps and counts each task
+ * once; and what your `check` says, instead of the same end.
+ * Not simulated: several nodes, networks, workers in other processes, and whatever your handlers do outside: mock it, or
+ * hand the run a double of your own. Promises and `setImmediate` in handlers are let run; real timers are not waited for.
+ */
+export function simulate<W extends AnyWorkflow>(
+  workflow: W & HostedWorkflow,
+  options: SimulateOptions<W>,
+): Promise<SimulationSummary> {
+  return simulateWorkflow(workflow, options, scriptsOf(false));
 }

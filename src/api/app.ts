@@ -68,7 +68,7 @@ export function buildApp(parts: AppParts): App {
       serve(c, parts, { path: route.path, run: () => answer(c, parts, route) }),
     );
   }
-  app.notFound((c) => serve(c, parts, { path: "(none)", run: async () => nowhere(c, parts) }));
+  app.notFound((c) => serve(c, parts, { path: "(none)", run: () => nowhere(c, parts) }));
   return app;
 }
 
@@ -100,7 +100,7 @@ async function serve(
 
 async function answer(c: AppContext, parts: AppParts, route: Route): Promise<number | "streamed"> {
   const { incoming, outgoing } = c.env;
-  const caller = admit(c, parts, route);
+  const caller = await admit(c, parts, route);
   if ("code" in caller) return sendProblem(outgoing, caller);
   const request = { incoming, params: c.req.param(), query: c.req.queries() };
   const checked = await checkRequest(request, route, parts.limits);
@@ -132,14 +132,14 @@ async function withKey(
     isUsed = !(thrown instanceof RondoError);
     throw thrown;
   } finally {
-    keys.end(use, isUsed);
+    await keys.end(use, isUsed);
   }
 }
 
 /** A path that no route has, or not with this method. Who is not let in does not learn which. */
-function nowhere(c: AppContext, parts: AppParts): number {
+async function nowhere(c: AppContext, parts: AppParts): Promise<number> {
   const { outgoing } = c.env;
-  const caller = admit(c, parts, { access: "known" });
+  const caller = await admit(c, parts, { access: "known" });
   if ("code" in caller) return sendProblem(outgoing, caller);
   const path = c.req.path.slice(0, 200);
   const methods = parts.routes.filter((route) => fits(route.path, c.req.path)).map(({ method }) => method);
@@ -154,19 +154,26 @@ function nowhere(c: AppContext, parts: AppParts): number {
 }
 
 /** Who asks, if they may. */
-function admit(
+async function admit(
   c: AppContext,
   { access, rateLimit }: AppParts,
   route: Pick<Route, "access" | "isGlobal">,
-): Caller | Refusal {
-  const { incoming } = c.env;
-  const caller = identify(c, access, route);
-  const isKnown = !isRejection(caller);
-  const countedBy = isKnown ? caller.countedBy : peerOf(incoming);
-  const wait = countedBy === null ? 0 : rateLimit.take(countedBy, isKnown ? 1 : WRONG_TOKEN_COST);
-  if (wait > 0)
-    return { code: "rate_limited", message: `too many requests: ${wait} s to wait`, retryAfterS: wait };
-  return isKnown ? (access.allow(caller, route) ?? caller) : caller;
+): Promise<Caller | Refusal> {
+  const { incoming, via } = c.env;
+  let caller = identify(c, access, route);
+  if (isRejection(caller)) {
+    // Paid for before the store is read, and by those who are known after all too.
+    const wait = rateLimit.take(peerOf(incoming), WRONG_TOKEN_COST);
+    if (wait > 0) return tooMany(wait);
+    if (route.access !== "attempt") caller = (await access.identifyAnew(incoming, via)) ?? caller;
+    if (isRejection(caller)) return caller;
+  }
+  const wait = caller.countedBy === null ? 0 : rateLimit.take(caller.countedBy);
+  return wait > 0 ? tooMany(wait) : (access.allow(caller, route) ?? caller);
+}
+
+function tooMany(wait: number): Refusal {
+  return { code: "rate_limited", message: `too many requests: ${wait} s to wait`, retryAfterS: wait };
 }
 
 function identify(c: AppContext, access: Access, route: Pick<Route, "access">): Caller | Rejection {

@@ -1,12 +1,17 @@
 /** What the API is built over. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { OwnershipView } from "../cluster/ownership-io.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { LocalRondo } from "../local/local-rondo.ts";
+import type { RingView } from "../ring/io.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
+import type { Rejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 import type { DefinitionDesk } from "./desks/definition-desk.ts";
 import type { StartDesk } from "./desks/start-desk.ts";
 import type { Metrics } from "./metrics.ts";
+import type { OtherNodes } from "./other-nodes.ts";
 import type { Route } from "./route.ts";
 import type { SchedulePort } from "./schedule-port.ts";
 
@@ -68,6 +73,25 @@ export interface ApiConfig {
   readonly settings: readonly ShownSetting[];
 }
 
+/** What other nodes ask of this one: everything below this path is theirs. */
+export interface PeerPort {
+  readonly path: string;
+  answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<PeerAnswer>;
+}
+
+/** What is to be written; `streamed`: it is being written. */
+export type PeerAnswer =
+  | { readonly kind: "json"; readonly status: 200; readonly body: unknown }
+  | { readonly kind: "streamed" }
+  | Rejection;
+
+/** A cluster as one node sees it. */
+export interface ClusterShown {
+  readonly ring: RingView;
+  /** What only this node's own clock gives a meaning to is not shown. */
+  readonly ownership: Omit<OwnershipView, "mayActUntil" | "nodes" | "stableSince">;
+}
+
 export interface ApiParts {
   readonly engine: EnginePort;
   readonly store: Store;
@@ -85,6 +109,12 @@ export interface ApiParts {
   readonly onFault: (fault: Error) => void;
   /** Writes a copy of the whole store to a file that is not there yet; left out: this store cannot. */
   readonly backup?: (file: string) => Promise<void>;
+  /** In a cluster: answers what other nodes ask. */
+  readonly peers?: PeerPort;
+  /** In a cluster: asks the other nodes what only they know, and answers the same. Left out: there are none. */
+  readonly otherNodes?: OtherNodes;
+  /** In a cluster: how it is. Left out: this server is alone. */
+  readonly ring?: () => ClusterShown;
   /** Tells those who come second to the store where this server listens. */
   readonly announce?: (url: string) => Promise<void>;
 }

@@ -8,6 +8,7 @@ import { eventRoutes } from "./routes/events.ts";
 import { executionRoutes } from "./routes/executions.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { nodeRoutes } from "./routes/node.ts";
+import { ringRoute } from "./routes/ring.ts";
 import { scheduleRoutes } from "./routes/schedules.ts";
 import { taskRoutes } from "./routes/tasks.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
@@ -22,6 +23,7 @@ export function routeTable(desk: Desk): readonly Route[] {
     ...workflowRoutes(desk),
     ...scheduleRoutes(desk),
     ...nodeRoutes(desk),
+    ringRoute(desk),
     ...deadLetterRoutes(desk),
     ...adminRoutes(desk),
     backupRoute(desk),

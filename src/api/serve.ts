@@ -31,6 +31,10 @@ export interface ServeParts extends Omit<ApiParts, "definitions" | "starts" | "s
   readonly leaseMs: number;
   /** How long what is over is kept; 0: forever. */
   readonly retentionMs: number;
+  /** In a cluster: calls back when other nodes have other executions. */
+  readonly onMoved?: (listener: () => void) => () => void;
+  /** In a cluster: where workers find its nodes. */
+  readonly nodes?: () => readonly string[];
 }
 
 /** How an execution is; null: there is none. */
@@ -45,6 +49,8 @@ async function viewOf(engine: EnginePort, execution: string): Promise<ExecutionV
 export async function serveApi(parts: ServeParts): Promise<RondoServer> {
   const { engine, store, clock, random, rondo, heartbeatMs, leaseMs, onFault } = parts;
   noteVersions(store, clock);
+  const { onMoved } = parts;
+  const own = onMoved === undefined ? {} : { isMine: (id: string) => engine.isOwn(id) };
   const schemas = new SchemaDesk({ clock });
   const definitions = new DefinitionDesk(store, schemas);
   const starts = new StartDesk({ engine, definitions, clock, random });
@@ -55,6 +61,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     random,
     heartbeatMs,
     leaseMs,
+    ...(parts.nodes === undefined ? {} : { nodes: parts.nodes }),
     onFault: (fault) => onFault(fault instanceof Error ? fault : new Error(String(fault))),
   });
   const schedules = await ScheduleDesk.open({
@@ -69,8 +76,11 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
         if (end !== null && end !== "stopped") ended();
       }),
     onFault,
+    ...own,
+    ...(onMoved === undefined ? {} : { onMoved, random }),
   });
   const retention = new Retention({
+    ...own,
     clock,
     store,
     purge: (ids) => engine.purge(ids),

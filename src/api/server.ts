@@ -5,6 +5,7 @@
 import { rmSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
+import type { Clock } from "../std/clock.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import { Access, type Via } from "./access/access.ts";
 import { EndedSessions } from "./access/ended-sessions.ts";
@@ -16,16 +17,19 @@ import { AuditLog } from "./desks/audit-log.ts";
 import { KeyDesk } from "./desks/key-desk.ts";
 import { listenSocket, listenTcp, makeServer, urlOf } from "./listen.ts";
 import { openApiDocument } from "./openapi.ts";
-import { type ApiLimits, type ApiParts, DEFAULT_API_LIMITS } from "./parts.ts";
+import { AllNodes } from "./other-nodes.ts";
+import { type ApiLimits, type ApiParts, DEFAULT_API_LIMITS, type PeerPort } from "./parts.ts";
 import { routeTable } from "./route-table.ts";
 import type { Desk } from "./routes/desk.ts";
 import { FeedHub } from "./streams/feed-hub.ts";
 import { TaskBook } from "./tasks/task-book.ts";
 import { PROBLEM_TYPE, problemOf, type Refusal } from "./wire/problem.ts";
 import { dropBody } from "./wire/read-body.ts";
-import { cutIfUnread, sendProblem } from "./wire/send-answer.ts";
+import { cutIfUnread, sendAnswer, sendProblem } from "./wire/send-answer.ts";
 
 const ADMIN_TOKEN_CHARS_MIN = 16;
+/** How often connections that are idle are ended while the server closes. */
+const IDLE_MS = 50;
 /** Asked by whatever watches over the process, under whatever name; they tell nobody anything. */
 const PROBES: readonly string[] = ["/healthz", "/readyz"];
 
@@ -37,6 +41,7 @@ export class ApiServer {
   readonly #hub: FeedHub;
   readonly #audit: AuditLog;
   readonly #keys: KeyDesk;
+  readonly #access: Pick<Desk, "tokens" | "endedSessions">;
   /** Requests that wait for something: each is told when the server closes. */
   readonly #waiting = new Set<AbortController>();
   readonly #servers: Server[] = [];
@@ -44,8 +49,10 @@ export class ApiServer {
   #url = "";
   #socket: string | null = null;
 
-  private constructor(parts: ApiParts, { tokens, endedSessions }: Pick<Desk, "tokens" | "endedSessions">) {
-    const { clock, store, engine, metrics, config, onFault } = parts;
+  private constructor(parts: ApiParts, access: Pick<Desk, "tokens" | "endedSessions">) {
+    const { tokens, endedSessions } = access;
+    const { clock, store, engine, metrics, config, onFault, random } = parts;
+    this.#access = access;
     const limits = { ...DEFAULT_API_LIMITS, ...config.limits };
     this.#parts = parts;
     this.#limits = limits;
@@ -57,8 +64,10 @@ export class ApiServer {
       onFault,
       isKnown: (token) => tokens.get(token) !== null,
     });
-    this.#audit = new AuditLog({ store, clock, onFault });
-    this.#keys = new KeyDesk({ store, clock, onFault });
+    tokens.onRevoked = (token) => this.#hub.cut(token);
+    this.#audit = new AuditLog({ store, clock, random, onFault });
+    this.#keys = new KeyDesk({ store, clock, onFault, isShared: isShared(parts) });
+    const allNodes = new AllNodes(parts, parts.routes);
     let document: Readonly<Record<string, unknown>> | null = null;
     const desk: Desk = {
       ...parts,
@@ -67,13 +76,14 @@ export class ApiServer {
       audit: this.#audit,
       hub: this.#hub,
       tasks: new TaskBook(store),
+      allNodes,
       isClosing: () => this.#isClosing,
       url: () => this.#url,
       document: () =>
         (document ??= openApiDocument(this.#app as never, { version: config.version, url: this.#url })),
     };
     this.#app = buildApp({
-      routes: [...routeTable(desk), ...parts.routes],
+      routes: [...routeTable(desk), ...allNodes.routes()],
       access: new Access({
         tokens,
         endedSessions,
@@ -96,7 +106,7 @@ export class ApiServer {
 
   /** Listens. Refused: an address that others can reach, while there is no token. */
   static async open(parts: ApiParts): Promise<ApiServer> {
-    const { config, store, clock, random } = parts;
+    const { config, store, clock, random, onFault } = parts;
     const { adminToken, host } = config;
     if (adminToken !== null && adminToken.length < ADMIN_TOKEN_CHARS_MIN)
       throw new RondoError(
@@ -105,15 +115,18 @@ export class ApiServer {
           hint: "make one with: openssl rand -hex 32",
         }),
       );
-    const tokens = await TokenDesk.open({ store, clock, random, adminToken });
-    if (!isLoopback(host) && !tokens.any)
+    const shared = { isShared: isShared(parts), onFault };
+    const tokens = await TokenDesk.open({ store, clock, random, adminToken, ...shared });
+    if (!isLoopback(host) && !tokens.any) {
+      tokens.close();
       throw new RondoError(
         reject("forbidden", `listening on ${host} without a token would let everybody in`, {
           path: "host",
           hint: "set RONDO_ADMIN_TOKEN, or make a token first with `rondo token create --role admin`, which needs no server",
         }),
       );
-    const endedSessions = await EndedSessions.open({ store, clock });
+    }
+    const endedSessions = await EndedSessions.open({ store, clock, ...shared });
     const server = new ApiServer(parts, { tokens, endedSessions });
     try {
       await server.#listen();
@@ -138,9 +151,11 @@ export class ApiServer {
   async close(options: { readonly graceMs?: number } = {}): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
+    this.#access.tokens.close();
+    this.#access.endedSessions.close();
     for (const waiting of this.#waiting) waiting.abort();
     await this.#hub.close();
-    const closed = this.#servers.map(closeServer);
+    const closed = this.#servers.map((server) => closeServer(server, this.#parts.clock));
     const cancel = this.#parts.clock.after(options.graceMs ?? 10_000, () => {
       for (const server of this.#servers) server.closeAllConnections();
     });
@@ -188,6 +203,11 @@ export class ApiServer {
     );
     return (incoming, outgoing) => {
       const refusal = this.#refuse(incoming, via);
+      const { peers } = this.#parts;
+      if (refusal === null && peers !== undefined && incoming.url?.startsWith(peers.path) === true) {
+        this.#answerPeer(peers, incoming, outgoing).catch((thrown: unknown) => this.#fault(thrown));
+        return;
+      }
       if (refusal === null) {
         listen(incoming, outgoing).catch((thrown: unknown) => this.#fault(thrown));
         return;
@@ -196,6 +216,14 @@ export class ApiServer {
       dropBody(incoming);
       cutIfUnread(outgoing, { clock: this.#parts.clock, stallMs: this.#limits.streamStallMs });
     };
+  }
+
+  /** Nodes are known by their signatures, and are not counted or limited as clients are. */
+  async #answerPeer(peers: PeerPort, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const answer = await peers.answer(incoming, outgoing);
+    dropBody(incoming);
+    if (answer.kind === "json") sendAnswer(outgoing, answer, undefined);
+    else if (answer.kind === "rejection") sendProblem(outgoing, answer);
   }
 
   #refuse({ headers, rawHeaders, socket, url }: IncomingMessage, via: Via): Refusal | null {
@@ -227,10 +255,24 @@ export class ApiServer {
   }
 }
 
-function closeServer(server: Server): Promise<void> {
+/** Whether other nodes work on the store too: only an embedded one has a single partition. */
+function isShared({ engine }: ApiParts): boolean {
+  return engine.info.partitions > 1;
+}
+
+function closeServer(server: Server, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
+    let cancel = (): void => {};
+    // Nobody but us ends a connection whose last answer goes out after this.
+    const endIdle = (): void => {
+      server.closeIdleConnections();
+      cancel = clock.after(IDLE_MS, endIdle);
+    };
+    endIdle();
     // One that never listened is closed already.
-    server.close(() => resolve());
-    server.closeIdleConnections();
+    server.close(() => {
+      cancel();
+      resolve();
+    });
   });
 }

@@ -1,13 +1,15 @@
-/** All scenarios, in the order in which they run. */
+/** All scenarios, in the order in which they run: over files, and over PostgreSQL. */
 import type { Scenario } from "./scenario.ts";
 import { chain, latency } from "./scenarios/chain.ts";
 import { fanout, million, retries } from "./scenarios/fan-out.ts";
 import { httpLatency, httpWorkers } from "./scenarios/http-idle.ts";
 import { httpFollowers, httpTasks } from "./scenarios/http-tasks.ts";
+import { pgIdle, pgTakeover, pgTwoNodes } from "./scenarios/pg-nodes.ts";
+import { pgChain, pgFanout, pgLatency, pgStarts } from "./scenarios/pg-rates.ts";
 import { scriptKill } from "./scenarios/script-kill.ts";
 import { idle, starts, timers } from "./scenarios/waiting.ts";
 
-export const SCENARIOS: readonly Scenario[] = [
+export const FILE_SCENARIOS: readonly Scenario[] = [
   fanout,
   million,
   retries,
@@ -23,6 +25,16 @@ export const SCENARIOS: readonly Scenario[] = [
   scriptKill,
 ];
 
+export const POSTGRES_SCENARIOS: readonly Scenario[] = [
+  pgFanout,
+  pgChain,
+  pgLatency,
+  pgStarts,
+  pgTwoNodes,
+  pgTakeover,
+  pgIdle,
+];
+
 export function scenarioNamed(name: string): Scenario | undefined {
-  return SCENARIOS.find((scenario) => scenario.name === name);
+  return [...FILE_SCENARIOS, ...POSTGRES_SCENARIOS].find((scenario) => scenario.name === name);
 }

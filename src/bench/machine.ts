@@ -22,7 +22,7 @@ export interface Machine {
 /** A sync on the machine that the goals are for. */
 const QUICK_SYNC_MS = 0.3;
 
-export function describeMachine({ directory, fileSystem }: Workspace): Machine {
+export function describeMachine({ directory, fileSystem }: Workspace, database: string | null): Machine {
   const probe = new SyncProbe(directory);
   const syncs = Array.from({ length: SYNCS }, () => probe.time());
   probe.close();
@@ -33,7 +33,7 @@ export function describeMachine({ directory, fileSystem }: Workspace): Machine {
     processor: cpus()[0]?.model.trim() ?? "unknown",
     node: process.version,
     platform: `${process.platform} ${process.arch}`,
-    store: `file:${directory}`,
+    store: database ?? `file:${directory}`,
     fileSystem,
     fdatasyncP50Ms,
     slowness: Math.max(1, (loadavg()[0] ?? 0) / cores, fdatasyncP50Ms / QUICK_SYNC_MS),

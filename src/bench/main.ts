@@ -1,7 +1,8 @@
 /**
  * The bench: runs scenarios, each in processes of its own, and reports what they reach beside the goals and beside
- * what the bare disk gives in the same run. Modes: a report for people, `--json`, `--budgets` (fails if a goal is
- * missed by far), `--profile` (where the time goes). `--part` is how it starts itself for one part of a scenario.
+ * what the bare disk or database gives in the same run. Modes: a report for people, `--json`, `--budgets` (fails if
+ * a goal is missed by far), `--profile` (where the time goes). `--part` is how it starts itself for one part of a
+ * scenario, `--node` for a node of a cluster.
  */
 import { realpathSync } from "node:fs";
 import { type Judgement, judge } from "./goals.ts";
@@ -9,6 +10,8 @@ import type { ThreadProfile } from "./hot-functions.ts";
 import { describeMachine } from "./machine.ts";
 import { type BenchOptions, readOptions, USAGE } from "./options.ts";
 import { type PartTask, runPart, startPart } from "./part-process.ts";
+import { Databases } from "./postgres/databases.ts";
+import { runNode } from "./postgres/node-process.ts";
 import { showFigures, showGoals, showMachine, showProfile } from "./report.ts";
 import type { Figures, Scenario } from "./scenario.ts";
 import { Workspace } from "./workspace.ts";
@@ -27,23 +30,35 @@ export async function runBench(args: readonly string[]): Promise<number> {
     return USAGE_ERROR;
   }
   const workspace = Workspace.make(options.directory, options.keep);
+  let databases: Databases | null = null;
   const interrupted = (): void => {
+    databases?.kill();
     workspace.remove();
     process.exit(130);
   };
   process.once("SIGINT", interrupted);
   try {
-    return await runIn(workspace, options);
+    if (options.postgres !== null)
+      databases = await Databases.open(options.postgres.url, workspace.directory);
+    return await runIn(workspace, databases, options);
+  } catch (error) {
+    process.stderr.write(`rondo bench: ${(error as Error).message}\n`);
+    return 1;
   } finally {
     process.off("SIGINT", interrupted);
+    await databases?.close(options.keep);
     workspace.remove();
     if (options.keep) process.stderr.write(`kept in ${workspace.directory}\n`);
   }
 }
 
-async function runIn(workspace: Workspace, options: BenchOptions): Promise<number> {
+async function runIn(
+  workspace: Workspace,
+  databases: Databases | null,
+  options: BenchOptions,
+): Promise<number> {
   const say = (text: string): unknown => (options.json ? process.stderr : process.stdout).write(`${text}\n`);
-  const machine = describeMachine(workspace);
+  const machine = describeMachine(workspace, databases?.about ?? null);
   say(showMachine(machine));
   if (workspace.isInMemory) say("This file system is in memory: figures mean little. Use --store file:DIR.");
   const figures = new Map<string, Figures>();
@@ -51,7 +66,7 @@ async function runIn(workspace: Workspace, options: BenchOptions): Promise<numbe
   let hasFailed = false;
   for (const scenario of options.scenarios) {
     try {
-      const found = await runScenario(scenario, workspace, options);
+      const found = await runScenario(scenario, { workspace, databases }, options);
       figures.set(scenario.name, found.figures);
       judgements.push(...judge(scenario.name, scenario.goals, found.figures, machine.slowness));
       for (const profile of found.profiles) say(`\n${showProfile(scenario.name, profile)}`);
@@ -72,21 +87,23 @@ async function runIn(workspace: Workspace, options: BenchOptions): Promise<numbe
 
 async function runScenario(
   scenario: Scenario,
-  workspace: Workspace,
+  { workspace, databases }: { workspace: Workspace; databases: Databases | null },
   options: BenchOptions,
 ): Promise<{ figures: Figures; profiles: readonly ThreadProfile[] }> {
   const directory = workspace.directoryFor(scenario.name);
+  const database = (await databases?.make(scenario.name)) ?? null;
   process.stderr.write(`${scenario.name}: ${scenario.about}\n`);
   let figures: Figures = {};
   const profiles: ThreadProfile[] = [];
   for (let part = 0; part < scenario.parts.length; part++) {
     const { short, profile } = options;
-    const task = { scenario: scenario.name, part, directory, short, profile };
+    const task = { scenario: scenario.name, part, directory, database, short, profile };
     const result = await startPart(import.meta.filename, task);
     profiles.push(...result.profiles);
     const peakRssMb = Math.max(peakOf(figures), peakOf(result.figures));
     figures = { ...figures, ...result.figures, peakRssMb };
   }
+  if (database !== null && !options.keep) await databases?.drop(database);
   workspace.release(directory);
   return { figures, profiles };
 }
@@ -98,6 +115,7 @@ function peakOf(figures: Figures): number {
 
 if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === import.meta.filename) {
   const [first, second] = process.argv.slice(2);
-  if (first === "--part") await runPart(JSON.parse(second ?? "null") as PartTask);
+  if (first === "--node") await runNode(second ?? "");
+  else if (first === "--part") await runPart(JSON.parse(second ?? "null") as PartTask);
   else process.exitCode = await runBench(process.argv.slice(2));
 }

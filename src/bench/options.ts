@@ -1,6 +1,6 @@
 /** The command line of the bench. */
 import { parseArgs } from "node:util";
-import { SCENARIOS, scenarioNamed } from "./catalog.ts";
+import { FILE_SCENARIOS, POSTGRES_SCENARIOS } from "./catalog.ts";
 import type { Scenario } from "./scenario.ts";
 
 export interface BenchOptions {
@@ -13,19 +13,25 @@ export interface BenchOptions {
   readonly profile: boolean;
   /** Where stores are made; null: a temporary directory on a disk. */
   readonly directory: string | null;
+  /** Null: over files. Over PostgreSQL, at this server; one of the bench's own if it is not named. */
+  readonly postgres: { readonly url: string | null } | null;
   readonly keep: boolean;
 }
 
-const NAMES = SCENARIOS.map(({ name }) => name).join(",");
+const FILE_NAMES = FILE_SCENARIOS.map(({ name }) => name).join(",");
+const POSTGRES_NAMES = POSTGRES_SCENARIOS.map(({ name }) => name).join(",");
 
 export const USAGE = `Usage: rondo bench [options]
 
-  --only NAMES        some of ${NAMES}
+  --only NAMES        some of ${FILE_NAMES};
+                      with PostgreSQL, of ${POSTGRES_NAMES}
   --short             small sizes
   --budgets           small sizes; exit 1 if a goal is missed by more than 3 times
   --profile SCENARIO  run one scenario and print its hottest functions, by thread
   --json              one JSON object on stdout, everything else on stderr
-  --store file:DIR    where stores are made; default: a temporary directory
+  --store STORE       file:DIR: where stores are made; default: a temporary directory
+                      postgres: a PostgreSQL of this machine, started for this
+                      postgres://...: one that runs; it must let us create databases
   --keep              leave the stores, and the profiles
 `;
 
@@ -38,24 +44,34 @@ export function readOptions(args: readonly string[]): BenchOptions | string | nu
     return (error as Error).message;
   }
   if (values.help) return null;
+  const store = storeOf(values.store);
+  if (store === null) return `--store takes file:DIR, postgres or postgres://..., not "${values.store}"`;
+  const [known, NAMES] =
+    store.postgres === null ? [FILE_SCENARIOS, FILE_NAMES] : [POSTGRES_SCENARIOS, POSTGRES_NAMES];
   const names = (values.profile ?? values.only ?? NAMES).split(",").filter((name) => name !== "");
   const scenarios: Scenario[] = [];
   for (const name of names) {
-    const scenario = scenarioNamed(name);
+    const scenario = known.find((one) => one.name === name);
     if (scenario === undefined) return `there is no scenario "${name}"; there are ${NAMES}`;
     scenarios.push(scenario);
   }
-  const directory = values.store === undefined ? null : /^file:(?:\/\/(?=\/))?(.+)$/.exec(values.store)?.[1];
-  if (directory === undefined) return `--store takes file:DIR, not "${values.store}"`;
   return {
     scenarios,
     json: values.json ?? false,
     short: values.short ?? values.budgets ?? false,
     budgets: values.budgets ?? false,
     profile: values.profile !== undefined,
-    directory,
+    ...store,
     keep: values.keep ?? false,
   };
+}
+
+function storeOf(named: string | undefined): Pick<BenchOptions, "directory" | "postgres"> | null {
+  if (named === undefined) return { directory: null, postgres: null };
+  if (named === "postgres") return { directory: null, postgres: { url: null } };
+  if (/^postgres(ql)?:\/\/./.test(named)) return { directory: null, postgres: { url: named } };
+  const directory = /^file:(?:\/\/(?=\/))?(.+)$/.exec(named)?.[1];
+  return directory === undefined ? null : { directory, postgres: null };
 }
 
 type Values = ReturnType<typeof parse>;

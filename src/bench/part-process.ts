@@ -19,6 +19,7 @@ export interface PartTask {
   readonly scenario: string;
   readonly part: number;
   readonly directory: string;
+  readonly database: string | null;
   readonly short: boolean;
   readonly profile: boolean;
 }
@@ -69,6 +70,7 @@ async function measure(task: PartTask): Promise<PartResult> {
   await profiler?.attach();
   const figures = await part({
     directory: task.directory,
+    database: task.database,
     isShort: task.short,
     isProfiled: task.profile,
     progress: (text) => process.stderr.write(`${task.scenario}: ${text}\n`),

@@ -8,6 +8,8 @@ export type Figures = Readonly<Record<string, number | readonly [number, number]
 export interface Bench {
   /** For the store; empty before the scenario's first part. */
   readonly directory: string;
+  /** The URL of a database, empty before the scenario's first part; null: stores are made in the directory. */
+  readonly database: string | null;
   /** Small sizes: to see that it works and is not far off. */
   readonly isShort: boolean;
   /** Processes that a part starts write their profiles into a folder of the directory, named after them. */
@@ -16,6 +18,12 @@ export interface Bench {
   progress(text: string): void;
   /** Runs what counts: this, and not the warm-up, is profiled. */
   section<T>(run: () => Promise<T>): Promise<T>;
+}
+
+/** The database of a scenario that needs one. */
+export function databaseOf({ database }: Bench): string {
+  if (database === null) throw new Error("this scenario needs --store postgres");
+  return database;
 }
 
 export type Part = (bench: Bench) => Promise<Figures>;

@@ -3,7 +3,7 @@
  * calls to the store (`renew`, `take`, `release`, `leave`) one is under way at a time, and each has one answer. A call
  * that failed is over: it has had its effect, or never will.
  */
-import type { MemberNode, Membership } from "../store/cluster-store.ts";
+import { LEASE_MS, type MemberNode, type Membership } from "../store/cluster-store.ts";
 import type { Ownership } from "../store/store.ts";
 
 export type OwnershipInput =
@@ -90,3 +90,10 @@ export const OWNERSHIP_SETTINGS: OwnershipSettings = {
   orphanKeepMs: 300_000,
   hintGapMs: 100,
 };
+
+/** The numbers for a lease of another length: what is waited for is in proportion to it. */
+export function settingsForLease(leaseMs: number): Partial<OwnershipSettings> {
+  const { renewMs, stableMs, orphanMs } = OWNERSHIP_SETTINGS;
+  const share = leaseMs / LEASE_MS;
+  return { renewMs: renewMs * share, stableMs: stableMs * share, orphanMs: orphanMs * share };
+}

@@ -364,13 +364,12 @@ describe("leaving:", () => {
     expect(bench.input({ kind: "call-failed" })).toEqual([]);
   });
 
-  test("what is taken meanwhile goes back untouched; the engine hears nothing of it", () => {
+  test("what is taken meanwhile goes back with the membership; the engine hears nothing of it", () => {
     const bench = new Bench();
     bench.tick(0);
     bench.renewed();
     expect(bench.input({ kind: "leave" })).toEqual([]);
-    expect(bench.taken(ALL, 1)).toEqual([{ kind: "release", partitions: ALL, clean: true }]);
-    expect(bench.input({ kind: "released" })).toEqual([{ kind: "leave" }]);
+    expect(bench.taken(ALL, 1)).toEqual([{ kind: "leave" }]);
   });
 
   test("who is no member has nothing to hand over", () => {

@@ -267,11 +267,9 @@ export class OwnershipNode {
   #taken(owned: readonly Ownership[]): void {
     this.#wanted = [];
     if (!this.#isMember || owned.length === 0) return;
-    if (this.#status === "leaving") {
-      // Nothing was done in these epochs.
-      for (const { partition } of owned) this.#yielded.add(partition);
-      return;
-    }
+    // Nothing was done in these epochs, nor is what was left for them passed on: the end of the membership is theirs too,
+    // and they are not clean.
+    if (this.#status === "leaving") return;
     for (const { partition, epoch } of owned) {
       assert(!this.#held.has(partition), "what is had is not taken");
       this.#held.set(partition, { epoch, takenAt: this.#now, members: this.#members, yield: null });

@@ -4,7 +4,7 @@
  */
 import { NAME_PATTERN } from "../kernel/definition.ts";
 import { showDuration } from "../std/duration.ts";
-import { reject } from "../std/rejection.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import {
   checkCount,
   checkDuration,
@@ -98,6 +98,7 @@ export const SETTINGS = {
     check: checkMap(checkFields<ProjectSettings>({ concurrency: checkCount }), NAMES),
   } satisfies Setting<Readonly<Record<string, ProjectSettings>>>,
   retention: duration(30 * 86_400_000),
+  lease: duration(10_000),
   heartbeat: duration(30_000),
   claimLease: duration(30_000),
   sweep: duration(10_000),
@@ -117,7 +118,7 @@ export const SETTINGS = {
       streamStallMs: checkCount,
     }),
   } satisfies Setting<LimitSettings>,
-  url: optional({ flag: "url", env: "RONDO_URL", inFile: false }, checkUrl),
+  url: optional({ flag: "url", env: "RONDO_URL", inFile: false }, checkUrls),
   token: optional({ flag: "token", env: "RONDO_TOKEN", inFile: false, isSecret: true }, checkText),
   secret: optional({ env: "RONDO_SECRET", inFile: false, isSecret: true }, checkText),
   adminToken: optional({ env: "RONDO_ADMIN_TOKEN", inFile: false, isSecret: true }, checkText),
@@ -140,6 +141,18 @@ function optional<T>(
 
 function duration(ms: number): Setting<number> {
   return { inFile: true, fallback: ms, check: checkDuration, show: showDuration };
+}
+
+/** Addresses of one server, or of several nodes of a cluster with commas between them; each is given as it is used. */
+function checkUrls(value: unknown, what: string): string | Rejection {
+  if (typeof value !== "string") return checkUrl(value, what);
+  const urls: string[] = [];
+  for (const part of value.split(",")) {
+    const url = checkUrl(part.trim(), what);
+    if (isRejection(url)) return url;
+    urls.push(url);
+  }
+  return urls.join(",");
 }
 
 /** Which kinds of stores there are is for the part that opens them to say. */

@@ -61,7 +61,7 @@ export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): v
   while (tasks.length < room) {
     const task = desk.peek(node.now);
     if (task < 0) break;
-    if (rate !== undefined && node.limits.rates.allowedAt(scope) > node.now) {
+    if (rate !== undefined && !node.limits.allows(scope, node.now)) {
       waitForRate(node, scope, slot, desk);
       break;
     }
@@ -71,7 +71,7 @@ export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): v
       break;
     }
     desk.take(task);
-    if (rate !== undefined) node.limits.rates.take(scope, node.now);
+    if (rate !== undefined) node.limits.start(scope, node.now);
     tasks.push({ task, input });
   }
   if (tasks.length === 0) return;
@@ -86,7 +86,7 @@ export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): v
 
 /** Asks again when the rate allows it; if the slot is dirty then, it asks when it is clean. */
 function waitForRate(node: NodeState, scope: string, { id, age }: Slot, { key }: HandlerDesk): void {
-  node.limits.rates.wait(scope, { id: `${id}/${key}`, age }, () => {
+  node.limits.waitForRate(scope, { id: `${id}/${key}`, age }, () => {
     const slot = node.slots.get(id);
     const desk = slot?.desks.find((candidate) => candidate.key === key);
     if (slot?.status === "clean" && desk !== undefined) startChildren(node, slot, desk);

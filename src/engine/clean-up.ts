@@ -7,7 +7,7 @@ import type { Answer, Message, Verdict } from "../kernel/message.ts";
 import { type ExecutionView, viewExecution } from "../kernel/view.ts";
 import { type GrantItem, UNKNOWN_WORKER } from "../protocol/work.ts";
 import { reject } from "../std/rejection.ts";
-import { workKey } from "../store/store.ts";
+import { type ExecutionWrite, workKey } from "../store/store.ts";
 import { startChildren } from "./child-desk.ts";
 import { enumerationMark } from "./granting.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
@@ -61,6 +61,7 @@ export class CleanUp {
       }
     }
     if (write !== null) {
+      if (!node.tenures.isWhole) this.#tellTimers(slot.id, write);
       for (const timer of write.timersCleared) this.#timers.clear(slot.id, timer);
       for (const { timer, due } of write.timersSet) this.#timers.set(slot.id, timer, due);
       for (const letter of write.letters ?? []) this.#letters.sent(letter);
@@ -80,6 +81,20 @@ export class CleanUp {
     for (const desk of slot.desks) this.#dropSettledPages(slot, desk);
     this.becameClean(slot);
     if (write !== null) this.#admit(slot, write.create);
+  }
+
+  /** Others watch the timers of this node. */
+  #tellTimers(execution: string, { timersSet, timersCleared }: ExecutionWrite): void {
+    if (timersSet.length === 0 && timersCleared.length === 0) return;
+    this.#node.emit({
+      kind: "timers-changed",
+      set: timersSet.map(({ timer, due }) => ({ execution, timer, due })),
+      ended: timersCleared.map((timer) => ({
+        execution,
+        timer,
+        due: this.#timers.dueOf(execution, timer) ?? this.#node.now,
+      })),
+    });
   }
 
   /** An execution with work that there is no room for waits in the store. */

@@ -18,12 +18,14 @@ interface Desks {
 export class ClusterDesk {
   readonly #node: NodeState;
   readonly #letters: LetterDesk;
+  readonly #timers: TimerDesk;
   readonly ownership: OwnershipDesk;
   readonly permits: PermitHomes;
 
   constructor(node: NodeState, desks: Desks) {
     this.#node = node;
     this.#letters = desks.letters;
+    this.#timers = desks.timers;
     this.ownership = new OwnershipDesk(node, desks);
     this.permits = new PermitHomes(node);
   }
@@ -45,6 +47,11 @@ export class ClusterDesk {
         return this.permits.called(input.partitions);
       case "members":
         return this.permits.members(input);
+      case "timers-due":
+        for (const timer of input.timers)
+          if (this.#node.tenures.of(timer.execution) !== undefined)
+            this.#timers.remind(timer, this.#node.now);
+        return;
       case "letters-stored":
         return this.#letters.rescan();
     }

@@ -10,6 +10,7 @@ export class ClusterDoor {
   readonly #input: (input: Input) => void;
   /** Partitions whose last owners' words are being read. */
   readonly #coming = new Set<Ownership>();
+  readonly #taking = new Set<Promise<void>>();
   /** Who waits for partitions to be handed over; null: they were lost instead. */
   readonly #yields = new Pending<number, LeaseTable | null>();
 
@@ -19,7 +20,13 @@ export class ClusterDoor {
   }
 
   /** Partitions are this engine's from now on. */
-  async taken(owned: readonly Ownership[]): Promise<void> {
+  taken(owned: readonly Ownership[]): Promise<void> {
+    const taking = this.#take(owned).finally(() => this.#taking.delete(taking));
+    this.#taking.add(taking);
+    return taking;
+  }
+
+  async #take(owned: readonly Ownership[]): Promise<void> {
     for (const own of owned) this.#coming.add(own);
     const left = await readLeases(this.#store, owned);
     // Some may have been lost meanwhile.
@@ -32,6 +39,8 @@ export class ClusterDoor {
    * False: they are not clean, since something may still run that nobody knows of.
    */
   async yield(partitions: readonly number[]): Promise<boolean> {
+    // What has not begun cannot be let go of.
+    await Promise.allSettled(this.#taking);
     const yielded = partitions.map((partition) => this.#yields.ask(partition));
     this.#input({ kind: "yield", partitions });
     const tables = await Promise.all(yielded);

@@ -21,14 +21,21 @@ export interface WorkerLink {
 export type ClusterWord = Extract<
   Input,
   {
-    kind: "lost" | "letters-stored" | "members" | "permits-asked" | "permits-granted" | "permits-called";
+    kind:
+      | "lost"
+      | "letters-stored"
+      | "timers-due"
+      | "members"
+      | "permits-asked"
+      | "permits-granted"
+      | "permits-called";
   }
 >;
 
 /** What an engine of a cluster has to say to the others: to the owner of a partition, to a node; or that it was fenced. */
 export type ClusterOutput = Extract<
   Output,
-  { kind: "fenced" | "ask-permits" | "grant-permits" | "call-permits" }
+  { kind: "fenced" | "ask-permits" | "grant-permits" | "call-permits" | "timers-changed" | "letters-sent" }
 >;
 
 export interface EngineOptions {

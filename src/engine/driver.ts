@@ -307,6 +307,8 @@ export class Engine implements EnginePort {
       case "ask-permits":
       case "grant-permits":
       case "call-permits":
+      case "timers-changed":
+      case "letters-sent":
         return this.#options.onCluster?.(output);
       case "fenced":
         if (this.#options.onCluster !== undefined) return this.#options.onCluster(output);

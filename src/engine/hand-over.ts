@@ -6,8 +6,9 @@ import type { ReportPlace } from "../protocol/work.ts";
 import type { Ownership, Store } from "../store/store.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
+import type { Declared } from "./limits.ts";
 import type { NodeState } from "./node-state.ts";
-import type { HandedLimit } from "./permit-home.ts";
+import type { HandedHome } from "./permit-home.ts";
 import type { Slot } from "./slot.ts";
 import type { Tenure } from "./tenures.ts";
 
@@ -22,16 +23,18 @@ export interface LeaseTable {
   /** The owner that wrote it: it counts for the next one only. */
   readonly epoch: number;
   readonly leases: readonly HandedLease[];
-  /** Limits that were at home in the partition; null: not all was known about them. */
-  readonly limits?: readonly HandedLimit[] | null;
+  /** Limits that were at home in the partition; null: not all was known about them; undefined: there are none. */
+  readonly home?: HandedHome | null;
+  /** The limits under which the leases count, where other nodes count under them too. */
+  readonly declared?: Readonly<Record<string, Declared>>;
 }
 
 /** What former owners left. */
 export interface Left {
   readonly leases: readonly HandedLease[];
-  readonly limits: readonly HandedLimit[];
-  /** Partitions whose limits have to be asked for. */
-  readonly unknown: readonly number[];
+  /** Limits at home in these partitions; null: they have to be asked for. */
+  readonly homes: ReadonlyMap<number, HandedHome | null>;
+  readonly declared: Readonly<Record<string, Declared>>;
 }
 
 const KIND = "leases";
@@ -69,8 +72,25 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
   // Those that nobody has asked for since the last owner.
   for (const [execution, handed] of node.handedOver)
     if (node.tenures.of(execution) === tenure) leases.push(...handed);
-  const limits = tenure.home.hand(node.now);
-  return limits?.length === 0 ? { epoch: tenure.epoch, leases } : { epoch: tenure.epoch, leases, limits };
+  const { epoch } = tenure;
+  const home = tenure.home.hand(node.now);
+  const isEmpty = home !== null && home.limits.length === 0 && home.undeclaredMs === undefined;
+  return { epoch, leases, ...(isEmpty ? {} : { home }), ...declaredOf(node, leases) };
+}
+
+/** The limits under which these count. */
+function declaredOf({ limits }: NodeState, leases: readonly HandedLease[]): Pick<LeaseTable, "declared"> {
+  if (limits.shares === null) return {};
+  const declared: Record<string, Declared> = {};
+  for (const { permits } of leases) {
+    for (const name of permits) {
+      const limit = limits.shares.declared(name);
+      if (limit === undefined) continue;
+      const { max, declaredAt, silenceMs } = limit;
+      declared[name] = { max, declaredAt, silenceMs };
+    }
+  }
+  return { declared };
 }
 
 /** Stores the table; false: it could not be, and what is open is in doubt. */
@@ -80,7 +100,7 @@ export async function storeLeases(
   table: LeaseTable | null,
 ): Promise<boolean> {
   if (table === null) return false;
-  if (table.leases.length > 0 || table.limits !== undefined)
+  if (table.leases.length > 0 || table.home !== undefined)
     await store.putDocument(KIND, String(partition), JSON.stringify(table));
   return true;
 }
@@ -100,8 +120,12 @@ export async function readLeases(store: Store, owned: readonly Ownership[]): Pro
 export function leftBy(tables: readonly { readonly own: Ownership; readonly table: LeaseTable }[]): Left {
   return {
     leases: tables.flatMap(({ table }) => table.leases),
-    limits: tables.flatMap(({ table }) => table.limits ?? []),
-    unknown: tables.flatMap(({ own, table }) => (table.limits === null ? own.partition : [])),
+    homes: new Map(
+      tables.flatMap(({ own, table }) =>
+        table.home === undefined ? [] : [[own.partition, table.home] as const],
+      ),
+    ),
+    declared: Object.assign({}, ...tables.map(({ table }) => table.declared ?? {})),
   };
 }
 
@@ -112,7 +136,13 @@ export function tableFor({ epoch }: Ownership, body: string | null): LeaseTable 
 }
 
 /** Limits count these from now on; each is a lease again as soon as its execution is in memory. */
-export function noteHandedOver(node: NodeState, leases: readonly HandedLease[]): void {
+export function noteHandedOver(
+  node: NodeState,
+  leases: readonly HandedLease[],
+  declared: Left["declared"] = {},
+): void {
+  for (const [name, limit] of Object.entries(declared))
+    if (node.limits.shares?.declared(name) === undefined) node.limits.declareKey(name, limit);
   for (const lease of leases) {
     const others = node.handedOver.get(lease.execution);
     if (others === undefined) node.handedOver.set(lease.execution, [lease]);

@@ -116,6 +116,8 @@ export type Input =
   | ({ readonly kind: "members" } & Members)
   /** There may be letters in the store that others have stored. */
   | { readonly kind: "letters-stored" }
+  /** Timers that others watch are past due. */
+  | { readonly kind: "timers-due"; readonly timers: readonly StoredTimer[] }
   /** Stop granting: the node is about to close. */
   | { readonly kind: "closing" }
   | { readonly kind: "tick" };
@@ -132,7 +134,8 @@ export type ClusterInput = Extract<
       | "permits-granted"
       | "permits-called"
       | "members"
-      | "letters-stored";
+      | "letters-stored"
+      | "timers-due";
   }
 >;
 
@@ -287,6 +290,14 @@ export type Output =
       /** This is all that the node has there. */
       readonly declares?: true;
     }
+  /** Timers were set, and fired or cleared, in partitions that others watch. */
+  | {
+      readonly kind: "timers-changed";
+      readonly set: readonly StoredTimer[];
+      readonly ended: readonly StoredTimer[];
+    }
+  /** Letters were stored for executions of these partitions of others. */
+  | { readonly kind: "letters-sent"; readonly partitions: readonly number[] }
   /** To another node, which has to say what it has of limits that are at home here. */
   | { readonly kind: "call-permits"; readonly node: string; readonly partitions: readonly number[] }
   /** To another node, about limits that are at home here. */

@@ -24,7 +24,7 @@ export interface Lease {
   /** The number of the last line that it logged. */
   lastLine: number;
   /** Limits it counts against, given back when it ends. */
-  readonly permits: readonly string[];
+  permits: readonly string[];
 }
 
 /** The number that stands for the enumeration among the tasks of a handler. */

@@ -71,7 +71,11 @@ export class LetterDesk {
    * where many are under way: those that are not in memory wait in the store.
    */
   sent(letter: Letter): void {
-    if (this.#node.tenures.of(letter.to) === undefined) return;
+    const { tenures } = this.#node;
+    if (tenures.of(letter.to) === undefined) {
+      this.#node.emit({ kind: "letters-sent", partitions: [tenures.partitionOf(letter.to)] });
+      return;
+    }
     if (!this.#wantsScan && !this.#scanning && this.#open.size < SCAN_MAX) return this.deliver(letter);
     this.#wantsScan = true;
     this.#isStale = this.#scanning;

@@ -9,6 +9,11 @@ import { PermitDesk } from "./permit-desk.ts";
 import { Rates } from "./rates.ts";
 import type { Settings } from "./settings.ts";
 
+/** Where the starts of a rate are counted that all nodes share. */
+function rateName(name: string): string {
+  return `rate ${name}`;
+}
+
 /** A limit as a definition or a setting says it. */
 export interface Declared {
   readonly max: number;
@@ -22,21 +27,23 @@ export interface LimitState {
   max: number;
   held: number;
   /** Forgotten when nobody holds or wants it: keys come and go. */
-  readonly isTransient: boolean;
+  isTransient: boolean;
   readonly waiting: Map<string, { readonly age: number; readonly run: () => void }>;
   /** Who has found room here, and waits at another limit. */
   readonly reserved: Set<string>;
 }
 
 export class Limits {
-  readonly rates = new Rates();
+  readonly #rates = new Rates();
   /** This node's share of what all nodes count; null: there is no other node. */
   readonly shares: PermitDesk | null;
   readonly #limits = new Map<string, LimitState>();
   readonly #reservations = new Heap<{ names: readonly string[]; who: string; until: number }>(
     (a, b) => a.until < b.until,
   );
-  readonly #lingering = new Heap<{ name: string; until: number }>((a, b) => a.until < b.until);
+  readonly #lingering = new Heap<{ name: string; until: number; isMoved: boolean }>(
+    (a, b) => a.until < b.until,
+  );
   /** Nothing is granted under these names before the time: permits of a former owner may still be held. */
   readonly #blocked = new Map<string, number>();
 
@@ -52,8 +59,49 @@ export class Limits {
 
   /** Declares a limit; the newest value counts. */
   declare(name: string, limit: Declared): void {
-    this.#at(name).max = limit.max;
+    Object.assign(this.#at(name), { max: limit.max, isTransient: false });
     this.shares?.declare(name, limit, false);
+  }
+
+  /** Declares a rate; `usedUpAt`: starts of a former owner, not known here, may have used it up. */
+  declareRate(
+    name: string,
+    rate: { readonly limit: number; readonly per: number },
+    at: { readonly declaredAt: number; readonly usedUpAt: number | null },
+  ): void {
+    this.#rates.declare(name, rate, at.usedUpAt);
+    if (this.shares === null) return;
+    const { declaredAt } = at;
+    this.declare(rateName(name), { max: rate.limit, declaredAt, silenceMs: rate.per });
+  }
+
+  /** The name under which starts of this rate are counted by all nodes; null: only this one counts. */
+  sharedRate(name: string): string | null {
+    return this.shares === null ? null : rateName(name);
+  }
+
+  /** Whether a start is allowed by the rate of this name; if there is none, it is. */
+  allows(name: string, now: number): boolean {
+    return this.shares === null ? this.#rates.allowedAt(name) <= now : this.hasRoom(rateName(name), now);
+  }
+
+  /** When a start may be allowed, as far as it can be told; 0: there is nothing to wait for. */
+  allowedAt(name: string): number {
+    return this.#rates.allowedAt(name);
+  }
+
+  /** Notes a start. In a cluster it has a permit of the rate for as long as the rate looks back. */
+  start(name: string, now: number): void {
+    this.#rates.take(name, now);
+    if (this.shares === null) return;
+    this.take(rateName(name));
+    this.#lingering.push({ name: rateName(name), until: now + this.#rates.per(name), isMoved: false });
+  }
+
+  /** Calls `run` once when a start may be allowed again; `who` waits only once. */
+  waitForRate(name: string, who: { readonly id: string; readonly age: number }, run: () => void): void {
+    if (this.shares === null) this.#rates.wait(name, who, run);
+    else this.wait(rateName(name), who, run);
   }
 
   /** Declares the limit of one key: remembered only while it is in use. */
@@ -96,9 +144,9 @@ export class Limits {
       this.#limits.delete(name);
   }
 
-  /** A permit counts until then, though its lease is over here: its attempt goes on, at another node. */
+  /** A permit counts until then, though its lease is over here: its attempt goes on at another node, which has one for it. */
   linger(name: string, until: number): void {
-    this.#lingering.push({ name, until });
+    this.#lingering.push({ name, until, isMoved: true });
   }
 
   /** Calls `run` once when there may be room again; `who` waits only once. */
@@ -152,8 +200,11 @@ export class Limits {
 
   /** Wakes those who waited for a block to pass, or for a rate. */
   unblock(now: number): void {
-    this.rates.wake(now);
-    for (const { name } of this.#lingering.popWhile(({ until }) => until <= now)) this.give(name);
+    if (this.shares === null) this.#rates.wake(now);
+    for (const { name, isMoved } of this.#lingering.popWhile(({ until }) => until <= now)) {
+      if (isMoved) this.shares?.forfeit(name);
+      this.give(name);
+    }
     for (const { names, who } of this.#reservations.popWhile(({ until }) => until <= now))
       this.unreserve(names, who);
     for (const [name, until] of this.#blocked) {
@@ -170,17 +221,18 @@ export class Limits {
     for (const until of this.#blocked.values()) if (until < next) next = until;
     const lingers = this.#lingering.peek()?.until ?? Number.POSITIVE_INFINITY;
     const reserves = this.#reservations.peek()?.until ?? Number.POSITIVE_INFINITY;
-    return Math.min(next, this.rates.nextAt(), lingers, reserves);
+    return Math.min(next, this.#rates.nextAt(), lingers, reserves);
   }
 
   look(name: string): { max: number; held: number } | null {
     return this.#limits.get(name) ?? null;
   }
 
-  /** Every limit that is declared, with who waits. */
+  /** Every limit of concurrency that is declared, with who waits. */
   *all(): Generator<{ name: string; max: number; held: number; waiting: number }> {
     for (const [name, { max, held, waiting }] of this.#limits)
-      if (max !== Number.POSITIVE_INFINITY) yield { name, max, held, waiting: waiting.size };
+      if (max !== Number.POSITIVE_INFINITY && !name.startsWith(rateName("")))
+        yield { name, max, held, waiting: waiting.size };
   }
 
   /** The oldest first: so they get what there is in the order of their age. */

@@ -78,7 +78,10 @@ export class NodeState {
         this.#declaredAt.set(scope, at);
         if (definition.rate !== undefined)
           // A former owner's starts are not known here, however it ended.
-          this.limits.rates.declare(scope, definition.rate, this.tenures.succeedsSince());
+          this.limits.declareRate(scope, definition.rate, {
+            declaredAt: at,
+            usedUpAt: this.tenures.succeedsSince(),
+          });
         if (definition.concurrency !== undefined)
           this.limits.declare(scope, this.declared(definition.concurrency, handler, at));
         else if (definition.concurrencyPerKey === undefined) continue;

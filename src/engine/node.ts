@@ -6,7 +6,6 @@
  * 3. The verdict makes them clean again: then answers and grants go out, timers are set, observers are told.
  * 4. Workers with room get work from clean executions, fairly.
  */
-
 import { decodeEntry, type Entry } from "../kernel/journal-entry.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { ReportedAttempt, Serves } from "../protocol/work.ts";
@@ -22,6 +21,7 @@ import { LetterDesk } from "./letter-desk.ts";
 import { NodeState } from "./node-state.ts";
 import { openAttempts, overviewOf } from "./overview.ts";
 import { notOwner } from "./ownership-desk.ts";
+import { nameKeys } from "./permits.ts";
 import { beat, holderOf, noteArrival, vouch } from "./reporting.ts";
 import { Residency } from "./residency.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
@@ -143,6 +143,7 @@ export class EngineNode {
       case "permits-called":
       case "members":
       case "letters-stored":
+      case "timers-due":
         return this.#cluster.hear(input);
       case "closing":
         node.closing = true;
@@ -286,8 +287,8 @@ export class EngineNode {
     if (tenure === undefined || tenure.isYielding)
       return node.emit({ kind: "reply", request, answer: notOwner(execution) });
     if (plan !== undefined && message.kind === "start") this.addPlan(plan, message.project);
-    const isFresh = input.fresh === true && !node.slots.has(input.execution);
-    const slot = isFresh ? this.#residency.freshSlot(input.execution) : this.#residency.slot(input.execution);
+    const isFresh = input.fresh === true && !node.slots.has(execution);
+    const slot = isFresh ? this.#residency.freshSlot(execution) : this.#residency.slot(execution);
     node.enqueue(slot, {
       kind: "message",
       message,
@@ -355,9 +356,9 @@ export class EngineNode {
     if (slot === undefined || desk === undefined) return;
     desk.fetching = -1;
     assert(entry !== null, "a journaled page is in the store");
-    for (const { event, seq: at } of decodeEntry(entry)) {
+    for (const { event, seq: at } of decodeEntry(entry))
       if (event.kind === "tasks.enumerated") node.pages.put(execution, at, event, true);
-    }
+    nameKeys(node, slot, desk);
     // Not only workers wait for it: children are started from it too.
     if (slot.status === "clean") this.#cleanUp.becameClean(slot);
   }
@@ -371,6 +372,8 @@ export class EngineNode {
     while (this.#residency.loading < node.settings.windowMax) {
       const due = this.#timers.takeDue(node.now);
       if (due === null) break;
+      // A scan of before it was lost has shown it: whoever takes it back scans again.
+      if (node.tenures.of(due.execution) === undefined) this.#timers.clear(due.execution, due.timer);
       if (node.tenures.of(due.execution) === undefined) continue;
       const slot = this.#residency.slot(due.execution);
       if (due.timer.startsWith("~")) {

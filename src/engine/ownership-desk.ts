@@ -38,14 +38,14 @@ export class OwnershipDesk {
     this.#parts = parts;
   }
 
-  taken(owned: readonly Ownership[], { leases, limits, unknown }: Left): void {
+  taken(owned: readonly Ownership[], { leases, homes, declared }: Left): void {
     const node = this.#node;
     const { residency, timers, letters } = this.#parts;
     // Taken anew without being lost before: what is in memory is of the former tenure.
     this.lost(owned.map(({ partition }) => partition));
     const { self, live } = node.members;
-    node.tenures.take(owned, node.now, { left: limits, unknown, live: live.filter((name) => name !== self) });
-    noteHandedOver(node, leases);
+    node.tenures.take(owned, node.now, { homes, live: live.filter((name) => name !== self) });
+    noteHandedOver(node, leases, declared);
     for (const { execution } of leases) residency.slot(execution);
     residency.rescan();
     timers.rescan();

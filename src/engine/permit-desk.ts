@@ -14,7 +14,7 @@ interface Share {
   max: number;
   declaredAt: number;
   silenceMs: number;
-  readonly isTransient: boolean;
+  isTransient: boolean;
   quota: number;
   isContended: boolean;
   /** The last word to the home. */
@@ -37,6 +37,8 @@ export class PermitDesk {
   readonly #shares = new Map<string, Share>();
   /** Limits whose use has changed since they were last asked about. */
   readonly #changed = new Set<string>();
+  /** Limits that a home thinks this node has something of, though it has forgotten them. */
+  readonly #disclaimed = new Set<string>();
   /** When to say a word again that was not answered. */
   readonly #patienceMs: number;
   readonly #usage: (name: string) => Usage;
@@ -52,9 +54,11 @@ export class PermitDesk {
   declare(name: string, limit: Pick<Share, "max" | "declaredAt" | "silenceMs">, isTransient: boolean): void {
     const share = this.#shares.get(name);
     if (share !== undefined) {
-      Object.assign(share, limit);
+      Object.assign(share, limit, { isTransient: share.isTransient && isTransient });
       return;
     }
+    // What was handed over may count under it already.
+    this.#changed.add(name);
     this.#shares.set(name, {
       ...limit,
       isTransient,
@@ -67,6 +71,11 @@ export class PermitDesk {
     });
   }
 
+  /** The limit as it is declared here; undefined: it is not. */
+  declared(name: string): Pick<Share, "max" | "declaredAt" | "silenceMs"> | undefined {
+    return this.#shares.get(name);
+  }
+
   /** Whether one more attempt may be open. What is not declared has no limit. */
   hasRoom(name: string, held: number): boolean {
     const share = this.#shares.get(name);
@@ -76,6 +85,16 @@ export class PermitDesk {
   /** A permit was taken or given back, or somebody began to wait. */
   noteUse(name: string): void {
     if (this.#shares.has(name)) this.#changed.add(name);
+  }
+
+  /** An attempt that was open here is another node's by now, and has its permit there. */
+  forfeit(name: string): void {
+    const share = this.#shares.get(name);
+    if (share === undefined || share.quota === 0) return;
+    share.quota--;
+    // Said at once: the home thinks that there is more.
+    share.isAnswered = false;
+    share.askedAt = Number.NEGATIVE_INFINITY;
   }
 
   /** This node has another name by now: what it had under the old one it has no more, but for what is in use. */
@@ -113,6 +132,10 @@ export class PermitDesk {
     }
     for (const [name, share] of this.#shares)
       if (this.#askAgainAt(share) <= now) asks.push(this.#ask(name, share, now));
+    for (const name of this.#disclaimed)
+      if (!this.#shares.has(name))
+        asks.push({ name, max: 1, declaredAt: 0, n: ++this.#n, quota: 0, wants: 0, silenceMs: 0 });
+    this.#disclaimed.clear();
     return asks;
   }
 
@@ -124,15 +147,25 @@ export class PermitDesk {
 
   /** When `asks` is to be looked at if nothing else happens; Infinity: never. */
   nextAt(): number {
-    let next = Number.POSITIVE_INFINITY;
+    let next = this.#disclaimed.size > 0 ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
     for (const share of this.#shares.values()) next = Math.min(next, this.#askAgainAt(share));
     return next;
   }
 
-  /** A home's word; true: there may be room now. */
+  /**
+   * A home's word; true: there may be room now. If it is about a word that is not the last one, the home may have heard
+   * them in another order: it is told again.
+   */
   granted({ name, n, quota, isContended }: PermitGrant): boolean {
     const share = this.#shares.get(name);
-    if (share === undefined || n !== share.n) return false;
+    if (share === undefined) {
+      if (quota > 0) this.#disclaimed.add(name);
+      return false;
+    }
+    if (n !== share.n) {
+      if (share.isAnswered) Object.assign(share, { isAnswered: false, askedAt: Number.NEGATIVE_INFINITY });
+      return false;
+    }
     share.isAnswered = true;
     share.wants = Math.max(0, share.wants - Math.max(0, quota - share.quota));
     share.quota = quota;

@@ -25,7 +25,14 @@ interface HomeLimit {
   readonly holders: Map<string, Holder>;
 }
 
-/** What a home leaves to the next. */
+/** What a home knows, for the next one. */
+export interface HandedHome {
+  readonly limits: readonly HandedLimit[];
+  /** How long ago it was that permits were left which nobody declared; undefined: never. */
+  readonly undeclaredMs?: number;
+}
+
+/** A limit as it is handed over. */
 export interface HandedLimit {
   readonly name: string;
   readonly max: number;
@@ -39,9 +46,9 @@ interface HomeOptions {
   readonly takeoverMs: number;
   /** How often those who have permits are told that others wait. */
   readonly reminderMs: number;
-  /** When this home took over from one that ended uncleanly; null: it did not. */
-  readonly since: number | null;
-  /** Nodes whose word it needs first. */
+  /** Since when permits that nobody declares may be held by what goes on without its node; null: there are none. */
+  readonly undeclaredSince: number | null;
+  /** Nodes whose word is needed before anything is given out. */
   readonly awaited: readonly string[];
 }
 
@@ -49,16 +56,17 @@ export class PermitHome {
   readonly #limits = new Map<string, HomeLimit>();
   readonly #takeoverMs: number;
   readonly #reminderMs: number;
-  /** Nodes whose word is needed before anything is given out. */
   readonly awaited: Set<string>;
-  /** Since when permits that nobody declares may be held by what goes on without its node; null: there are none. */
   #undeclaredSince: number | null;
 
-  constructor({ takeoverMs, reminderMs, since, awaited }: HomeOptions, handed: readonly HandedLimit[]) {
+  constructor(
+    { takeoverMs, reminderMs, undeclaredSince, awaited }: HomeOptions,
+    handed: readonly HandedLimit[],
+  ) {
     this.#takeoverMs = takeoverMs;
     this.#reminderMs = reminderMs;
-    this.#undeclaredSince = since;
-    this.awaited = new Set(since === null ? [] : awaited);
+    this.#undeclaredSince = undeclaredSince;
+    this.awaited = new Set(awaited);
     for (const { holders, ...limit } of handed) {
       const known: HomeLimit = { ...limit, holders: new Map() };
       for (const { node, quota, n } of holders) known.holders.set(node, newHolder({ ...limit, quota, n }));
@@ -93,7 +101,7 @@ export class PermitHome {
     if (declaredAt >= limit.declaredAt) Object.assign(limit, { max, declaredAt });
     limit.silenceMs = Math.max(limit.silenceMs, silenceMs);
     const holder = known ?? newHolder(ask);
-    Object.assign(holder, { quota, wants, n, silenceMs });
+    Object.assign(holder, { quota, wants, n, silenceMs: Math.max(holder.silenceMs, silenceMs) });
     limit.holders.set(node, holder);
     this.#share(name, limit, { now, told });
     told.set(node, grantOf(name, holder));
@@ -114,14 +122,14 @@ export class PermitHome {
   }
 
   /** When `tick` is needed again, if no word comes; Infinity: never. */
-  nextAt(): number {
+  nextAt(now: number): number {
     let next = Number.POSITIVE_INFINITY;
     if (this.awaited.size > 0) return next;
     for (const limit of this.#limits.values()) {
       const { holders } = limit;
       if (!isAwaited(holders)) continue;
       const blockedUntil = this.#blockedUntil(limit);
-      if (blockedUntil > 0) next = Math.min(next, blockedUntil);
+      if (blockedUntil > now) next = Math.min(next, blockedUntil);
       for (const holder of holders.values()) {
         next = Math.min(next, this.#endOf(holder));
         if (holder.quota > 0 && holder.goneAt === null)
@@ -132,21 +140,18 @@ export class PermitHome {
   }
 
   /** What the next home begins with; null: it has to ask, since not all is known here either. */
-  hand(now: number): HandedLimit[] | null {
-    if (!this.#isSettled(now)) return null;
-    return Array.from(this.#limits, ([name, { max, declaredAt, silenceMs, holders }]) => ({
+  hand(now: number): HandedHome | null {
+    if (this.awaited.size > 0) return null;
+    const limits = Array.from(this.#limits, ([name, { max, declaredAt, silenceMs, holders }]) => ({
       name,
       max,
       declaredAt,
       silenceMs,
       holders: Array.from(holders, ([node, { quota, n }]) => ({ node, quota, n })),
     }));
-  }
-
-  #isSettled(now: number): boolean {
-    if (this.awaited.size > 0) return false;
-    for (const limit of this.#limits.values()) if (this.#blockedUntil(limit) > now) return false;
-    return true;
+    return this.#undeclaredSince === null
+      ? { limits }
+      : { limits, undeclaredMs: Math.max(0, now - this.#undeclaredSince) };
   }
 
   #blockedUntil({ silenceMs }: HomeLimit): number {
@@ -183,7 +188,8 @@ export class PermitHome {
     }
     const isContended = isAwaited(holders);
     for (const [node, holder] of holders) {
-      const isReminded = isContended && holder.quota > 0 && holder.toldAt + this.#reminderMs <= now;
+      const isThere = holder.goneAt === null && holder.quota > 0;
+      const isReminded = isContended && isThere && holder.toldAt + this.#reminderMs <= now;
       if (holder.isContended !== isContended || isReminded) {
         holder.isContended = isContended;
         told.set(node, grantOf(name, holder));

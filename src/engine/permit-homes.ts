@@ -1,7 +1,18 @@
 /** Limits between nodes: this node's words to the homes of limits, and those of the homes that are here. */
 import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
+import type { Membership } from "../store/cluster-store.ts";
 import type { Members } from "./io.ts";
 import type { NodeState } from "./node-state.ts";
+
+/**
+ * Who is there, by the store's word. As long as partitions of a node that has gone are nobody else's, what runs there
+ * counts as its own.
+ */
+export function membersOf({ incarnation, nodes, partitions }: Membership): Members {
+  const there = new Set(nodes.map((node) => node.incarnation));
+  for (const { owner } of partitions) if (owner !== null) there.add(owner);
+  return { self: incarnation, live: [...there] };
+}
 
 export class PermitHomes {
   readonly #node: NodeState;
@@ -63,7 +74,7 @@ export class PermitHomes {
     if (limits.shares === null) return Number.POSITIVE_INFINITY;
     let next = limits.shares.nextAt();
     for (const { home } of tenures.all())
-      next = Math.min(next, home.awaited.size > 0 ? this.#callAt : home.nextAt());
+      next = Math.min(next, home.awaited.size > 0 ? this.#callAt : home.nextAt(this.#node.now));
     return next;
   }
 
@@ -90,7 +101,7 @@ export class PermitHomes {
     const { tenures, now } = this.#node;
     let isGranted = false;
     for (const { home } of tenures.all()) {
-      if (home.nextAt() > now) continue;
+      if (home.nextAt(now) > now) continue;
       for (const { node, grant } of home.tick(now))
         isGranted = this.#tell(new Map([[node, grant]])) || isGranted;
     }

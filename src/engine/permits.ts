@@ -3,7 +3,7 @@ import type { Execution } from "../kernel/execution.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { type NodeState, projectScope } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
-import { taskKey } from "./task-pages.ts";
+import { fetchPage, taskKey, taskText } from "./task-pages.ts";
 
 /** Permits for a task; `full`: its handler's limit is reached; `parked`: its key's is, and it was set aside. */
 export function takePermits(
@@ -30,21 +30,23 @@ export function takePermits(
     node.limits.wait(scope, who, again);
     return "full";
   }
-  if (rate !== undefined && node.limits.rates.allowedAt(scope) > node.now) {
-    node.limits.rates.wait(scope, who, again);
+  const ofRate = rate === undefined ? null : node.limits.sharedRate(scope);
+  if (rate !== undefined && ofRate === null && !node.limits.allows(scope, node.now)) {
+    node.limits.waitForRate(scope, who, again);
     return "full";
   }
   const adopted = adoptedScope(scope);
   if (concurrencyPerKey !== undefined && (node.limits.look(adopted)?.held ?? 0) > 0) {
-    // Keys of attempts taken over from a former owner are not known: until they have ended, none is given out.
+    // Keys of attempts taken over from a former owner may not be known yet: until they are, none is given out.
     node.limits.wait(adopted, who, again);
     return "full";
   }
   const ofHandler = concurrency === undefined ? null : scope;
-  node.limits.unreserve([ofProject, ofHandler], who.id);
+  const names = [ofRate, ofProject, ofHandler];
+  node.limits.unreserve(names, who.id);
   const until = node.now + node.settings.permitReserveMs;
   const permits: string[] = [];
-  for (const name of [ofProject, ofHandler]) {
+  for (const name of names) {
     if (name === null) continue;
     if (!node.limits.hasRoom(name, node.now)) {
       node.limits.reserve(permits, who.id, until);
@@ -66,41 +68,79 @@ export function takePermits(
     }
     permits.push(name);
   }
-  for (const permit of permits) node.limits.take(permit);
-  if (rate !== undefined) node.limits.rates.take(scope, node.now);
-  return permits;
+  // That of the rate is not the lease's: it goes by time.
+  const ofLease = ofRate === null ? permits : permits.filter((permit) => permit !== ofRate);
+  for (const permit of ofLease) node.limits.take(permit);
+  if (rate !== undefined) node.limits.start(scope, node.now);
+  return ofLease;
 }
 
 const NO_PERMITS: readonly string[] = [];
 
-/** Counts the adopted attempts of a handler with a limit per key. */
+/** Counts the adopted attempts of a handler with a limit per key whose keys are not known yet. */
 function adoptedScope(scope: string): string {
   return `${scope}!`;
 }
 
 /** Whether an attempt of a former owner fits in; the wait after a takeover does not hold it up. */
-export function hasRoomToAdopt(node: NodeState, slot: Slot, desk: HandlerDesk): boolean {
-  return adoptedNames(node, slot, desk).every((name) => {
+export function hasRoomToAdopt(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): boolean {
+  return adoptedNames(node, slot, desk, task).every((name) => {
     const limit = node.limits.look(name);
     return limit === null || limit.held < limit.max;
   });
 }
 
 /** Permits for an attempt that is taken over. */
-export function adoptedPermits(node: NodeState, slot: Slot, desk: HandlerDesk): readonly string[] {
-  const permits = adoptedNames(node, slot, desk);
+export function adoptedPermits(
+  node: NodeState,
+  slot: Slot,
+  desk: HandlerDesk,
+  task: number,
+): readonly string[] {
+  const permits = adoptedNames(node, slot, desk, task);
   for (const permit of permits) node.limits.take(permit);
+  const { concurrencyPerKey } = desk.state.plan.definition;
+  if (concurrencyPerKey !== undefined && taskText(node, slot, desk, task) === undefined)
+    fetchPage(node, slot, desk, task);
   return permits;
 }
 
-function adoptedNames(node: NodeState, slot: Slot, desk: HandlerDesk): string[] {
-  const { concurrency, concurrencyPerKey } = desk.state.plan.definition;
+/** A page has come: keys of adopted attempts may be known now. */
+export function nameKeys(node: NodeState, slot: Slot, desk: HandlerDesk): void {
+  if (desk.state.plan.definition.concurrencyPerKey === undefined) return;
+  const adopted = adoptedScope(`${slot.execution?.project}/${desk.state.plan.scope}`);
+  for (const lease of desk.leases.values()) {
+    if (!lease.permits.includes(adopted)) continue;
+    if (taskText(node, slot, desk, lease.task) === undefined) return fetchPage(node, slot, desk, lease.task);
+    const names = keyNames(node, slot, desk, lease.task);
+    for (const name of names) node.limits.take(name);
+    lease.permits = [...lease.permits.filter((permit) => permit !== adopted), ...names];
+    node.limits.give(adopted);
+  }
+}
+
+/** The limit of the task's key, if it has one; while its page is not there, that of all whose keys are not known. */
+function keyNames(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): string[] {
+  const { plan } = desk.state;
+  const { concurrencyPerKey } = plan.definition;
+  if (concurrencyPerKey === undefined) return [];
+  const scope = `${slot.execution?.project}/${plan.scope}`;
+  if (taskText(node, slot, desk, task) === undefined) return [adoptedScope(scope)];
+  const key = taskKey(node, slot, desk, task);
+  if (key === undefined) return [];
+  const name = `${scope}#${key}`;
+  node.limits.declareKey(name, node.declared(concurrencyPerKey, plan, slot.age));
+  return [name];
+}
+
+function adoptedNames(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): string[] {
+  const { concurrency } = desk.state.plan.definition;
   const scope = `${slot.execution?.project}/${desk.state.plan.scope}`;
   const project = slot.execution?.project ?? "";
   return [
     ...(node.settings.projects[project]?.concurrency === undefined ? [] : [projectScope(project)]),
     ...(concurrency === undefined ? [] : [scope]),
-    ...(concurrencyPerKey === undefined ? [] : [adoptedScope(scope)]),
+    ...keyNames(node, slot, desk, task),
   ];
 }
 

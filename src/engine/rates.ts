@@ -39,6 +39,11 @@ export class Rates {
     return rate === undefined || oldest === 0 ? 0 : oldest + rate.per;
   }
 
+  /** How long it looks back. */
+  per(name: string): number {
+    return this.#rates.get(name)?.per ?? 0;
+  }
+
   /** Notes a start. */
   take(name: string, now: number): void {
     const rate = this.#rates.get(name);

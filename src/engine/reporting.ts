@@ -302,7 +302,7 @@ function adopt(
     desk.leases.has(at.task) ||
     // A claim that lapsed: another worker has begun the same attempt, and may have left checkpoints.
     (begunBy ?? worker) !== worker ||
-    !hasRoomToAdopt(node, slot, desk)
+    !hasRoomToAdopt(node, slot, desk, at.task)
   )
     return false;
   const lease: Lease = {
@@ -320,7 +320,7 @@ function adopt(
     cancelled: false,
     position: 0,
     lastLine: 0,
-    permits: adoptedPermits(node, slot, desk),
+    permits: adoptedPermits(node, slot, desk, at.task),
   };
   desk.leases.set(at.task, lease);
   desk.openLeases++;

@@ -49,14 +49,17 @@ function suspect(node: NodeState, slot: Slot, handlers?: readonly string[]): voi
   slot.suspect = true;
   for (const desk of slot.desks) {
     if (desk.state.finished || desk.state.plan.waits) continue;
-    // The others have been judged before it was let go of.
+    const isChildren = desk.state.plan.mode === "workflow" && desk.state.plan.enumerateUse === null;
+    if (!isChildren) {
+      desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);
+      slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;
+    }
+    // The others were judged before it was let go of, be it without a commit that says how careful to be.
     if (handlers !== undefined && !handlers.includes(desk.key)) {
       desk.suspectsJudged = true;
       continue;
     }
-    if (desk.state.plan.mode === "workflow" && desk.state.plan.enumerateUse === null) continue;
-    desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);
-    slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;
+    if (isChildren) continue;
     if (settings.suspectMs > 0)
       // From the opening on: whoever has been silent for so long since then is lost, however late it is loaded.
       desk.suspectUntil = openedAt + Math.max(settings.suspectMs, node.heartbeatMs(desk.state.plan));

@@ -4,7 +4,7 @@
  */
 import { partitionOf } from "../store/partition-of.ts";
 import { type Fence, fenceOf, type Ownership, type Partitions, type StoreInfo } from "../store/store.ts";
-import { type HandedLimit, PermitHome } from "./permit-home.ts";
+import { type HandedHome, PermitHome } from "./permit-home.ts";
 import type { Slot } from "./slot.ts";
 
 export interface Tenure extends Ownership {
@@ -23,13 +23,13 @@ type HomeSettings = Pick<ConstructorParameters<typeof PermitHome>[0], "takeoverM
 
 /** What is known of the limits that are at home in what is taken. */
 interface HomesLeft {
-  /** What former homes handed over. */
-  readonly left: readonly HandedLimit[];
-  /** Partitions whose last homes did not know all. */
-  readonly unknown: readonly number[];
+  /** What former homes handed over, by partition; null: they did not know all. */
+  readonly homes: ReadonlyMap<number, HandedHome | null>;
   /** The other nodes. */
   readonly live: readonly string[];
 }
+
+const NOTHING_HANDED: HandedHome = { limits: [] };
 
 export class Tenures {
   readonly #partitions: number;
@@ -87,21 +87,24 @@ export class Tenures {
   take(
     owned: readonly Ownership[],
     now: number,
-    { left = [], unknown = [], live = [] }: Partial<HomesLeft> = {},
+    { homes = new Map(), live = [] }: Partial<HomesLeft> = {},
   ): void {
     for (const own of owned) {
       const { partition } = own;
       const isAfterCrash = own.uncleanEpoch > 0 && own.uncleanEpoch === own.epoch - 1;
-      const since = isAfterCrash || unknown.includes(partition) ? now : null;
-      const options = { ...this.#homes, since, awaited: live };
+      const left = homes.get(partition);
+      const handed = isAfterCrash ? null : left === undefined ? NOTHING_HANDED : left;
+      const undeclaredMs = handed === null ? 0 : handed.undeclaredMs;
+      const options = {
+        ...this.#homes,
+        undeclaredSince: undeclaredMs === undefined ? null : now - undeclaredMs,
+        awaited: handed === null ? live : [],
+      };
       this.#held.set(partition, {
         ...own,
         openedAt: now,
         slots: new Set(),
-        home: new PermitHome(
-          options,
-          left.filter(({ name }) => this.partitionOf(name) === partition),
-        ),
+        home: new PermitHome(options, handed?.limits ?? []),
         isYielding: false,
         isOver: false,
       });

@@ -39,6 +39,18 @@ export class TimerDesk {
     this.#heap.push({ execution, timer, due, order: this.#order++ });
   }
 
+  /** When a timer that is in memory is due. */
+  dueOf(execution: string, timer: string): number | undefined {
+    return this.#due.get(`${execution}/${timer}`);
+  }
+
+  /** A timer is past due, says somebody who watches it: it fires, if it is still set. */
+  remind({ execution, timer, due }: StoredTimer, now: number): void {
+    if (due > now || this.#due.has(`${execution}/${timer}`)) return;
+    this.#due.set(`${execution}/${timer}`, due);
+    this.#heap.push({ execution, timer, due, order: this.#order++ });
+  }
+
   clear(execution: string, timer: string): void {
     this.#due.delete(`${execution}/${timer}`);
   }

@@ -53,10 +53,11 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   const blocked = node.limits.blockedUntil(scope) - node.now;
   if (blocked > 0 && left > running)
     return `${at} waits ${showDuration(blocked)} for attempts that may still hold "${plan.scope}" since before the restart.`;
-  const atRate = node.limits.rates.allowedAt(scope);
-  if (plan.definition.rate !== undefined && atRate > node.now && left > running) {
+  if (plan.definition.rate !== undefined && !node.limits.allows(scope, node.now) && left > running) {
     const { limit: most, per } = plan.definition.rate;
-    return `${at} runs ${running}; ${left - running} more wait ${showDuration(atRate - node.now)} because of the rate of ${most} in ${showDuration(per)}.`;
+    // What other nodes have started is known at the home of the rate only.
+    const ms = node.limits.allowedAt(scope) - node.now;
+    return `${at} runs ${running}; ${left - running} more wait ${ms > 0 ? `${showDuration(ms)} ` : ""}because of the rate of ${most} in ${showDuration(per)}.`;
   }
   const ofProject = node.limits.look(projectScope(execution.project));
   if (ofProject !== null && ofProject.held >= ofProject.max && left > running)

@@ -37,6 +37,8 @@ export interface ClusterEngineOptions {
   readonly monotonic?: () => number;
   /** Watches of executions of other nodes that are streams of their own. */
   readonly streamsMax?: number;
+  /** Hands everything over. */
+  readonly beforeClose?: () => Promise<void>;
 }
 
 const NUDGE_MS = 2_000;
@@ -51,6 +53,7 @@ export class ClusterEngine implements EnginePort {
   readonly #reports: ReportDesk;
   readonly #unlisten: () => void;
   #isClosed = false;
+  #hasLeft = false;
 
   constructor(options: ClusterEngineOptions) {
     const { engine, owners, client, clock, random = systemRandom, monotonic = monotonicMs } = options;
@@ -58,7 +61,7 @@ export class ClusterEngine implements EnginePort {
     this.#engine = engine;
     this.#owners = owners;
     this.#client = client;
-    this.#ask = { owners, clock, random, monotonic, isOver: () => this.hasStopped };
+    this.#ask = { owners, clock, random, monotonic, isOver: () => this.#hasLeft || this.hasStopped };
     const { streamsMax } = options;
     const parts = { ...this.#ask, engine, client };
     this.#followers = new Followers(streamsMax === undefined ? parts : { ...parts, streamsMax });
@@ -225,6 +228,11 @@ export class ClusterEngine implements EnginePort {
     return unheard.flat();
   }
 
+  /** This node has given back all that it had, and hears no more of who has what: others are to be asked. */
+  hasLeft(): void {
+    this.#hasLeft = true;
+  }
+
   quiesce(): void {
     this.#engine.quiesce();
   }
@@ -232,6 +240,7 @@ export class ClusterEngine implements EnginePort {
   /** Closes this node's engine; who watches something elsewhere is told that it has stopped. */
   async close(): Promise<void> {
     this.#engine.quiesce();
+    await this.#options.beforeClose?.();
     await this.#engine.close();
     this.#isClosed = true;
     this.#unlisten();

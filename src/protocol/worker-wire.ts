@@ -29,6 +29,11 @@ export interface Registered {
   readonly heartbeatMs: number;
   /** How long a claim lives that does not start. */
   readonly leaseMs: number;
+  /**
+   * The URLs of the nodes of the cluster that are alive: a worker registers at each of them, under the same id. Left
+   * out: there is only this server.
+   */
+  readonly nodes?: readonly string[];
 }
 
 /** `POST /v1/workers/:id/claim`. */
@@ -50,7 +55,12 @@ export interface Claimed {
   readonly lost: readonly string[];
   /** True: take no more work, end what is under way, leave. */
   readonly drain?: boolean;
+  /** As at registration, as it is now. */
+  readonly nodes?: readonly string[];
 }
+
+/** What is said about an attempt that another node has: nothing of it is taken here, and it is to be said there. */
+export type NotOwner = "not_owner";
 
 /** One attempt to do. */
 export interface WorkItem {
@@ -199,7 +209,7 @@ export interface EventsAnswer {
   /** The last event of each attempt that is stored; a repeat is acknowledged, what comes after a gap is not. */
   readonly stored: Readonly<Record<string, number>>;
   /** What became of the receipt; before it, whether the attempt is still wanted. */
-  readonly verdicts: Readonly<Record<string, Verdict>>;
+  readonly verdicts: Readonly<Record<string, Exclude<Verdict, "elsewhere"> | NotOwner>>;
 }
 
 /** `POST /v1/workers/:id/heartbeat`. */
@@ -207,7 +217,7 @@ export interface HeartbeatRequest {
   readonly tokens: Readonly<Record<string, string>>;
 }
 
-export type HeartbeatAnswer = Readonly<Record<string, "continue" | "cancel" | "lost">>;
+export type HeartbeatAnswer = Readonly<Record<string, "continue" | "cancel" | "lost" | NotOwner>>;
 
 /** Bodies of events stay under this. */
 export const EVENTS_BYTES_MAX = 4 * 1_048_576;

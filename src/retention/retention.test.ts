@@ -129,3 +129,19 @@ test("after close nothing is forgotten", async () => {
   await clock.advance("5m");
   expect(await left()).toEqual(["e0"]);
 });
+
+test("a node forgets its own, behind any number of others' that stay", async () => {
+  const { clock, retention, ended, left, pages } = await world({ isMine: (id) => id.startsWith("own") });
+  await ended(
+    Array.from({ length: 1_700 }, () => 50),
+    "others",
+  );
+  await ended(
+    Array.from({ length: 700 }, () => 40),
+    "own",
+  );
+  await clock.advance("70s");
+  expect(pages).toEqual([500, 200]);
+  expect(await left()).toHaveLength(1_700);
+  await retention.close();
+});

@@ -2,6 +2,8 @@
  * Forgets what has been over for longer than the retention: executions, through the engine that owns them, and the
  * audit log. Looks once a minute; a round does a bounded amount, in pages with pauses between them, so that it never
  * stands in the way of work. If a round leaves something, the next one comes soon.
+ *
+ * Every node of a cluster forgets what is its own. What is another's, and may stay if that one is gone, is looked past.
  */
 import type { Clock } from "../std/clock.ts";
 import { type Store, StoreFault } from "../store/store.ts";
@@ -11,6 +13,8 @@ export interface RetentionOptions {
   readonly store: Pick<Store, "listEnded" | "listDocuments" | "putDocument">;
   /** Forgets executions that are over and not in use. */
   readonly purge: (ids: readonly string[]) => void | Promise<void>;
+  /** Whether an execution is this node's to forget. Left out: all are. */
+  readonly isMine?: (id: string) => boolean;
   /** How long what is over is kept; 0 or Infinity: forever. Default: 30 days. */
   readonly retentionMs?: number;
   /** The store failed: the next round tries again. */
@@ -23,6 +27,8 @@ const ROUND_MS = 60_000;
 const SOON_MS = 1_000;
 const PAGE = 500;
 const PAGES_MAX = 20;
+/** Of other nodes' executions, so many are looked past. */
+const OTHERS_MAX = 50_000;
 const PAUSE_MS = 50;
 
 /** The audit log's documents are named by their time. */
@@ -87,7 +93,7 @@ export class Retention {
   async #purge(finishedBefore: number): Promise<boolean> {
     let [first, asked] = ["", 0];
     const isLeft = await this.#inPages(async () => {
-      const ids = await this.#options.store.listEnded({ finishedBefore, max: PAGE });
+      const ids = await this.#ownPage(finishedBefore);
       if (ids[0] !== undefined && ids[0] !== first) {
         first = ids[0];
         asked++;
@@ -96,6 +102,16 @@ export class Retention {
       return ids.length === PAGE;
     });
     return isLeft && asked > 1;
+  }
+
+  /** The oldest of this node's own, behind however many of others. */
+  async #ownPage(finishedBefore: number): Promise<readonly string[]> {
+    const { store, isMine = () => true } = this.#options;
+    for (let max = PAGE; ; max *= 2) {
+      const found = await store.listEnded({ finishedBefore, max });
+      const ids = found.filter(isMine).slice(0, PAGE);
+      if (ids.length === PAGE || found.length < max || max >= OTHERS_MAX) return ids;
+    }
   }
 
   /** One page of the audit log; true if all of it was old. */

@@ -1,11 +1,24 @@
-/** Schedules in the store: documents of the kind `schedule`, by id. */
+/** Schedules in the store: documents of the kind `schedule` (stored-schedule.ts). */
 import { NAME_PATTERN } from "../kernel/definition.ts";
+import { sha256 } from "../std/hash.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 import { CronTimes } from "./cron-times.ts";
-import { decodeSchedule, encodeSchedule, type Schedule } from "./schedule.ts";
+import { encode, type Schedule } from "./schedule.ts";
+import {
+  assembleSchedule,
+  type Bodies,
+  encodeProgress,
+  encodeRun,
+  type ManualRun,
+  partId,
+  partOf,
+  type StoredSchedule,
+} from "./stored-schedule.ts";
 
 const KIND = "schedule";
+/** One document, which is another whenever somebody has changed a schedule. */
+const MARK = "schedule-mark";
 const PAGE = 200;
 const LIST_MAX = 1_000;
 /** A page ends early once the inputs on it have about so many characters. */
@@ -38,33 +51,79 @@ export class ScheduleBook {
     this.#store = store;
   }
 
-  async read(id: string): Promise<Schedule | null> {
-    const body = await this.#store.getDocument(KIND, id);
-    return body === null ? null : decodeSchedule(body);
+  async read(id: string): Promise<StoredSchedule | null> {
+    const [said, state, run] = await Promise.all(
+      [id, partId(id, "state"), partId(id, "run")].map((one) => this.#store.getDocument(KIND, one)),
+    );
+    return said === undefined || said === null
+      ? null
+      : assembleSchedule({ said, state: state ?? null, run: run ?? null });
   }
 
+  /** Writes what users say of a schedule. */
   async write(schedule: Schedule): Promise<void> {
-    await this.#store.putDocument(KIND, schedule.id, encodeSchedule(schedule));
+    await this.#store.putDocument(KIND, schedule.id, encode(schedule));
+  }
+
+  /** Writes how far a schedule has come; only for the one that fires it. */
+  async writeProgress(stored: StoredSchedule): Promise<void> {
+    await this.#store.putDocument(KIND, partId(stored.schedule.id, "state"), encodeProgress(stored));
+  }
+
+  /** Writes what was started by hand. */
+  async writeRun(schedule: Schedule, run: ManualRun | null): Promise<void> {
+    const body = run === null ? null : encodeRun(schedule, run);
+    await this.#store.putDocument(KIND, partId(schedule.id, "run"), body);
   }
 
   async remove(id: string): Promise<void> {
     await this.#store.putDocument(KIND, id, null);
+    for (const part of ["state", "run"] as const) await this.#store.putDocument(KIND, partId(id, part), null);
+  }
+
+  /** Has others see that something was changed. */
+  async putMark(mark: string): Promise<void> {
+    await this.#store.putDocument(MARK, MARK, mark);
+  }
+
+  async readMark(): Promise<string> {
+    return (await this.#store.getDocument(MARK, MARK)) ?? "";
   }
 
   /** All schedules in the order of their ids; those that cannot be read are told and left out. */
   async *all(onUnreadable: (why: Error) => void, from = ""): AsyncGenerator<Schedule> {
-    let after = from;
+    for await (const { id, bodies } of this.#bodies(from)) {
+      const schedule = assembleSchedule(bodies)?.schedule;
+      if (schedule !== undefined && !isRejection(CronTimes.parse(schedule.cron, schedule.timeZone)))
+        yield schedule;
+      else onUnreadable(new Error(`schedule ${id} is left alone: this version cannot read it`));
+    }
+  }
+
+  /** What users have said and done, of all schedules: the name of it is another when that is. */
+  async *said(): AsyncGenerator<{ readonly id: string; readonly name: string }> {
+    for await (const { id, bodies } of this.#bodies(""))
+      yield { id, name: sha256(`${bodies.said}\n${bodies.run ?? ""}`) };
+  }
+
+  /** The documents of each schedule; those that belong to none are left out. */
+  async *#bodies(from: string): AsyncGenerator<{ readonly id: string; readonly bodies: Bodies }> {
+    // A schedule's own document comes before its others, and nothing comes between them.
+    let after = from === "" ? "" : partId(from, "state");
+    let open: { id: string; bodies: { -readonly [K in keyof Bodies]: Bodies[K] } } | null = null;
     for (;;) {
       const page = await this.#store.listDocuments(KIND, { after, max: PAGE });
-      for (const { id, body } of page) {
-        after = id;
-        const schedule = decodeSchedule(body);
-        if (schedule !== null && !isRejection(CronTimes.parse(schedule.cron, schedule.timeZone)))
-          yield schedule;
-        else onUnreadable(new Error(`schedule ${id} is left alone: this version cannot read it`));
+      for (const document of page) {
+        after = document.id;
+        const { id, part } = partOf(document.id);
+        if (part === "said") {
+          if (open !== null) yield open;
+          open = { id, bodies: { said: document.body, state: null, run: null } };
+        } else if (open?.id === id) open.bodies[part] = document.body;
       }
-      if (page.length < PAGE) return;
+      if (page.length < PAGE) break;
     }
+    if (open !== null) yield open;
   }
 
   async list(filter: ScheduleFilter, now: number): Promise<SchedulePage | Rejection> {

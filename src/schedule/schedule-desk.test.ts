@@ -4,7 +4,7 @@ import { isRejection, type Rejection, reject, unwrap } from "../std/rejection.ts
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import { MemoryTables } from "../store/memory/memory-tables.ts";
 import { VirtualClock } from "../testing/virtual-clock.ts";
-import { checkSchedule, encodeSchedule, newState } from "./schedule.ts";
+import { checkSchedule, encode, newState } from "./schedule.ts";
 import { ScheduleDesk } from "./schedule-desk.ts";
 import type { ScheduledStart, ScheduleEngine } from "./schedule-runner.ts";
 
@@ -472,7 +472,7 @@ describe("the desk", () => {
     for (let n = 0; n < 10_000; n++) {
       const spec = unwrap(checkSchedule({ ...HOURLY, id: `s${n}`, cron: `${n % 60} 5 * * *` }));
       const times = { createdAt: beginning, updatedAt: beginning, state: newState(beginning) };
-      tables.putDocument("schedule", spec.id, encodeSchedule({ ...spec, ...times }));
+      tables.putDocument("schedule", spec.id, encode({ ...spec, ...times }));
     }
     const desk = await open();
     await clock.advance("4h");

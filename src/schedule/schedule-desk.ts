@@ -1,5 +1,11 @@
-/** The desk of schedules: what is done with them from outside. Firing them is the runner's part. */
+/**
+ * The desk of schedules: what is done with them from outside. Firing them is the runner's part.
+ *
+ * Over a store that is shared, every node has a desk, and each does whatever is asked of it; a schedule is fired by the
+ * node that has its id. What the others are asked to change is seen there a little later (schedule-watch.ts).
+ */
 import type { Clock } from "../std/clock.ts";
+import { type Random, systemRandom } from "../std/random.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 import { Lanes } from "./lanes.ts";
@@ -20,6 +26,8 @@ import {
   viewSchedule,
 } from "./schedule-book.ts";
 import { type ScheduledStart, type ScheduleEngine, ScheduleRunner, startOf } from "./schedule-runner.ts";
+import { ScheduleWatch } from "./schedule-watch.ts";
+import type { StoredSchedule } from "./stored-schedule.ts";
 
 export interface ScheduleDeskOptions extends ScheduleEngine {
   readonly clock: Clock;
@@ -28,6 +36,11 @@ export interface ScheduleDeskOptions extends ScheduleEngine {
   readonly check?: (request: ScheduledStart) => Promise<Rejection | null>;
   /** The world failed: what was under way is tried again. */
   readonly onFault?: (fault: Error) => void;
+  /** Whether this node fires the schedule of an id. Left out: it fires all, and nobody else changes any. */
+  readonly isMine?: (id: string) => boolean;
+  /** Calls back when that may have changed for some; the returned function stops that. */
+  readonly onMoved?: (listener: () => void) => () => void;
+  readonly random?: Random;
 }
 
 export class ScheduleDesk {
@@ -35,10 +48,12 @@ export class ScheduleDesk {
   readonly #book: ScheduleBook;
   readonly #lanes = new Lanes();
   readonly #runner: ScheduleRunner;
+  /** Sees what other nodes change; null: there are none. */
+  readonly #watch: ScheduleWatch | null;
   #isClosed = false;
 
   private constructor(options: ScheduleDeskOptions) {
-    const { clock, onFault = () => undefined } = options;
+    const { clock, onFault = () => undefined, isMine, onMoved = () => () => undefined } = options;
     this.#options = options;
     this.#book = new ScheduleBook(options.store);
     this.#runner = new ScheduleRunner({
@@ -47,14 +62,20 @@ export class ScheduleDesk {
       book: this.#book,
       lanes: this.#lanes,
       onFault,
+      isShared: isMine !== undefined,
+      isMine: isMine ?? (() => true),
     });
+    const { book, runner } = { book: this.#book, runner: this.#runner };
+    this.#watch =
+      isMine === undefined ? null : new ScheduleWatch({ clock, book, runner, isMine, onMoved, onFault });
   }
 
   /** Reads all schedules and begins to watch their due times. */
   static async open(options: ScheduleDeskOptions): Promise<ScheduleDesk> {
     const desk = new ScheduleDesk(options);
     const onUnreadable = (why: Error): void => options.onFault?.(why);
-    for await (const schedule of desk.#book.all(onUnreadable)) desk.#runner.watch(schedule);
+    if (desk.#watch !== null) await desk.#watch.begin();
+    else for await (const schedule of desk.#book.all(onUnreadable)) desk.#runner.watch(schedule);
     return desk;
   }
 
@@ -64,14 +85,16 @@ export class ScheduleDesk {
     if (isRejection(spec)) return spec;
     const wrong = await this.#checkStart(spec);
     if (wrong !== null) return wrong;
-    return this.#change(spec.id, async (old) => {
+    return this.#change(spec.id, async (stored) => {
       const now = this.#now;
+      const old = stored?.schedule ?? null;
       const state = old?.state ?? newState(now);
       const isTimedAsBefore = old?.cron === spec.cron && old.timeZone === spec.timeZone;
       const schedule: Schedule = {
         ...spec,
         createdAt: old?.createdAt ?? now,
         updatedAt: now,
+        ...timedSince(old, isTimedAsBefore ? null : now),
         state: {
           ...state,
           ...(isTimedAsBefore ? {} : { after: Math.max(state.after, now), queued: null }),
@@ -85,8 +108,8 @@ export class ScheduleDesk {
 
   /** One schedule, with its next due times. */
   async get(id: string): Promise<ScheduleView | Rejection> {
-    const schedule = await this.#book.read(id);
-    return schedule === null ? unknown(id) : viewSchedule(schedule, this.#now);
+    const stored = await this.#book.read(id);
+    return stored === null ? unknown(id) : viewSchedule(stored.schedule, this.#now);
   }
 
   /** Schedules in the order of their ids. */
@@ -120,35 +143,37 @@ export class ScheduleDesk {
     id: string,
     key: string | null = null,
   ): Promise<{ readonly execution: string; readonly existed: boolean } | Rejection> {
-    return this.#change(id, async (old) => {
-      if (old === null) return unknown(id);
-      const execution = key === null ? this.#idNow(old) : keyedExecutionOf(id, key);
+    return this.#change(id, async (stored) => {
+      if (stored === null) return unknown(id);
+      const { schedule, run: before } = stored;
+      const execution = key === null ? this.#idNow(schedule) : keyedExecutionOf(id, key);
       if (key !== null && (await this.#options.exists(execution))) return { execution, existed: true };
-      const { state } = old;
       // Known before it exists, so that no due time overlaps with it; if it is not started, it does no harm.
-      if (old.overlap !== "allow")
-        await this.#book.write({ ...old, state: { ...state, lastExecution: execution } });
-      const answer = await this.#options.start(startOf(old, execution));
+      if (schedule.overlap !== "allow") await this.#book.writeRun(schedule, { execution, isStarted: false });
+      const answer = await this.#options.start(startOf(schedule, execution));
       if (isRejection(answer)) {
-        if (old.overlap !== "allow") await this.#book.write(old);
+        if (schedule.overlap !== "allow") await this.#book.writeRun(schedule, before);
         return answer;
       }
-      await this.#book.write({ ...old, state: { ...state, lastExecution: execution, lastError: null } });
+      await this.#book.writeRun(schedule, { execution, isStarted: true });
       return { execution, existed: false };
     });
   }
 
   /** The id of an execution that is started now: as if it were due, but later than the last. */
   #idNow({ id, state }: Schedule): string {
-    const last = Number(/~(\d+)$/.exec(state.lastExecution ?? "")?.[1] ?? 0);
+    const last = Number(/~(\d+)(?:-|$)/.exec(state.lastExecution ?? "")?.[1] ?? 0);
     const at = Math.max(this.#now, last + 1);
     // Due times are whole seconds, and this is none.
-    return executionOf(id, at % 1_000 === 0 ? at + 1 : at);
+    const execution = executionOf(id, at % 1_000 === 0 ? at + 1 : at);
+    // Another node may be asked for the same at the same time.
+    return this.#watch === null ? execution : `${execution}-${this.#draw()}`;
   }
 
   /** Fires nothing more; resolves when what is under way has ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#watch?.close();
     this.#runner.close();
     await this.#lanes.idle();
   }
@@ -169,16 +194,20 @@ export class ScheduleDesk {
   }
 
   #changeState(id: string, change: (old: ScheduleState) => ScheduleState): Promise<ScheduleView | Rejection> {
-    return this.#change(id, async (old) => {
-      if (old === null) return unknown(id);
-      const changed = { ...old, state: change(old.state) };
-      if (changed.state !== old.state) await this.#book.write(changed);
+    return this.#change(id, async (stored) => {
+      if (stored === null) return unknown(id);
+      const { schedule } = stored;
+      const changed = { ...schedule, state: change(schedule.state) };
+      if (changed.state !== schedule.state) await this.#book.write(changed);
       return viewSchedule(changed, this.#now);
     });
   }
 
   /** Changes a schedule while nothing else does; then it is looked at anew. */
-  #change<T>(id: string, change: (old: Schedule | null) => Promise<T | Rejection>): Promise<T | Rejection> {
+  #change<T>(
+    id: string,
+    change: (old: StoredSchedule | null) => Promise<T | Rejection>,
+  ): Promise<T | Rejection> {
     if (this.#isClosed) {
       const hint = "try again when the server is up";
       return Promise.resolve(reject("not_ready", "the desk of schedules is closed", { hint }));
@@ -188,9 +217,30 @@ export class ScheduleDesk {
         return await change(await this.#book.read(id));
       } finally {
         this.#runner.changed(id);
+        await this.#mark(id);
       }
     });
   }
+
+  /** Has other nodes see a change soon. If it cannot be written, they see it in a minute. */
+  async #mark(id: string): Promise<void> {
+    if (this.#watch === null) return;
+    try {
+      await this.#book.putMark(`${id} ${this.#now} ${this.#draw()}`);
+    } catch (thrown) {
+      this.#options.onFault?.(thrown instanceof Error ? thrown : new Error(String(thrown)));
+    }
+  }
+
+  #draw(): string {
+    return (this.#options.random ?? systemRandom).u32().toString(36);
+  }
+}
+
+/** Since when a schedule's times are these; null: as before. */
+function timedSince(old: Schedule | null, now: number | null): { readonly timedSince?: number } {
+  const since = old === null ? undefined : (now ?? old.timedSince);
+  return since === undefined ? {} : { timedSince: since };
 }
 
 function unknown(id: string): Rejection {

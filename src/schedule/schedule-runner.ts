@@ -15,6 +15,7 @@ import { type Decision, decide, type Fire, refused } from "./decide.ts";
 import type { Lanes } from "./lanes.ts";
 import type { Schedule, ScheduleState } from "./schedule.ts";
 import { type ScheduleBook, viewSchedule } from "./schedule-book.ts";
+import type { StoredSchedule } from "./stored-schedule.ts";
 
 /** What a firing asks for: like any start, under an id that only the engine makes. */
 export interface ScheduledStart {
@@ -45,6 +46,10 @@ export interface ScheduleRunnerOptions {
   readonly lanes: Lanes;
   /** The world failed: it is tried again. */
   readonly onFault: (fault: Error) => void;
+  /** Other nodes fire schedules too. */
+  readonly isShared: boolean;
+  /** Whether this node fires the schedule of an id. */
+  readonly isMine: (id: string) => boolean;
 }
 
 /** Firings under way at a time. */
@@ -84,7 +89,8 @@ export class ScheduleRunner {
 
   constructor(options: ScheduleRunnerOptions) {
     this.#options = options;
-    this.#openedAt = options.clock.now();
+    // Where another node may have watched before, how late it is says whether a due time was missed.
+    this.#openedAt = options.isShared ? 0 : options.clock.now();
     this.#alarms = new Alarms(options.clock, (id) => {
       this.#ready.push(id);
       this.#fireReady();
@@ -100,11 +106,20 @@ export class ScheduleRunner {
     if (at !== undefined) this.#alarms.set(schedule.id, at);
   }
 
-  /** The schedule was changed, in its lane: what had begun is decided anew. */
+  /** The schedule was changed, or is this node's from now on: what had begun is decided anew. */
   changed(id: string): void {
+    if (!this.#options.isMine(id)) return this.drop(id);
     const memory = this.#memories.get(id);
     if (memory !== undefined) memory.begun = null;
     this.#alarms.set(id, this.#now);
+  }
+
+  /** The schedule is gone, or another node's. */
+  drop(id: string): void {
+    const memory = this.#memories.get(id);
+    if (memory !== undefined) this.#unwatch(memory);
+    this.#memories.delete(id);
+    this.#alarms.clear(id);
   }
 
   /** Begins nothing more. */
@@ -138,21 +153,24 @@ export class ScheduleRunner {
     const memory = this.#memories.get(id) ?? newMemory();
     this.#memories.set(id, memory);
     try {
-      let schedule = await this.#options.book.read(id);
-      while (schedule !== null && !this.#isClosed) {
+      let stored = await this.#options.book.read(id);
+      while (stored !== null && !this.#isClosed && this.#options.isMine(id)) {
+        const { schedule, run }: StoredSchedule = stored;
         const decision: Decision = memory.begun ?? (await this.#decide(schedule, memory));
         if (decision.kind === "rest") {
           this.#rest(id, decision, memory);
           break;
         }
         const state: ScheduleState =
-          decision.kind === "note" ? decision.state : await this.#fire(schedule, decision, memory);
-        schedule = { ...schedule, state };
-        await this.#options.book.write(schedule);
+          decision.kind === "note" ? decision.state : await this.#fire(stored, decision, memory);
+        stored = { schedule: { ...schedule, state }, run };
+        // Whoever has it now finds what was started, and says so itself.
+        if (!this.#options.isMine(id)) break;
+        await this.#options.book.writeProgress(stored);
         memory.begun = null;
       }
       memory.failures = 0;
-      if (schedule === null) this.#forget(id, memory);
+      if (stored === null || !this.#options.isMine(id)) this.drop(id);
     } catch (thrown) {
       if (thrown instanceof Bug) throw thrown;
       this.#options.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
@@ -174,10 +192,10 @@ export class ScheduleRunner {
     });
   }
 
-  async #fire(schedule: Schedule, fire: Fire, memory: Memory): Promise<ScheduleState> {
+  async #fire({ schedule, run }: StoredSchedule, fire: Fire, memory: Memory): Promise<ScheduleState> {
     memory.begun = fire;
     if (schedule.overlap !== "allow" && schedule.state.starting === null)
-      await this.#options.book.write({ ...schedule, state: fire.begun });
+      await this.#options.book.writeProgress({ schedule: { ...schedule, state: fire.begun }, run });
     const answer = await this.#options.engine.start(startOf(schedule, fire.execution));
     if (isRejection(answer) && PASSING.includes(answer.code)) throw new RondoError(answer);
     memory.firedAt = this.#now;
@@ -206,12 +224,6 @@ export class ScheduleRunner {
     memory.unwatch?.();
     memory.unwatch = null;
     memory.awaited = null;
-  }
-
-  #forget(id: string, memory: Memory): void {
-    this.#unwatch(memory);
-    this.#memories.delete(id);
-    this.#alarms.clear(id);
   }
 }
 

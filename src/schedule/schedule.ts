@@ -1,6 +1,6 @@
 /**
- * A schedule: what it starts and when, as its users write it, and how far it has come. Both are one document in the
- * store, under its id.
+ * A schedule: what it starts and when, as its users write it, and how far it has come. How both are kept in the store
+ * is the book's to know (schedule-book.ts).
  *
  * `misfire`, for due times that were missed because nothing ran: `fireOnce` (the newest of them fires, once), `skip`
  * (none fires), `all` (each fires, the oldest first, at a bounded rate; after 1,000 of them the rest is dropped).
@@ -88,6 +88,8 @@ export interface ScheduleState {
 export interface Schedule extends ScheduleSpec {
   readonly createdAt: number;
   readonly updatedAt: number;
+  /** Since when its times are these, if they were others before. */
+  readonly timedSince?: number;
   readonly state: ScheduleState;
 }
 
@@ -168,15 +170,15 @@ export function checkSchedule(data: unknown): ScheduleSpec | Rejection {
   };
 }
 
-/** The document of a schedule. */
-export function encodeSchedule(schedule: Schedule): string {
-  return JSON.stringify({ v: VERSION, ...schedule });
+/** A document: what it holds, under the version of its form. */
+export function encode(content: object): string {
+  return JSON.stringify({ v: VERSION, ...content });
 }
 
-/** A schedule from its document; null if it was written by a version that this one does not know. */
-export function decodeSchedule(body: string): Schedule | null {
-  const { v, ...schedule } = JSON.parse(body) as Schedule & { v: number };
-  return v === VERSION ? schedule : null;
+/** What a document holds; null if it was written by a version that this one does not know. */
+export function decode<T extends object>(body: string): T | null {
+  const { v, ...content } = JSON.parse(body) as T & { v: number };
+  return v === VERSION ? (content as unknown as T) : null;
 }
 
 function isOneOf<T extends string>(known: readonly T[], value: unknown): value is T {

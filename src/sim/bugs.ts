@@ -8,6 +8,8 @@ export interface PlantedBug {
   readonly find: string;
   readonly replace: string;
   readonly seed: number;
+  /** It needs several nodes over one database: `rondo sim --cluster`. */
+  readonly cluster?: boolean;
 }
 
 export const PLANTED_BUGS: readonly PlantedBug[] = [
@@ -310,16 +312,16 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "permit of a project not given back",
     file: "engine/permits.js",
-    find: "node.limits.rates.take(scope, node.now);\n    return permits;",
+    find: "node.limits.start(scope, node.now);\n    return ofLease;",
     replace:
-      "node.limits.rates.take(scope, node.now);\n    return permits.filter((permit) => permit !== ofProject);",
+      "node.limits.start(scope, node.now);\n    return ofLease.filter((permit) => permit !== ofProject);",
     seed: 1,
   },
   {
     name: "limit of a project ignored",
     file: "engine/permits.js",
-    find: "[ofProject, concurrency === undefined",
-    replace: "[null, concurrency === undefined",
+    find: "[ofRate, ofProject, ofHandler]",
+    replace: "[ofRate, null, ofHandler]",
     seed: 4,
   },
   {

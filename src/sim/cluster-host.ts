@@ -8,6 +8,7 @@ import type { OwnershipInput, OwnershipOutput, OwnershipSettings } from "../clus
 import { type LeaseTable, leftBy, tableFor } from "../engine/hand-over.ts";
 import type { Input } from "../engine/io.ts";
 import { EngineNode } from "../engine/node.ts";
+import { membersOf } from "../engine/permit-homes.ts";
 import type { Membership } from "../store/cluster-store.ts";
 import type { Ownership } from "../store/store.ts";
 import {
@@ -31,6 +32,7 @@ const OWNERSHIP: Partial<OwnershipSettings> = {
 const SETTINGS = {
   ...SIM_SETTINGS,
   suspectMs: 300,
+  heartbeatMs: 3_000,
   takeoverMs: 1_500,
   permitPatienceMs: 200,
   permitReserveMs: 1_000,
@@ -43,8 +45,17 @@ export interface Neighbours {
   named(incarnation: string): ClusterHost | undefined;
   /** A message from one node to another. */
   send(from: ClusterHost, to: ClusterHost, input: Input): void;
+  readonly database: Database;
   /** Letters were stored for these executions. */
   stored(from: ClusterHost, executions: readonly string[]): void;
+}
+
+/** How the database does. */
+export interface Database {
+  /** Its calls fail until then. */
+  downUntil: number;
+  /** Its calls take long until then. */
+  slowUntil: number;
 }
 
 interface Yield {
@@ -68,6 +79,8 @@ export class ClusterHost extends EngineHost {
   #cutUntil = 0;
   #commits: CommitOutput[] = [];
   isAway = false;
+  /** It does not come back. */
+  isRetired = false;
 
   constructor(name: string, parts: HostParts, neighbours: Neighbours) {
     super(name, parts);
@@ -108,16 +121,24 @@ export class ClusterHost extends EngineHost {
     this.later(5_000, () => this.incarnation === incarnation && this.crash());
   }
 
+  /** Leaves for good. */
+  retire(): void {
+    this.isRetired = true;
+    this.close();
+  }
+
   /** SIGSTOP for a while. */
   freeze(ms: number): void {
     this.world.trace.note(this.world.timeline.now, `${this.name}frozen for ${ms}`);
     this.#frozenUntil = this.world.timeline.now + ms;
+    this.world.ledger.leases.unsteady(this.#frozenUntil);
   }
 
   /** The database cannot be reached for a while. */
   cut(ms: number): void {
     this.world.trace.note(this.world.timeline.now, `${this.name}cut off for ${ms}`);
     this.#cutUntil = this.world.timeline.now + ms;
+    this.world.ledger.leases.unsteady(this.#cutUntil);
   }
 
   heal(): void {
@@ -139,19 +160,26 @@ export class ClusterHost extends EngineHost {
     else run();
   }
 
-  /** A message arrives; what is frozen reads it later. */
+  /** A message arrives; what is frozen reads it later, if it lives that long. */
   receive(input: Input): void {
-    this.#thawed(() => this.deliver(input));
+    const { incarnation } = this;
+    this.#thawed(() => this.incarnation === incarnation && this.deliver(input));
   }
 
   #comeBack(): void {
     this.isAway = true;
     const { timeline } = this.world;
+    if (this.isRetired) return;
     timeline.after(this.random.pick([1, 200, 3_000]), () => this.node === null && this.open());
   }
 
   #own(input: OwnershipInput): void {
     const { timeline } = this.world;
+    if (input.kind === "membership") {
+      this.deliver({ kind: "members", ...membersOf(input.membership) });
+      // What others stored while nobody told.
+      this.deliver({ kind: "letters-stored" });
+    }
     this.#ownership.input(input, timeline.now);
     for (;;) {
       const outputs = this.#ownership.advance(timeline.now);
@@ -219,15 +247,34 @@ export class ClusterHost extends EngineHost {
     const { timeline } = this.world;
     const { incarnation } = this;
     const dice = this.random.u32() / 4294967296;
-    const isCut = this.#cutUntil > timeline.now;
+    const isCut = this.#isUnreachable();
     const answer = (input: OwnershipInput) =>
       this.later(this.random.below(5), () => this.incarnation === incarnation && this.#own(input));
-    timeline.after(this.random.below(5), () => {
-      if (isCut || (this.world.has("failed-commits") && dice < 0.03)) return answer({ kind: "call-failed" });
+    timeline.after(this.#wayMs(5), () => {
+      if (isCut || this.#isUnreachable() || (this.world.has("failed-commits") && dice < 0.03))
+        return answer({ kind: "call-failed" });
       const input = effect();
       if (this.world.has("lost-replies") && dice > 0.97) return answer({ kind: "call-failed" });
       answer(input);
     });
+  }
+
+  /** How long a call takes to get there. */
+  #wayMs(withinMs: number): number {
+    const { slowUntil } = this.#neighbours.database;
+    const isSlow = slowUntil > this.world.timeline.now;
+    // Some are so late that the partition has another owner by then.
+    return this.random.below(withinMs) + (isSlow ? this.random.below(this.random.pick([600, 3_000])) : 0);
+  }
+
+  #isUnreachable(): boolean {
+    return Math.max(this.#cutUntil, this.#neighbours.database.downUntil) > this.world.timeline.now;
+  }
+
+  /** A read is made again and again until it is answered. */
+  protected override unreachableMs(): number {
+    const until = Math.max(this.#cutUntil, this.#neighbours.database.downUntil);
+    return Math.max(0, until - this.world.timeline.now) + this.#wayMs(1);
   }
 
   #renew(): Membership {
@@ -236,10 +283,6 @@ export class ClusterHost extends EngineHost {
     const renewal = { url: this.name, incarnation: this.#session, next, leaseMs: LEASE_MS };
     const membership = this.tables.renew(renewal, timeline.now);
     this.#session = membership.incarnation;
-    const live = membership.nodes.map(({ incarnation }) => incarnation);
-    this.answer(() => ({ kind: "members", self: membership.incarnation, live }));
-    // What others stored while nobody told.
-    this.answer(() => ({ kind: "letters-stored" }));
     return membership;
   }
 
@@ -313,7 +356,7 @@ export class ClusterHost extends EngineHost {
     const { incarnation, world } = this;
     const session = this.#session ?? "";
     const dice = this.random.u32() / 4294967296;
-    const isCut = this.#cutUntil > world.timeline.now;
+    const isCut = this.#isUnreachable();
     const answer = (input: Input) =>
       this.later(this.random.below(8), () => {
         if (this.incarnation !== incarnation) return;
@@ -322,8 +365,8 @@ export class ClusterHost extends EngineHost {
         if (next !== undefined) this.#write(next);
         this.deliver(input);
       });
-    world.timeline.after(this.random.below(8), () => {
-      if (isCut || (world.has("failed-commits") && dice < 0.03))
+    world.timeline.after(this.#wayMs(8), () => {
+      if (isCut || this.#isUnreachable() || (world.has("failed-commits") && dice < 0.03))
         return answer({ kind: "commit-failed", commit, nothingWritten: true });
       const verdict = this.tables.commit(content, session);
       this.tables.settle();

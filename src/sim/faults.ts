@@ -18,6 +18,12 @@ export const FAULTS = [
   "clean-restarts",
   "local-worker",
   "pauses-and-cuts",
+  "one-way-cuts",
+  "slow-database",
+  "database-restarts",
+  "skewed-clocks",
+  "late-nodes",
+  "leaving-nodes",
 ] as const;
 
 export type Fault = (typeof FAULTS)[number];

@@ -9,13 +9,16 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { PLANTED_BUGS, type PlantedBug } from "./bugs.ts";
-import { runSeed } from "./run.ts";
+import { CLUSTER_BUGS } from "./cluster-bugs.ts";
+import { nodesOf, runSeed } from "./run.ts";
 
 interface HuntOptions {
   readonly within: number;
   readonly only: string | null;
   readonly replay: boolean;
   readonly json: boolean;
+  /** Only those of a cluster. */
+  readonly cluster: boolean;
 }
 
 interface Found {
@@ -26,7 +29,10 @@ interface Found {
 
 /** Hunts each planted bug; 0 if all are found. */
 export async function huntBugs(options: HuntOptions): Promise<number> {
-  const bugs = PLANTED_BUGS.filter(({ name }) => options.only === null || name.includes(options.only));
+  const bugs = [...PLANTED_BUGS, ...CLUSTER_BUGS].filter(
+    ({ name, cluster }) =>
+      (options.only === null || name.includes(options.only)) && (!options.cluster || cluster === true),
+  );
   if (bugs.length === 0) {
     process.stderr.write(`no planted bug is called "${options.only}"\n`);
     return 2;
@@ -68,22 +74,25 @@ async function hunt(bug: PlantedBug, compiled: string, copies: string, options: 
     return { name, seed: null, violation: `it does not fit ${bug.file} any more: "${bug.find}"` };
   await writeFile(file, code.replaceAll(bug.find, bug.replace));
   if (options.replay) {
-    const clean = runSeed({ seed: bug.seed }).violation;
+    const clean = runSeed({ seed: bug.seed, nodes: bug.cluster === true ? nodesOf(bug.seed) : 0 }).violation;
     if (clean !== null)
       return { name, seed: null, violation: `seed ${bug.seed} breaks without the bug too: ${clean}` };
   }
   const main = join(folder, "sim", "main.js");
-  const known = options.replay ? await search(main, { from: bug.seed, seeds: 1 }) : null;
-  const said = known?.seed === bug.seed ? known : await search(main, { from: 1, seeds: options.within });
+  const cluster = bug.cluster === true;
+  const known = options.replay ? await search(main, { from: bug.seed, seeds: 1, cluster }) : null;
+  const said =
+    known?.seed === bug.seed ? known : await search(main, { from: 1, seeds: options.within, cluster });
   return { name, seed: said.seed, violation: said.violation ?? `not found within ${options.within} seeds` };
 }
 
 async function search(
   main: string,
-  { from, seeds }: { from: number; seeds: number },
+  { from, seeds, cluster }: { from: number; seeds: number; cluster: boolean },
 ): Promise<{ seed: number | null; violation?: string }> {
   try {
-    return JSON.parse(await run(main, ["--first", "--from", String(from), "--seeds", String(seeds)]));
+    const args = ["--first", "--from", String(from), "--seeds", String(seeds)];
+    return JSON.parse(await run(main, cluster ? [...args, "--cluster"] : args));
   } catch (thrown) {
     return { seed: null, violation: (thrown as Error).message };
   }

@@ -5,9 +5,11 @@
  * --executions N  --without a,b                 a smaller run: what a shrunk failure says
  * --bugs          plants each known bug in a copy and expects it to be found within --within seeds
  * --twice         runs each seed twice and compares the trace hashes      --hashes  prints them     --json
+ * --soak          seeds without end             --threads N    so many at a time
  */
 import { parseArgs } from "node:util";
-import { replayLine, runSeed, shrink } from "./run.ts";
+import { nodesOf, runSeed } from "./run.ts";
+import { runSeeds, type SeedReport, type SeedRun } from "./seed-threads.ts";
 
 const HELP = `rondo sim: runs the engine, its store, workers, network and clocks under seeds, and checks every promise
 
@@ -16,6 +18,8 @@ const HELP = `rondo sim: runs the engine, its store, workers, network and clocks
   --cluster          2 to 7 nodes over one database (--nodes N: so many)
   --executions N     --without a,b      a smaller run, as a shrunk failure says
   --twice            each seed twice, comparing the traces
+  --soak             seeds from --from on, until it is stopped
+  --threads N        so many at a time (one for each core)
   --hashes           prints the hash of each trace
   --bugs             plants known bugs in copies and expects each to be found (--within N seeds, --only NAME, --replay)
   --json             for programs
@@ -39,6 +43,8 @@ export async function runSim(args: readonly string[]): Promise<number> {
       replay: { type: "boolean" },
       twice: { type: "boolean" },
       first: { type: "boolean" },
+      soak: { type: "boolean" },
+      threads: { type: "string" },
       help: { type: "boolean", short: "h" },
       hashes: { type: "boolean" },
       json: { type: "boolean" },
@@ -49,7 +55,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  for (const name of ["seed", "seeds", "from", "executions", "nodes", "within"] as const) {
+  for (const name of ["seed", "seeds", "from", "executions", "nodes", "within", "threads"] as const) {
     const given = values[name];
     if (given === undefined || /^\d{1,12}$/.test(given)) continue;
     process.stderr.write(`rondo sim: --${name} takes a whole number, not "${given}"\n`);
@@ -62,31 +68,34 @@ export async function runSim(args: readonly string[]): Promise<number> {
       only: values.only ?? null,
       replay: values.replay === true,
       json: values.json === true,
+      cluster: values.cluster === true,
     });
   }
-  if (values.first === true) return runToFirst(Number(values.from ?? 1), Number(values.seeds ?? 2_000));
   const without = values.without?.split(",") ?? [];
   const executions = values.executions === undefined ? undefined : Number(values.executions);
-  const nodesOf = (seed: number) =>
-    values.nodes !== undefined ? Number(values.nodes) : values.cluster === true ? 2 + (seed % 6) : 0;
+  const nodesFor = (seed: number) =>
+    values.nodes !== undefined ? Number(values.nodes) : values.cluster === true ? nodesOf(seed) : 0;
   if (values.seed !== undefined)
     return runOne({
       seed: Number(values.seed),
-      nodes: nodesOf(Number(values.seed)),
+      nodes: nodesFor(Number(values.seed)),
       executions,
       without,
       quiet: values.quiet === true,
     });
-  return runMany({
+  const isSoak = values.soak === true;
+  const many = {
     from: Number(values.from ?? 1),
-    seeds: Number(values.seeds ?? 200),
+    seeds: isSoak ? Number.POSITIVE_INFINITY : Number(values.seeds ?? (values.first === true ? 2_000 : 200)),
     executions,
-    nodesOf,
+    nodesOf: nodesFor,
     without,
     twice: values.twice === true,
     hashes: values.hashes === true,
     json: values.json === true,
-  });
+    threads: values.threads === undefined ? undefined : Number(values.threads),
+  };
+  return values.first === true ? runToFirst(many) : runMany(many);
 }
 
 function runOne(options: {
@@ -108,18 +117,6 @@ function runOne(options: {
   return result.violation === null ? 0 : 1;
 }
 
-/** Runs seeds until one breaks and says which, as JSON: what the hunt for planted bugs asks. */
-function runToFirst(from: number, seeds: number): number {
-  for (let seed = from; seed < from + seeds; seed++) {
-    const { violation } = runSeed({ seed });
-    if (violation === null) continue;
-    process.stdout.write(`${JSON.stringify({ seed, violation: violation.split("\n")[0] })}\n`);
-    return 1;
-  }
-  process.stdout.write(`${JSON.stringify({ seed: null })}\n`);
-  return 0;
-}
-
 interface Many {
   readonly from: number;
   readonly seeds: number;
@@ -129,32 +126,61 @@ interface Many {
   readonly twice: boolean;
   readonly hashes: boolean;
   readonly json: boolean;
+  readonly threads: number | undefined;
 }
 
-function runMany(options: Many): number {
+function* runsOf(options: Many, shrinks: boolean): Generator<SeedRun> {
+  const { executions, without, twice, nodesOf } = options;
+  for (let seed = options.from; seed < options.from + options.seeds; seed++)
+    yield { seed, executions, nodes: nodesOf(seed), without, twice, shrinks };
+}
+
+/** Runs seeds until one breaks and says which, as JSON: what the hunt for planted bugs asks. */
+async function runToFirst(options: Many): Promise<number> {
+  let found: SeedReport | null = null;
+  await runSeeds(runsOf(options, false), {
+    threads: options.threads ?? 1,
+    onReport: (report) => {
+      if (report.violation !== null) found ??= report;
+      return report.violation === null;
+    },
+  });
+  const first = found as SeedReport | null;
+  const said = { seed: first?.seed ?? null, ...(first === null ? {} : { violation: firstLine(first) }) };
+  process.stdout.write(`${JSON.stringify(said)}\n`);
+  return first === null ? 0 : 1;
+}
+
+function firstLine({ violation }: SeedReport): string {
+  return violation?.split("\n")[0] ?? "";
+}
+
+async function runMany(options: Many): Promise<number> {
   const kinds = new Set<string>();
+  let ran = 0;
   let failed = 0;
-  for (let seed = options.from; seed < options.from + options.seeds; seed++) {
-    const { executions, without } = options;
-    const run = { seed, executions, nodes: options.nodesOf(seed), without };
-    const result = runSeed(run);
-    for (const kind of result.kinds) kinds.add(kind);
-    if (options.hashes) process.stdout.write(`${seed} ${result.hash}\n`);
-    const again = options.twice ? runSeed(run).hash : result.hash;
-    const violation =
-      result.violation ?? (again === result.hash ? null : `two runs differ: ${result.hash} and ${again}`);
-    if (violation === null) continue;
-    failed++;
-    process.stdout.write(`seed ${seed}: ${violation.split("\n").slice(0, 4).join("\n")}\n`);
-    process.stdout.write(
-      `  replay: ${result.violation === null ? `rondo sim --from ${seed} --seeds 1 --twice` : replayLine(shrink(run))}\n`,
-    );
-  }
-  const summary = { seeds: options.seeds, failed, kinds: [...kinds].sort() };
+  await runSeeds(runsOf(options, true), {
+    ...(options.threads === undefined ? {} : { threads: options.threads }),
+    onReport: (report) => {
+      ran++;
+      for (const kind of report.kinds) kinds.add(kind);
+      if (options.hashes) process.stdout.write(`${report.seed} ${report.hash}\n`);
+      if (report.violation === null) {
+        if (options.seeds === Number.POSITIVE_INFINITY && ran % 1_000 === 0)
+          process.stderr.write(`${ran} seeds from ${options.from}: ${failed} broke\n`);
+        return true;
+      }
+      failed++;
+      process.stdout.write(`seed ${report.seed}: ${report.violation.split("\n").slice(0, 4).join("\n")}\n`);
+      process.stdout.write(`  replay: ${report.replay}\n`);
+      return true;
+    },
+  });
+  const summary = { seeds: ran, failed, kinds: [...kinds].sort() };
   if (options.json) process.stdout.write(`${JSON.stringify(summary)}\n`);
   else
     process.stdout.write(
-      `${options.seeds} seeds from ${options.from}: ${options.seeds - failed} held, ${failed} broke; ${kinds.size} kinds of events seen\n`,
+      `${ran} seeds from ${options.from}: ${ran - failed} held, ${failed} broke; ${kinds.size} kinds of events seen\n`,
     );
   return failed === 0 ? 0 : 1;
 }

@@ -19,6 +19,11 @@ export interface RunResult {
   readonly lines: number;
 }
 
+/** How many nodes the cluster of a seed has. */
+export function nodesOf(seed: number): number {
+  return 2 + (seed % 6);
+}
+
 /** Runs one seed to its end. */
 export function runSeed(options: RunOptions): RunResult {
   const executions = options.executions ?? 1 + (options.seed % 5);

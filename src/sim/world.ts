@@ -36,7 +36,15 @@ export interface WorldOptions {
 
 const HEAL_AT_MS = 15_000;
 const GIVE_UP_MS = 3_600_000;
-const STEPS_MAX = 400_000;
+const STEPS_MAX = 2_000_000;
+/** What befalls the nodes of a cluster, and how often. */
+const TROUBLES: readonly (readonly [Fault, number])[] = [
+  ["pauses-and-cuts", 3_000],
+  ["one-way-cuts", 3_000],
+  ["slow-database", 6_000],
+  ["database-restarts", 9_000],
+  ["leaving-nodes", 12_000],
+];
 /** What stays as it is when faults are over. */
 const FOR_EVER: readonly Fault[] = ["poison", "local-worker"];
 
@@ -58,6 +66,8 @@ export class World {
   /** Executions that the client starts. */
   readonly #executions = new Map<string, Plan>();
   #isHealed = false;
+  /** The epoch of each partition's last owner. */
+  readonly #epochs = new Map<number, number>();
 
   constructor(options: WorldOptions) {
     this.#options = options;
@@ -80,6 +90,11 @@ export class World {
     this.#site = isCluster
       ? new ClusterSite(parts, { nodes: options.nodes, partitions: this.#partitions })
       : new SingleSite(parts);
+  }
+
+  /** Several nodes over one database. */
+  get isCluster(): boolean {
+    return this.#options.nodes > 0;
   }
 
   has(fault: Fault): boolean {
@@ -143,6 +158,11 @@ export class World {
   partitionsTaken(owned: readonly Ownership[]): void {
     this.ledger.sync();
     for (const { partition, epoch, uncleanEpoch } of owned) {
+      must(
+        epoch > (this.#epochs.get(partition) ?? 0),
+        `partition ${partition}: each owner has a higher epoch`,
+      );
+      this.#epochs.set(partition, epoch);
       const isOf = (execution: string) => partitionOf(execution, this.#partitions) === partition;
       this.ledger.partitionTaken(isOf, uncleanEpoch > 0 && uncleanEpoch === epoch - 1);
     }
@@ -152,12 +172,27 @@ export class World {
   written(content: Commit, refused: readonly number[]): void {
     const isIn = (execution: string) => !refused.includes(partitionOf(execution, this.#partitions));
     const writes = content.writes.filter(({ execution }) => isIn(execution));
+    for (const { execution } of content.writes) {
+      const partition = partitionOf(execution, this.#partitions);
+      if (isIn(execution))
+        must(
+          content.fence.epochs[partition] === this.#epochs.get(partition),
+          `${execution}: only the owner of now writes, not that of epoch ${content.fence.epochs[partition]}`,
+        );
+      else {
+        const rows = this.#tables.readJournal({ execution, from: this.ledger.durableSeq(execution) + 1 });
+        must(
+          this.ledger.isUnread(execution) || rows.length === 0,
+          `${execution}: a refused write changes nothing`,
+        );
+      }
+    }
     this.ledger.written(refused.length === 0 ? content : { fence: content.fence, writes });
   }
 
   /** It has not been heard of for so long that the node is told. */
   workerGone(worker: string): void {
-    for (const host of this.#site.hosts) host.deliver({ kind: "worker-left", worker });
+    this.#site.toAll({ kind: "worker-left", worker });
   }
 
   mustBeDurable(execution: string, seq: number): void {
@@ -230,7 +265,7 @@ export class World {
   #store(plan: Plan): void {
     const { name } = plan.definition;
     this.#tables.putDefinition(name, plan.hash, JSON.stringify(plan.definition));
-    for (const host of this.#site.hosts) host.deliver({ kind: "definition-stored", workflow: name });
+    this.#site.toAll({ kind: "definition-stored", workflow: name });
   }
 
   #scheduleFaults(): void {
@@ -248,13 +283,16 @@ export class World {
     const host = () => random.pick(this.#site.hosts);
     repeat("crash", 4_000, () => host().crash());
     repeat("clean-restarts", 6_000, () => host().close());
-    if (this.#options.nodes > 0) repeat("pauses-and-cuts", 3_000, () => this.#site.trouble(random));
+    if (this.isCluster)
+      for (const [fault, everyMs] of TROUBLES)
+        repeat(fault, everyMs, () => this.#site.trouble(random, fault));
     repeat("dead-workers", 4_000, () => this.staff.killOne());
     repeat("leaving-workers", 6_000, () => this.staff.dismissOne());
     repeat("frozen-workers", 4_000, () => this.staff.freezeOne());
     repeat("clock-jumps", 5_000, () => {
       const skew = host().jump(random.pick([-2_000, 500, 20_000]));
       this.trace.note(this.timeline.now, `clock ${skew}`);
+      if (this.isCluster) this.ledger.leases.unsteady(this.timeline.now);
     });
     repeat("controls", 1_500, () => this.client.act(random.pick([...this.#executions.keys()])));
     repeat("controls", 2_000, () => {
@@ -271,7 +309,7 @@ export class World {
       .filter(({ id, ended }) => ended && this.client.mayForget(id) && random.chance(0.5))
       .map(({ id }) => id);
     if (ids.length === 0) return;
-    for (const host of this.#site.hosts) host.deliver({ kind: "purge", ids });
+    this.#site.toAll({ kind: "purge", ids });
     for (const id of ids) if (random.chance(0.2)) this.client.control(id, "retry");
   }
 

@@ -21,6 +21,8 @@ export interface LifeOptions {
   readonly capacity: number;
   readonly settings: Partial<Settings>;
   readonly onLog: (line: LogLine) => void;
+  /** What goes wrong with commits, if anything does. */
+  readonly faults?: { commit<T>(write: () => Promise<T>): Promise<T> };
   /** How scripts are run: for real, in their sandbox. */
   readonly scripts: ScriptOptions;
   /** Gets why the engine stopped by itself: a bug, always. */
@@ -56,7 +58,7 @@ export class Life {
     };
     const { tables, random, capacity, settings, scripts, onLog, onStop } = options;
     const clock = switched(options.clock, () => isOn);
-    const store = mortal(new MemoryStore(tables), clock, () => isOn);
+    const store = mortal(faulty(new MemoryStore(tables), options.faults), clock, () => isOn);
     const engine = await Engine.open({ store, clock, settings, onStop });
     const rondo = new LocalRondo({
       engine,
@@ -92,6 +94,14 @@ function switched(clock: Clock, isOn: () => boolean): Clock {
     after: (ms, run) => clock.after(ms, whileOn(run)),
     soon: (run) => clock.soon(whileOn(run)),
   };
+}
+
+/** The store, with commits that go wrong. */
+function faulty(store: Store, faults: LifeOptions["faults"]): Store {
+  if (faults === undefined) return store;
+  const commit = store.commit.bind(store);
+  store.commit = (content) => faults.commit(() => commit(content));
+  return store;
 }
 
 /** The store as far as the living see it: what the dead asked for is neither done nor answered. */

@@ -87,6 +87,11 @@ export class TestRondo implements RondoClient, AsyncDisposable {
       .map((recorded) => publicEvent(id, recorded, detail));
   }
 
+  /** When something happens next, if nothing else does; Infinity: never. */
+  get nextAt(): number {
+    return this.#clock.nextAt;
+  }
+
   /** Resolves when nothing more happens unless time moves. */
   async settle(): Promise<void> {
     await this.#life;

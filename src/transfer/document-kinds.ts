@@ -2,7 +2,15 @@
  * Which documents move with a store. The port lists documents of a kind, not kinds, so they are named here; a test
  * compares this with the source.
  */
-export const DOCUMENT_KINDS = ["audit", "schedule", "setting", "token"] as const;
+export const DOCUMENT_KINDS = [
+  "audit",
+  "ended-session",
+  "idempotency-key",
+  "schedule",
+  "setting",
+  "token",
+  "workflow-version",
+] as const;
 
 /** Kinds that say something of an owner of the store, not of its content: they stay where they are. */
 export const OWNER_KINDS = ["leases"] as const;

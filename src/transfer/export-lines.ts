@@ -47,9 +47,12 @@ async function passOn(store: Store, owned: readonly Ownership[]): Promise<boolea
     mark !== null && uncleanEpoch > 0 && (JSON.parse(mark) as { epoch: number }).epoch >= uncleanEpoch;
   for (const own of owned) {
     const left = await readLeases(store, [own]);
-    if (left.leases.length === 0 && left.limits.length === 0) continue;
-    if (left.leases.length > 0) remote = true;
-    await storeLeases(store, own.partition, { epoch: own.epoch, ...left });
+    const { leases, declared } = left;
+    const home = left.homes.get(own.partition);
+    if (leases.length === 0 && home === undefined) continue;
+    if (leases.length > 0) remote = true;
+    const table = { epoch: own.epoch, leases, declared, ...(home === undefined ? {} : { home }) };
+    await storeLeases(store, own.partition, table);
   }
   return remote;
 }

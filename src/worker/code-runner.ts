@@ -115,7 +115,7 @@ export class CodeRunner {
           const verdict = context.ask(page);
           // A page does not wait for the end of a turn.
           reporter.flush();
-          return !["stale", "gone"].includes((await verdict) ?? "");
+          return !["stale", "gone", "elsewhere"].includes((await verdict) ?? "");
         },
       });
     (span === null ? run() : span.run(run))

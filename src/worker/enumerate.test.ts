@@ -73,6 +73,16 @@ describe("what enumerate may give", () => {
     expect(error(bench)["message"]).toContain("must give an array, an iterable or an async iterable");
   });
 
+  test.each(["stale", "gone", "elsewhere"])("whose page is told to be %s is given back", async (verdict) => {
+    const bench = new WorkerBench(
+      { enumerate: () => count(5_000) },
+      { verdict: ({ kind }) => (kind === "page" ? verdict : "stale") },
+    );
+    await bench.give([], { do: "enumerate" });
+    expect(outcome(bench)?.status).toBe("cancelled");
+    expect(bench.of("enumeration")).toHaveLength(1);
+  });
+
   test("an empty one is a total of 0 and no page", async () => {
     const bench = await list(() => []);
     expect(bench.of("page")).toHaveLength(0);

@@ -190,7 +190,7 @@ describe("step", () => {
     expect(bench.of("step").length - before).toBe(400);
   });
 
-  test.each(["stale", "gone", "late"])(
+  test.each(["stale", "gone", "late", "elsewhere"])(
     "whose verdict is %s ends the attempt: its code is told to stop and never goes on",
     async (verdict) => {
       let signal: AbortSignal | undefined;

@@ -46,6 +46,7 @@ const MATRIX: Readonly<Record<string, string>> = {
   listAttempts: VIEWERS,
   listLimits: VIEWERS,
   listTimers: VIEWERS,
+  getRing: VIEWERS,
   listDeadLetters: VIEWERS,
   retryDeadLetter: OPERATORS,
   dropDeadLetter: OPERATORS,

@@ -32,6 +32,7 @@ get /v1/executions/{id}/tasks
 get /v1/executions/{id}/tasks/states
 get /v1/executions/{id}/why
 get /v1/limits
+get /v1/ring
 get /v1/scaling
 get /v1/schedules
 get /v1/schedules/{id}

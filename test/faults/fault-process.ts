@@ -17,6 +17,7 @@ export class FaultProcess {
   readonly #child: ChildProcess;
   readonly #lines: string[] = [];
   #exit: Exit | null = null;
+  #isTerminated = false;
   #wake = new Set<() => void>();
 
   constructor(
@@ -62,6 +63,16 @@ export class FaultProcess {
     return this.#exit?.signal === "SIGKILL";
   }
 
+  /** It was asked to end. */
+  get wasTerminated(): boolean {
+    return this.#isTerminated;
+  }
+
+  /** How it ended; null: it runs. */
+  get exit(): Exit | null {
+    return this.#exit;
+  }
+
   /** What it said last, on either stream. */
   get lines(): readonly string[] {
     return this.#lines;
@@ -93,6 +104,7 @@ export class FaultProcess {
 
   /** SIGTERM; resolves with how it ended. */
   async terminate(): Promise<Exit> {
+    this.#isTerminated = true;
     this.#child.kill("SIGTERM");
     return this.ended;
   }

@@ -24,7 +24,7 @@ export async function serveRoutes(
   const counts = new Map<string, number>();
   const open = new Set<AbortController>();
   const server = createServer((incoming, outgoing) => {
-    answer(routes, incoming, outgoing, { counts, open }).catch((thrown: unknown) => {
+    answerRoutes(routes, incoming, outgoing, { counts, open }).catch((thrown: unknown) => {
       sendProblem(outgoing, { code: "internal", message: String(thrown) });
     });
   });
@@ -43,7 +43,8 @@ export async function serveRoutes(
   };
 }
 
-async function answer(
+/** Answers one request by a table of routes. */
+export async function answerRoutes(
   routes: readonly Route[],
   incoming: IncomingMessage,
   outgoing: ServerResponse,

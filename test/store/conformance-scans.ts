@@ -98,6 +98,8 @@ function describeTimers(get: () => Lives): void {
     ]);
     expect(await timers(Infinity, 1)).toEqual([["a", "s", 10]]);
     expect(await timers(9, 9)).toEqual([]);
+    const later = await store.scanTimers({ from: 11, until: 99, max: 9, partitions: null });
+    expect(later.map(({ due }) => due)).toEqual([20, 30]);
   });
 
   test("a timer is moved by setting it again and gone when cleared; one cleared and set is set", async () => {

@@ -171,6 +171,19 @@ test("a commit without an answer is given up as unknown, and is over for good be
   await store.close({ clean: true });
 });
 
+test("a renewal without an answer is given up long before the lease ends, and the next one goes through", async () => {
+  const schema = database.newSchema();
+  const store = new PostgresStore({ url: server.url, nodeUrl: "http://n", schema, leaseMs: 4_000 });
+  await openWhole(store);
+  const other = await database.client();
+  await other.query(`BEGIN; LOCK TABLE ${schema}.nodes IN ACCESS EXCLUSIVE MODE`);
+  await expect(store.renew()).rejects.toMatchObject({ retryable: true });
+  await other.query("COMMIT");
+  await other.end();
+  expect((await store.renew()).nodes).toHaveLength(1);
+  await store.close({ clean: true });
+});
+
 test("closing while the database is away says so, and leaves nothing running", async () => {
   const store = new PostgresStore({
     url: server.url,

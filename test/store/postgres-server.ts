@@ -21,7 +21,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import { vi } from "vitest";
+import { until } from "../faults/until.ts";
 
 const MISSING =
   "there is no PostgreSQL for the tests: set RONDO_TEST_POSTGRES to the URL of one, or install it " +
@@ -84,7 +84,9 @@ export class PostgresServer {
     });
     closeSync(log);
     this.#process = child;
-    await vi.waitUntil(() => child.exitCode !== null || letsIn(this.url), { timeout: 60_000, interval: 20 });
+    await until("PostgreSQL lets clients in", () => child.exitCode !== null || letsIn(this.url), {
+      limitMs: 60_000,
+    });
     if (child.exitCode !== null) throw new Error(`PostgreSQL did not start: ${this.log}`);
   }
 

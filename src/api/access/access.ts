@@ -10,8 +10,8 @@ import type { Access as Wanted } from "../route.ts";
 import { type Caller, includes, type Role } from "./caller.ts";
 import type { EndedSessions } from "./ended-sessions.ts";
 import { isLoopback } from "./hosts.ts";
-import { readSession } from "./session-cookie.ts";
-import type { Token, TokenDesk } from "./tokens.ts";
+import { readSession, type Session } from "./session-cookie.ts";
+import { mayBeToken, type Token, type TokenDesk } from "./tokens.ts";
 
 /** Where a connection came from. */
 export type Via = "socket" | "tcp";
@@ -26,6 +26,8 @@ export interface AccessOptions {
   readonly isLocal: boolean;
 }
 
+/** How long who is not known waits for the store. */
+const LOOK_MS = 5_000;
 const SOCKET: Caller = { name: "socket", role: "admin", project: null, token: null, countedBy: null };
 /** Of routes that need no caller. */
 const ANYBODY: Caller = { name: "anybody", role: "viewer", project: null, token: null, countedBy: null };
@@ -40,7 +42,7 @@ export class Access {
   /** Who asks; a rejection if they have to say so and do not. */
   identify(incoming: IncomingMessage, via: Via): Caller | Rejection {
     if (via === "socket") return SOCKET;
-    const { tokens, endedSessions, clock, key, isLocal } = this.#options;
+    const { tokens, isLocal } = this.#options;
     const peer = peerOf(incoming);
     if (!tokens.any) {
       if (isLocal && isLoopback(peer))
@@ -49,16 +51,48 @@ export class Access {
         hint: "make one with `rondo token create` there",
       });
     }
-    const bearer = bearerOf(incoming);
-    if (bearer !== null) {
-      const token = tokens.find(bearer);
-      return token === null
-        ? reject("unauthorised", "this token is not known here, or has expired")
-        : callerOf(token);
+    const token = this.#tokenOf(incoming);
+    if (token !== null) return callerOf(token);
+    return bearerOf(incoming) === null
+      ? reject("unauthorised", "this needs a token")
+      : reject("unauthorised", "this token is not known here, or has expired");
+  }
+
+  /**
+   * The same for one who was refused, once it is known here what other nodes have done; null: there is nothing more to
+   * know. Who brings nothing that could be a token does not have the store read.
+   */
+  identifyAnew(incoming: IncomingMessage, via: Via): Promise<Caller | Rejection> | null {
+    if (!mayBeToken(bearerOf(incoming)) && this.#sessionOf(incoming) === null) return null;
+    const renewed = this.#options.tokens.renew();
+    return renewed === null ? null : this.#inTime(renewed.then(() => this.identify(incoming, via)));
+  }
+
+  /** A store that hangs is not waited for: nobody has been let in yet. */
+  async #inTime<T>(work: Promise<T>): Promise<T | Rejection> {
+    let cancel = (): void => {};
+    const late = new Promise<Rejection>((resolve) => {
+      const why = "the store does not say whether this token is known";
+      cancel = this.#options.clock.after(LOOK_MS, () => resolve(reject("store_unavailable", why)));
+    });
+    try {
+      return await Promise.race([work, late]);
+    } finally {
+      cancel();
     }
-    const session = readSession(incoming.headers.cookie, key, clock.now());
-    const token = session === null || endedSessions.has(session) ? null : tokens.get(session.token);
-    return token === null ? reject("unauthorised", "this needs a token") : callerOf(token);
+  }
+
+  #tokenOf(incoming: IncomingMessage): Token | null {
+    const { tokens, endedSessions } = this.#options;
+    const bearer = bearerOf(incoming);
+    if (bearer !== null) return tokens.find(bearer);
+    const session = this.#sessionOf(incoming);
+    return session === null || endedSessions.has(session) ? null : tokens.get(session.token);
+  }
+
+  #sessionOf({ headers }: IncomingMessage): Session | null {
+    const { key, clock } = this.#options;
+    return readSession(headers.cookie, key, clock.now());
   }
 
   /** The caller of an attempt's own routes: whoever has its token. What it still opens is the route's to know. */

@@ -1,9 +1,21 @@
-/** Sessions that were ended before their time: their cookies open nothing any more. Kept until they would have ended. */
+/**
+ * Sessions that were ended before their time: their cookies open nothing any more. Kept until they would have ended.
+ * Those that are ended at another node are known here within a few seconds.
+ */
 import type { Clock } from "../../std/clock.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
+import { FreshCopy } from "./fresh-copy.ts";
 import { hashSecret } from "./secrets.ts";
 import type { Session } from "./session-cookie.ts";
+
+export interface EndedSessionsParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  /** Other nodes end sessions too. */
+  readonly isShared?: boolean;
+  readonly onFault?: (fault: Error) => void;
+}
 
 const KIND = "ended-session";
 const PAGE = 1_000;
@@ -15,6 +27,7 @@ export class EndedSessions {
   readonly #clock: Clock;
   /** When each would have ended, by the hash of its signature. */
   readonly #until = new Map<string, number>();
+  #copy: FreshCopy | null = null;
 
   private constructor(store: Store, clock: Clock) {
     this.#store = store;
@@ -22,18 +35,17 @@ export class EndedSessions {
   }
 
   /** With all that were ended before. */
-  static async open({ store, clock }: { store: Store; clock: Clock }): Promise<EndedSessions> {
+  static async open(parts: EndedSessionsParts): Promise<EndedSessions> {
+    const { store, clock, isShared = false, onFault = () => undefined } = parts;
     const ended = new EndedSessions(store, clock);
-    for (let after = ""; ; ) {
-      const page = await store.listDocuments(KIND, { after, max: PAGE });
-      for (const { id, body } of page) {
-        after = id;
-        ended.#until.set(id, Number(body));
-      }
-      if (page.length < PAGE) break;
-    }
+    await ended.#read();
     await ended.#forget();
+    if (isShared) ended.#copy = new FreshCopy({ clock, read: () => ended.#read(), onFault });
     return ended;
+  }
+
+  close(): void {
+    this.#copy?.close();
   }
 
   has({ signature }: Session): boolean {
@@ -51,6 +63,18 @@ export class EndedSessions {
     this.#until.set(id, until);
     await this.#store.putDocument(KIND, id, String(until));
     return null;
+  }
+
+  /** None is ever taken back, so what is known already stays. */
+  async #read(): Promise<void> {
+    for (let after = ""; ; ) {
+      const page = await this.#store.listDocuments(KIND, { after, max: PAGE });
+      for (const { id, body } of page) {
+        after = id;
+        this.#until.set(id, Number(body));
+      }
+      if (page.length < PAGE) return;
+    }
   }
 
   /** Those that would be over by now need not be remembered. */

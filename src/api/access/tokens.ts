@@ -2,12 +2,16 @@
  * API tokens: made here, shown once, kept as hashes in the store's documents. A token reads `rondo_<id>_<secret>`: the
  * id finds it, the secret (32 random bytes) is compared by its hash in constant time. One more may come from the
  * environment (RONDO_ADMIN_TOKEN); it is not stored.
+ *
+ * Over a store that is shared, what another node makes or revokes counts here within a few seconds; and who brings a
+ * token that is not known is refused only after the store was read again.
  */
 import type { Clock } from "../../std/clock.ts";
 import { newExecutionId } from "../../std/id.ts";
 import type { Random } from "../../std/random.ts";
 import type { Store } from "../../store/store.ts";
 import type { Role } from "./caller.ts";
+import { FreshCopy } from "./fresh-copy.ts";
 import { drawSecret, hashSecret, isSameSecret } from "./secrets.ts";
 
 /** A token as others may see it. */
@@ -32,15 +36,25 @@ export interface TokenParts {
   readonly random: Random;
   /** RONDO_ADMIN_TOKEN. */
   readonly adminToken: string | null;
+  /** Other nodes make and revoke tokens too. */
+  readonly isShared?: boolean;
+  readonly onFault?: (fault: Error) => void;
 }
 
 const KIND = "token";
 /** The id of the token from the environment. */
 const FROM_ENVIRONMENT = "env";
+const PAGE = 1_000;
+const FORM = /^rondo_([0-9a-z]{1,40})_/;
 
 export class TokenDesk {
   readonly #parts: TokenParts;
-  readonly #tokens = new Map<string, StoredToken>();
+  #tokens = new Map<string, StoredToken>();
+  /** Changes made here: what was read while one was made is read again. */
+  #changes = 0;
+  #copy: FreshCopy | null = null;
+  /** Told of tokens that another node has revoked. */
+  onRevoked: (id: string) => void = () => undefined;
 
   private constructor(parts: TokenParts) {
     this.#parts = parts;
@@ -61,19 +75,19 @@ export class TokenDesk {
   /** With all tokens of the store. */
   static async open(parts: TokenParts): Promise<TokenDesk> {
     const desk = new TokenDesk(parts);
-    let after: string | undefined;
-    for (;;) {
-      const page = await parts.store.listDocuments(KIND, {
-        max: 1_000,
-        ...(after === undefined ? {} : { after }),
-      });
-      for (const { body } of page) {
-        const token = JSON.parse(body) as StoredToken;
-        desk.#tokens.set(token.id, token);
-      }
-      after = page.at(-1)?.id;
-      if (page.length < 1_000) return desk;
-    }
+    await desk.#read();
+    const { clock, isShared = false, onFault = () => undefined } = parts;
+    if (isShared) desk.#copy = new FreshCopy({ clock, read: () => desk.#read(), onFault });
+    return desk;
+  }
+
+  /** Resolves when all that other nodes had done before this is known here; null: there are no others. */
+  renew(): Promise<void> | null {
+    return this.#copy?.renew() ?? null;
+  }
+
+  close(): void {
+    this.#copy?.close();
   }
 
   /** Whether there is any: then every request over TCP needs one. */
@@ -83,7 +97,7 @@ export class TokenDesk {
 
   /** The token that a text is; null: none, or one that has expired. */
   find(text: string): Token | null {
-    const id = /^rondo_([0-9a-z]{1,40})_/.exec(text)?.[1];
+    const id = FORM.exec(text)?.[1];
     const hash = hashSecret(text);
     for (const candidate of [id, FROM_ENVIRONMENT]) {
       const token = candidate === undefined ? undefined : this.#tokens.get(candidate);
@@ -115,6 +129,7 @@ export class TokenDesk {
     const token: Token = { id, createdAt: clock.now(), ...wanted };
     const stored: StoredToken = { ...token, hash: hashSecret(text) };
     await store.putDocument(KIND, id, JSON.stringify(stored));
+    this.#changes++;
     this.#tokens.set(id, stored);
     return { token, text };
   }
@@ -123,10 +138,36 @@ export class TokenDesk {
   async remove(id: string): Promise<boolean> {
     if (id === FROM_ENVIRONMENT || !this.#tokens.has(id)) return false;
     await this.#parts.store.putDocument(KIND, id, null);
+    this.#changes++;
     return this.#tokens.delete(id);
+  }
+
+  /** Reads all tokens of the store; those that are gone open nothing any more. */
+  async #read(): Promise<void> {
+    const read = new Map<string, StoredToken>();
+    const changes = this.#changes;
+    const fromEnvironment = this.#tokens.get(FROM_ENVIRONMENT);
+    if (fromEnvironment !== undefined) read.set(FROM_ENVIRONMENT, fromEnvironment);
+    for (let after = ""; ; ) {
+      const page = await this.#parts.store.listDocuments(KIND, { after, max: PAGE });
+      for (const { id, body } of page) {
+        after = id;
+        read.set(id, JSON.parse(body) as StoredToken);
+      }
+      if (page.length < PAGE) break;
+    }
+    if (changes !== this.#changes) return this.#read();
+    const gone = [...this.#tokens.keys()].filter((id) => !read.has(id));
+    this.#tokens = read;
+    for (const id of gone) this.onRevoked(id);
   }
 
   #unlessExpired({ hash: _, ...token }: StoredToken): Token | null {
     return token.expiresAt === null || token.expiresAt > this.#parts.clock.now() ? token : null;
   }
+}
+
+/** Whether a text looks like a token of the store. */
+export function mayBeToken(text: string | null): boolean {
+  return text !== null && FORM.test(text);
 }

@@ -1,8 +1,10 @@
 /**
  * Who did what: every change that came through the API, with the caller's name and role. Entries that come while a
- * write is under way are stored together, as one document; the ids of documents are in the order of time.
+ * write is under way are stored together, as one document; the ids of documents are in the order of time, and end with
+ * what tells this log from those of other nodes.
  */
 import type { Clock } from "../../std/clock.ts";
+import { type Random, systemRandom } from "../../std/random.ts";
 import type { Store } from "../../store/store.ts";
 
 export interface AuditEntry {
@@ -32,10 +34,12 @@ export class AuditLog {
   readonly #onFault: (fault: Error) => void;
   #waiting: AuditEntry[] = [];
   #writing: Promise<void> | null = null;
+  readonly #writer: string;
   #counter = 0;
   #cancelRetry: (() => void) | null = null;
 
-  constructor(parts: { store: Store; clock: Clock; onFault: (fault: Error) => void }) {
+  constructor(parts: { store: Store; clock: Clock; random?: Random; onFault: (fault: Error) => void }) {
+    this.#writer = (parts.random ?? systemRandom).u32().toString(16).padStart(8, "0");
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#onFault = parts.onFault;
@@ -102,7 +106,7 @@ export class AuditLog {
 
   #newId(at: number): string {
     this.#counter = (this.#counter + 1) % 1_000_000;
-    return `${String(at).padStart(15, "0")}-${String(this.#counter).padStart(6, "0")}`;
+    return `${String(at).padStart(15, "0")}-${String(this.#counter).padStart(6, "0")}-${this.#writer}`;
   }
 }
 

@@ -1,7 +1,8 @@
 /**
  * What Idempotency-Keys were used for: a key that comes again with another request is a mistake of the client, and is
  * refused. Only a hash of the request is kept, for a day, in memory and as a document. That the same request under the
- * same key does nothing twice is not decided here, but by the ids that the routes make of the key.
+ * same key does nothing twice is not decided here, but by the ids that the routes make of the key. Where other nodes
+ * work on the same store, the document is written before the request is answered: whichever is asked next knows of it.
  */
 import { contentHash } from "../../std/canonical-json.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -46,6 +47,7 @@ export class KeyDesk {
   readonly #store: Pick<Store, "getDocument" | "putDocument" | "listDocuments">;
   readonly #clock: Clock;
   readonly #onFault: (fault: Error) => void;
+  readonly #isShared: boolean;
   readonly #known = new Map<string, Kept>();
   /** Requests under way by key, how many of them. */
   readonly #open = new Map<string, { readonly use: KeyUse; count: number }>();
@@ -57,7 +59,10 @@ export class KeyDesk {
     store: Pick<Store, "getDocument" | "putDocument" | "listDocuments">;
     clock: Clock;
     onFault: (fault: Error) => void;
+    /** Other nodes work on the store too. */
+    isShared?: boolean;
   }) {
+    this.#isShared = parts.isShared ?? false;
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#onFault = parts.onFault;
@@ -82,10 +87,11 @@ export class KeyDesk {
     }
   }
 
-  /** Ends a use. `isUsed`: it did something, or may have. */
-  end(use: KeyUse, isUsed: boolean): void {
-    if (isUsed) this.#keep(use);
+  /** Ends a use. `isUsed`: it did something, or may have. Resolves when all who have to know can know. */
+  async end(use: KeyUse, isUsed: boolean): Promise<void> {
+    const written = isUsed ? this.#keep(use) : null;
     this.#close(use);
+    if (this.#isShared) await written;
   }
 
   /** Resolves when all that was used is stored. */
@@ -109,27 +115,28 @@ export class KeyDesk {
     return kept !== null && kept.until > now ? kept : null;
   }
 
-  #keep({ id, hash, target }: KeyUse): void {
+  #keep({ id, hash, target }: KeyUse): Promise<void> {
     const now = this.#clock.now();
     const known = this.#known.get(id);
-    if (known !== undefined && known.hash === hash && known.until > now) return;
+    if (known !== undefined && known.hash === hash && known.until > now) return Promise.resolve();
     const kept: Kept = { hash, target, until: now + KEPT_MS };
     this.#known.set(id, kept);
     if (this.#known.size > MEMORY_MAX) this.#known.delete(this.#known.keys().next().value as string);
-    this.#track(this.#store.putDocument(KIND, id, JSON.stringify(kept)));
+    return this.#track(this.#store.putDocument(KIND, id, JSON.stringify(kept)));
   }
 
-  /** A use that is not stored is told to be one by memory alone: the answer does not wait for it. */
-  #track(work: Promise<void>): void {
+  /** A use that could not be stored is told to be one by memory alone. */
+  #track(work: Promise<void>): Promise<void> {
     const tracked: Promise<void> = work
       .catch((thrown: unknown) => this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown))))
       .finally(() => this.#writes.delete(tracked));
     this.#writes.add(tracked);
+    return tracked;
   }
 
   #later(): () => void {
     return this.#clock.after(SWEEP_MS, () => {
-      this.#track(this.#sweep());
+      void this.#track(this.#sweep());
       if (!this.#isClosed) this.#cancel = this.#later();
     });
   }

@@ -3,7 +3,6 @@ import { type EnginePort, newOwnId } from "../../engine/engine-port.ts";
 import { LIMITS } from "../../kernel/definition.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { CheckedStart } from "../../protocol/check-request.ts";
-import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
 import { type Json, toStoredText } from "../../std/json.ts";
 import type { Random } from "../../std/random.ts";
@@ -69,8 +68,10 @@ export class StartDesk {
       { plan: known.plan, fresh: request.id === undefined, views: true },
     );
     if (isRejection(answer)) return answer;
-    assert(view !== undefined, "a start that is not refused leaves an execution");
-    return { id, existed, view };
+    if (view !== undefined) return { id, existed, view };
+    // Another node has started it.
+    const found = await engine.inspect(id);
+    return isRejection(found) ? found : { id, existed, view: found.view };
   }
 
   async #prepare({

@@ -23,14 +23,16 @@ const TIME_DIGITS = 15;
 /** Has every change of a newest definition noted. */
 export function noteVersions(store: Store, clock: Clock): void {
   const put = store.putDefinition.bind(store);
-  let last = 0;
   store.putDefinition = async (name, hash, body) => {
     const before = await store.getDefinition({ newestOf: name });
     await put(name, hash, body);
     if (before?.hash === hash) return;
-    // Later than the one before, whatever the clock says: the list is in this order.
-    const at = Math.max(clock.now(), last + 1);
-    last = at;
+    // Later than the one before, whatever the clock says, here or at another node: the list is in this order.
+    const [last] = await store.listDocuments(KIND, { ...rangeOf(name), descending: true, max: 1 });
+    const at = Math.max(
+      clock.now(),
+      last === undefined ? 0 : (JSON.parse(last.body) as { at: number }).at + 1,
+    );
     await store.putDocument(
       KIND,
       `${name} ${timeText(at)} ${hash.slice(0, 16)}`,
@@ -48,9 +50,8 @@ export async function listVersions(
   const newest = await store.getDefinition({ newestOf: name });
   if (newest === null) return null;
   const found = await store.listDocuments(KIND, {
-    after: `${name} `,
-    // The first text behind all that begin with the name and a space.
-    before: cursor === null ? `${name}!` : `${name} ${cursor}`,
+    ...rangeOf(name),
+    ...(cursor === null ? {} : { before: `${name} ${cursor}` }),
     descending: true,
     max,
   });
@@ -58,6 +59,11 @@ export async function listVersions(
   if (cursor === null && data[0]?.hash !== newest.hash) data.unshift({ hash: newest.hash, at: null });
   const next = found.length === max ? (found.at(-1)?.id.slice(name.length + 1) ?? null) : null;
   return { data: data.slice(0, max), next };
+}
+
+/** The documents of a name: `!` is the first text behind all that begin with the name and a space. */
+function rangeOf(name: string): { readonly after: string; readonly before: string } {
+  return { after: `${name} `, before: `${name}!` };
 }
 
 function timeText(ms: number): string {

@@ -3,6 +3,7 @@ import { z } from "@hono/zod-openapi";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { type Caller, ROLES } from "../access/caller.ts";
 import { endedCookie, readSession, SESSION_MS, sessionCookie } from "../access/session-cookie.ts";
+import type { Token } from "../access/tokens.ts";
 import { timeOf } from "../desks/start-desk.ts";
 import type { ShownSetting } from "../parts.ts";
 import { json, type Route, route } from "../route.ts";
@@ -125,11 +126,11 @@ function tokenRoutes({ tokens, hub }: Desk): Route[] {
         access: "admin",
         answers: { 200: { description: "the oldest first", schema: pageOf(tokenSchema, "tokens") } },
       },
-      ({ caller }) =>
-        json({
-          data: tokens.list().filter(({ project }) => caller.project === null || project === caller.project),
-          next: null,
-        }),
+      async ({ caller }) => {
+        await tokens.renew();
+        const isSeen = ({ project }: Token) => caller.project === null || project === caller.project;
+        return json({ data: tokens.list().filter(isSeen), next: null });
+      },
     ),
     route(
       {
@@ -145,6 +146,7 @@ function tokenRoutes({ tokens, hub }: Desk): Route[] {
       },
       async (ask) => {
         const { id } = ask.params;
+        await tokens.renew();
         const token = tokens.list().find((one) => one.id === id);
         const isOwn =
           token !== undefined && (ask.caller.project === null || token.project === ask.caller.project);
@@ -282,7 +284,7 @@ function auditRoute({ audit }: Desk): Route {
       answers: { 200: { description: "a page", schema: pageOf(entrySchema, "entries") } },
     },
     async ({ query: { cursor: page = null, limit: max }, caller }) => {
-      if (page !== null && !/^\d{15}-\d{6}\.\d{1,6}$/.test(page))
+      if (page !== null && !/^\d{15}-\d{6}(?:-[\da-f]{8})?\.\d{1,6}$/.test(page))
         return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
       return json(await audit.list({ cursor: page, max, project: caller.project }));
     },

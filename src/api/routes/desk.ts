@@ -6,6 +6,7 @@ import { type Caller, seesProject } from "../access/caller.ts";
 import type { EndedSessions } from "../access/ended-sessions.ts";
 import type { TokenDesk } from "../access/tokens.ts";
 import type { AuditLog } from "../desks/audit-log.ts";
+import type { AllNodes } from "../other-nodes.ts";
 import type { ApiParts } from "../parts.ts";
 import type { FeedHub } from "../streams/feed-hub.ts";
 import type { TaskBook } from "../tasks/task-book.ts";
@@ -16,6 +17,8 @@ export interface Desk extends ApiParts {
   readonly audit: AuditLog;
   readonly hub: FeedHub;
   readonly tasks: TaskBook;
+  /** This node and the others. */
+  readonly allNodes: AllNodes;
   /** Whether the server is about to close. */
   readonly isClosing: () => boolean;
   /** The address under which it is reached. */

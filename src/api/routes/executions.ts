@@ -256,7 +256,8 @@ async function viewsOf({ engine }: Desk, heads: readonly StoredHead[], next: str
   for (; from < heads.length && chars < PAGE_CHARS; from += VIEWED_TOGETHER) {
     const together = heads.slice(from, from + VIEWED_TOGETHER).map(({ id }) => engine.inspect(id));
     for (const found of await Promise.all(together)) {
-      // One that was purged meanwhile is gone.
+      // One that was purged meanwhile is gone; one that nobody can be asked about just now is not.
+      if (isRejection(found) && found.code !== "not_found") return found;
       if (isRejection(found)) continue;
       const text = JSON.stringify(found.view);
       texts.push(text);

@@ -1,10 +1,11 @@
-/** What the node holds: limits and timers. */
+/** What the nodes hold: limits, timers, open attempts. */
 import { z } from "@hono/zod-openapi";
 import { projectScope } from "../../engine/node-state.ts";
 import { sha256 } from "../../std/hash.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { StoredTimer } from "../../store/store.ts";
 import { type Caller, seesProject } from "../access/caller.ts";
+import { mergeOverviews } from "../other-nodes.ts";
 import { json, type Route, route } from "../route.ts";
 import { cursor, integer, limit, pageOf, time } from "../schemas/paging.ts";
 import type { Desk } from "./desk.ts";
@@ -61,10 +62,12 @@ function attemptsRoute(desk: Desk): Route {
       query: z.strictObject({ worker: z.string().max(200).optional(), limit: limit(100) }),
       answers: { 200: { description: "some of them", schema: pageOf(attemptSchema, "attempts") } },
     },
-    ({ query, caller }) => {
+    async ({ query, caller }) => {
       const { project } = caller;
-      const data = desk.engine.openAttempts({ worker: query.worker ?? null, project, max: query.limit });
-      return json({ data, next: null });
+      const filter = { worker: query.worker ?? null, project, max: query.limit };
+      const { nodes, headers } = await desk.allNodes.ask({ attempts: filter });
+      const data = nodes.flatMap(({ attempts }) => attempts).slice(0, query.limit);
+      return json({ data, next: null }, { headers });
     },
   );
 }
@@ -80,14 +83,15 @@ function limitsRoute(desk: Desk): Route {
       access: "viewer",
       answers: { 200: { description: "all of them", schema: pageOf(limitSchema, "limits") } },
     },
-    ({ caller }) => {
-      const { limits } = desk.engine.overview();
+    async ({ caller }) => {
+      const { nodes, headers } = await desk.allNodes.ask({});
+      const { limits } = mergeOverviews(nodes.map(({ overview }) => overview));
       const own = caller.project;
       const data =
         own === null
           ? limits
           : limits.filter(({ name }) => name === projectScope(own) || name.startsWith(`${own}/`));
-      return json({ data, next: null });
+      return json({ data, next: null }, { headers });
     },
   );
 }

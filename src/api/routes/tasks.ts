@@ -167,7 +167,7 @@ async function findHandler(
 ): Promise<{ handler: IndexedHandler | null; revision: number } | Rejection> {
   const found = await inspectFor(desk, caller, id);
   if (isRejection(found)) return found;
-  const { revision, workflowHash } = found.view;
+  const { revision, workflowHash, createdAt } = found.view;
   const seq = query.at ?? revision;
   if (seq > revision)
     return reject("invalid_input", `at: execution ${id} has events 1 to ${revision}, not ${seq}`, {
@@ -175,7 +175,11 @@ async function findHandler(
     });
   const known = await desk.definitions.byHash(workflowHash);
   if (isRejection(known)) return known;
-  const scan = await desk.tasks.scan(id, known.plan, { seq, isPast: seq < revision });
+  const scan = await desk.tasks.scan(id, known.plan, {
+    seq,
+    isPast: seq < revision,
+    createdAt,
+  });
   const handler = choose(scan, query);
   const isNamed = query.phase !== undefined || query.visit !== undefined || query.handler !== undefined;
   if (handler === null && isNamed)

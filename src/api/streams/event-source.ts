@@ -2,9 +2,9 @@
 import type { EnginePort } from "../../engine/engine-port.ts";
 import { decodeEntry } from "../../kernel/journal-entry.ts";
 import { type Detail, publicEvent } from "../../kernel/public-event.ts";
-import { isRejection } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
 import type { FeedSource, SourcePiece } from "./feed.ts";
+import { isOver } from "./is-over.ts";
 
 /** A piece is full after so many characters; one event can make it larger by its own size. */
 const PIECE_CHARS = 262_144;
@@ -42,10 +42,7 @@ export function eventSource(
       }
       return { bytes: Buffer.from(text), next: String(next), isLast: isAll, endsAt };
     },
-    async isOver() {
-      const found = await engine.inspect(execution);
-      return isRejection(found) || found.view.finishedAt !== null;
-    },
+    isOver: () => isOver(engine, execution),
     watch: (tell) =>
       engine.watch(execution, (_, end) =>
         tell(end === null ? "more" : end === "stopped" ? "stopped" : "end"),

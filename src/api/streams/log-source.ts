@@ -1,8 +1,8 @@
 /** Log lines of an execution: as pages, and as server-sent events. A line's id is `<row>.<line>`. */
 import type { EnginePort } from "../../engine/engine-port.ts";
-import { isRejection } from "../../std/rejection.ts";
 import type { Store, StoredLogRow } from "../../store/store.ts";
 import type { FeedSource, SourcePiece } from "./feed.ts";
+import { isOver } from "./is-over.ts";
 
 /** Which lines are wanted; what is left out does not matter. */
 export interface LogFilter {
@@ -103,10 +103,7 @@ export function logSource(
       const text = lines.map((line) => `id: ${line.id}\ndata: ${JSON.stringify(line)}\n\n`).join("");
       return { bytes: Buffer.from(text), next: showPosition(next), isLast, endsAt: null };
     },
-    async isOver() {
-      const found = await engine.inspect(execution);
-      return isRejection(found) || found.view.finishedAt !== null;
-    },
+    isOver: () => isOver(engine, execution),
     watch(tell) {
       const unwatchLogs = engine.watchLogs(execution, () => tell("more"));
       const unwatch = engine.watch(execution, (_, end) => {

@@ -27,9 +27,16 @@ export class TaskBook {
     this.#store = store;
   }
 
-  /** The tasks of an execution as of an event. `isPast`: not the newest event there is. */
-  async scan(execution: string, plan: Plan, at: { seq: number; isPast: boolean }): Promise<TaskScan> {
-    const key = at.isPast ? `${execution} past` : execution;
+  /**
+   * The tasks of an execution as of an event. `isPast`: not the newest event there is. One that was forgotten, by
+   * whichever node, and started again under its id is another: `createdAt` tells them apart.
+   */
+  async scan(
+    execution: string,
+    plan: Plan,
+    at: { seq: number; isPast: boolean; createdAt?: number },
+  ): Promise<TaskScan> {
+    const key = `${execution} ${at.createdAt ?? 0}${at.isPast ? " past" : ""}`;
     let kept = this.#kept.get(key);
     if (kept === undefined || (at.isPast && kept.scan.seq > at.seq))
       kept = { scan: new TaskScan(plan), idle: Promise.resolve() };

@@ -48,6 +48,10 @@ export class AttemptRecord {
   readonly shared: GrantPlace;
   /** The id of the worker that has it. */
   worker: string;
+  /** The epoch in which this node has its partition: in another one, others may have heard more of it. */
+  term: number;
+  /** How often what was taken of it had to be left to another node. */
+  undone = 0;
   /** Given out by another owner: what that one stored, only the worker can tell. */
   isAdopted = false;
   /** The worker has said something about it. */
@@ -78,14 +82,20 @@ export class AttemptRecord {
     this.claim = given.claim;
     this.shared = given.shared;
     this.worker = given.worker;
+    this.term = given.shared.place.epoch;
   }
 
-  /** An attempt that another owner gave out. */
-  static adopted(id: string, token: string, at: ReportedAttempt, worker: string): AttemptRecord {
+  /** An attempt that another owner gave out, or this node in an earlier term. */
+  static adopted(
+    id: string,
+    token: string,
+    { at, worker, term }: { at: ReportedAttempt; worker: string; term: number },
+  ): AttemptRecord {
     const shared = new GrantPlace(at, { phases: [], script: null });
     const { task, attempt, claim } = at;
     const record = new AttemptRecord(id, token, { task, attempt, claim, shared, worker });
     record.isAdopted = true;
+    record.term = term;
     return record;
   }
 
@@ -99,6 +109,13 @@ export class AttemptRecord {
   /** Whether an event is older than all that was taken here: whether it was stored before, the engine finds out. */
   isOlder(n: number): boolean {
     return this.isAdopted && n < this.first;
+  }
+
+  /** Nothing came of the commit with its newest events: they may come again, here or at another node. */
+  undo(): void {
+    this.received = this.stored;
+    this.hasReceipt = false;
+    this.undone++;
   }
 
   get isEnumeration(): boolean {

@@ -153,5 +153,8 @@ function told(
   attempt: AttemptRecord,
 ): Answer {
   if (isRejection(answer)) return answer;
-  return json({ attempt: attempt.id, verdict: answer.verdicts[attempt.id] });
+  const verdict = answer.verdicts[attempt.id];
+  if (verdict === "not_owner")
+    return reject("not_owner", "another node has it by now", { hint: "say it again" });
+  return json({ attempt: attempt.id, verdict });
 }

@@ -17,6 +17,10 @@ interface Told {
 export class EventBatch {
   /** Attempts with something new here, and the last number of each; 0: nothing of it had a number. */
   readonly newest = new Map<AttemptRecord, number>();
+  /** Attempts that another node has by now: nothing of them is stored here. */
+  readonly elsewhere = new Set<AttemptRecord>();
+  /** How often each was undone before: what is taken after a gap that arose meanwhile does not count. */
+  readonly #undone = new Map<AttemptRecord, number>();
   readonly #epochOf: (execution: string) => number;
   readonly #started: AttemptRecord[] = [];
   readonly #between: Told[] = [];
@@ -34,6 +38,7 @@ export class EventBatch {
   /** Takes the next event of an attempt; one without a number stands beside those that have one. */
   add(record: AttemptRecord, n: number | null, event: ReadEvent): void {
     record.hasSpoken = true;
+    if (!this.#undone.has(record)) this.#undone.set(record, record.undone);
     if (n !== null) {
       record.first ||= n;
       record.received = Math.max(record.received, n);
@@ -97,23 +102,25 @@ export class EventBatch {
     return this.#told.map(({ report }) => report);
   }
 
-  /** The commit is made: notes what is stored, and what the engine said. */
+  /** The commit is made: notes what is stored, and what the engine said. What is elsewhere by now is undone. */
   settle(verdicts: readonly (readonly string[])[]): void {
-    for (const [record, n] of this.newest) record.stored = Math.max(record.stored, n);
     this.#told.forEach(({ records }, i) => {
       const list = verdicts[i] as readonly Verdict[];
       records.forEach((record, j) => {
         record.verdict = list[j] ?? list[0] ?? "accepted";
+        if (record.verdict === "elsewhere") this.elsewhere.add(record);
       });
     });
+    for (const [record, n] of this.newest) {
+      if (record.undone !== this.#undone.get(record)) this.elsewhere.add(record);
+      if (this.elsewhere.has(record)) record.undo();
+      else record.stored = Math.max(record.stored, n);
+    }
   }
 
   /** The commit was not made: the same events may come again. */
   undo(): void {
-    for (const record of this.newest.keys()) {
-      record.received = record.stored;
-      record.hasReceipt = false;
-    }
+    for (const record of this.newest.keys()) record.undo();
   }
 
   #addLines(record: AttemptRecord, n: number | null, lines: readonly Omit<ReportedLine, "n">[]): void {

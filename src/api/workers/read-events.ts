@@ -19,6 +19,8 @@ export interface ReadEvents {
   readonly events: readonly AttemptEvent[];
   /** The last number of each that was acknowledged; by default, everything before its first event here. */
   readonly acknowledged: ReadonlyMap<AttemptRecord, number>;
+  /** Attempts of other nodes: what is said about them is left out. */
+  readonly elsewhere: ReadonlySet<string>;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -42,6 +44,7 @@ export function readEvents(
     return invalid("events", `must be a list of at most ${EVENTS_MAX} events`);
   const opened = new Map<string, AttemptRecord>();
   const before = new Map<AttemptRecord, number>();
+  const elsewhere = new Set<string>();
   const read: AttemptEvent[] = [];
   for (let i = 0; i < events.length; i++) {
     const fields: unknown = events[i];
@@ -49,10 +52,15 @@ export function readEvents(
     const { attempt, n } = fields;
     if (typeof attempt !== "string") return invalid(`events[${i}].attempt`, "must be the id of an attempt");
     if (!isNumber(n, 1)) return invalid(`events[${i}].n`, `must be a number from 1 to ${EVENT_NUMBER_MAX}`);
+    if (elsewhere.has(attempt)) continue;
     let record = opened.get(attempt);
     if (record === undefined) {
       const found = open(attempt, tokens[attempt]);
-      if (isRejection(found)) return found;
+      if (isRejection(found)) {
+        if (found.code !== "not_owner") return found;
+        elsewhere.add(attempt);
+        continue;
+      }
       const known = Object.hasOwn(acknowledged, attempt) ? acknowledged[attempt] : n - 1;
       if (!isNumber(known, 0))
         return invalid(`acknowledged.${attempt}`, `must be a number from 0 to ${EVENT_NUMBER_MAX}`);
@@ -64,7 +72,7 @@ export function readEvents(
     if (isRejection(event)) return within(`events[${i}].`, event);
     read.push({ record, n, event });
   }
-  return { events: read, acknowledged: before };
+  return { events: read, acknowledged: before, elsewhere };
 }
 
 function within(place: string, { path, message, ...more }: Rejection): Rejection {

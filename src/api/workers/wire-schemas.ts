@@ -10,7 +10,11 @@ const json = z.unknown().openapi({ description: "any JSON value" });
 const tokens = z
   .record(z.string(), z.string())
   .openapi({ description: "the token of each attempt, by its id" });
-const verdict = z.enum(["accepted", "duplicate", "stale", "late", "gone"]);
+const verdict = z.enum(["accepted", "duplicate", "stale", "late", "gone", "not_owner"]);
+const nodes = z
+  .array(z.string())
+  .optional()
+  .openapi({ description: "the URLs of the cluster's nodes; a worker registers at each, under the same id" });
 
 /** A value that is checked by hand, described by a schema. */
 function described(schema: z.ZodType, name: string): z.ZodType {
@@ -38,7 +42,7 @@ export const registrationSchema = described(
 );
 
 export const registeredSchema = z
-  .object({ worker: z.string(), heartbeatMs: count, leaseMs: count })
+  .object({ worker: z.string(), heartbeatMs: count, leaseMs: count, nodes })
   .openapi("RegisteredWorker");
 
 export const claimSchema = z
@@ -83,6 +87,7 @@ export const claimedSchema = z
     cancel: z.array(z.string()),
     lost: z.array(z.string()),
     drain: z.boolean().optional(),
+    nodes,
   })
   .openapi("ClaimedWork");
 
@@ -151,7 +156,7 @@ export const eventsAnswerSchema = z
 export const heartbeatSchema = z.strictObject({ tokens }).openapi("Heartbeat");
 
 export const heartbeatAnswerSchema = z
-  .record(z.string(), z.enum(["continue", "cancel", "lost"]))
+  .record(z.string(), z.enum(["continue", "cancel", "lost", "not_owner"]))
   .openapi("HeartbeatAnswer");
 
 export const workersSchema = z

@@ -85,10 +85,12 @@ export interface ClaimParts {
   readonly cancel: readonly string[];
   readonly lost: readonly string[];
   readonly drain: boolean;
+  /** The nodes of the cluster; null: there is only this server. */
+  readonly nodes: readonly string[] | null;
 }
 
 /** The whole answer. */
-export function claimJson({ items, cancel, lost, drain }: ClaimParts): string {
+export function claimJson({ items, cancel, lost, drain, nodes }: ClaimParts): string {
   const inputs = new Map<string, Grant>();
   for (const { grant } of items) inputs.set(grant.execution, grant);
   const work: string[] = [];
@@ -96,7 +98,8 @@ export function claimJson({ items, cancel, lost, drain }: ClaimParts): string {
   const input = [...inputs.values()].map((grant) => `"${grant.execution}":${grant.input}`);
   const phases = [...inputs.values()].map((grant) => `"${grant.execution}":${phasesJson(grant)}`);
   const told = `"cancel":${JSON.stringify(cancel)},"lost":${JSON.stringify(lost)}`;
-  const end = drain ? `,"drain":true}` : "}";
+  const list = nodes === null ? "" : `,"nodes":${JSON.stringify(nodes)}`;
+  const end = `${list}${drain ? `,"drain":true` : ""}}`;
   return `{"work":[${work.join(",")}],"inputs":{${input.join(",")}},"phases":{${phases.join(",")}},${told}${end}`;
 }
 

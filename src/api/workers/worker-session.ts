@@ -27,6 +27,8 @@ export interface SessionParts {
   readonly leaseMs: number;
   /** Every attempt that a worker has, by id. */
   readonly records: Map<string, AttemptRecord>;
+  /** The nodes of the cluster that workers are to be told of; null: there is only this server. */
+  readonly nodes: () => readonly string[] | null;
   readonly onFault: (fault: unknown) => void;
 }
 
@@ -59,6 +61,8 @@ export class WorkerSession implements WorkerLink {
   #lostNews = new Set<string>();
   /** Leases that are lost, for the next beat that names them. */
   readonly #lost = new Set<string>();
+  /** The nodes that the worker was told of last. */
+  #toldNodes: readonly string[] | null = null;
   #inquiry: { readonly url: string; readonly worker: WorkerInquiry } | null = null;
 
   constructor(id: string, registration: CheckedRegistration, parts: SessionParts) {
@@ -72,6 +76,17 @@ export class WorkerSession implements WorkerLink {
   join(): void {
     const { serves, capacity, url } = this.registration;
     this.#parts.engine.join(this.id, this, { serves, capacity, local: false, asks: url !== null });
+  }
+
+  /** The nodes of the cluster, to be told now. */
+  tellNodes(): readonly string[] | null {
+    this.#toldNodes = this.#parts.nodes();
+    return this.#toldNodes;
+  }
+
+  /** The cluster may have other nodes now: a claim that waits is answered then. */
+  nodesChanged(): void {
+    this.#wake();
   }
 
   /** Something was heard of the worker. */
@@ -209,7 +224,12 @@ export class WorkerSession implements WorkerLink {
   }
 
   #hasNews({ max }: OpenClaim): boolean {
-    return (max > 0 && this.#ready.length > 0) || this.#cancelNews.size > 0 || this.#lostNews.size > 0;
+    return (
+      (max > 0 && this.#ready.length > 0) ||
+      this.#cancelNews.size > 0 ||
+      this.#lostNews.size > 0 ||
+      !isSameList(this.#toldNodes, this.#parts.nodes())
+    );
   }
 
   /** Answers the open claim once everything of this turn has come. */
@@ -233,6 +253,7 @@ export class WorkerSession implements WorkerLink {
       cancel: [...this.#cancelNews],
       lost: [...this.#lostNews],
       drain: this.isDraining,
+      nodes: this.tellNodes(),
     });
     this.#cancelNews.clear();
     this.#lostNews.clear();
@@ -242,7 +263,7 @@ export class WorkerSession implements WorkerLink {
   /** Another claim of the same worker has come: this one answers empty, and what there is goes to that one. */
   #supersede(open: OpenClaim): void {
     this.#close(open);
-    const text = claimJson({ items: [], cancel: [], lost: [], drain: this.isDraining });
+    const text = claimJson({ items: [], cancel: [], lost: [], drain: this.isDraining, nodes: null });
     open.resolve({ text, handBack: () => {} });
   }
 
@@ -299,4 +320,9 @@ export class WorkerSession implements WorkerLink {
     clock.soon(() => clock.soon(run));
     return () => {};
   }
+}
+
+function isSameList(one: readonly string[] | null, other: readonly string[] | null): boolean {
+  if (one === null || other === null) return one === other;
+  return one.length === other.length && one.every((url, i) => url === other[i]);
 }

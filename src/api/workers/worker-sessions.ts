@@ -7,7 +7,7 @@
  * 3. Events are numbered per attempt. What is new goes to the engine and is acknowledged after the commit; a repeat is
  *    acknowledged, what comes after a gap is not.
  * 4. An attempt of an earlier owner is taken over as it is, by whatever is said about it: the engine decides whether it
- *    holds its lease.
+ *    holds its lease. Of one that another node has, nothing is taken: the worker says it there.
  */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { AttemptHolder } from "../../engine/io.ts";
@@ -24,6 +24,7 @@ import { EventBatch } from "./event-batch.ts";
 import { readEvent } from "./read-event.ts";
 import { type AttemptEvent, readEvents } from "./read-events.ts";
 import { checkRegistration } from "./registration.ts";
+import { answerOf, staleAttempt, unknownWorker, wrongToken } from "./session-answers.ts";
 import { type ClaimAnswer, type SessionParts, WorkerSession } from "./worker-session.ts";
 
 export interface WorkerSessionsOptions {
@@ -36,6 +37,8 @@ export interface WorkerSessionsOptions {
   readonly leaseMs?: number;
   /** Silence after which a worker is forgotten. */
   readonly expiryMs?: number;
+  /** The URLs of the cluster's nodes that are alive, this one included; left out: there is only this server. */
+  readonly nodes?: () => readonly string[];
   /** A fault of the world behind the back of any request. */
   readonly onFault?: (fault: unknown) => void;
 }
@@ -70,7 +73,8 @@ export class WorkerSessions {
   constructor(options: WorkerSessionsOptions) {
     this.#options = options;
     const { engine, store, clock, leaseMs = 30_000, onFault = () => {} } = options;
-    this.#parts = { engine, store, clock, leaseMs, records: this.#records, onFault };
+    const nodes = () => options.nodes?.() ?? null;
+    this.#parts = { engine, store, clock, leaseMs, records: this.#records, nodes, onFault };
   }
 
   /** The store that results and states are read from. */
@@ -98,7 +102,13 @@ export class WorkerSessions {
     session.join();
     this.#stopSweep ??= this.#sweepLater();
     const { heartbeatMs = 30_000 } = this.#options;
-    return { worker: id, heartbeatMs, leaseMs: this.#parts.leaseMs };
+    const nodes = session.tellNodes();
+    return { worker: id, heartbeatMs, leaseMs: this.#parts.leaseMs, ...(nodes === null ? {} : { nodes }) };
+  }
+
+  /** The cluster has other nodes than before: whoever waits for work is told at once. */
+  nodesChanged(): void {
+    for (const session of this.#sessions.values()) session.nodesChanged();
   }
 
   /** Work for a worker, once there is some; null: the client has gone. */
@@ -116,7 +126,10 @@ export class WorkerSessions {
     );
     if (isRejection(read)) return read;
     for (const [record, n] of read.acknowledged) record.noteAcknowledged(n);
-    return this.#take(worker, read.events);
+    const answer = await this.#take(worker, read.events);
+    if (isRejection(answer) || read.elsewhere.size === 0) return answer;
+    const others = Object.fromEntries(Array.from(read.elsewhere, (id) => [id, "not_owner" as const]));
+    return { ...answer, verdicts: { ...answer.verdicts, ...others } };
   }
 
   /** The same for one attempt, by its token, without numbers. */
@@ -140,10 +153,10 @@ export class WorkerSessions {
     const ids = Object.keys(tokens);
     if (ids.length > BEATS_MAX) return invalid("tokens", `must name at most ${BEATS_MAX} attempts`);
     const beats = new Map<string, Beat & { readonly attempts: object[] }>();
-    const strange = new Set<string>();
+    const words = new Map<string, HeartbeatAnswer[string]>();
     for (const id of ids) {
       const record = this.#recordOf(id, tokens[id], worker);
-      if (isRejection(record)) strange.add(id);
+      if (isRejection(record)) words.set(id, record.code === "not_owner" ? "not_owner" : "lost");
       if (isRejection(record) || record.hasReceipt) continue;
       const { shared, task, attempt, claim } = record;
       let beat = beats.get(shared.key);
@@ -155,7 +168,7 @@ export class WorkerSessions {
     }
     // Those whose leases are gone are told to the session meanwhile.
     if (beats.size > 0) this.engine.beat(worker, [...beats.values()]);
-    return Object.fromEntries(ids.map((id) => [id, strange.has(id) ? "lost" : session.wordOn(id)]));
+    return Object.fromEntries(ids.map((id) => [id, words.get(id) ?? session.wordOn(id)]));
   }
 
   /** The attempt that a token opens: one that holds its lease; for its receipt, any. */
@@ -169,13 +182,14 @@ export class WorkerSessions {
     if (at === null || !checkToken(this.engine.info.key, id, token))
       return reject("forbidden", "this token does not open this attempt");
     const epoch = this.engine.epochOf(at.execution);
-    if (epoch === null) return reject("not_owner", `execution ${at.execution} is at another node`);
+    if (epoch === null) return this.#notHere(id, at.execution);
     // What is not known of this owner's own has lost its lease; what another gave out may hold it still.
-    const isForeign = !this.#records.has(id) && at.epoch < epoch;
+    const isForeign = this.#known(id, epoch) === undefined && at.epoch < epoch;
     const holder = isForeign ? await this.#beatOne(at, UNKNOWN_WORKER) : null;
     if (isRejection(holder)) return holder;
     const worker = holder?.worker ?? (options.isReceipt === true ? UNKNOWN_WORKER : null);
-    const record = this.#records.get(id) ?? (worker === null ? null : this.#adopt(id, token, at, worker));
+    const known = this.#known(id, epoch);
+    const record = known ?? (worker === null ? null : this.#adopt(id, token, { at, worker, term: epoch }));
     return record === null || record.hasReceipt ? staleAttempt(id) : record;
   }
 
@@ -247,18 +261,32 @@ export class WorkerSessions {
 
   /** The record of an attempt that its token opens; one that another owner gave out is taken over as it is. */
   #recordOf(id: string, token: unknown, worker: string): AttemptRecord | Rejection {
-    const known = this.#records.get(id);
+    const last = this.#records.get(id);
     if (typeof token !== "string") return wrongToken(id);
-    if (known !== undefined) return isSameToken(known.token, token) ? known : wrongToken(id);
+    if (last !== undefined && !isSameToken(last.token, token)) return wrongToken(id);
+    const execution = last?.shared.place.execution ?? decodeAttempt(id)?.execution;
+    const term = execution === undefined ? null : this.engine.epochOf(execution);
+    if (last !== undefined && last.term === term) return last;
     const at = decodeAttempt(id);
     if (at === null || !checkToken(this.engine.info.key, id, token)) return wrongToken(id);
-    return this.#adopt(id, token, at, worker);
+    return term === null ? this.#notHere(id, at.execution) : this.#adopt(id, token, { at, worker, term });
   }
 
-  #adopt(id: string, token: string, at: ReportedAttempt, worker: string): AttemptRecord {
-    const record = AttemptRecord.adopted(id, token, at, worker);
+  #adopt(id: string, token: string, taken: Parameters<typeof AttemptRecord.adopted>[2]): AttemptRecord {
+    const record = AttemptRecord.adopted(id, token, taken);
     this.#records.set(id, record);
     return record;
+  }
+
+  /** What is known of an attempt; not what was known in an earlier term, since others may have heard more of it. */
+  #known(id: string, term: number): AttemptRecord | undefined {
+    const record = this.#records.get(id);
+    return record?.term === term ? record : undefined;
+  }
+
+  #notHere(id: string, execution: string): Rejection {
+    this.#records.delete(id);
+    return reject("not_owner", `execution ${execution} is at another node`);
   }
 
   /** A beat of one attempt, and who holds it then; null: nobody does. */
@@ -305,7 +333,10 @@ export class WorkerSessions {
     }
     batch.settle(verdicts);
     for (const record of batch.newest.keys()) {
-      const isOver = record.hasReceipt || ["stale", "late", "gone"].includes(record.verdict ?? "");
+      const isOver =
+        batch.elsewhere.has(record) ||
+        record.hasReceipt ||
+        ["stale", "late", "gone"].includes(record.verdict ?? "");
       if (isOver && this.#records.get(record.id) === record) this.#records.delete(record.id);
     }
     return null;
@@ -319,6 +350,8 @@ export class WorkerSessions {
       for (const session of [...this.#sessions.values()]) {
         if (!session.hasOpenClaim && session.lastSeenAt <= silentSince) this.#end(session);
       }
+      for (const { id, term, shared } of [...this.#records.values()])
+        if (this.engine.epochOf(shared.place.execution) !== term) this.#records.delete(id);
       this.#stopSweep = this.#sessions.size === 0 ? null : this.#sweepLater();
     });
   }
@@ -332,38 +365,8 @@ export class WorkerSessions {
   }
 }
 
-function answerOf(named: ReadonlySet<AttemptRecord>, batch: EventBatch): EventsAnswer {
-  const stored: Record<string, number> = {};
-  const verdicts: Record<string, NonNullable<AttemptRecord["verdict"]>> = {};
-  for (const record of named) {
-    stored[record.id] = record.stored;
-    const isRepeat = record.hasReceipt && !batch.newest.has(record);
-    verdicts[record.id] = isRepeat ? "duplicate" : (record.verdict ?? "accepted");
-  }
-  return { stored, verdicts };
-}
-
 function isObject(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function unknownWorker(worker: string): Rejection {
-  return reject("not_found", `no worker ${worker.slice(0, 100)} is registered here`, {
-    hint: "register again, with the same id",
-  });
-}
-
-function wrongToken(id: string): Rejection {
-  return reject("stale_attempt", `no valid token for the attempt ${id.slice(0, 200)}`, {
-    path: `tokens.${id.slice(0, 200)}`,
-    hint: "send the token that came with the attempt",
-  });
-}
-
-function staleAttempt(id: string): Rejection {
-  return reject("stale_attempt", `the attempt ${id} does not hold its lease any more`, {
-    hint: "its receipt can still be sent; nothing else",
-  });
 }
 
 function invalid(path: string, why: string): Rejection {

@@ -39,9 +39,11 @@ export class RondoProcess {
     this.#exited = once(this.#child, "exit");
   }
 
-  /** Starts a server; resolves with its address when it serves. */
-  static async server(bench: Bench): Promise<{ server: RondoProcess; url: string }> {
-    const store = `file:${join(bench.directory, "store")}`;
+  /** Starts a server, over a store in the scenario's directory if none is named; resolves with its address when it serves. */
+  static async server(
+    bench: Bench,
+    store = `file:${join(bench.directory, "store")}`,
+  ): Promise<{ server: RondoProcess; url: string }> {
     const server = new RondoProcess("server", bench, ["start", "--store", store, "--port", "0", "--json"]);
     const line = await server.#ready(server.#firstLine());
     return { server, url: (JSON.parse(line) as { url: string }).url };
@@ -72,6 +74,11 @@ export class RondoProcess {
 
   peakRssMb(): number {
     return Number(/^VmHWM:\s+(\d+) kB/m.exec(this.#proc("status"))?.[1] ?? Number.NaN) / 1_024;
+  }
+
+  /** Sends a signal, and does not wait for what it does. */
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
   }
 
   /** Has it end gracefully; it is killed if it does not. */

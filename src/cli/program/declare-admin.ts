@@ -14,6 +14,7 @@ import { type End, verb } from "./verb.ts";
 export function declareAdmin(program: Command, end: End): void {
   declareSchedules(program, end);
   declareDeadLetters(program, end);
+  declareRing(program, end);
   declareWorkers(program, end);
   declareTokens(program, end);
   verb(program, "backup <file>", {
@@ -98,6 +99,12 @@ function declareDeadLetters(program: Command, end: End): void {
   verb(group, "drop <id>", { summary: "take a dead letter off the list", isRemote: true }).action(
     async (id: string, options: ServerFlags) =>
       end(await (await import("../admin/dead-letters.ts")).changeDeadLetter("drop", id, options)),
+  );
+}
+
+function declareRing(program: Command, end: End): void {
+  verb(program, "ring", { summary: "show the nodes of the cluster", isRemote: true }).action(
+    async (options: ServerFlags) => end(await (await import("../admin/ring.ts")).showRing(options)),
   );
 }
 

@@ -1,13 +1,16 @@
 /**
- * Which server a command talks to: the one that --url or RONDO_URL names, else the one that works on the data directory
- * (--store, RONDO_STORE, the configuration, `.rondo`), through the socket in it.
+ * Which server a command talks to: the one that --url or RONDO_URL names (or any of several, with commas between them),
+ * else the one that works on the data directory (--store, RONDO_STORE, the configuration, `.rondo`), through the socket
+ * in it.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { RemoteRondo } from "../../client/connect.ts";
+import type { Fetch } from "../../client/transport.ts";
 import { type LoadedConfig, loadConfig } from "../../config/load-config.ts";
 import { HttpConnection } from "../../http/http-connection.ts";
 import { HttpFault } from "../../http/http-fault.ts";
+import { assert } from "../../std/assert.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
@@ -26,7 +29,7 @@ export interface ServerFlags {
 export interface Server {
   /** How it is called in messages. */
   readonly name: string;
-  /** `unix:<path>` or an http(s) address. */
+  /** `unix:<path>` or an http(s) address; the first, if there are several. */
   readonly address: string;
   readonly rondo: RemoteRondo;
 }
@@ -59,21 +62,35 @@ export async function withServer<T>(
   { say }: { readonly say?: (line: string) => void } = {},
 ): Promise<T> {
   const { config } = await readConfig({ ...flags });
-  const address = config.url ?? socketAddress(config.store);
-  const connection = new HttpConnection({ address });
-  const name = config.url ?? config.store;
+  const addresses = config.url?.split(",") ?? [socketAddress(config.store)];
+  const address = addresses[0] as string;
+  const connections = addresses.map((one) => new HttpConnection({ address: one }));
+  const name = config.url === null ? config.store : addresses.join(" or ");
+  const fetch = fetchOverAll(connections);
+  // Of several nodes another is asked at once, rather than waiting for the one that is away.
+  const isPatient = say !== undefined && addresses.length === 1;
   try {
     const rondo = new RemoteRondo({
-      url: address,
-      fetch: say === undefined ? fetchOver(connection) : outlastAbsence(fetchOver(connection), { name, say }),
+      urls: addresses,
+      fetch: isPatient ? outlastAbsence(fetch, { name, say }) : fetch,
       ...(config.token === null ? {} : { token: config.token }),
     });
     return await use({ name, address, rondo });
   } catch (thrown) {
     throw explain(thrown, name, { isSocket: config.url === null, hasToken: config.token !== null });
   } finally {
-    connection.close();
+    for (const connection of connections) connection.close();
   }
+}
+
+/** Sends each request over the connection that its URL begins with. */
+function fetchOverAll(connections: readonly HttpConnection[]): Fetch {
+  const fetches = connections.map((one) => ({ begin: `${one.address}/`, fetch: fetchOver(one) }));
+  return (url, request) => {
+    const found = fetches.find(({ begin }) => url.startsWith(begin));
+    assert(found !== undefined, "a client asks none but the servers that it was given");
+    return found.fetch(url, request);
+  };
 }
 
 /** The directory of a store of files; null if it is another kind. */

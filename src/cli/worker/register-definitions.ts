@@ -38,7 +38,7 @@ export async function findAddresses(
       ? [`unix:${socket}`]
       : config.url === null
         ? [socketOf(config.store)]
-        : [config.url, ...others];
+        : [...config.url.split(",").map((one) => one.trim()), ...others];
   return { addresses, token: config.token, wanted: config.files };
 }
 

@@ -39,6 +39,8 @@ export class Leases {
   readonly #starts = new Map<string, { at: number; machine: number }[]>();
 
   #opened = { at: 0, machine: 0 };
+  /** Until when clocks jumped and nodes stood still: what was decided and what went out are apart. */
+  #unsteadyUntil = 0;
 
   ofExecution(execution: string): Iterable<Given> {
     return this.#given.get(execution)?.values() ?? [];
@@ -105,7 +107,7 @@ export class Leases {
     this.#starts.set(scope, starts);
     starts.push({ at: now.at, machine: Math.min(now.machine, now.machineBefore) });
     const first = starts.at(-1 - rate.limit);
-    if (first === undefined) return;
+    if (first === undefined || first.at <= this.#unsteadyUntil + SLACK_MS) return;
     // A new owner waits by its own clock, whatever that did before it began.
     const isNewOwner = first.at < this.#opened.at;
     const since = isNewOwner ? Math.min(first.machine, this.#opened.machine) : first.machine;
@@ -113,6 +115,11 @@ export class Leases {
       now.at - first.at >= rate.per - SLACK_MS || now.machine - since >= rate.per - SLACK_MS,
       `${scope}: ${rate.limit + 1} starts in ${now.at - first.at} ms, at most ${rate.limit} in ${rate.per} may be`,
     );
+  }
+
+  /** Nothing can be said about rates over this time. */
+  unsteady(until: number): void {
+    this.#unsteadyUntil = Math.max(this.#unsteadyUntil, until);
   }
 
   /** The worker has its hands free of what it reported, whether or not that is committed yet. */

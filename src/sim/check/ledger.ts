@@ -75,6 +75,11 @@ export class Ledger {
     for (const letter of lettersTaken) this.#families.taken(letter, isStored);
   }
 
+  /** Whether rows of it may be durable that were not read here. */
+  isUnread(execution: string): boolean {
+    return this.#written.has(execution) || this.wasPurged(execution);
+  }
+
   /** Reads what has become durable since the last time. While a commit can still be lost, nothing new has. */
   sync(): void {
     const { tables } = this.#options;
@@ -216,7 +221,7 @@ export class Ledger {
       // Each node knows of its own attempts at a worker only.
       const { isCluster } = this.#options;
       if (!isCluster && (handler.crashes.get(task) ?? 0) >= 2) this.leases.checkAlone(given);
-      if (!isCluster) this.leases.checkRate(given, now);
+      this.leases.checkRate(given, now);
       this.leases.checkLimits(given, this.#options.projects[project]?.concurrency);
     }
   }

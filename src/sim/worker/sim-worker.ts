@@ -28,6 +28,7 @@ export interface SimWorkerOptions {
 
 const RESEND_MS = 300;
 const BEAT_MS = 100;
+const CLAIM_MS = 450;
 
 export class SimWorker implements AttemptHost {
   readonly id: string;
@@ -46,6 +47,7 @@ export class SimWorker implements AttemptHost {
   isLeaving = false;
   frozenUntil = 0;
   #reports = 0;
+  #claimed = { max: -1, at: 0 };
 
   constructor(world: World, random: SeededRandom, options: SimWorkerOptions) {
     this.world = world;
@@ -225,9 +227,15 @@ export class SimWorker implements AttemptHost {
     });
   }
 
+  /** Says how much it can take, and says it again now and then. */
   #claim(): void {
     if (this.local) return;
     const max = this.isLeaving ? 0 : Math.max(0, this.#capacity - this.#doing.size);
+    if (this.world.isCluster) {
+      const { now } = this.world.timeline;
+      if (max === this.#claimed.max && now - this.#claimed.at < CLAIM_MS) return;
+      this.#claimed = { max, at: now };
+    }
     this.world.toNode(this, { kind: "worker-claims", worker: this.id, max });
   }
 }

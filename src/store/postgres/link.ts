@@ -26,6 +26,8 @@ export interface LinkOptions {
   readonly clock: Clock;
   /** A connection that is not there after this time is given up, and so is a statement without an answer. */
   readonly timeoutMs: number;
+  /** And so is a connection that is not set up after this time; by default that takes as long as it needs. */
+  readonly setUpMs?: number;
   /** Sets up each connection; throws if the database behind it must not be used. */
   readonly begin: (client: pg.Client) => Promise<void>;
 }
@@ -118,7 +120,7 @@ export class Link {
   }
 
   async #connect(): Promise<pg.Client> {
-    const { url, applicationName, timeoutMs, begin } = this.#options;
+    const { url, applicationName, timeoutMs, setUpMs, clock, begin } = this.#options;
     const client = new pg.Client({
       connectionString: url,
       application_name: applicationName,
@@ -129,13 +131,17 @@ export class Link {
     // Whoever waits for an answer is told by its own promise.
     client.on("error", () => this.#forget(client));
     client.on("end", () => this.#forget(client));
+    const late = (): void => drop(client, "not set up in time");
+    const cancel = setUpMs === undefined ? (): void => {} : clock.after(setUpMs, late);
     try {
       await client.connect();
-      if (this.session > 0) await endOthers(client);
+      if (this.session > 0) await endOthers(client, Math.min(OLD_TIMEOUT_MS, timeoutMs / 2));
       await begin(client);
     } catch (error) {
       drop(client, "could not be set up");
       throw faultOf(error, { sent: false, writes: false });
+    } finally {
+      cancel();
     }
     this.#client = client;
     this.session++;
@@ -147,13 +153,13 @@ export class Link {
   }
 }
 
-/** Ends other connections of the same name, and waits until they are gone. */
-async function endOthers(client: pg.Client): Promise<void> {
+/** Ends other connections of the same name, and waits until they are gone, for so long. */
+async function endOthers(client: pg.Client, waitMs: number): Promise<void> {
   const { rows } = await client.query<{ gone: boolean }>(
     `SELECT pg_terminate_backend(pid, $1) AS gone FROM pg_stat_activity
       WHERE application_name = current_setting('application_name') AND usename = current_user
         AND pid <> pg_backend_pid()`,
-    [OLD_TIMEOUT_MS],
+    [Math.ceil(waitMs)],
   );
   if (rows.some(({ gone }) => !gone))
     throw new StoreFault("the database is still busy with a connection that was lost", {

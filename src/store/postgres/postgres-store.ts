@@ -42,6 +42,12 @@ import { SideWriter } from "./side-writer.ts";
 
 const SCHEMA = "rondo";
 const TIMEOUT_MS = 40_000;
+/**
+ * How much of a lease membership waits for an answer: a connection that hangs is given up while there is time to
+ * renew through another. Not below some time that any database needs.
+ */
+const RENEW_SHARE = 0.3;
+const RENEW_TIMEOUT_MIN_MS = 1_000;
 /** Connections for all but commits and membership. */
 const LINKS = 2;
 
@@ -106,7 +112,11 @@ export class PostgresStore implements ClusterStore {
     assert(this.#opened === null, "a store is opened once");
     const { schema = SCHEMA, partitions = PARTITIONS_DEFAULT } = this.#options;
     const database = new Database(schema);
-    const first = this.#link("open", async (client) => void (await database.open(client, partitions)));
+    // Migrating takes as long as it needs.
+    const first = new Link({
+      ...this.#linkOptions("open"),
+      begin: async (client) => void (await database.open(client, partitions)),
+    });
     try {
       await first.connected();
     } finally {
@@ -154,6 +164,7 @@ export class PostgresStore implements ClusterStore {
   }
 
   async scanTimers(options: {
+    from?: number;
     until: number;
     max: number;
     partitions: Partitions;
@@ -305,10 +316,14 @@ export class PostgresStore implements ClusterStore {
     const { nodeUrl, leaseMs = LEASE_MS, clock = systemClock() } = this.#options;
     const begin = (client: pg.Client) => database.begin(client);
     const commits = this.#link("commits", begin);
-    const control: Link = this.#link("membership", async (client) => {
-      await begin(client);
-      await hints.listen(client);
-    });
+    const control: Link = this.#link(
+      "membership",
+      async (client) => {
+        await begin(client);
+        await hints.listen(client);
+      },
+      Math.max(RENEW_TIMEOUT_MIN_MS, leaseMs * RENEW_SHARE),
+    );
     const hints = new Hints(control, clock, `rondo_${lock}`);
     hints.onHint((hint) => this.#callback?.(hint));
     const links = new Links(Array.from({ length: LINKS }, () => this.#link("reads", begin)));
@@ -331,11 +346,17 @@ export class PostgresStore implements ClusterStore {
     };
   }
 
-  #link(what: string, begin: (client: pg.Client) => Promise<void>): Link {
+  #link(what: string, begin: (client: pg.Client) => Promise<void>, mostMs = Number.POSITIVE_INFINITY): Link {
+    const options = this.#linkOptions(what);
+    const timeoutMs = Math.min(options.timeoutMs, mostMs);
+    return new Link({ ...options, timeoutMs, setUpMs: timeoutMs, begin });
+  }
+
+  #linkOptions(what: string) {
     const { url, nodeUrl, clock = systemClock(), timeoutMs = TIMEOUT_MS } = this.#options;
     // The server cuts it off after 63 bytes.
     const applicationName = `rondo ${what} ${systemRandom.u32().toString(36)} ${nodeUrl}`.slice(0, 63);
-    return new Link({ url, applicationName, clock, timeoutMs, begin });
+    return { url, applicationName, clock, timeoutMs };
   }
 
   #use(): Opened {

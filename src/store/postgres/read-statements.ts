@@ -91,7 +91,7 @@ export const READS = {
     ORDER BY x.project, x.workflow, x.e`,
   timers: `
     SELECT x.id, t.timer, t.due FROM timers t JOIN executions x ON x.e = t.e
-    WHERE t.due <= $1 AND ($2::int[] IS NULL OR t.partition = ANY ($2))
+    WHERE t.due BETWEEN $4 AND $1 AND ($2::int[] IS NULL OR t.partition = ANY ($2))
     ORDER BY t.due, t.e, t.timer LIMIT $3`,
   newest: `SELECT ${HEAD} FROM executions x WHERE e < $1 ORDER BY e DESC LIMIT $2`,
   list: listOfGroups(false),

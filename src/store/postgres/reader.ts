@@ -108,11 +108,17 @@ export class PostgresReader {
     return rows.map(headOf);
   }
 
-  async scanTimers(options: { until: number; max: number; partitions: Partitions }): Promise<StoredTimer[]> {
+  async scanTimers(options: {
+    from?: number;
+    until: number;
+    max: number;
+    partitions: Partitions;
+  }): Promise<StoredTimer[]> {
     const rows = await this.#read<[id: string, timer: string, due: number]>("timers", [
       Math.min(options.until, LAST),
       partitionsValue(options.partitions),
       limit(options.max),
+      options.from ?? 0,
     ]);
     return rows.map(([execution, timer, due]) => ({ execution, timer, due }));
   }

@@ -17,13 +17,17 @@ function bench(tasks: number, answer: (request: HeartbeatRequest) => Called) {
     const id = idOf(task);
     const at = decodeAttempt(id) as ReportedAttempt;
     const rest = { heartbeatMs: 30_000, since: 0, kept: [], n: 1, hasStarted: true, hasEnded: false };
-    held.add({ id, token: `t${task}`, at, ...rest });
+    const where = { home: "a", queued: 0, left: 0 };
+    held.add({ id, token: `t${task}`, at, ...rest, ...where });
   }
   const sent: HeartbeatRequest[] = [];
   const words: string[] = [];
+  const homes: string[] = [];
   const beats = new Heartbeats({
     clock,
     held,
+    node: "a",
+    onHome: ({ id }, isHere) => void homes.push(`${id} ${isHere}`),
     post: async (body) => {
       const request = JSON.parse(body) as HeartbeatRequest;
       sent.push(request);
@@ -34,7 +38,7 @@ function bench(tasks: number, answer: (request: HeartbeatRequest) => Called) {
       throw thrown;
     },
   });
-  return { clock, held, sent, words, beats };
+  return { clock, held, sent, words, homes, beats };
 }
 
 test("each attempt has a word of its own: those that are lost are stopped, the others go on", async () => {
@@ -63,4 +67,26 @@ test("what is refused as a whole stops nothing, and the next beat comes in time"
   await clock.advance(10_000);
   expect(sent).toHaveLength(2);
   expect(words).toEqual([]);
+});
+
+test("an attempt is beaten where it is at home; one without a home everywhere, and the answer says where it is", async () => {
+  const value: HeartbeatAnswer = { [idOf(0)]: "not_owner", [idOf(1)]: "continue" };
+  const { clock, held, sent, homes, words, beats } = bench(3, () => ({ kind: "answered", value }));
+  const [, second, third] = [0, 1, 2].map((task) => held.get(idOf(task)));
+  if (second === undefined || third === undefined) throw new Error("they are held");
+  held.move(second, null);
+  held.move(third, "b");
+  beats.beat();
+  await clock.settle();
+  expect(sent.map(({ tokens }) => Object.keys(tokens))).toEqual([[idOf(0), idOf(1)]]);
+  expect(homes).toEqual([`${idOf(0)} false`, `${idOf(1)} true`]);
+  expect(words).toEqual([]);
+});
+
+test("a beat that is wanted while one is under way follows it", async () => {
+  const { clock, sent, beats } = bench(1, () => ({ kind: "answered", value: {} }));
+  beats.beat();
+  beats.beat();
+  await clock.settle();
+  expect(sent).toHaveLength(2);
 });

@@ -11,6 +11,12 @@ export interface HeldAttempt {
   readonly since: number;
   /** Numbers under which what earlier attempts journaled is kept here. */
   readonly kept: readonly number[];
+  /** The node that takes what is said about it, by its session's name; null: it is being looked for. */
+  home: string | null;
+  /** Its events on their way to a node. */
+  queued: number;
+  /** Events that a former process left of it and that are not acknowledged; 0: it is this process's own. */
+  left: number;
   /** The number of its newest event. */
   n: number;
   hasStarted: boolean;
@@ -21,6 +27,7 @@ export interface HeldAttempt {
 export class HeldAttempts {
   readonly #attempts = new Map<string, HeldAttempt>();
   readonly #byExecution = new Map<string, Set<HeldAttempt>>();
+  readonly #homeless = new Set<HeldAttempt>();
   #open = 0;
 
   /** Attempts that have not ended: those that take up capacity. */
@@ -43,7 +50,26 @@ export class HeldAttempts {
     const others = this.#byExecution.get(execution);
     if (others === undefined) this.#byExecution.set(execution, new Set([attempt]));
     else others.add(attempt);
-    this.#open++;
+    if (attempt.home === null) this.#homeless.add(attempt);
+    if (!attempt.hasEnded) this.#open++;
+  }
+
+  /** Another node takes what is said about it; null: nobody is known to. */
+  move(attempt: HeldAttempt, home: string | null): void {
+    attempt.home = home;
+    if (home === null && this.#attempts.has(attempt.id)) this.#homeless.add(attempt);
+    else this.#homeless.delete(attempt);
+  }
+
+  /** Those that no node is known to take. */
+  get homeless(): ReadonlySet<HeldAttempt> {
+    return this.#homeless;
+  }
+
+  /** Those whose words a node took, and of which none is on its way there. */
+  *quietAt(home: string): Generator<HeldAttempt> {
+    for (const attempt of this.#attempts.values())
+      if (attempt.home === home && attempt.queued === 0) yield attempt;
   }
 
   /** Its receipt is on the way: it takes up no capacity any more. */
@@ -56,6 +82,7 @@ export class HeldAttempts {
   /** Its receipt is acknowledged. */
   forget(attempt: HeldAttempt): void {
     this.end(attempt);
+    this.#homeless.delete(attempt);
     if (!this.#attempts.delete(attempt.id)) return;
     const { execution } = attempt.at;
     const others = this.#byExecution.get(execution);
@@ -69,9 +96,15 @@ export class HeldAttempts {
     return undefined;
   }
 
-  /** Those that have begun: each must be kept alive until its receipt is acknowledged. */
-  *started(): Generator<HeldAttempt> {
-    for (const attempt of this.#attempts.values()) if (attempt.hasStarted) yield attempt;
+  /**
+   * Those that have begun and that a node has, or may have: each must be kept alive until its receipt is acknowledged.
+   * What a former process left is shown only while its node is looked for.
+   */
+  *startedAt(home: string): Generator<HeldAttempt> {
+    for (const attempt of this.#attempts.values()) {
+      if (!attempt.hasStarted || (attempt.left > 0 && attempt.home !== null)) continue;
+      if (attempt.home === home || attempt.home === null) yield attempt;
+    }
   }
 
   /** The shortest silence that one of them can bear. */

@@ -5,8 +5,9 @@ import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import type { Report, ReportedAttempt } from "../../protocol/work.ts";
 import type { EventsRequest } from "../../protocol/worker-wire.ts";
 import { reportPlace } from "../attempt-place.ts";
+import { EventQueue } from "./event-queue.ts";
 import { HeldAttempts } from "./held-attempts.ts";
-import { Outbox } from "./outbox.ts";
+import { type Entry, Outbox } from "./outbox.ts";
 import type { Called } from "./server-link.ts";
 
 const PLACE = reportPlace(makeGrant([]));
@@ -23,16 +24,23 @@ function bench(tasks: number) {
     const id = idOf(task);
     const at = decodeAttempt(id) as ReportedAttempt;
     const rest = { heartbeatMs: 30_000, since: 0, kept: [], n: 0, hasStarted: false, hasEnded: false };
-    held.add({ id, token: `t${task}`, at, ...rest });
+    const where = { home: "a", queued: 0, left: 0 };
+    held.add({ id, token: `t${task}`, at, ...rest, ...where });
   }
   const sent: Sent[] = [];
   const dropped: string[] = [];
   const acknowledged: string[] = [];
-  const outbox = new Outbox({
+  const outbox: Outbox = new Outbox({
     held,
     spool: null,
+    queueOf: () => queue,
     onEnded: () => {},
     onAcknowledged: ({ id }) => acknowledged.push(id),
+    onHomeless: () => {},
+  });
+  const queue = new EventQueue<Entry>({
+    onSettled: (settled) => outbox.settled(settled),
+    onMoved: (entries) => outbox.moved(entries),
     onDropped: (attempt) => dropped.push(attempt),
     onBug: (thrown) => {
       throw thrown;
@@ -50,7 +58,7 @@ function bench(tasks: number) {
         });
       }),
   });
-  return { held, sent, outbox, dropped, acknowledged };
+  return { held, sent, outbox, queue, dropped, acknowledged };
 }
 
 const receipts = (...tasks: number[]): Report => ({
@@ -180,11 +188,56 @@ describe("an attempt that the server does not take", () => {
   });
 });
 
+describe("an attempt that another node has", () => {
+  const elsewhere = (request: EventsRequest, ...tasks: number[]): Called => {
+    const { value } = stored(request) as { value: { stored: Record<string, number> } };
+    for (const task of tasks) delete value.stored[idOf(task)];
+    const verdicts = Object.fromEntries(tasks.map((task) => [idOf(task), "not_owner"]));
+    return { kind: "answered", value: { ...value, verdicts } };
+  };
+  const numbers = ({ numbers: list }: Sent) => list.map(([attempt, n]) => `${attempt} ${n}`);
+
+  test("keeps all of its events in order until that node is found; the others arrive", async () => {
+    const { outbox, sent, held, acknowledged } = bench(2);
+    void outbox.send([started(0, 1)]);
+    void outbox.send([receipts(0)]);
+    await sent[0]?.reply(elsewhere(sent[0], 1));
+    // While it is looked for, more is said.
+    const verdicts = outbox.send([receipts(1)]);
+    expect(sent.map(numbers)).toEqual([[`${idOf(0)} 1`, `${idOf(1)} 1`], [`${idOf(0)} 2`]]);
+    await sent[1]?.reply(stored(sent[1]));
+    const attempt = held.get(idOf(1));
+    if (attempt === undefined) throw new Error("it is held");
+    expect([...held.homeless]).toEqual([attempt]);
+    held.move(attempt, "a");
+    outbox.found(attempt);
+    expect(sent.slice(2).map(numbers)).toEqual([[`${idOf(1)} 1`, `${idOf(1)} 2`]]);
+    await sent[2]?.reply(stored(sent[2]));
+    expect(await verdicts).toEqual([["accepted"]]);
+    expect(acknowledged).toEqual([idOf(0), idOf(1)]);
+    expect([...held.homeless]).toEqual([]);
+  });
+
+  test("since its node is gone: what was under way comes before what was said meanwhile", async () => {
+    const { outbox, sent, held } = bench(1);
+    void outbox.send([started(0)]);
+    void outbox.send([receipts(0)]);
+    await sent[0]?.reply({ kind: "unsent" });
+    const attempt = held.get(idOf(0));
+    if (attempt === undefined) throw new Error("it is held");
+    expect([attempt.home, attempt.queued]).toEqual([null, 0]);
+    held.move(attempt, "a");
+    outbox.found(attempt);
+    expect(sent.slice(1).map(numbers)).toEqual([[`${idOf(0)} 1`, `${idOf(0)} 2`]]);
+  });
+});
+
 test("closing resolves what waits, and nothing more is sent", async () => {
-  const { outbox, sent } = bench(2);
+  const { outbox, queue, sent } = bench(2);
   const verdicts = outbox.send([receipts(0, 1)]);
-  const settled = outbox.settled();
+  const settled = outbox.empty();
   outbox.close();
+  queue.close();
   await settled;
   expect(await verdicts).toEqual([["stale", "stale"]]);
   await sent[0]?.reply({ kind: "unsent" });

@@ -1,26 +1,25 @@
 /**
- * Events on their way to the server: numbered per attempt, sent in batches with one request under way while the next
- * gathers, kept until they are acknowledged, and sent again with the same numbers if no answer came. With a spool they
- * are on disk before an attempt counts as ended.
+ * What a worker has said and no node has acknowledged yet: numbered per attempt, kept until acknowledged, and sent again
+ * with the same numbers if no answer came. With a spool it is on disk before an attempt counts as ended. What is said
+ * about an attempt goes to the node that has it; while that is looked for, it waits here. Order per attempt is kept:
+ * all of it waits, or all of it is on its way to one node.
  */
 import type { Report } from "../../protocol/work.ts";
-import type { EventsAnswer } from "../../protocol/worker-wire.ts";
 import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
 import { eachEvent, wordsOf } from "./report-events.ts";
-import type { Called, Refused } from "./server-link.ts";
 import type { Spool, SpooledEvent } from "./spool.ts";
 
 export interface OutboxOptions {
   readonly held: HeldAttempts;
-  readonly post: (body: string) => Promise<Called>;
   readonly spool: Spool | null;
+  /** The way to a node, by its name; null: it is not there any more. */
+  readonly queueOf: (node: string) => { add(entries: readonly Entry[]): void } | null;
   /** An attempt has ended: there is room for another. */
   readonly onEnded: () => void;
   /** The receipt of an attempt is acknowledged. */
   readonly onAcknowledged: (attempt: HeldAttempt) => void;
-  /** The server does not take the events of an attempt. */
-  readonly onDropped: (attempt: string, why: Refused) => void;
-  readonly onBug: (thrown: unknown) => void;
+  /** Nobody is known who takes words on some attempts. */
+  readonly onHomeless: () => void;
 }
 
 /** Who waits for the verdicts of a call of `send`. */
@@ -30,29 +29,28 @@ interface Delivery {
   readonly resolve: (verdicts: readonly (readonly string[])[]) => void;
 }
 
-interface Entry extends SpooledEvent {
-  readonly held: HeldAttempt | null;
+/** An event with its attempt, and who waits for it. */
+export interface Entry extends SpooledEvent {
+  readonly held: HeldAttempt;
   readonly delivery: Delivery | null;
   /** Which verdict of the delivery it brings. */
   readonly report: number;
   readonly word: number;
 }
 
-const ENTRIES_MAX = 5_000;
-const CHARS_MAX = 1_048_576;
-
 export class Outbox {
   readonly #options: OutboxOptions;
-  #queue: Entry[] = [];
+  /** Everything that is not acknowledged, in the order in which it was said. */
+  readonly #open = new Set<Entry>();
+  /** What waits until the node of its attempt is found. */
+  readonly #waiting = new Map<HeldAttempt, Entry[]>();
   #chars = 0;
-  #isSending = false;
   #isClosed = false;
-  #entriesMax = ENTRIES_MAX;
   #onEmpty: (() => void)[] = [];
 
   constructor(options: OutboxOptions) {
     this.#options = options;
-    if (options.spool !== null) options.spool.unacknowledged = () => this.#queue;
+    if (options.spool !== null) options.spool.unacknowledged = this.#open;
   }
 
   /** Characters that are not acknowledged yet. */
@@ -75,14 +73,45 @@ export class Outbox {
     });
   }
 
-  /** Sends what a former process left in its spool. */
-  replay(events: readonly SpooledEvent[]): void {
-    this.#add(events.map((event) => ({ ...event, held: null, delivery: null, report: 0, word: 0 })));
+  /** Sends what a former process left in its spool; `hold` gives the attempt that an event is of. */
+  replay(events: readonly SpooledEvent[], hold: (event: SpooledEvent) => HeldAttempt): void {
+    this.#add(events.map((event) => ({ ...event, held: hold(event), delivery: null, report: 0, word: 0 })));
+  }
+
+  /** A node has an attempt that was looked for: what waits goes there. */
+  found(held: HeldAttempt): void {
+    const waiting = this.#waiting.get(held);
+    if (waiting === undefined) return;
+    this.#waiting.delete(held);
+    this.#post(waiting);
+  }
+
+  /** These are not at the node that they were sent to: they wait until the right one is found. */
+  moved(entries: readonly Entry[]): void {
+    const byAttempt = new Map<HeldAttempt, Entry[]>();
+    for (const entry of entries) {
+      entry.held.queued--;
+      const others = byAttempt.get(entry.held);
+      if (others === undefined) byAttempt.set(entry.held, [entry]);
+      else others.push(entry);
+    }
+    // What waits already was said later.
+    for (const [held, list] of byAttempt) this.#wait(held, [...list, ...(this.#waiting.get(held) ?? [])]);
+  }
+
+  /** A node has dealt with these. */
+  settled(settled: readonly { readonly entry: Entry; readonly verdict: string }[]): void {
+    for (const { entry, verdict } of settled) {
+      entry.held.queued--;
+      this.#settle(entry, verdict);
+    }
+    this.#options.spool?.acknowledged();
+    if (this.#open.size === 0) this.#emptied();
   }
 
   /** Resolves when everything is acknowledged, or the outbox is closed. */
-  settled(): Promise<void> {
-    if (this.#queue.length === 0) return Promise.resolve();
+  empty(): Promise<void> {
+    if (this.#open.size === 0) return Promise.resolve();
     return new Promise((resolve) => this.#onEmpty.push(resolve));
   }
 
@@ -90,9 +119,9 @@ export class Outbox {
   close(): void {
     this.#isClosed = true;
     this.#options.spool?.close();
-    const left = this.#queue;
-    this.#queue = [];
-    for (const entry of left) this.#deliver(entry, "stale");
+    for (const entry of this.#open) this.#deliver(entry, "stale");
+    this.#open.clear();
+    this.#waiting.clear();
     this.#emptied();
   }
 
@@ -111,88 +140,56 @@ export class Outbox {
   }
 
   #add(entries: readonly Entry[]): void {
+    if (this.#isClosed) {
+      for (const entry of entries) this.#deliver(entry, "stale");
+      return;
+    }
     const { held } = this.#options;
     let hasEnded = false;
     for (const entry of entries) {
       this.#chars += entry.json.length;
-      this.#queue.push(entry);
-      if (!entry.isReceipt || entry.held === null) continue;
+      this.#open.add(entry);
+      if (!entry.isReceipt || entry.held.hasEnded) continue;
       held.end(entry.held);
       hasEnded = true;
     }
     if (hasEnded) this.#options.onEnded();
-    if (!this.#isSending) this.#pump().catch(this.#options.onBug);
+    this.#post(entries);
   }
 
-  async #pump(): Promise<void> {
-    this.#isSending = true;
-    while (this.#queue.length > 0 && !this.#isClosed) {
-      const batch = this.#nextBatch();
-      const called = await this.#options.post(bodyOf(batch));
-      if (this.#isClosed || called.kind === "unsent") break;
-      if (called.kind === "answered") this.#acknowledge(batch, called.value as EventsAnswer);
-      else this.#refused(batch, called);
+  /** On their way, each to the node that has its attempt. */
+  #post(entries: readonly Entry[]): void {
+    const { queueOf } = this.#options;
+    const byNode = new Map<string, Entry[]>();
+    for (const entry of entries) {
+      const { home } = entry.held;
+      const waiting = this.#waiting.get(entry.held);
+      if (waiting !== undefined) waiting.push(entry);
+      else if (home === null || queueOf(home) === null) this.#wait(entry.held, [entry]);
+      else {
+        entry.held.queued++;
+        const others = byNode.get(home);
+        if (others === undefined) byNode.set(home, [entry]);
+        else others.push(entry);
+      }
     }
-    this.#isSending = false;
-    if (this.#queue.length === 0) this.#emptied();
+    for (const [node, list] of byNode) queueOf(node)?.add(list);
   }
 
-  /** The oldest events that fit one request. */
-  #nextBatch(): Entry[] {
-    let chars = 0;
-    let count = 0;
-    for (const { json } of this.#queue) {
-      if (count > 0 && (count >= this.#entriesMax || chars + json.length > CHARS_MAX)) break;
-      chars += json.length;
-      count++;
-    }
-    return this.#queue.slice(0, count);
-  }
-
-  #acknowledge(batch: readonly Entry[], { stored, verdicts }: EventsAnswer): void {
-    const again: Entry[] = [];
-    for (const entry of batch) {
-      const { attempt, n } = entry;
-      if ((stored[attempt] ?? 0) < n) again.push(entry);
-      else this.#settle(entry, verdicts[attempt] ?? "accepted");
-    }
-    const rest = this.#queue.slice(batch.length);
-    this.#queue = again.length === 0 ? rest : [...again, ...rest];
-    this.#options.spool?.acknowledged();
-    // What it does not take in order it will never take: earlier events of these attempts are gone.
-    if (again.length === batch.length) {
-      const why = {
-        kind: "refused",
-        status: 200,
-        code: "gap",
-        message: "an earlier event is missing",
-      } as const;
-      for (const attempt of new Set(again.map((entry) => entry.attempt))) this.#drop(attempt, why);
-    }
-    this.#entriesMax = Math.min(ENTRIES_MAX, this.#entriesMax * 2);
-  }
-
-  /** Finds the one that is not taken by sending less at a time; the others must not suffer for it. */
-  #refused(batch: readonly Entry[], why: Refused): void {
-    if (batch.length === 1) this.#drop((batch[0] as Entry).attempt, why);
-    else this.#entriesMax = Math.max(1, batch.length >> 1);
-  }
-
-  #drop(attempt: string, why: Refused): void {
-    const [dropped, left] = [[] as Entry[], [] as Entry[]];
-    for (const entry of this.#queue) (entry.attempt === attempt ? dropped : left).push(entry);
-    this.#queue = left;
-    for (const entry of dropped) this.#settle(entry, "stale");
-    this.#options.spool?.acknowledged();
-    this.#options.onDropped(attempt, why);
+  #wait(held: HeldAttempt, entries: Entry[]): void {
+    this.#waiting.set(held, entries);
+    this.#options.held.move(held, null);
+    this.#options.onHomeless();
   }
 
   #settle(entry: Entry, verdict: string): void {
+    if (!this.#open.delete(entry)) return;
+    const { held, onAcknowledged } = this.#options;
     this.#chars -= entry.json.length;
-    if (entry.isReceipt && entry.held !== null) {
-      this.#options.held.forget(entry.held);
-      this.#options.onAcknowledged(entry.held);
-    }
+    if (entry.isReceipt) {
+      held.forget(entry.held);
+      onAcknowledged(entry.held);
+    } else if (entry.held.left > 0 && --entry.held.left === 0) held.forget(entry.held);
     this.#deliver(entry, verdict);
   }
 
@@ -205,15 +202,4 @@ export class Outbox {
   #emptied(): void {
     for (const resolve of this.#onEmpty.splice(0)) resolve();
   }
-}
-
-function bodyOf(batch: readonly Entry[]): string {
-  const tokens = new Map<string, string>();
-  const events: string[] = [];
-  for (const { attempt, token, json } of batch) {
-    tokens.set(attempt, token);
-    events.push(json);
-  }
-  const named = Array.from(tokens, ([attempt, token]) => `"${attempt}":"${token}"`);
-  return `{"tokens":{${named.join(",")}},"events":[${events.join(",")}]}`;
 }

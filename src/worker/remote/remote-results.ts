@@ -1,12 +1,12 @@
 /** What code reads of earlier phases and attempts, for a worker that is not beside the store. */
 import type { ResultsSource } from "../results-reader.ts";
-import type { HeldAttempts } from "./held-attempts.ts";
+import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
 import type { KeptCheckpoint } from "./read-work.ts";
 
 export interface RemoteResultsOptions {
   readonly held: HeldAttempts;
   /** Gets a path of the API by an attempt's token; waits for a server that is not there. */
-  readonly get: (path: string, token: string) => Promise<string>;
+  readonly get: (path: string, attempt: HeldAttempt) => Promise<string>;
 }
 
 interface Page {
@@ -53,7 +53,7 @@ export class RemoteResults implements ResultsSource {
       const attempt = this.#options.held.openOf(at.execution);
       if (attempt === undefined) throw new Error("the attempt that reads results is over");
       const path: string = `/v1/attempts/${attempt.id}/results/${at.phase}/${at.handler}?visit=${at.visit}&cursor=${cursor}`;
-      const page = JSON.parse(await this.#options.get(path, attempt.token)) as Page;
+      const page = JSON.parse(await this.#options.get(path, attempt)) as Page;
       for (const { task, status, result, error } of page.data)
         yield { task, status, payload: JSON.stringify((status === "done" ? result : error) ?? null) };
       cursor = page.next;

@@ -3,7 +3,7 @@
  * answer does not come. A request is sent until the server has taken or refused it; between tries it waits, longer each
  * time, and the next address has its turn.
  */
-import { HttpConnection } from "../../http/http-connection.ts";
+import { type HttpAnswer, HttpConnection, type HttpRequest } from "../../http/http-connection.ts";
 import { HttpFault } from "../../http/http-fault.ts";
 import type { Registered, Registration } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -14,6 +14,8 @@ export interface ServerLinkOptions {
   /** Tried in turn: `http(s)://host:port` or `unix:<path>`. */
   readonly addresses: readonly string[];
   readonly token?: string;
+  /** Headers for what is asked in the worker's own name. */
+  readonly headers?: RequestHeaders;
   readonly clock: Clock;
   readonly random: Random;
   /** What to register as; `worker` is kept from the first registration on. */
@@ -24,6 +26,19 @@ export interface ServerLinkOptions {
   readonly onTrouble: (what: string | null) => void;
 }
 
+/** Headers that a request is to carry beside its own, as those that prove who sends it. */
+export type RequestHeaders = (request: {
+  readonly method: string;
+  readonly path: string;
+  readonly body: string;
+}) => Readonly<Record<string, string>>;
+
+export interface PostOptions {
+  readonly timeoutMs?: number;
+  /** It is not tried again: there are others who can be asked. */
+  readonly isOnce?: boolean;
+}
+
 /** The server's word that a request as such is wrong: sending it again would change nothing. */
 export interface Refused {
   readonly kind: "refused";
@@ -32,7 +47,7 @@ export interface Refused {
   readonly message: string;
 }
 
-/** The link was closed before an answer came. */
+/** The link was closed before an answer came, or there was none to a request that is sent once. */
 export interface Unsent {
   readonly kind: "unsent";
 }
@@ -41,6 +56,8 @@ export type Called = { readonly kind: "answered"; readonly value: unknown } | Re
 
 /** Statuses with which a request as such is refused. */
 const REFUSALS = [400, 409, 413, 422];
+/** The status of what another node has. */
+const NOT_OWNER = 421;
 const TIMEOUT_MS = 60_000;
 
 export class ServerLink {
@@ -73,6 +90,11 @@ export class ServerLink {
     return this.#isInTrouble;
   }
 
+  /** It is registered there, and was answered last. */
+  get isConnected(): boolean {
+    return this.#isRegistered && !this.#isInTrouble;
+  }
+
   /** This side's own address, as the server sees it; asks the server for it. Null: it is reached by a unix socket. */
   async ownAddress(): Promise<string | null> {
     const backOff = new BackOff(this.#options.random);
@@ -89,15 +111,19 @@ export class ServerLink {
   }
 
   /** Posts to a route under this worker (`claim`, `events`, `heartbeat`), as a registered one. */
-  async post(route: string, body: string, options: { timeoutMs?: number } = {}): Promise<Called> {
+  async post(route: string, body: string, options: PostOptions = {}): Promise<Called> {
     const backOff = new BackOff(this.#options.random);
     while (!this.#isClosed) {
       const connection = this.#connection;
       try {
-        if (!this.#isRegistered) await this.#register(connection);
+        if (!this.#isRegistered) {
+          await this.#register(connection);
+          // Who heard of it may have closed the link.
+          continue;
+        }
         const path = `/v1/workers/${encodeURIComponent(this.#worker ?? "")}/${route}`;
         const { timeoutMs = TIMEOUT_MS } = options;
-        const { status, text } = await connection.send({ method: "POST", path, body, timeoutMs });
+        const { status, text } = await this.#send(connection, { method: "POST", path, body, timeoutMs });
         if (status === 200) {
           this.#tell(null);
           return { kind: "answered", value: JSON.parse(text) as unknown };
@@ -108,14 +134,18 @@ export class ServerLink {
         if (status === 404 && connection === this.#connection) this.#isRegistered = false;
         if (status !== 404 || problem.code !== "not_found") throw new ServerRefused(problem);
       } catch (thrown) {
+        if (options.isOnce === true && this.#isTrouble(thrown)) break;
         await this.#wait(thrown, connection, backOff);
       }
     }
     return { kind: "unsent" };
   }
 
-  /** Reads by an attempt's own token, once the server is there; throws if that refuses, or if the link is closed. */
-  async read(path: string, token: string): Promise<string> {
+  /**
+   * Reads by an attempt's own token, once the server is there; throws if that refuses, or if the link is closed. Null: it
+   * is to be asked once, and another one may know.
+   */
+  async read(path: string, token: string, options: { isOnce?: boolean } = {}): Promise<string | null> {
     const backOff = new BackOff(this.#options.random);
     const headers = { authorization: `Bearer ${token}` };
     while (!this.#isClosed) {
@@ -125,9 +155,11 @@ export class ServerLink {
         answer = await connection.send({ method: "GET", path, headers, timeoutMs: TIMEOUT_MS });
         if (isPassing(answer.status)) throw new ServerRefused(problemOf(answer.status, answer.text));
       } catch (thrown) {
+        if (options.isOnce === true && this.#isTrouble(thrown)) return null;
         await this.#wait(thrown, connection, backOff);
         continue;
       }
+      if (options.isOnce === true && answer.status === NOT_OWNER) return null;
       if (answer.status !== 200) throw new ServerRefused(problemOf(answer.status, answer.text));
       this.#tell(null);
       return answer.text;
@@ -136,20 +168,32 @@ export class ServerLink {
   }
 
   /** Says goodbye, if there is anybody to say it to, and ends what is under way. */
-  async close(): Promise<void> {
-    const isKnown = this.#isRegistered && !this.#isInTrouble;
+  async close(options: { saysGoodbye?: boolean } = {}): Promise<void> {
+    const isKnown = this.isConnected && options.saysGoodbye !== false;
     this.#isClosed = true;
     for (const wake of [...this.#sleeping]) wake();
     if (isKnown && this.#worker !== null) {
       const path = `/v1/workers/${encodeURIComponent(this.#worker)}`;
       // If it cannot be said, the server notices by itself.
-      await this.#connection.send({ method: "DELETE", path, timeoutMs: 2_000 }).catch(() => null);
+      await this.#send(this.#connection, { method: "DELETE", path, timeoutMs: 2_000 }).catch(() => null);
     }
     for (const connection of this.#connections) connection.close();
   }
 
   get #connection(): HttpConnection {
     return this.#connections[this.#at % this.#connections.length] as HttpConnection;
+  }
+
+  /** Registers again, since what the worker serves has changed. */
+  async registerAgain(): Promise<void> {
+    this.#isRegistered = false;
+    await this.post("heartbeat", '{"tokens":{}}');
+  }
+
+  #send(connection: HttpConnection, request: HttpRequest): Promise<HttpAnswer> {
+    const { method, path, body = "" } = request;
+    const headers = this.#options.headers?.({ method, path, body });
+    return connection.send(headers === undefined ? request : { ...request, headers });
   }
 
   /** Registers, once for all who wait for it. */
@@ -167,7 +211,7 @@ export class ServerLink {
       ...(url === undefined || !this.#isAsked ? {} : { url }),
       ...(this.#worker === null ? {} : { worker: this.#worker }),
     });
-    const { status, text } = await connection.send({
+    const { status, text } = await this.#send(connection, {
       method: "POST",
       path: "/v1/workers",
       body,
@@ -185,9 +229,17 @@ export class ServerLink {
     this.#options.onRegistered(registered);
   }
 
+  /** Whether what went wrong is trouble with the server, which is told then; a stale connection is none. */
+  #isTrouble(thrown: unknown): boolean {
+    if (!isWorldly(thrown)) throw thrown;
+    if (thrown instanceof HttpFault && thrown.isStale) return false;
+    if (!this.#isClosed) this.#tell(thrown.message);
+    return true;
+  }
+
   /** Waits after something went wrong; only faults and refusals are waited out. */
   async #wait(thrown: unknown, connection: HttpConnection, backOff: BackOff): Promise<void> {
-    if (!(thrown instanceof HttpFault) && !(thrown instanceof ServerRefused)) throw thrown;
+    if (!isWorldly(thrown)) throw thrown;
     if (this.#isClosed || (thrown instanceof HttpFault && thrown.isStale)) return;
     this.#tell(thrown.message);
     if (connection === this.#connection && this.#connections.length > 1) {
@@ -226,6 +278,10 @@ export class ServerRefused extends Error {
     super(`the server answers ${problem.status} ${problem.code}: ${problem.message}`);
     this.problem = problem;
   }
+}
+
+function isWorldly(thrown: unknown): thrown is HttpFault | ServerRefused {
+  return thrown instanceof HttpFault || thrown instanceof ServerRefused;
 }
 
 /** Whether another try may be answered otherwise. */

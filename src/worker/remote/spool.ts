@@ -38,7 +38,7 @@ export class Spool {
   #isWriting = false;
   #isClosed = false;
   /** What is on disk and not acknowledged, as whoever sends it says; null: nobody does yet. */
-  unacknowledged: (() => readonly SpooledEvent[]) | null = null;
+  unacknowledged: ReadonlySet<SpooledEvent> | null = null;
 
   private constructor(directory: string, left: readonly SpooledEvent[]) {
     this.#directory = directory;
@@ -82,7 +82,7 @@ export class Spool {
     if (this.#isClosed) return;
     this.#isClosed = true;
     fs.closeSync(this.#file);
-    if (this.unacknowledged?.().length === 0 && this.#waiting.length === 0) fs.unlinkSync(this.#path);
+    if (this.unacknowledged?.size === 0 && this.#waiting.length === 0) fs.unlinkSync(this.#path);
   }
 
   async #write(): Promise<void> {
@@ -107,13 +107,12 @@ export class Spool {
   /** Nothing is being written now, so what is not acknowledged is all there is. */
   #tidy(): void {
     if (this.#bytes === 0 || this.unacknowledged === null) return;
-    const left = this.unacknowledged();
-    if (left.length === 0) {
+    if (this.unacknowledged.size === 0) {
       fs.ftruncateSync(this.#file, 0);
       this.#bytes = 0;
     } else if (this.#bytes > REWRITE_BYTES) {
       fs.closeSync(this.#file);
-      this.#file = this.#writeFile(left);
+      this.#file = this.#writeFile([...this.unacknowledged]);
     }
   }
 

@@ -1,32 +1,40 @@
 /**
  * One registration of a remote worker: what it serves, how much of it at a time, and the attempts it has.
  *
- * 1. It registers, and claims whenever it has room; never more than `capacity` attempts, claims under way included.
+ * 1. It registers at every node of the cluster under the same id, and claims at each whenever it has room: a fair share
+ *    of it, at least one. What comes above `capacity` waits here without being begun.
  * 2. What it says is numbered, kept until acknowledged (in a spool too, if it has one), and sent again after a reconnect.
- * 3. It beats while it has attempts, and stops those that the server does not want any more.
+ *    It goes to the node that gave the attempt, or that has it by now: no attempt ends because a node does.
+ * 3. It beats while it has attempts, and stops those that their node does not want any more.
  * 4. It stops gracefully: no claim, what has not begun goes back, the rest ends within a grace.
  */
+import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import { type Grant, SCRIPT_USE } from "../../protocol/work.ts";
 import type { Claimed, Registration } from "../../protocol/worker-wire.ts";
+import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { reportPlace } from "../attempt-place.ts";
 import type { HostedWorkflow } from "../handler-code.ts";
 import type { ScriptOptions } from "../script-runner.ts";
 import { Worker, type WorkerOptions } from "../worker.ts";
-import { ClaimLoop } from "./claim-loop.ts";
-import { Heartbeats } from "./heartbeats.ts";
-import { beatsOf, HeldAttempts } from "./held-attempts.ts";
+import { BackOff } from "./back-off.ts";
+import { beatsOf, type HeldAttempt, HeldAttempts } from "./held-attempts.ts";
+import { HomeSearch } from "./home-search.ts";
+import { NodeSession, type SessionParts } from "./node-session.ts";
+import { FIRST, NodeSessions } from "./node-sessions.ts";
 import { Outbox } from "./outbox.ts";
 import { readWork } from "./read-work.ts";
 import { RemoteResults } from "./remote-results.ts";
-import { type Refused, ServerLink } from "./server-link.ts";
-import { Spool } from "./spool.ts";
+import type { Refused, RequestHeaders } from "./server-link.ts";
+import { Spool, type SpooledEvent } from "./spool.ts";
 
 export interface WorkerLaneOptions {
-  /** Tried in turn: `http(s)://host:port` or `unix:<path>`. */
+  /** Where to begin, tried in turn: `http(s)://host:port` or `unix:<path>`. None: `become` says which nodes there are. */
   readonly addresses: readonly string[];
   readonly token?: string;
+  /** Headers that prove who asks, instead of a token. */
+  readonly headers?: RequestHeaders;
   readonly name: string;
   /** An id to register under; by default the server makes one. */
   readonly worker?: string;
@@ -58,60 +66,46 @@ export interface WorkerLaneOptions {
 const LAST_WORDS_MS = 5_000;
 /** With so many characters unacknowledged, nothing new is claimed. */
 const UNACKNOWLEDGED_CHARS_MAX = 16 * 1_048_576;
+/** Of attempts that a former process left: only shown while their node is looked for. */
+const LEFT_HEARTBEAT_MS = 30_000;
 
 export class WorkerLane {
   readonly #options: WorkerLaneOptions;
   readonly #held = new HeldAttempts();
-  readonly #link: ServerLink;
+  readonly #sessions: NodeSessions;
+  readonly #search: HomeSearch;
   readonly #outbox: Outbox;
-  readonly #claims: ClaimLoop;
-  readonly #heartbeats: Heartbeats;
   readonly #results: RemoteResults;
   readonly #worker: Worker;
+  readonly #hosted: HostedWorkflow[] = [];
+  /** Its id, once it has one: the same at every node. */
+  #id: string | null;
   #isRegistered = false;
+  #isClosed = false;
 
   constructor(options: WorkerLaneOptions) {
     const { clock, random, capacity, onBug } = options;
     this.#options = options;
+    this.#id = options.worker ?? null;
     const held = this.#held;
-    this.#link = new ServerLink({
-      addresses: options.addresses,
-      ...(options.token === undefined ? {} : { token: options.token }),
+    this.#search = new HomeSearch({
       clock,
       random,
-      registration: () => this.#registration(),
-      onRegistered: ({ worker }) => this.#registered(worker),
-      onTrouble: options.onTrouble,
+      held,
+      show: () => {
+        for (const { heartbeats } of this.#sessions.all) heartbeats.beat();
+      },
     });
     const spooled = options.spool === null ? null : Spool.open(options.spool);
     this.#outbox = new Outbox({
       held,
       spool: spooled?.spool ?? null,
-      post: (body) => this.#link.post("events", body),
-      onEnded: () => this.#claims.wake(),
+      queueOf: (node) => this.#sessions.get(node)?.events ?? null,
+      onEnded: () => this.#wake(),
       onAcknowledged: ({ kept }) => this.#results.release(kept),
-      onDropped: options.onDropped,
-      onBug,
+      onHomeless: () => this.#search.begin(),
     });
-    this.#claims = new ClaimLoop({
-      clock,
-      random,
-      post: (body, more) => this.#link.post("claim", body, more),
-      room: () => (this.#outbox.chars > UNACKNOWLEDGED_CHARS_MAX ? 0 : capacity - held.open),
-      onClaimed: (claimed) => this.#claimed(claimed),
-      onBug,
-    });
-    this.#heartbeats = new Heartbeats({
-      clock,
-      held,
-      post: (body) => this.#link.post("heartbeat", body),
-      onWord: (ids, why) => this.#worker.cancel(beatsOf(ids), why),
-      onBug,
-    });
-    this.#results = new RemoteResults({
-      held,
-      get: (path, token) => this.#link.read(path, token),
-    });
+    this.#results = new RemoteResults({ held, get: (path, attempt) => this.#read(path, attempt) });
     this.#worker = new Worker({
       clock,
       results: this.#results,
@@ -122,9 +116,18 @@ export class WorkerLane {
       ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
       onBug,
     });
-    for (const workflow of options.workflows)
-      for (const code of workflow.handlers) this.#worker.host(workflow.name, code);
-    if (spooled !== null && spooled.left.length > 0) this.#outbox.replay(spooled.left);
+    this.#addCode(options.workflows);
+    const parts = this.#parts();
+    this.#sessions = new NodeSessions({
+      addresses: options.addresses,
+      clock,
+      open: (name, addresses) => this.#openSession(name, addresses, parts),
+      onGone: (name) => this.#gone(name),
+      onTrouble: options.onTrouble,
+      onBug,
+    });
+    if (spooled !== null && spooled.left.length > 0)
+      this.#outbox.replay(spooled.left, (event) => this.#hold(event));
   }
 
   /** Attempts under way. */
@@ -138,49 +141,114 @@ export class WorkerLane {
 
   /** The worker's id, once it is registered. */
   get worker(): string | null {
-    return this.#link.worker;
+    return this.#id;
   }
 
   get isInTrouble(): boolean {
-    return this.#link.isInTrouble;
+    return this.#sessions.isAway;
   }
 
   /** This side's own address, as the server sees it; null: it is reached by a unix socket. */
-  ownAddress(): Promise<string | null> {
-    return this.#link.ownAddress();
+  async ownAddress(): Promise<string | null> {
+    return (await this.#sessions.first?.link.ownAddress()) ?? null;
   }
 
   /** Begins to claim. */
   start(): void {
-    this.#claims.wake();
+    this.#sessions.start();
+  }
+
+  /** The cluster has these nodes now, for a worker that was given no addresses. */
+  become(nodes: readonly string[]): void {
+    this.#sessions.become(nodes);
+  }
+
+  /** Hosts more code, and says so at every node. */
+  host(workflows: readonly HostedWorkflow[]): void {
+    this.#addCode(workflows);
+    for (const { link } of this.#sessions.all)
+      if (link.isConnected) link.registerAgain().catch(this.#options.onBug);
   }
 
   /** What there is to say about an attempt; null: it is not here. */
   about(id: string): Readonly<Record<string, unknown>> | null {
     const attempt = this.#held.get(id);
-    if (attempt === undefined) return null;
+    if (attempt === undefined || attempt.left > 0) return null;
     const { hasEnded, hasStarted, since } = attempt;
     return { attempt: id, status: hasEnded ? "ended" : hasStarted ? "running" : "claimed", since };
   }
 
   /** Ends gracefully; resolves when everything is said, or when it was given long enough. */
   async stop(graceMs: number): Promise<void> {
-    const claims = this.#within(LAST_WORDS_MS, () => this.#claims.stop());
+    const sessions = this.#sessions.all;
+    const claims = sessions.map(({ claims: loop }) => this.#within(LAST_WORDS_MS, () => loop.stop()));
     await this.#within(graceMs + 2 * LAST_WORDS_MS, () => this.#worker.stop(graceMs, LAST_WORDS_MS));
-    // What a server that is not there has given out before, nobody can get any more; nor does it hear anything.
-    if (!this.#link.isInTrouble) {
-      await claims;
-      await this.#within(LAST_WORDS_MS, () => this.#outbox.settled());
-    }
-    this.#heartbeats.stop();
+    // What a node that is not there has given out before, nobody can get any more; nor does it hear anything.
+    await Promise.all(claims.filter((_, i) => sessions[i]?.link.isInTrouble !== true));
+    if (!this.#sessions.isAway) await this.#within(LAST_WORDS_MS, () => this.#outbox.empty());
+    this.#isClosed = true;
+    this.#search.stop();
     this.#outbox.close();
-    await this.#link.close();
+    for (const { events } of this.#sessions.all) events.close();
+    await this.#sessions.close();
+  }
+
+  #parts(): SessionParts {
+    const { clock, random, onDropped, onBug } = this.#options;
+    return {
+      clock,
+      random,
+      held: this.#held,
+      outbox: this.#outbox,
+      room: () => this.#share(),
+      onClaimed: (session, claimed) => this.#claimed(session, claimed),
+      onWord: (ids, why) => this.#worker.cancel(beatsOf(ids), why),
+      onHome: (session, attempt, isHere) => this.#home(session, attempt, isHere),
+      onTaken: () => this.#search.ease(),
+      onDropped,
+      onBug,
+    };
+  }
+
+  #openSession(name: string, addresses: readonly string[], parts: SessionParts): NodeSession {
+    const { token, headers } = this.#options;
+    return new NodeSession(
+      {
+        name,
+        addresses,
+        isOneOfMany: name !== FIRST,
+        ...(token === undefined ? {} : { token }),
+        ...(headers === undefined ? {} : { headers }),
+        registration: () => this.#registration(),
+        onRegistered: (session, { worker, nodes }) => this.#registered(session, worker, nodes),
+        onTrouble: (session, what) => this.#sessions.troubled(session, what),
+      },
+      parts,
+    );
+  }
+
+  /** How many attempts one session may take now: as many as all the others, and one if there is room at all. */
+  #share(): number {
+    const { capacity } = this.#options;
+    const free = this.#outbox.chars > UNACKNOWLEDGED_CHARS_MAX ? 0 : capacity - this.#held.open;
+    return free <= 0 ? 0 : Math.max(1, Math.floor(free / Math.max(1, this.#sessions.sharing)));
+  }
+
+  #wake(): void {
+    for (const { claims } of this.#sessions.all) claims.wake();
+  }
+
+  #addCode(workflows: readonly HostedWorkflow[]): void {
+    for (const workflow of workflows) {
+      this.#hosted.push(workflow);
+      for (const code of workflow.handlers) this.#worker.host(workflow.name, code);
+    }
   }
 
   #registration(): Registration {
-    const { name, worker, workflows, capacity, scripts, version } = this.#options;
+    const { name, capacity, scripts, version } = this.#options;
     const url = this.#options.url();
-    const handlers = workflows.flatMap(({ handlers: list }) =>
+    const handlers = this.#hosted.flatMap(({ handlers: list }) =>
       list.map(({ use, version: served, enumerate }) => ({
         use,
         ...(served === undefined ? {} : { version: served }),
@@ -189,7 +257,7 @@ export class WorkerLane {
     );
     return {
       name,
-      ...(worker === undefined ? {} : { worker }),
+      ...(this.#id === null ? {} : { worker: this.#id }),
       handlers: scripts === undefined ? handlers : [...handlers, { use: SCRIPT_USE }],
       capacity,
       ...(url === null ? {} : { url }),
@@ -198,31 +266,87 @@ export class WorkerLane {
   }
 
   /** Registered, perhaps with a server that does not know its attempts: those that go on are shown at once. */
-  #registered(worker: string): void {
+  #registered(session: NodeSession, worker: string, nodes: readonly string[] | undefined): void {
+    this.#id = worker;
     if (!this.#isRegistered) this.#options.onRegistered(worker);
     this.#isRegistered = true;
-    this.#heartbeats.beat();
+    session.heartbeats.beat();
+    this.#sessions.heard(session, nodes);
   }
 
-  #claimed(claimed: Claimed): void {
+  #claimed(session: NodeSession, claimed: Claimed): void {
     if (claimed.cancel.length > 0) this.#worker.cancel(beatsOf(claimed.cancel), "cancel");
     if (claimed.lost.length > 0) this.#worker.cancel(beatsOf(claimed.lost), "lost");
-    if (claimed.work.length > 0) this.#take(claimed);
+    if (claimed.work.length > 0) this.#take(session, claimed);
+    this.#sessions.heard(session, claimed.nodes);
     if (claimed.drain === true) this.#options.onDrain();
   }
 
-  #take(claimed: Claimed): void {
+  #take(session: NodeSession, claimed: Claimed): void {
     const { grants, items } = readWork(claimed, (payload) => this.#results.keep(payload));
     const since = this.#options.clock.now();
     for (const { work, at, kept } of items) {
       const { attempt: id, token, heartbeatMs } = work;
-      this.#held.add({ id, token, at, heartbeatMs, since, kept, n: 0, hasStarted: false, hasEnded: false });
+      const fresh = { queued: 0, left: 0, n: 0, hasStarted: false, hasEnded: false };
+      this.#held.add({ id, token, at, heartbeatMs, since, kept, home: session.name, ...fresh });
     }
     for (const grant of grants) {
       if (grant.do === "enumerate") this.#sayStarted(grant);
       this.#worker.take(grant);
     }
-    this.#heartbeats.look();
+    session.heartbeats.look();
+  }
+
+  /** The attempt that an event of a former process is of. It takes up no room, and is only kept until that has arrived. */
+  #hold({ attempt: id, token }: SpooledEvent): HeldAttempt {
+    const known = this.#held.get(id);
+    if (known !== undefined) {
+      known.left++;
+      return known;
+    }
+    const at = decodeAttempt(id);
+    assert(at !== null, "an attempt in the spool has a readable id");
+    const held: HeldAttempt = {
+      ...{ id, token, at, heartbeatMs: LEFT_HEARTBEAT_MS, since: this.#options.clock.now(), kept: [] },
+      ...{ home: FIRST, queued: 0, left: 1, n: 0, hasStarted: true, hasEnded: true },
+    };
+    this.#held.add(held);
+    return held;
+  }
+
+  /** A node is gone, or out of touch: what it had is looked for; what is on its way there comes back by itself. */
+  #gone(name: string): void {
+    for (const attempt of [...this.#held.quietAt(name)]) this.#held.move(attempt, null);
+    this.#search.begin();
+    this.#wake();
+  }
+
+  #home({ name }: NodeSession, attempt: HeldAttempt, isHere: boolean): void {
+    // What is on its way to a node is answered there.
+    if (attempt.queued > 0 || this.#sessions.get(name) === undefined) return;
+    if (isHere && attempt.home === null) {
+      this.#held.move(attempt, name);
+      this.#outbox.found(attempt);
+    } else if (!isHere && attempt.home === name) {
+      this.#held.move(attempt, null);
+      this.#search.begin();
+    }
+  }
+
+  /** Reads something of an attempt at the node that has it; asks the others if that does not. */
+  async #read(path: string, { home, token }: HeldAttempt): Promise<string> {
+    const { clock, random } = this.#options;
+    const backOff = new BackOff(random);
+    while (!this.#isClosed) {
+      const sessions = [...this.#sessions.all];
+      sessions.sort((one, other) => Number(other.name === home) - Number(one.name === home));
+      for (const { name, link } of sessions) {
+        const text = await link.read(path, token, { isOnce: name !== FIRST });
+        if (text !== null) return text;
+      }
+      await new Promise<void>((resolve) => clock.after(backOff.next(), resolve));
+    }
+    throw new Error("the worker ends, and no node answers");
   }
 
   /** An enumeration is not said to have begun by its pages alone: the first may take long. */

@@ -6,7 +6,7 @@ export const POST_LETTERS = String.raw`
   BEGIN
     PERFORM check_generation_1(p_generation);
     PERFORM write_records_1(NULL, array_fill(0::bigint, ARRAY[cardinality(p_partition)]), p_id, p_partition,
-      p_recipient, p_body, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+      p_recipient, p_body, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
   END
   $$;
 `;

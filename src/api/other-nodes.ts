@@ -1,0 +1,210 @@
+/**
+ * What a node knows of itself alone (its workers, open attempts, limits), asked of every node: lists are of the whole
+ * cluster, whichever node serves them. Nodes that do not answer are left out, and named in the header `Rondo-Missing`.
+ */
+import { z } from "@hono/zod-openapi";
+import type { AttemptFilter, OpenAttempt, Overview } from "../engine/io.ts";
+import { type Rejection, reject } from "../std/rejection.ts";
+import type { ApiParts } from "./parts.ts";
+import { type Answer, type Ask, json, type Route } from "./route.ts";
+import { scalingOf } from "./workers/scaling.ts";
+
+/** What one node asks another. */
+export interface NodeQuestion {
+  readonly v: 1;
+  /** Open attempts are wanted too. */
+  readonly attempts?: AttemptFilter;
+  /** This worker is to be told to end, if it is there. */
+  readonly drain?: string;
+}
+
+/** A worker as `GET /v1/workers` shows it; what is not named here is as its node says. */
+interface ShownWorker {
+  readonly id: string;
+  readonly kind: string;
+  readonly capacity: number;
+  readonly held: number;
+  readonly lastSeenAt: number | null;
+  readonly draining: boolean;
+}
+
+/** What a node says of itself. */
+export interface NodeFacts {
+  readonly overview: Overview;
+  readonly workers: readonly ShownWorker[];
+  readonly attempts: readonly OpenAttempt[];
+  /** The worker was there, and will be told. */
+  readonly drained: boolean;
+}
+
+/** The other nodes of a cluster, as the API asks them. */
+export interface OtherNodes {
+  /** Asks all of them; `facts` is null where there was no answer in good time. It does not throw. */
+  ask(question: NodeQuestion): Promise<readonly { readonly url: string; readonly facts: NodeFacts | null }[]>;
+  /** Gets what is to answer their questions, which are checked there. */
+  serve(answer: (question: unknown) => Promise<NodeFacts | Rejection>): void;
+}
+
+/** What all nodes say. */
+export interface ClusterFacts {
+  readonly nodes: readonly NodeFacts[];
+  /** The header that names those who did not answer. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+const questionSchema = z.strictObject({
+  v: z.literal(1),
+  attempts: z
+    .strictObject({
+      worker: z.string().nullable(),
+      project: z.string().nullable().optional(),
+      max: z.number().int().min(1).max(1_000),
+    })
+    .optional(),
+  drain: z.string().max(200).optional(),
+});
+
+/** The nodes of a cluster as one: this one, and the others. */
+export class AllNodes {
+  readonly #parts: Pick<ApiParts, "engine" | "otherNodes">;
+  readonly #routes: readonly Route[];
+
+  /** `routes`: those of workers, as this node alone answers them. */
+  constructor(parts: Pick<ApiParts, "engine" | "otherNodes">, routes: readonly Route[]) {
+    this.#parts = parts;
+    this.#routes = routes;
+    parts.otherNodes?.serve(async (question) => {
+      const parsed = questionSchema.safeParse(question);
+      return parsed.success
+        ? this.#own(parsed.data as NodeQuestion)
+        : reject("invalid_input", "this is no question that nodes of this version ask");
+    });
+  }
+
+  /** What all of them say. */
+  async ask(question: Omit<NodeQuestion, "v">): Promise<ClusterFacts> {
+    const { otherNodes } = this.#parts;
+    const asked = { v: 1, ...question } as const;
+    const [own, others] = await Promise.all([this.#own(asked), otherNodes?.ask(asked) ?? []]);
+    const missing = others.filter(({ facts }) => facts === null).map(({ url }) => url);
+    return {
+      nodes: [own, ...others.flatMap(({ facts }) => facts ?? [])],
+      headers: missing.length === 0 ? {} : { "rondo-missing": missing.join(", ") },
+    };
+  }
+
+  /** The routes of workers, as all nodes answer them together. */
+  routes(): readonly Route[] {
+    if (this.#parts.otherNodes === undefined) return this.#routes;
+    const handlers: Readonly<Record<string, Route["handle"]>> = {
+      listWorkers: async () => {
+        const { nodes, headers } = await this.ask({});
+        return json({ data: mergeWorkers(nodes.map(({ workers }) => workers)), next: null }, { headers });
+      },
+      getScaling: async (ask) => {
+        const { nodes, headers } = await this.ask({});
+        const { use = null } = ask.query as { use?: string };
+        return json(scalingOf(mergeOverviews(nodes.map(({ overview }) => overview)), use), { headers });
+      },
+      drainWorker: async (ask) => {
+        const { id } = ask.params as { id: string };
+        const { nodes } = await this.ask({ drain: id });
+        if (nodes.some(({ drained }) => drained))
+          return json({ worker: id, draining: true }, { status: 202 });
+        return this.#handle("drainWorker", { params: { id } });
+      },
+    };
+    return this.#routes.map((route) => ({ ...route, handle: handlers[route.id] ?? route.handle }));
+  }
+
+  async #own({ attempts, drain }: NodeQuestion): Promise<NodeFacts> {
+    const { engine } = this.#parts;
+    const listed = await this.#handle("listWorkers", {});
+    const page = listed.kind === "json" ? (listed.body as { data: readonly ShownWorker[] }) : { data: [] };
+    const told = drain === undefined ? null : await this.#handle("drainWorker", { params: { id: drain } });
+    return {
+      overview: engine.overview(),
+      workers: page.data,
+      attempts: attempts === undefined ? [] : engine.openAttempts(attempts),
+      drained: told?.kind === "json",
+    };
+  }
+
+  /** What this node alone answers; these routes look at nothing but their parameters. */
+  async #handle(id: string, ask: Pick<Partial<Ask>, "params">): Promise<Answer> {
+    const route = this.#routes.find((one) => one.id === id);
+    return route === undefined ? reject("not_found", "there are no workers here") : route.handle(ask as Ask);
+  }
+}
+
+/** What several nodes hold, as if it were one. A worker that is connected to many of them counts once. */
+export function mergeOverviews(overviews: readonly Overview[]): Overview {
+  const sum = (of: (overview: Overview) => number): number =>
+    overviews.reduce((all, overview) => all + of(overview), 0);
+  return {
+    workers: mergeWorkers(overviews.map(({ workers }) => workers)),
+    limits: mergeBy(
+      overviews.flatMap(({ limits }) => limits),
+      ({ name }) => name,
+      (a, b) => ({
+        name: a.name,
+        max: Math.max(a.max, b.max),
+        held: a.held + b.held,
+        waiting: a.waiting + b.waiting,
+      }),
+    ),
+    resident: sum(({ resident }) => resident),
+    working: sum(({ working }) => working),
+    leases: sum(({ leases }) => leases),
+    ready: mergeBy(
+      overviews.flatMap(({ ready }) => ready),
+      ({ use }) => use,
+      (a, b) => ({ use: a.use, tasks: a.tasks + b.tasks }),
+    ),
+  };
+}
+
+/** Workers of several nodes. One in a node's own process is that node's, whatever it is called. */
+function mergeWorkers<
+  T extends Pick<ShownWorker, "id" | "capacity" | "held"> & {
+    readonly kind?: string;
+    readonly local?: boolean;
+    readonly lastSeenAt?: number | null;
+    readonly draining?: boolean;
+  },
+>(lists: readonly (readonly T[])[]): readonly T[] {
+  const named = lists.flatMap((list, node) =>
+    list.map((worker) => {
+      const isLocal = worker.local === true || worker.kind === "local";
+      return { key: isLocal ? `${node} ${worker.id}` : worker.id, worker };
+    }),
+  );
+  const merged = mergeBy(
+    named,
+    ({ key }) => key,
+    ({ key, worker: a }, { worker: b }) => ({
+      key,
+      worker: {
+        ...a,
+        capacity: Math.max(a.capacity, b.capacity),
+        held: a.held + b.held,
+        ...(a.lastSeenAt === undefined ? {} : { lastSeenAt: latest(a.lastSeenAt, b.lastSeenAt ?? null) }),
+        ...(a.draining === undefined ? {} : { draining: a.draining || b.draining === true }),
+      },
+    }),
+  );
+  return merged.map(({ worker }) => worker);
+}
+
+function latest(a: number | null, b: number | null): number | null {
+  return a === null || b === null ? (a ?? b) : Math.max(a, b);
+}
+
+function mergeBy<T>(items: readonly T[], key: (item: T) => string, merge: (a: T, b: T) => T): readonly T[] {
+  const merged = new Map<string, T>();
+  for (const item of items) {
+    const before = merged.get(key(item));
+    merged.set(key(item), before === undefined ? item : merge(before, item));
+  }
+  return [...merged.values()];
+}

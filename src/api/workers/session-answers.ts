@@ -1,0 +1,44 @@
+/** How the worker protocol answers: what is stored, verdicts, and what is refused. */
+import type { EventsAnswer } from "../../protocol/worker-wire.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import type { AttemptRecord } from "./attempt-record.ts";
+import type { EventBatch } from "./event-batch.ts";
+
+/** What was stored of each attempt that a request named, and what became of it. */
+export function answerOf(named: ReadonlySet<AttemptRecord>, batch: EventBatch): EventsAnswer {
+  const stored: Record<string, number> = {};
+  const verdicts: Record<string, EventsAnswer["verdicts"][string]> = {};
+  for (const record of named) {
+    stored[record.id] = record.stored;
+    const isRepeat = record.hasReceipt && !batch.newest.has(record);
+    const { verdict } = record;
+    verdicts[record.id] = isRepeat
+      ? "duplicate"
+      : verdict === "elsewhere"
+        ? "not_owner"
+        : (verdict ?? "accepted");
+  }
+  return { stored, verdicts };
+}
+
+/** Nobody is registered under this id. */
+export function unknownWorker(worker: string): Rejection {
+  return reject("not_found", `no worker ${worker.slice(0, 100)} is registered here`, {
+    hint: "register again, with the same id",
+  });
+}
+
+/** What was said about an attempt does not come with its token. */
+export function wrongToken(id: string): Rejection {
+  return reject("stale_attempt", `no valid token for the attempt ${id.slice(0, 200)}`, {
+    path: `tokens.${id.slice(0, 200)}`,
+    hint: "send the token that came with the attempt",
+  });
+}
+
+/** The attempt has no right to be heard any more. */
+export function staleAttempt(id: string): Rejection {
+  return reject("stale_attempt", `the attempt ${id} does not hold its lease any more`, {
+    hint: "its receipt can still be sent; nothing else",
+  });
+}

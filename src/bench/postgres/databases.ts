@@ -1,0 +1,78 @@
+/** The server that the scenarios use, and in it a database for each, which is dropped when the scenario is over. */
+import pg from "pg";
+import { LocalPostgres } from "./local-postgres.ts";
+
+export class Databases {
+  readonly #url: string;
+  /** Null: the server is somebody else's. */
+  readonly #local: LocalPostgres | null;
+  /** The server and the settings that figures depend on, in words. */
+  readonly about: string;
+  readonly #made = new Set<string>();
+
+  private constructor(url: string, local: LocalPostgres | null, about: string) {
+    this.#url = url;
+    this.#local = local;
+    this.about = about;
+  }
+
+  /** At this server, or, if none is named, at one of its own in this folder. */
+  static async open(url: string | null, folder: string): Promise<Databases> {
+    const local = url === null ? await LocalPostgres.start(folder) : null;
+    const at = local?.url ?? (url as string);
+    try {
+      return new Databases(at, local, await describe(at));
+    } catch (error) {
+      await local?.stop();
+      throw error;
+    }
+  }
+
+  /** Makes an empty database; answers its URL. */
+  async make(scenario: string): Promise<string> {
+    const name = `rondo_bench_${process.pid}_${scenario.replaceAll("-", "_")}`;
+    await ask(this.#url, `CREATE DATABASE ${name}`);
+    this.#made.add(name);
+    const url = new URL(this.#url);
+    url.pathname = `/${name}`;
+    return url.href;
+  }
+
+  async drop(url: string): Promise<void> {
+    const name = new URL(url).pathname.slice(1);
+    await ask(this.#url, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+    this.#made.delete(name);
+  }
+
+  /** Leaves nothing behind; `keep`: leaves the databases of a server that goes on. */
+  async close(keep: boolean): Promise<void> {
+    if (this.#local !== null) return this.#local.stop();
+    if (keep) return;
+    for (const name of this.#made) await ask(this.#url, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+  }
+
+  /** Ends a server of its own at once, for when this process ends. */
+  kill(): void {
+    this.#local?.kill();
+  }
+}
+
+/** Runs one statement over a connection of its own. */
+export async function ask(url: string, text: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    return (await client.query<Record<string, unknown>>(text)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+async function describe(url: string): Promise<string> {
+  const shown = ["synchronous_commit", "fsync", "full_page_writes", "shared_buffers", "max_wal_size"];
+  const [row] = await ask(
+    url,
+    `SELECT current_setting('server_version') AS version${shown.map((name) => `, current_setting('${name}') AS ${name}`).join("")}`,
+  );
+  return `PostgreSQL ${row?.["version"]}: ${shown.map((name) => `${name}=${row?.[name]}`).join(", ")}`;
+}

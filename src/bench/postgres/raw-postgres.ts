@@ -1,0 +1,78 @@
+/**
+ * What the database gives without an engine: plain inserts over one connection of the same library, each statement a
+ * transaction of its own. The baselines that figures are compared with.
+ */
+import pg from "pg";
+
+const ROWS_PER_INSERT = 1_000;
+
+/** One connection to a table of its own. */
+export class RawInserts {
+  readonly #client: pg.Client;
+
+  private constructor(client: pg.Client) {
+    this.#client = client;
+  }
+
+  static async open(url: string): Promise<RawInserts> {
+    const client = new pg.Client(url);
+    await client.connect();
+    await client.query("CREATE TABLE IF NOT EXISTS raw (n bigserial PRIMARY KEY, body text NOT NULL)");
+    return new RawInserts(client);
+  }
+
+  /** Tasks per second if a task and its receipt are a row each, 1,000 to an insert. */
+  async tasksPerSecond(tasks: number): Promise<number> {
+    const from = performance.now();
+    let rows: string[] = [];
+    const add = async (row: unknown): Promise<void> => {
+      if (rows.push(JSON.stringify(row)) === ROWS_PER_INSERT) {
+        await this.#insert(rows);
+        rows = [];
+      }
+    };
+    for (let n = 0; n < tasks; n++) await add({ n });
+    for (let n = 0; n < tasks; n++) await add({ task: n, attempt: 1, status: "done", result: { n } });
+    if (rows.length > 0) await this.#insert(rows);
+    return (tasks / (performance.now() - from)) * 1_000;
+  }
+
+  /** Rows per second, as large as `chars`, 1,000 to an insert. */
+  async rowsPerSecond(rows: number, chars: number): Promise<number> {
+    const body = "x".repeat(chars);
+    const batch = Array.from({ length: ROWS_PER_INSERT }, () => body);
+    const from = performance.now();
+    for (let n = 0; n < rows; n += ROWS_PER_INSERT) await this.#insert(batch.slice(0, rows - n));
+    return (rows / (performance.now() - from)) * 1_000;
+  }
+
+  /** Seconds for texts that are a row each, so many to an insert. */
+  async seconds(bodies: readonly string[], perInsert: number): Promise<number> {
+    const from = performance.now();
+    for (let n = 0; n < bodies.length; n += perInsert) await this.#insert(bodies.slice(n, n + perInsert));
+    return (performance.now() - from) / 1_000;
+  }
+
+  /** Milliseconds until one row is durable. */
+  async insertMs(): Promise<number> {
+    const from = performance.now();
+    await this.#insert(["x".repeat(300)]);
+    return performance.now() - from;
+  }
+
+  async empty(): Promise<void> {
+    await this.#client.query("TRUNCATE raw");
+  }
+
+  async close(): Promise<void> {
+    await this.#client.end();
+  }
+
+  async #insert(bodies: readonly string[]): Promise<void> {
+    await this.#client.query({
+      name: "insert",
+      text: "INSERT INTO raw (body) SELECT * FROM unnest($1::text[])",
+      values: [bodies],
+    });
+  }
+}

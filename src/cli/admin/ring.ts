@@ -1,0 +1,63 @@
+/** `rondo ring`: the nodes of the cluster in their order, and how they stand with each other. */
+import { showDuration } from "../../std/duration.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { printJson, printRows, tell } from "../output/print.ts";
+import type { Column } from "../output/table.ts";
+import { type ServerFlags, withServer } from "../server/find-server.ts";
+
+interface ShownNode {
+  readonly url: string;
+  readonly partitions: number;
+  readonly hash: string | null;
+  readonly agrees: boolean;
+  readonly suspect: boolean;
+  readonly clockworkers: readonly string[];
+}
+
+interface ShownRing {
+  readonly url: string;
+  readonly hash: string;
+  readonly nodes: readonly ShownNode[];
+  readonly token: { readonly epoch: number; readonly number: number; readonly at: string } | null;
+  readonly cycle: { readonly count: number; readonly lastMs: number | null };
+  readonly queued: { readonly hints: number; readonly timers: number };
+  readonly watch: {
+    readonly timers: number;
+    readonly lateness: { readonly count: number; readonly maxMs: number };
+  };
+}
+
+/** Shows it as one node sees it. */
+export async function showRing(options: ServerFlags): Promise<ExitCode> {
+  return withServer(options, async ({ rondo }) => {
+    const ring = await rondo.requester.json<ShownRing>("/v1/ring");
+    if (options.json) {
+      printJson(ring);
+      return EXIT.ok;
+    }
+    const { token, cycle, queued, watch } = ring;
+    printRows(ring.nodes, columnsFor(ring), { json: false, none: "no node has joined yet" });
+    tell(`as ${ring.url} sees it, by map ${ring.hash.slice(0, 8)}`);
+    if (token !== null) tell(`token ${token.epoch}.${token.number} is at ${token.at}`);
+    const last = cycle.lastMs === null ? "no cycle yet" : `the last cycle took ${showDuration(cycle.lastMs)}`;
+    tell(`${last}; queued: ${queued.hints} hints of letters, ${queued.timers} timers`);
+    tell(`watches ${watch.timers} timers of others; ${watch.lateness.count} were late`);
+    return EXIT.ok;
+  });
+}
+
+function columnsFor({ token }: ShownRing): Column<ShownNode>[] {
+  return [
+    { title: "NODE", value: ({ url }) => url },
+    { title: "PARTITIONS", value: ({ partitions }) => partitions, align: "right" },
+    {
+      title: "MAP",
+      value: ({ hash, agrees }) => (hash === null ? "not heard" : agrees ? "agrees" : "differs"),
+    },
+    {
+      title: "STATE",
+      value: ({ url, suspect }) => (suspect ? "silent" : token?.at === url ? "has the token" : "here"),
+    },
+    { title: "CLOCKWORKERS", value: ({ clockworkers }) => clockworkers.join(" ") },
+  ];
+}

@@ -1,0 +1,112 @@
+// Limits between nodes: words are lost, repeated and overtaken; homes and nodes go.
+import { describe, expect, test } from "vitest";
+import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
+import { PermitDesk, type Usage } from "./permit-desk.ts";
+import { PermitHome } from "./permit-home.ts";
+
+const PATIENCE_MS = 100;
+
+/** A node's desk with a use that the test sets. */
+function deskWith(use: { held: number; waiting: number }) {
+  const usage = (): Usage => ({ ...use, reserved: 0 });
+  const desk = new PermitDesk(PATIENCE_MS, usage);
+  desk.declare("l", { max: 2, declaredAt: 1, silenceMs: 50 }, false);
+  return desk;
+}
+
+function homeSince(undeclaredSince: number | null, awaited: readonly string[] = []): PermitHome {
+  return new PermitHome({ takeoverMs: 1_000, reminderMs: 500, undeclaredSince, awaited }, []);
+}
+
+function ask(over: Partial<PermitAsk>): PermitAsk {
+  return { name: "l", max: 2, declaredAt: 1, n: 1, quota: 0, wants: 0, silenceMs: 50, ...over };
+}
+
+function quotaOf(told: ReadonlyMap<string, PermitGrant>, node: string): number | undefined {
+  return told.get(node)?.quota;
+}
+
+describe("a home", () => {
+  test("gives out no more than the limit to all nodes together", () => {
+    const home = homeSince(null);
+    expect(quotaOf(home.asked("a", ask({ wants: 5 }), 0), "a")).toBe(2);
+    expect(quotaOf(home.asked("b", ask({ wants: 1 }), 0), "b")).toBe(0);
+    const told = home.asked("a", ask({ n: 2, quota: 1 }), 0);
+    expect([quotaOf(told, "a"), quotaOf(told, "b")]).toEqual([1, 1]);
+  });
+
+  test("believes a newer word only", () => {
+    const home = homeSince(null);
+    home.asked("a", ask({ n: 5, quota: 1 }), 0);
+    expect(home.asked("a", ask({ n: 4, quota: 2 }), 0).size).toBe(0);
+    expect(home.hand(0)?.limits[0]?.holders).toEqual([{ node: "a", quota: 1, n: 5 }]);
+  });
+
+  test("keeps what a dead node had until nothing of it can run", () => {
+    const home = homeSince(null);
+    home.asked("a", ask({ wants: 2 }), 0);
+    home.asked("b", ask({ wants: 1 }), 0);
+    home.members(new Set(["b"]), 100);
+    expect(home.tick(1_149)).toEqual([]);
+    expect(home.tick(1_150).map(({ node, grant }) => [node, grant.quota])).toEqual([["b", 1]]);
+  });
+
+  test("gives nothing out after a crash until all have spoken and what nobody declared is over", () => {
+    const home = homeSince(0, ["a"]);
+    expect(quotaOf(home.asked("b", ask({ wants: 1 }), 10), "b")).toBe(0);
+    home.declared("a");
+    expect(home.tick(1_049)).toEqual([]);
+    expect(home.nextAt(1_049)).toBe(1_050);
+    expect(home.tick(1_050).map(({ grant }) => grant.quota)).toEqual([1]);
+    expect(home.nextAt(1_050)).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  test("hands over how long it has waited for what nobody declared, also where it knows of no limit", () => {
+    expect(homeSince(0).hand(400)).toEqual({ limits: [], undeclaredMs: 400 });
+    expect(homeSince(0, ["a"]).hand(400)).toBeNull();
+    expect(homeSince(null).hand(400)).toEqual({ limits: [] });
+  });
+});
+
+describe("a node", () => {
+  test("says a word again that is not answered", () => {
+    const desk = deskWith({ held: 0, waiting: 1 });
+    desk.noteUse("l");
+    expect(desk.asks(0)).toMatchObject([{ n: 1, wants: 2 }]);
+    expect(desk.asks(PATIENCE_MS - 1)).toEqual([]);
+    expect(desk.asks(PATIENCE_MS)).toMatchObject([{ n: 2, wants: 2 }]);
+  });
+
+  test("says what it has when a home speaks of an older word than the last", () => {
+    const use = { held: 0, waiting: 1 };
+    const desk = deskWith(use);
+    desk.noteUse("l");
+    desk.asks(0);
+    desk.granted({ name: "l", n: 1, quota: 2, isContended: false });
+    use.waiting = 0;
+    expect(desk.asks(10)).toMatchObject([{ n: 2, quota: 0, wants: 0 }]);
+    desk.granted({ name: "l", n: 2, quota: 0, isContended: false });
+    // The first word came again, after the second: the home thinks that the node has two.
+    expect(desk.granted({ name: "l", n: 1, quota: 2, isContended: true })).toBe(false);
+    expect(desk.asks(20)).toMatchObject([{ n: 3, quota: 0, wants: 0 }]);
+  });
+
+  test("gives back what it has forgotten", () => {
+    const desk = deskWith({ held: 0, waiting: 0 });
+    desk.granted({ name: "other", n: 7, quota: 1, isContended: true });
+    expect(desk.asks(0)).toMatchObject([{ name: "other", quota: 0, wants: 0 }]);
+    expect(desk.nextAt()).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  test("gives up the permit of an attempt that went to another node, and says so", () => {
+    const use = { held: 1, waiting: 1 };
+    const desk = deskWith(use);
+    desk.noteUse("l");
+    desk.asks(0);
+    desk.granted({ name: "l", n: 1, quota: 2, isContended: false });
+    desk.asks(0);
+    use.held = 0;
+    desk.forfeit("l");
+    expect(desk.asks(10)).toMatchObject([{ quota: 1, wants: 1 }]);
+  });
+});

@@ -1,0 +1,101 @@
+/**
+ * Sees what other nodes do to schedules, over a store that is shared.
+ * 1. Every two seconds a mark is read, which whoever changes a schedule makes another; then all schedules are read, and
+ *    once a minute whatever the mark says: it is written after the change, and a node can die in between.
+ * 2. A schedule that somebody has changed is looked at anew, if it is this node's.
+ * 3. When schedules have moved, those that are this node's from now on are looked at at once, and those that are not
+ *    any more are dropped.
+ */
+import type { Clock } from "../std/clock.ts";
+import type { ScheduleBook } from "./schedule-book.ts";
+import type { ScheduleRunner } from "./schedule-runner.ts";
+
+export interface ScheduleWatchOptions {
+  readonly clock: Clock;
+  readonly book: ScheduleBook;
+  readonly runner: ScheduleRunner;
+  readonly isMine: (id: string) => boolean;
+  readonly onMoved: (listener: () => void) => () => void;
+  readonly onFault: (fault: Error) => void;
+}
+
+const LOOK_MS = 2_000;
+const LOOKS_PER_READ = 30;
+
+/** What was last seen of a schedule. */
+interface Seen {
+  readonly name: string;
+  readonly isMine: boolean;
+}
+
+export class ScheduleWatch {
+  readonly #options: ScheduleWatchOptions;
+  #seen = new Map<string, Seen>();
+  #mark: string | null = null;
+  #looks = 0;
+  #unlisten: () => void = () => undefined;
+  #cancel: () => void = () => undefined;
+  #isClosed = false;
+
+  constructor(options: ScheduleWatchOptions) {
+    this.#options = options;
+  }
+
+  /** Reads all schedules, and goes on looking. Throws if the store fails. */
+  async begin(): Promise<void> {
+    this.#unlisten = this.#options.onMoved(() => this.#moved());
+    await this.#look();
+    this.#later();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#unlisten();
+    this.#cancel();
+  }
+
+  #later(): void {
+    if (this.#isClosed) return;
+    this.#cancel = this.#options.clock.after(LOOK_MS, () => {
+      void this.#look()
+        .catch((thrown: unknown) => {
+          this.#mark = null;
+          this.#options.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+        })
+        .then(() => this.#later());
+    });
+  }
+
+  async #look(): Promise<void> {
+    const mark = await this.#options.book.readMark();
+    if (mark === this.#mark && ++this.#looks < LOOKS_PER_READ) return;
+    this.#looks = 0;
+    // What is changed while all are read has another mark, which the next look finds.
+    this.#mark = mark;
+    await this.#readAll();
+  }
+
+  async #readAll(): Promise<void> {
+    const { book, runner, isMine } = this.#options;
+    const seen = new Map<string, Seen>();
+    for await (const { id, name } of book.said()) {
+      if (this.#isClosed) return;
+      const before = this.#seen.get(id);
+      const now: Seen = { name, isMine: isMine(id) };
+      seen.set(id, now);
+      this.#seen.set(id, now);
+      if (before?.name !== name || before.isMine !== now.isMine) runner.changed(id);
+    }
+    for (const id of this.#seen.keys()) if (!seen.has(id)) runner.drop(id);
+    this.#seen = seen;
+  }
+
+  #moved(): void {
+    const { runner, isMine } = this.#options;
+    for (const [id, seen] of this.#seen) {
+      if (isMine(id) === seen.isMine) continue;
+      this.#seen.set(id, { ...seen, isMine: !seen.isMine });
+      runner.changed(id);
+    }
+  }
+}

@@ -1,0 +1,5 @@
+/** A thread of the simulator: runs the seeds that it is sent, one after another. */
+import { parentPort } from "node:worker_threads";
+import { reportOf, type SeedRun } from "./seed-threads.ts";
+
+parentPort?.on("message", (run: SeedRun) => parentPort?.postMessage(reportOf(run)));

@@ -1,0 +1,49 @@
+/**
+ * `node test/chaos/chaos.mjs [--seconds 60] [--seed S] [--json FILE] [--lease MS] [--rate N] [--keep FOLDER]`: breaks a
+ * real cluster for so long, and reports. Needs a build. Exit code 1: something is wrong.
+ */
+import { writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { createJiti } from "jiti";
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "60" },
+    seed: { type: "string", default: String(Math.floor(Math.random() * 1e9)) },
+    lease: { type: "string", default: "3000" },
+    rate: { type: "string", default: "10" },
+    json: { type: "string" },
+    keep: { type: "string" },
+  },
+});
+const { chaos, isWell } = await createJiti(import.meta.url).import("./chaos.ts");
+const startedAt = Date.now();
+console.log(`chaos for ${values.seconds} s, seed ${values.seed}`);
+const report = await chaos({
+  seed: values.seed,
+  seconds: Number(values.seconds),
+  leaseMs: Number(values.lease),
+  rate: Number(values.rate),
+  ...(values.keep === undefined ? {} : { keep: values.keep }),
+  say: (line) => console.log(`${((Date.now() - startedAt) / 1_000).toFixed(1).padStart(6)} s  ${line}`),
+});
+if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`);
+const { lost, stuck, miscounted, staleRows, wrong } = report;
+console.log(`
+${report.acknowledged} of ${report.offered} starts acknowledged, ${report.attempts} attempts begun
+${report.taken} times a partition was taken, ${report.rows} rows of journals looked at
+faults: ${Object.entries(report.faults)
+  .map(([name, count]) => `${name} ${count}`)
+  .join(", ")}
+over ${(report.healedMs / 1_000).toFixed(1)} s after the last fault
+
+lost            ${lost.length}
+counted wrongly ${miscounted.length}
+stuck           ${stuck.length}
+stale rows      ${staleRows.length}
+else wrong      ${wrong.length}
+`);
+for (const one of [...lost, ...miscounted, ...stuck, ...staleRows, ...wrong].slice(0, 20))
+  console.log(typeof one === "string" ? one : JSON.stringify(one).slice(0, 600));
+console.log(isWell(report) ? "all is well" : `not well: again with --seed ${values.seed}`);
+process.exitCode = isWell(report) ? 0 : 1;

@@ -1,0 +1,79 @@
+// Owners that are not owners any more: what they write is refused, what they believe does no harm.
+import { expect, test } from "vitest";
+import { until } from "../faults/until.ts";
+import type { ClusterBench, NodePlace } from "./cluster-bench.ts";
+import { openCluster } from "./open-cluster.ts";
+
+const timeout = 120_000;
+
+test("F18, F11: a node that is stopped past its lease and goes on writes nothing; the new owner's rows stand", {
+  timeout,
+}, async () => {
+  const bench = await openCluster();
+  await bench.worker();
+  const [id = ""] = await bench.idsByNode("f18");
+  await bench.start("tasks", { tasks: 3, hold: { 0: ["begin"], 1: ["begin"], 2: ["begin"] } }, id);
+  await bench.ledger.seen({ what: "held", execution: id }, 3);
+  const [stale, other] = bench.nodes as [NodePlace, NodePlace];
+  stale.running.signal("SIGSTOP");
+  await takenBy(bench, other);
+  // The stopped one finds this request when it goes on: it believes that the execution is still its own.
+  const late = bench.ask(stale, "POST", `/v1/executions/${id}/pause`, {});
+  bench.openGate(id, 0, "begin");
+  await until("the new owner has written", async () => (await settled(bench, other, id)) > 0);
+  stale.running.signal("SIGCONT");
+  const answer = await late;
+  expect([200, 503, null]).toContain(answer?.status ?? null);
+  if (answer?.status === 200) await bench.insist("POST", `/v1/executions/${id}/resume`, {});
+  for (const task of [1, 2]) bench.openGate(id, task, "begin");
+  expect(await bench.ended(id)).toMatchObject({ status: "done" });
+  expect(await bench.audit(id)).toEqual([]);
+  expect(await staleRows(bench)).toEqual([]);
+});
+
+test("A9, F3: what two nodes find at the same time is done once: the next phase starts once", {
+  timeout,
+}, async () => {
+  const bench = await openCluster();
+  await bench.worker();
+  const ids = await bench.idsByNode("a9");
+  for (const id of ids) await bench.start("journey", { tasks: 2, kids: 3 }, id);
+  // The same words to both nodes at once, each several times.
+  const say = (id: string, name: string) =>
+    Promise.all(
+      [...bench.nodes, ...bench.nodes].map((place) =>
+        bench.ask(place, "POST", `/v1/executions/${id}/signals`, { name, data: 7, id: `${id}-${name}` }),
+      ),
+    );
+  await Promise.all(ids.flatMap((id) => [say(id, "told"), say(id, "approved")]));
+  for (const id of ids) {
+    expect(await bench.ended(id)).toMatchObject({ status: "done", output: { told: 7, kids: 6, approved: 7 } });
+    const started = (await bench.eventsOf(id, "phase.started")).map(({ phase }) => phase);
+    expect(started).toEqual(["fan", "kids", "rest", "approved", "last", "returns"]);
+    expect(await bench.eventsOf(id, "signal.received")).toHaveLength(2);
+    expect(await bench.audit(id)).toEqual([]);
+  }
+});
+
+/** Resolves when a node has all partitions. */
+async function takenBy(bench: ClusterBench, place: NodePlace): Promise<void> {
+  await until(
+    `${place.url} has everything`,
+    async () => (await bench.partitions()).every(({ url }) => url === place.url),
+    { state: () => bench.partitions() },
+  );
+}
+
+async function settled(bench: ClusterBench, place: NodePlace, id: string): Promise<number> {
+  const answer = await bench.ask(place, "GET", `/v1/executions/${id}`);
+  const { phases = [] } = (answer?.body ?? {}) as { phases?: { handlers: { done: number }[] }[] };
+  return phases[0]?.handlers[0]?.done ?? 0;
+}
+
+/** Executions that were written in another epoch than that of their partition, though it was written in since. */
+function staleRows(bench: ClusterBench): Promise<unknown[]> {
+  return bench.query(
+    `SELECT x.id, x.epoch, p.epoch AS current FROM rondo.executions x
+      JOIN rondo.partitions p USING (partition) WHERE x.epoch > p.epoch`,
+  );
+}

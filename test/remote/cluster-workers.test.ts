@@ -1,0 +1,309 @@
+// Remote workers of a cluster: each does tasks of all nodes, and what runs goes on when a node is gone.
+import { workflow } from "rondo";
+import { describe, expect, test } from "vitest";
+import { decodeEntry } from "../../src/kernel/journal-entry.ts";
+import type { HostedWorkflow } from "../../src/worker/handler-code.ts";
+import { serveCluster } from "../../src/worker/remote/serve-cluster.ts";
+import { Worker } from "../../src/worker/worker.ts";
+import { BenchNode, ClusterBench } from "./cluster-bench.ts";
+
+type Pair = [BenchNode, BenchNode];
+
+/** Code whose tasks wait until they are let go; counts how often each began. */
+function gated(): { readonly flow: HostedWorkflow; readonly begun: string[]; open: () => void } {
+  const begun: string[] = [];
+  const gate = { open: () => {} };
+  const opened = new Promise<void>((resolve) => {
+    gate.open = resolve;
+  });
+  const flow = workflow({ name: "gated" }).phase("wait", {
+    process: async ({ execution, log }) => {
+      begun.push(execution);
+      log("begun");
+      await opened;
+      return "done";
+    },
+  });
+  return { flow, begun, open: () => gate.open() };
+}
+
+const quick = (count = 3) =>
+  workflow({ name: "quick" })
+    .phase("many", {
+      enumerate: () => Array.from({ length: count }, (_, i) => i),
+      process: ({ task }: { task: number }) => task + 1,
+    })
+    .phase("sum", {
+      process: ({ phases }) =>
+        (
+          phases as { many: { reduce: (f: (a: number, b: number) => number, n: number) => Promise<number> } }
+        ).many.reduce((sum, n) => sum + n, 0),
+    })
+    .returns(async ({ phases }) => {
+      for await (const sum of (phases as { sum: { results(): AsyncIterable<number> } }).sum.results())
+        return sum;
+      return null;
+    });
+
+describe("a worker that was given the address of one node", () => {
+  test("does tasks of all of them, under one id", async () => {
+    const bench = await ClusterBench.open(3);
+    const flow = quick();
+    const ids: string[] = [];
+    await bench.work([flow], { onRegistered: (id) => ids.push(id) });
+    for (const node of bench.nodes) {
+      const id = await bench.startAt(node, flow);
+      expect(await bench.ended(id)).toMatchObject({ status: "done", output: 6 });
+    }
+    expect(ids).toHaveLength(1);
+    for (const { sessions } of bench.nodes) expect(sessions.list().map(({ id }) => id)).toEqual(ids);
+  });
+
+  test("serves a node that joins later", async () => {
+    const bench = await ClusterBench.open(1);
+    const flow = quick();
+    await bench.work([flow]);
+    const node = await bench.join();
+    expect(await bench.ended(await bench.startAt(node, flow))).toMatchObject({ status: "done" });
+  });
+
+  test("begins with any address that answers", async () => {
+    const bench = await ClusterBench.open(2);
+    const [a, b] = bench.nodes as Pair;
+    const flow = quick();
+    await bench.work([flow], { addresses: ["http://127.0.0.1:1", b.url] });
+    expect(await bench.ended(await bench.startAt(a, flow))).toMatchObject({ status: "done" });
+  });
+
+  test("begins no more than it can take, whatever the nodes give it together", async () => {
+    const bench = await ClusterBench.open(3);
+    const { flow, begun, open } = gated();
+    const worker = await bench.work([flow], { capacity: 2 });
+    const ids: string[] = [];
+    for (const node of bench.nodes)
+      ids.push(await bench.startAt(node, flow), await bench.startAt(node, flow));
+    await bench.passUntil(() => begun.length === 2);
+    for (let i = 0; i < 20; i++) await bench.pass();
+    expect(begun).toHaveLength(2);
+    // Each node may have given one more, which waits.
+    expect(worker.held).toBeLessThanOrEqual(4);
+    open();
+    for (const id of ids) expect(await bench.ended(id)).toMatchObject({ status: "done" });
+    expect(begun.toSorted()).toEqual(ids.toSorted());
+  });
+});
+
+describe("a task that runs", () => {
+  test("when its node dies ends once, at the node that has its execution then", async () => {
+    const bench = await ClusterBench.open(2);
+    const [a, b] = bench.nodes as Pair;
+    const { flow, begun, open } = gated();
+    const worker = await bench.work([flow]);
+    const id = await bench.startAt(a, flow);
+    await bench.passUntil(() => begun.length === 1);
+    a.kill();
+    await bench.passUntil(() => bench.isSettled && worker.held === 1);
+    // Beyond the time for which the new owner leaves it alone.
+    for (let i = 0; i < 40; i++) await bench.pass(1_000);
+    expect(worker.held).toBe(1);
+    open();
+    expect(await bench.ended(id)).toMatchObject({ status: "done" });
+    expect(begun).toEqual([id]);
+    expect(await attemptsOf(b, id)).toEqual([1]);
+  });
+
+  test("and ends while nobody has its execution is told to whoever has it next", async () => {
+    const bench = await ClusterBench.open(2);
+    const [a, b] = bench.nodes as Pair;
+    const { flow, begun, open } = gated();
+    const worker = await bench.work([flow]);
+    const id = await bench.startAt(a, flow);
+    await bench.passUntil(() => begun.length === 1);
+    a.kill();
+    open();
+    await bench.passUntil(() => worker.held === 0);
+    expect(bench.isSettled).toBe(false);
+    expect(await bench.ended(id)).toMatchObject({ status: "done" });
+    expect(begun).toEqual([id]);
+    expect(await attemptsOf(b, id)).toEqual([1]);
+  });
+
+  test("and whose receipt is under way to a node that stands still is told to the next one", async () => {
+    const bench = await ClusterBench.open(2);
+    const [a, b] = bench.nodes as Pair;
+    const { flow, begun, open } = gated();
+    await bench.work([flow]);
+    const id = await bench.startAt(a, flow);
+    await bench.passUntil(() => begun.length === 1);
+    a.freeze();
+    open();
+    await bench.passUntil(() => bench.isSettled);
+    expect(await bench.ended(id)).toMatchObject({ status: "done" });
+    expect(begun).toEqual([id]);
+    expect(await attemptsOf(b, id)).toEqual([1]);
+  });
+
+  test("goes on when its node leaves and hands over", async () => {
+    const bench = await ClusterBench.open(2);
+    const [a] = bench.nodes as Pair;
+    const { flow, begun, open } = gated();
+    const worker = await bench.work([flow]);
+    const id = await bench.startAt(a, flow);
+    await bench.passUntil(() => begun.length === 1);
+    await bench.passing(a.leave());
+    for (let i = 0; i < 40; i++) await bench.pass(1_000);
+    expect(worker.held).toBe(1);
+    open();
+    expect(await bench.ended(id)).toMatchObject({ status: "done" });
+    expect(begun).toEqual([id]);
+  });
+
+  test("is heard whole and in order, whatever node its words go to", async () => {
+    const bench = await ClusterBench.open(3);
+    const [a, b] = bench.nodes as Pair;
+    const said = { lines: 0, isOver: false };
+    const flow = workflow({ name: "talks" }).phase("talk", {
+      process: async ({ log, step }) => {
+        while (!said.isOver) {
+          log(`line ${said.lines++}`);
+          if (said.lines % 10 === 0) await step(`step ${said.lines}`, () => said.lines);
+          await new Promise<void>((resolve) => bench.clock.after(500, resolve));
+        }
+        return said.lines;
+      },
+    });
+    await bench.work([flow]);
+    const id = await bench.startAt(a, flow);
+    await bench.passUntil(() => said.lines > 10);
+    for (const node of bench.nodes) node.cut();
+    await bench.passUntil(() => said.lines > 20);
+    a.kill();
+    await bench.passUntil(() => bench.isSettled && said.lines > 80);
+    said.isOver = true;
+    expect(await bench.ended(id)).toMatchObject({ status: "done" });
+    const rows = await b.store.readLogs({ execution: id, after: 0, rowsMax: 10_000 });
+    const lines = rows.flatMap(({ lines: list }) => list.map(({ text }) => text));
+    expect(lines).toEqual(Array.from({ length: said.lines }, (_, i) => `line ${i}`));
+    expect(await attemptsOf(b, id)).toEqual([1]);
+  });
+
+  test("goes on when its execution moves to a node that joins", async () => {
+    const bench = await ClusterBench.open(1);
+    const [a] = bench.nodes as [BenchNode];
+    const { flow, begun, open } = gated();
+    await bench.work([flow], { capacity: 40 });
+    const ids: string[] = [];
+    for (let i = 0; i < 20; i++) ids.push(await bench.startAt(a, flow));
+    await bench.passUntil(() => begun.length === ids.length);
+    const b = await bench.join();
+    expect(ids.some((id) => b.engine.isOwn(id))).toBe(true);
+    open();
+    for (const id of ids) expect(await bench.ended(id)).toMatchObject({ status: "done" });
+    expect(begun.toSorted()).toEqual(ids.toSorted());
+  });
+});
+
+test("the worker inside a node that loses an execution stops, and its word on it changes nothing", async () => {
+  const bench = await ClusterBench.open(2);
+  const [a, b] = bench.nodes as Pair;
+  const stopped: string[] = [];
+  const begun: string[] = [];
+  const ends: (() => void)[] = [];
+  const flow = workflow({ name: "inside" }).phase("one", {
+    process: async ({ execution, signal, step }) => {
+      begun.push(execution);
+      signal.addEventListener("abort", () => stopped.push(String(signal.reason)));
+      await new Promise<void>((resolve) => ends.push(resolve));
+      return step("word", () => begun.length);
+    },
+  });
+  const bugs: unknown[] = [];
+  for (const [i, { engine }] of [a, b].entries()) {
+    const worker = new Worker({
+      ...{ clock: bench.clock, concurrency: 4, log: () => {}, onBug: (thrown) => bugs.push(thrown) },
+      results: { async *settled() {}, checkpoint: () => Promise.reject(new Error("nothing is journaled")) },
+      send: (reports) => engine.report(`local~${i}`, reports),
+    });
+    for (const code of flow.handlers) worker.host(flow.name, code);
+    const serves = flow.handlers.map(({ use }) => ({ use }));
+    engine.join(`local~${i}`, worker, { serves, capacity: 4, local: true });
+  }
+  const id = await bench.startAt(a, flow);
+  await bench.passUntil(() => begun.length === 1);
+  a.lapse();
+  await bench.passUntil(() => begun.length === 2);
+  expect(stopped).toEqual(["Error: lease lost"]);
+  for (const end of ends) end();
+  expect(await bench.ended(id)).toMatchObject({ status: "done" });
+  expect(bugs).toEqual([]);
+  expect(await attemptsOf(b, id)).toHaveLength(1);
+});
+
+test("a worker that found no node for a while begins anew with its addresses", async () => {
+  const bench = await ClusterBench.open(1);
+  const [a] = bench.nodes as [BenchNode];
+  const { flow, begun, open } = gated();
+  const troubles: boolean[] = [];
+  const addresses = [a.url];
+  await bench.work([flow], { addresses, onTrouble: (what) => troubles.push(what !== null) });
+  const id = await bench.startAt(a, flow);
+  await bench.passUntil(() => begun.length === 1);
+  const b = await BenchNode.open(bench);
+  // Nobody has told the worker of it.
+  addresses.push(b.url);
+  a.kill();
+  await bench.passUntil(() => troubles.includes(true));
+  bench.nodes.push(b);
+  b.start();
+  await bench.passUntil(() => bench.isSettled);
+  open();
+  expect(await bench.ended(id)).toMatchObject({ status: "done" });
+  expect(begun).toEqual([id]);
+  expect(troubles).toEqual([true, false]);
+});
+
+test("the worker of a node does what other nodes have of its code", async () => {
+  const bench = await ClusterBench.open(2);
+  const [a, b] = bench.nodes as Pair;
+  const flow = quick();
+  const asked: string[] = [];
+  const worker = serveCluster({
+    ...{
+      name: "node-a",
+      worker: "node-a",
+      capacity: 4,
+      version: "0",
+      clock: bench.clock,
+      random: bench.random,
+    },
+    headers: ({ method, path }) => {
+      asked.push(`${method} ${path}`);
+      return { authorization: "Rondo-Cluster test" };
+    },
+    onLog: () => {},
+    onTrouble: () => {},
+    onBug: (thrown) => {
+      throw thrown;
+    },
+  });
+  worker.nodes([b.url]);
+  for (let i = 0; i < 5; i++) await bench.pass();
+  expect(asked).toEqual([]);
+  worker.host(flow);
+  expect(await bench.ended(await bench.startAt(b, flow))).toMatchObject({ status: "done", output: 6 });
+  expect(a.counts.size).toBe(0);
+  expect(asked).toContain("POST /v1/workers/node-a/claim");
+  const later = workflow({ name: "later" }).phase("one", { process: () => 1 });
+  worker.host(later);
+  expect(await bench.ended(await bench.startAt(b, later))).toMatchObject({ status: "done" });
+  await bench.passing(worker.stop(0));
+  expect(b.sessions.list()).toEqual([]);
+});
+
+/** The numbers of the attempts by which the tasks of an execution were settled. */
+async function attemptsOf({ store }: BenchNode, execution: string): Promise<number[]> {
+  const entries = await store.readJournal({ execution, from: 1 });
+  return entries
+    .flatMap((entry) => decodeEntry(entry))
+    .flatMap(({ event }) => (event.kind === "tasks.settled" ? event.attempts : []));
+}

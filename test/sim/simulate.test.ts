@@ -1,0 +1,81 @@
+// rondo/testing's simulate(): a user's own workflow under seeds.
+import { workflow } from "rondo";
+import { SimulationFailed, simulate } from "rondo/testing";
+import { describe, expect, test } from "vitest";
+
+const copy = workflow({ name: "copy" })
+  .phase("list", {
+    enumerate: () => [1, 2, 3, 4, 5],
+    process: ({ task }) => task * 2,
+  })
+  .sleep("rest", "1h")
+  .phase("sum", { process: ({ idempotencyKey }) => idempotencyKey.length > 0 })
+  .returns(async ({ phases }) => {
+    let sum = 0;
+    for await (const result of phases.list.results()) sum += result;
+    return { sum, count: phases.list.count };
+  });
+
+describe("simulate", () => {
+  test("runs a workflow through crashes and faults, and each run ends as without them", async () => {
+    const summary = await simulate(copy, { seeds: 25, input: null });
+    expect(summary.runs).toBe(25);
+    expect(summary.crashes).toBeGreaterThan(0);
+    expect(summary.failedCommits).toBeGreaterThan(0);
+    expect(summary.lostReplies).toBeGreaterThan(0);
+  });
+
+  test("gives the same history for the same seed", async () => {
+    const histories: string[] = [];
+    for (let i = 0; i < 2; i++)
+      await simulate(copy, {
+        seeds: [7],
+        input: null,
+        check: ({ events }) => void histories.push(JSON.stringify(events)),
+      });
+    expect(histories[1]).toBe(histories[0]);
+  });
+
+  test("finds code that counts what it does twice, and says by which seed", async () => {
+    let effects = 0;
+    const careless = workflow({ name: "careless" })
+      .phase("pay", {
+        enumerate: () => [1, 2, 3],
+        process: () => {
+          effects++;
+        },
+      })
+      .returns(() => effects);
+    const check = ({ output }: { output: number | null }) => {
+      const paid = output;
+      effects = 0;
+      if (paid !== 3) throw new Error(`paid ${paid} times instead of 3`);
+    };
+    const error = await simulate(careless, { seeds: 60, input: null, check }).then(
+      () => null,
+      (thrown: unknown) => thrown,
+    );
+    expect(error).toBeInstanceOf(SimulationFailed);
+    const { seed, message } = error as SimulationFailed;
+    expect(message).toMatch(new RegExp(`^seed ${seed}: paid \\d times instead of 3\n  replay: simulate`));
+  });
+
+  test("sends signals that are waited for", async () => {
+    const asking = workflow({ name: "asking" })
+      .waitFor("approved")
+      .returns(({ phases }) => phases.approved.value);
+    await simulate(asking, {
+      seeds: 8,
+      input: null,
+      signals: { approved: { by: "me" } },
+      check: ({ output }) => expect(output).toEqual({ by: "me" }),
+    });
+  });
+
+  test("says why a run does not end", async () => {
+    const stuck = workflow({ name: "stuck" }).waitFor("never");
+    await expect(simulate(stuck, { seeds: [1], input: null, within: "1d" })).rejects.toThrow(
+      /it did not end/,
+    );
+  });
+});
