@@ -169,7 +169,7 @@ function clusterParts(node: ClusterNode) {
     ring: () => node.view(),
     otherNodes: node.others,
     onMoved: (listener: () => void) => node.owners.onChange(listener),
-    nodes: () => [node.url, ...node.owners.peers.map(({ url }) => url)],
+    nodes: () => [node.url, ...node.owners.peers.map(({ url }) => url)].sort(),
   };
 }
 

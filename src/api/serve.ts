@@ -64,6 +64,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     ...(parts.nodes === undefined ? {} : { nodes: parts.nodes }),
     onFault: (fault) => onFault(fault instanceof Error ? fault : new Error(String(fault))),
   });
+  const unlisten = onMoved?.(() => sessions.nodesChanged());
   const schedules = await ScheduleDesk.open({
     clock,
     store,
@@ -88,6 +89,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     onFault,
   });
   const end = async (): Promise<void> => {
+    unlisten?.();
     await retention.close();
     await schedules.close();
     sessions.close();

@@ -153,5 +153,14 @@ function highest(versions: readonly string[], range: string | null): string | nu
 
 /** Two builds of one version are the same version. */
 function normal(version: string): string {
-  return valid(version) ?? version;
+  const known = normals.get(version);
+  if (known !== undefined) return known;
+  if (normals.size >= NORMALS_MAX) normals.clear();
+  const found = valid(version) ?? version;
+  normals.set(version, found);
+  return found;
 }
+
+/** Workers come again and again with the same versions. */
+const normals = new Map<string, string>();
+const NORMALS_MAX = 1_000;

@@ -25,6 +25,7 @@ import type {
 import { validateInput } from "../sdk/validate-input.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
 import { defined } from "../std/defined.ts";
+import { newExecutionId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { StoreFault } from "../store/store.ts";
@@ -80,7 +81,9 @@ export class LocalRondo implements RondoClient {
     this.#options = options;
     const { engine, store, clock, random } = options;
     this.#parts = { engine, store, clock, random, checkSignal: (...signal) => this.#checkSignal(...signal) };
-    this.#workerId = `local~${options.engine.info.owned[0]?.epoch ?? 0}`;
+    // No other process has had this name: what a worker says late must not be taken for another's word.
+    const [own] = engine.info.owned;
+    this.#workerId = `local~${own?.epoch ?? newExecutionId(clock.now(), random).slice(3)}`;
     this.#worker = new Worker({
       clock: options.clock,
       results: resultsOf(options.store),

@@ -142,11 +142,11 @@ export class ClusterSite implements Site, Neighbours {
       case "slow-database":
         trace.note(timeline.now, `the database is slow for ${ms}`);
         this.database.slowUntil = until;
-        return ledger.leases.unsteady(until + 1_000);
+        return ledger.leases.unsteady(until + 4_000);
       case "database-restarts":
         trace.note(timeline.now, `the database restarts for ${ms}`);
         this.database.downUntil = until;
-        return ledger.leases.unsteady(until + 1_000);
+        return ledger.leases.unsteady(until + 4_000);
       case "leaving-nodes": {
         const staying = this.hosts.filter(({ isRetired }) => !isRetired);
         if (staying.length > 1 && host.isUp && !host.isRetired) host.retire();

@@ -119,7 +119,7 @@ async function runOnce<W extends AnyWorkflow>(
     // Whoever got no answer asks again.
     if (seed % 3 === 1) await start(t, workflow, input);
     await drive(t, options);
-    const execution = await ask(t, () => (t as TestRondo).execution(ID).status());
+    const execution = await status(t);
     const events = t.events(ID);
     checkJournal(events);
     const output = execution.output as WorkflowOutput<W> | null;

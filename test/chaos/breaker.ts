@@ -16,6 +16,9 @@ const KINDS = [
   "PostgreSQL" as const,
 ];
 
+/** How a process ends whose database or server is away. */
+const UNREACHABLE = 6;
+
 export interface BreakerOptions {
   readonly workers: number;
   readonly leaseMs: number;
@@ -37,6 +40,7 @@ export class Breaker {
   readonly #known = new Set<FaultProcess>();
   readonly #starting = new Set<NodePlace>();
   #isDatabaseUp = true;
+  #restarts = 0;
   #isHealing = false;
 
   constructor(bench: ClusterBench, random: SeededRandom, options: BreakerOptions) {
@@ -116,10 +120,13 @@ export class Breaker {
     if (places.length === 0) return;
     const place = this.#random.pick(places);
     this.#count("SIGTERM node");
+    const restarts = this.#restarts - (this.#isDatabaseUp ? 0 : 1);
     this.#later(async () => {
       const { code, signal } = await place.running.terminate();
-      // It may be killed or frozen while it ends.
-      if (code !== 0 && signal !== "SIGKILL") this.#ended(place.running, `SIGTERM: ${code} ${signal}`);
+      // It may be killed or frozen while it ends; and what it has, it hands over through the database only.
+      const mayFail = code === UNREACHABLE && this.#restarts > restarts;
+      if (code !== 0 && signal !== "SIGKILL" && !mayFail)
+        this.#ended(place.running, `SIGTERM: ${code} ${signal}`);
       await this.#start(place);
     });
   }
@@ -157,6 +164,7 @@ export class Breaker {
     const mode = this.#random.pick(["fast", "immediate", "kill"] as const);
     this.#count(`PostgreSQL ${mode}`);
     this.#isDatabaseUp = false;
+    this.#restarts++;
     await server.stop(mode);
     await this.#passed(this.#random.between(0, 2_000));
     for (;;) {

@@ -144,16 +144,18 @@ class Chaos {
     clearTimeout(givingUp);
     const open = new Map(this.#load.acknowledged);
     while (open.size > 0 && Date.now() < giveUpAt) {
-      for (const [id, { output }] of open) {
-        const view = await this.#view(id, lost);
-        if (view === null || view.finishedAt === null) continue;
-        open.delete(id);
-        if (view.status !== "done") lost.push(`${id} is ${view.status}: ${JSON.stringify(view.error)}`);
-        else if (JSON.stringify(view.output) !== JSON.stringify(output))
-          lost.push(`${id}: ${JSON.stringify(view.output)} instead of ${JSON.stringify(output)}`);
-      }
+      await Promise.all(
+        Array.from(open, async ([id, { output }]) => {
+          const view = await this.#view(id, lost);
+          if (view === null || view.finishedAt === null) return;
+          open.delete(id);
+          if (view.status !== "done") lost.push(`${id} is ${view.status}: ${JSON.stringify(view.error)}`);
+          else if (JSON.stringify(view.output) !== JSON.stringify(output))
+            lost.push(`${id}: ${JSON.stringify(view.output)} instead of ${JSON.stringify(output)}`);
+        }),
+      );
       this.#breaker.look();
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await new Promise((resolve) => setTimeout(resolve, 500));
     }
     const stuck: unknown[] = [];
     for (const id of open.keys()) stuck.push(await this.#stuck(id));

@@ -198,7 +198,8 @@ export class Ledger {
     const { plan } = handler;
     const batch = Math.max(QUANTUM, plan.definition.batch ?? 1);
     must(grant.items.length <= batch, `${at}: ${grant.items.length} tasks are given out at a time`);
-    now.roster.checkVersion(worker, grant, { plan, at: now.at });
+    const { isCluster } = this.#options;
+    now.roster.checkVersion(worker, grant, { plan, at: now.at, isCluster });
     const canBeAsked = now.roster.canBeAsked(worker);
     const { execution, phase, visit, handler: name } = grant;
     const { project } = model;
@@ -219,7 +220,6 @@ export class Ledger {
           `${at}#${task}: after an unclean stop its start is journaled before it is given out`,
         );
       // Each node knows of its own attempts at a worker only.
-      const { isCluster } = this.#options;
       if (!isCluster && (handler.crashes.get(task) ?? 0) >= 2) this.leases.checkAlone(given);
       this.leases.checkRate(given, now);
       this.leases.checkLimits(given, this.#options.projects[project]?.concurrency);

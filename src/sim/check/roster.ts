@@ -4,8 +4,9 @@ import type { Grant, Serves } from "../../protocol/work.ts";
 import { must } from "../trace.ts";
 import { expectedVersion } from "../workload/versions.ts";
 
-/** A grant may have been decided a little before it goes out. */
+/** A grant may have been decided a little before it goes out; over a slow database, well before. */
 const SLACK_MS = 200;
+const CLUSTER_SLACK_MS = 8_000;
 
 export class Roster {
   readonly #workers = new Map<string, { serves: readonly Serves[]; asks: boolean }>();
@@ -30,12 +31,16 @@ export class Roster {
   }
 
   /** The highest version that fits among all that are served, at a worker that has it. */
-  checkVersion(worker: string, grant: Grant, { plan, at }: { plan: HandlerPlan; at: number }): void {
+  checkVersion(
+    worker: string,
+    grant: Grant,
+    { plan, at, isCluster }: { plan: HandlerPlan; at: number; isCluster: boolean },
+  ): void {
     const { use, version } = grant;
     const isSame = plan.enumerateUse === plan.use;
     const range = grant.do === "enumerate" && !isSame ? null : (plan.definition.version ?? null);
     const what = `${grant.execution}/${grant.phase}/${grant.handler}: ${use} ${version}`;
-    if (at - this.#changedAt < SLACK_MS) return;
+    if (at - this.#changedAt < (isCluster ? CLUSTER_SLACK_MS : SLACK_MS)) return;
     must(
       this.#workers
         .get(worker)

@@ -45,28 +45,28 @@ export class Database {
         "restored",
         `this store was made in another database server or database. ${RESTORED_ADVICE}`,
       );
-    this.#walPosition = state.walPosition;
     this.#meta = meta;
     return meta;
   }
 
   /** Sets up a further connection, and makes sure that the same database is behind it, no older than before. */
   async begin(client: pg.Client): Promise<void> {
+    // As of now: while this is asked, others see the log where it goes on to.
+    const seen = this.#walPosition;
     const state = await beginSession(client, this.#schema);
     const { generation, origin } = await readMeta(client);
     if (generation !== this.meta.generation)
       throw restoredMeanwhile(`it is of generation ${generation}, this node of ${this.meta.generation}`);
     const isElsewhere = origin !== null && state.origin !== null && origin !== state.origin;
-    if (isElsewhere || state.walPosition < this.#walPosition)
+    if (isElsewhere || state.walPosition < seen)
       throw new DatabaseUnusable(
         "older",
         `the database is another one, or older, than the one that this node has used. ${RESTORED_ADVICE}, then ` +
           "start the nodes again",
       );
-    this.#walPosition = state.walPosition;
   }
 
-  /** The database has been seen with its log there. */
+  /** The database has been seen with its log there, by a transaction that is durable: a crash takes nothing of it back. */
   sawWalPosition(position: number): void {
     this.#walPosition = Math.max(this.#walPosition, position);
   }

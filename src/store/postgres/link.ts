@@ -135,7 +135,8 @@ export class Link {
     const cancel = setUpMs === undefined ? (): void => {} : clock.after(setUpMs, late);
     try {
       await client.connect();
-      if (this.session > 0) await endOthers(client, Math.min(OLD_TIMEOUT_MS, timeoutMs / 2));
+      if (this.session > 0)
+        await endOthers(client, Math.min(OLD_TIMEOUT_MS, (setUpMs ?? Number.POSITIVE_INFINITY) / 2));
       await begin(client);
     } catch (error) {
       drop(client, "could not be set up");

@@ -316,14 +316,17 @@ export class PostgresStore implements ClusterStore {
     const { nodeUrl, leaseMs = LEASE_MS, clock = systemClock() } = this.#options;
     const begin = (client: pg.Client) => database.begin(client);
     const commits = this.#link("commits", begin);
-    const control: Link = this.#link(
-      "membership",
-      async (client) => {
+    const options = this.#linkOptions("membership");
+    const renewMs = Math.min(options.timeoutMs, Math.max(RENEW_TIMEOUT_MIN_MS, leaseMs * RENEW_SHARE));
+    const control: Link = new Link({
+      ...options,
+      timeoutMs: renewMs,
+      setUpMs: renewMs,
+      begin: async (client) => {
         await begin(client);
         await hints.listen(client);
       },
-      Math.max(RENEW_TIMEOUT_MIN_MS, leaseMs * RENEW_SHARE),
-    );
+    });
     const hints = new Hints(control, clock, `rondo_${lock}`);
     hints.onHint((hint) => this.#callback?.(hint));
     const links = new Links(Array.from({ length: LINKS }, () => this.#link("reads", begin)));
@@ -346,10 +349,8 @@ export class PostgresStore implements ClusterStore {
     };
   }
 
-  #link(what: string, begin: (client: pg.Client) => Promise<void>, mostMs = Number.POSITIVE_INFINITY): Link {
-    const options = this.#linkOptions(what);
-    const timeoutMs = Math.min(options.timeoutMs, mostMs);
-    return new Link({ ...options, timeoutMs, setUpMs: timeoutMs, begin });
+  #link(what: string, begin: (client: pg.Client) => Promise<void>): Link {
+    return new Link({ ...this.#linkOptions(what), setUpMs: TIMEOUT_MS, begin });
   }
 
   #linkOptions(what: string) {

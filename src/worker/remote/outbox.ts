@@ -78,8 +78,10 @@ export class Outbox {
     this.#add(events.map((event) => ({ ...event, held: hold(event), delivery: null, report: 0, word: 0 })));
   }
 
-  /** A node has an attempt that was looked for: what waits goes there. */
-  found(held: HeldAttempt): void {
+  /** A node has an attempt that was looked for: what waits goes there, unless something older is still under way. */
+  found(held: HeldAttempt, node: string): void {
+    if (held.queued > 0) return;
+    this.#options.held.move(held, node);
     const waiting = this.#waiting.get(held);
     if (waiting === undefined) return;
     this.#waiting.delete(held);

@@ -322,12 +322,10 @@ export class WorkerLane {
   }
 
   #home({ name }: NodeSession, attempt: HeldAttempt, isHere: boolean): void {
+    if (this.#sessions.get(name) === undefined) return;
+    if (isHere && attempt.home === null) this.#outbox.found(attempt, name);
     // What is on its way to a node is answered there.
-    if (attempt.queued > 0 || this.#sessions.get(name) === undefined) return;
-    if (isHere && attempt.home === null) {
-      this.#held.move(attempt, name);
-      this.#outbox.found(attempt);
-    } else if (!isHere && attempt.home === name) {
+    else if (!isHere && attempt.home === name && attempt.queued === 0) {
       this.#held.move(attempt, null);
       this.#search.begin();
     }
