@@ -25,9 +25,22 @@ test.each([
   expect(readOptions(["--store", store])).toMatchObject({ directory });
 });
 
-test.each([[["--only", "nothing"]], [["--store", "memory:"]], [["--what"]], [["stray"]]])(
-  "%j is refused in words",
-  (args) => {
-    expect(readOptions(args)).toEqual(expect.any(String));
-  },
-);
+test("over PostgreSQL there are scenarios of its own", () => {
+  expect(names(["--store", "postgres"])).toContain("pg-takeover");
+  expect(names(["--store", "postgres", "--only", "pg-idle"])).toEqual(["pg-idle"]);
+  expect(readOptions(["--store", "postgres"])).toMatchObject({ postgres: { url: null }, directory: null });
+  const url = "postgres://me@there/db";
+  expect(readOptions(["--store", url])).toMatchObject({ postgres: { url } });
+  expect(readOptions([])).toMatchObject({ postgres: null });
+});
+
+test.each([
+  [["--only", "nothing"]],
+  [["--store", "memory:"]],
+  [["--only", "pg-idle"]],
+  [["--store", "postgres", "--only", "idle"]],
+  [["--what"]],
+  [["stray"]],
+])("%j is refused in words", (args) => {
+  expect(readOptions(args)).toEqual(expect.any(String));
+});

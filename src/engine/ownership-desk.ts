@@ -43,8 +43,8 @@ export class OwnershipDesk {
     const { residency, timers, letters } = this.#parts;
     // Taken anew without being lost before: what is in memory is of the former tenure.
     this.lost(owned.map(({ partition }) => partition));
-    const { self, live } = node.members;
-    node.tenures.take(owned, node.now, { homes, live: live.filter((name) => name !== self) });
+    const { live } = node.members;
+    node.tenures.take(owned, node.now, { homes, live });
     noteHandedOver(node, leases, declared);
     for (const { execution } of leases) residency.slot(execution);
     residency.rescan();

@@ -80,20 +80,37 @@ export class PermitHomes {
 
   /** Asks those whose word is needed before anything can be given out. */
   #call(): void {
-    const { tenures, settings, now } = this.#node;
+    const { tenures, settings, members, now } = this.#node;
     if (now < this.#callAt) return;
     const calls = new Map<string, number[]>();
     for (const { partition, home } of tenures.all())
       for (const node of home.awaited) calls.set(node, [...(calls.get(node) ?? []), partition]);
-    for (const [node, partitions] of calls) this.#node.emit({ kind: "call-permits", node, partitions });
+    for (const [node, partitions] of calls) {
+      if (node === members.self) for (const partition of partitions) this.#declareHere(partition);
+      else this.#node.emit({ kind: "call-permits", node, partitions });
+    }
     if (calls.size > 0) this.#callAt = now + settings.permitPatienceMs;
+  }
+
+  /** What this node has itself of the limits of a new home that is here. */
+  #declareHere(partition: number): void {
+    const { tenures, members } = this.#node;
+    const home = tenures.at(partition)?.home;
+    if (home === undefined) return;
+    for (const ask of this.#declarations(partition))
+      this.#tell(home.asked(members.self, ask, this.#node.now));
+    home.declared(members.self);
+  }
+
+  #declarations(partition: number): readonly PermitAsk[] {
+    const { tenures, limits, now } = this.#node;
+    return limits.shares?.declarations((name) => tenures.partitionOf(name) === partition, now) ?? [];
   }
 
   /** Everything of a partition's limits to their new home. */
   #declare(partition: number): void {
-    const { tenures, limits, now } = this.#node;
-    if (tenures.at(partition) !== undefined) return;
-    const asks = limits.shares?.declarations((name) => tenures.partitionOf(name) === partition, now) ?? [];
+    if (this.#node.tenures.at(partition) !== undefined) return;
+    const asks = this.#declarations(partition);
     this.#node.emit({ kind: "ask-permits", partition, asks, declares: true });
   }
 

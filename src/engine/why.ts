@@ -70,6 +70,8 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   ) {
     return `${at} runs ${running}; ${left - running} more wait because "${plan.scope}" holds ${limit.held} of ${limit.max}.`;
   }
+  if (plan.definition.concurrency !== undefined && left > running && !node.limits.hasRoom(scope, node.now))
+    return `${at} runs ${running}; ${left - running} more wait for permits of "${plan.scope}", which other nodes hold or have not told of yet.`;
   if (desk.parked > 0)
     return `${at} runs ${running}; ${desk.parked} wait because the key "${desk.fullestKey}" holds ${plan.definition.concurrencyPerKey} of ${plan.definition.concurrencyPerKey}.`;
   if (running > 0)

@@ -125,8 +125,7 @@ export class Breaker {
       const { code, signal } = await place.running.terminate();
       // It may be killed or frozen while it ends; and what it has, it hands over through the database only.
       const mayFail = code === UNREACHABLE && this.#restarts > restarts;
-      if (code !== 0 && signal !== "SIGKILL" && !mayFail)
-        this.#ended(place.running, `SIGTERM: ${code} ${signal}`);
+      if (code !== 0 && signal === null && !mayFail) this.#ended(place.running, `SIGTERM: ${code} ${signal}`);
       await this.#start(place);
     });
   }
@@ -138,7 +137,8 @@ export class Breaker {
     this.#count("SIGTERM worker");
     this.#later(async () => {
       const { code, signal } = await worker.terminate();
-      if (code !== 0 && signal !== "SIGKILL") this.#ended(worker, `SIGTERM: ${code} ${signal}`);
+      // By a signal: it was killed meanwhile, or had hardly begun.
+      if (code !== 0 && signal === null) this.#ended(worker, `SIGTERM: ${code} ${signal}`);
       await this.#hire();
     });
   }

@@ -35,7 +35,9 @@ ${report.taken} times a partition was taken, ${report.rows} rows of journals loo
 faults: ${Object.entries(report.faults)
   .map(([name, count]) => `${name} ${count}`)
   .join(", ")}
-over ${(report.healedMs / 1_000).toFixed(1)} s after the last fault
+over ${(report.healedMs / 1_000).toFixed(1)} s after the last fault (${Object.entries(report.lastMs)
+  .map(([name, ms]) => `${name} ${(ms / 1_000).toFixed(1)} s`)
+  .join(", ")})
 
 lost            ${lost.length}
 counted wrongly ${miscounted.length}

@@ -48,6 +48,8 @@ export interface ChaosReport {
   readonly rows: number;
   /** How long after the last fault everything was over. */
   readonly healedMs: number;
+  /** By workflow: when the last of its executions ended, after the last fault. */
+  readonly lastMs: Readonly<Record<string, number>>;
   /** What was acknowledged and is not there, or has come out otherwise. */
   readonly lost: readonly string[];
   readonly stuck: readonly unknown[];
@@ -86,6 +88,7 @@ class Chaos {
   readonly #options: ChaosOptions;
   readonly #load: Load;
   readonly #breaker: Breaker;
+  readonly #lastMs: Record<string, number> = {};
 
   constructor(bench: ClusterBench, options: ChaosOptions) {
     const { seed, say, leaseMs } = options;
@@ -118,7 +121,7 @@ class Chaos {
     const { faults } = this.#breaker;
     const counts = { offered: this.#load.offered, acknowledged: acknowledged.size, attempts, rows, taken };
     return {
-      ...{ seed, seconds, leaseMs, ...counts, faults, healedMs },
+      ...{ seed, seconds, leaseMs, ...counts, faults, healedMs, lastMs: this.#lastMs },
       ...{ lost, stuck, miscounted, staleRows: stale, wrong },
     };
   }
@@ -149,6 +152,8 @@ class Chaos {
           const view = await this.#view(id, lost);
           if (view === null || view.finishedAt === null) return;
           open.delete(id);
+          const lateMs = Math.max(0, view.finishedAt - (giveUpAt - STUCK_MS));
+          this.#lastMs[view.workflow] = Math.max(this.#lastMs[view.workflow] ?? 0, lateMs);
           if (view.status !== "done") lost.push(`${id} is ${view.status}: ${JSON.stringify(view.error)}`);
           else if (JSON.stringify(view.output) !== JSON.stringify(output))
             lost.push(`${id}: ${JSON.stringify(view.output)} instead of ${JSON.stringify(output)}`);

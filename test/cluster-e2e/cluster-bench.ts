@@ -295,7 +295,11 @@ export class ClusterBench {
   async #onServer(run: (client: pg.Client) => Promise<unknown>): Promise<void> {
     const client = new pg.Client(this.server.url);
     await client.connect();
-    await run(client).finally(() => client.end());
+    try {
+      await run(client);
+    } finally {
+      await client.end();
+    }
   }
 
   #spawn(args: readonly string[], env: Record<string, string> = {}): FaultProcess {

@@ -47,10 +47,13 @@ test("A9, F3: what two nodes find at the same time is done once: the next phase 
     );
   await Promise.all(ids.flatMap((id) => [say(id, "told"), say(id, "approved")]));
   for (const id of ids) {
-    expect(await bench.ended(id)).toMatchObject({ status: "done", output: { told: 7, kids: 6, approved: 7 } });
+    expect(await bench.ended(id)).toMatchObject({
+      status: "done",
+      output: { told: 7, kids: 6, approved: 7 },
+    });
     const started = (await bench.eventsOf(id, "phase.started")).map(({ phase }) => phase);
     expect(started).toEqual(["fan", "kids", "rest", "approved", "last", "returns"]);
-    expect(await bench.eventsOf(id, "signal.received")).toHaveLength(2);
+    expect(await bench.eventsOf(id, "signalled")).toHaveLength(2);
     expect(await bench.audit(id)).toEqual([]);
   }
 });

@@ -66,6 +66,7 @@ describe("a value", () => {
       webhookSecrets: [],
       projects: {},
       retention: 2_592_000_000,
+      lease: 10_000,
       claimLease: 30_000,
       sweep: 10_000,
       heartbeat: 30_000,

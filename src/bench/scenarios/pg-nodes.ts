@@ -20,6 +20,8 @@ const ASK_MS = 250;
 /** Executions that the node which ends has. */
 const LEFT = 200;
 const ENDS = 3;
+/** Ends while the lease of a node that was killed runs. */
+const NAP_MS = 8_000;
 const TAKE_OVER_MS = 60_000;
 const STARTS_AT_A_TIME = 5_000;
 const SETTLE_MS = 3_000;
@@ -135,8 +137,9 @@ async function runEnd(bench: Bench): Promise<Figures> {
 }
 
 /**
- * Seconds from the end of a node to the first code of one of its executions in this process. Nobody at that node
- * could do them, so none of them can have begun there.
+ * Seconds from the end of a node to the first code of one of its executions in this process. If it is killed, they
+ * sleep, until a time when they are nobody's: what may have begun before is waited for by design. If it is told to
+ * end, they have work that nobody there could do.
  */
 async function takeOver(bench: Bench, signal: "SIGKILL" | "SIGTERM"): Promise<number> {
   const url = databaseOf(bench);
@@ -144,7 +147,10 @@ async function takeOver(bench: Bench, signal: "SIGKILL" | "SIGTERM"): Promise<nu
   const first = new Promise<void>((resolve) => {
     began = resolve;
   });
-  const left = workflow<{ n: number }>({ name: "left" }).phase("work", { process: () => began() });
+  const empty = workflow<{ n: number }>({ name: signal === "SIGKILL" ? "asleep" : "ready" });
+  const left = (signal === "SIGKILL" ? empty.sleep("nap", NAP_MS) : empty).phase("work", {
+    process: () => began(),
+  });
   const { server, url: at } = await RondoProcess.server(bench, url);
   let rondo: LocalRondo | null = null;
   try {

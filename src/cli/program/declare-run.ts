@@ -25,7 +25,10 @@ export function declareRun(program: Command, end: End): void {
     )
     .option("--retry", "if the execution of --id has failed or was cancelled, do what is not done again")
     .option("--unsafe-no-jail", "run scripts even where their sandbox has no outer layer; trusted ones only")
-    .option("--store <url>", "file:<directory> or memory: (default: $RONDO_STORE, else file:.rondo)")
+    .option(
+      "--store <url>",
+      "file:<directory>, memory: or postgres://... (default: $RONDO_STORE, else file:.rondo)",
+    )
     .option("--url <url>", "the server; a file is then hosted as a worker of it")
     .option("--token <token>", "who asks (default: $RONDO_TOKEN)")
     .option("--json", "print the execution, on one line, instead of its output")
@@ -49,7 +52,10 @@ export function declareRun(program: Command, end: End): void {
 
 function serving(command: Command): Command {
   return command
-    .option("--store <url>", "file:<directory> or memory: (default: $RONDO_STORE, else file:.rondo)")
+    .option(
+      "--store <url>",
+      "file:<directory>, memory: or postgres://... (default: $RONDO_STORE, else file:.rondo)",
+    )
     .option("--host <address>", "where to listen (default: $RONDO_HOST, else 127.0.0.1)")
     .option("--port <n>", "0: any that is free (default: $RONDO_PORT, else 7777)")
     .addOption(new Option("--broker <url>").hideHelp())
