@@ -24,8 +24,11 @@ class Ring {
     this.wanted = wanted;
   }
 
+  /** Those among them whose executions are not in memory any more. */
+  #gone = 0;
+
   get size(): number {
-    return this.#items.length - this.#head;
+    return this.#items.length - this.#head - this.#gone;
   }
 
   push(ready: Ready): void {
@@ -33,14 +36,27 @@ class Ring {
   }
 
   shift(): Ready | undefined {
-    const ready = this.#items[this.#head];
-    if (ready === undefined) return undefined;
-    this.#head++;
-    if (this.#head > 256 && this.#head * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#head);
-      this.#head = 0;
+    for (;;) {
+      const ready = this.#items[this.#head];
+      if (ready === undefined) return undefined;
+      this.#head++;
+      if (this.#head > 256 && this.#head * 2 > this.#items.length) {
+        this.#items = this.#items.slice(this.#head);
+        this.#head = 0;
+      }
+      // One that was withdrawn is not counted any more.
+      if (ready.desk.queued.includes(this.wanted.key)) return ready;
+      this.#gone--;
     }
-    return ready;
+  }
+
+  /** The execution of one of them has left memory: it must not be kept by its place here. */
+  leave(): void {
+    this.#gone++;
+    if (this.#gone < 64 || this.#gone * 2 < this.#items.length - this.#head) return;
+    this.#items = this.#items.slice(this.#head).filter(({ desk }) => desk.queued.includes(this.wanted.key));
+    this.#head = 0;
+    this.#gone = 0;
   }
 }
 
@@ -63,6 +79,21 @@ export class Dispatcher {
     desk.queued.push(key);
     this.#ring(slot.execution.project, desk.state.plan.priority, wanted).push(ready);
     this.size++;
+  }
+
+  /** An execution leaves memory, and with it what it had ready. */
+  withdraw(slot: Slot): void {
+    for (const desk of slot.desks) {
+      for (const key of desk.queued.splice(0)) {
+        this.size--;
+        this.#find(slot.execution?.project ?? "", desk.state.plan.priority, key)?.leave();
+      }
+    }
+  }
+
+  #find(project: string, priority: number, key: string): Ring | undefined {
+    const level = this.#projects.get(project)?.find((candidate) => candidate.priority === priority);
+    return level?.rings.get(key);
   }
 
   /** The next handler this worker can serve, taken out of its ring: from the project whose turn it is. */

@@ -315,6 +315,7 @@ export class Residency {
     this.#loading.delete(slot.id);
     this.#node.slots.delete(slot.id);
     slot.tenure.slots.delete(slot);
+    this.#node.dispatcher.withdraw(slot);
     const { suspects } = slot;
     if (suspects.length > 0) this.#node.suspects.set(slot.id, suspects);
     this.#uncount(slot);

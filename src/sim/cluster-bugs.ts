@@ -7,7 +7,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "store/memory/memory-tables.js",
     find: "const why = this.#ownership.whyStale(fence, partition, owner);",
     replace: "const why = null;",
-    seed: 32,
+    seed: 25,
   },
   {
     name: "fenced verdict ignored",
@@ -22,7 +22,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/ownership-desk.js",
     find: "this.lost([tenure.partition]);",
     replace: "",
-    seed: 16,
+    seed: 2,
   },
   {
     name: "timers of lost partitions kept",
@@ -36,7 +36,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "cluster/ownership.js",
     find: "return this.#isMember && now < this.#actUntil;",
     replace: "return true;",
-    seed: 249,
+    seed: 442,
   },
   {
     name: "lease table written before commits end",
@@ -64,7 +64,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/ownership-desk.js",
     find: "noteHandedOver(node, leases, declared);",
     replace: "",
-    seed: 4,
+    seed: 27,
   },
   {
     name: "timers of one partition scanned",
@@ -107,14 +107,14 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/permit-home.js",
     find: "if (this.awaited.size > 0 || this.#blockedUntil(limit) > now)",
     replace: "if (false)",
-    seed: 34,
+    seed: 77,
   },
   {
     name: "home knows of no crash before it",
     file: "engine/tenures.js",
     find: "const handed = isAfterCrash ? null :",
     replace: "const handed =",
-    seed: 34,
+    seed: 63,
   },
   {
     name: "quota kept after it was given back",
@@ -129,13 +129,6 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     find: "if (!isAnswered)\n            return askedAt + this.#patienceMs;",
     replace: "if (!isAnswered)\n            return Number.POSITIVE_INFINITY;",
     seed: 3,
-  },
-  {
-    name: "permits kept under a new name",
-    file: "engine/permit-homes.js",
-    find: "limits.shares?.rename();",
-    replace: ";",
-    seed: 1,
   },
   {
     name: "node does not ask for permits",

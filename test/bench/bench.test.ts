@@ -58,7 +58,7 @@ test("--json gives one object with the figures, the goals and the machine", {
   rmSync(directory, { recursive: true });
 });
 
-test("--store postgres starts a server of its own, compares with plain inserts, and leaves nothing behind", {
+test("--store postgres starts a server of its own and compares with plain inserts", {
   timeout: 180_000,
 }, async () => {
   const args = ["--short", "--json", "--store", "postgres", "--only", "pg-fanout,pg-latency"];

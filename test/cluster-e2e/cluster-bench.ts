@@ -92,10 +92,15 @@ export class ClusterBench {
     const times = { lease: `${leaseMs}ms`, heartbeat: "2s", claimLease: "2s", sweep: "100ms" };
     writeFileSync(join(folder, "rondo.config.json"), JSON.stringify({ ...times, ...config }));
     const bench = new ClusterBench(folder, await freePorts(options.nodes), options);
-    await bench.#onServer((client) => client.query(`CREATE DATABASE ${bench.database}`));
-    await Promise.all(bench.nodes.map((node) => bench.startNode(node)));
-    await bench.settled();
-    return bench;
+    try {
+      await bench.#onServer((client) => client.query(`CREATE DATABASE ${bench.database}`));
+      await Promise.all(bench.nodes.map((node) => bench.startNode(node)));
+      await bench.settled();
+      return bench;
+    } catch (thrown) {
+      await bench.close();
+      throw thrown;
+    }
   }
 
   /** The database of this cluster. */

@@ -74,5 +74,5 @@ async function describe(url: string): Promise<string> {
     url,
     `SELECT current_setting('server_version') AS version${shown.map((name) => `, current_setting('${name}') AS ${name}`).join("")}`,
   );
-  return `PostgreSQL ${row?.["version"]}: ${shown.map((name) => `${name}=${row?.[name]}`).join(", ")}`;
+  return `PostgreSQL ${String(row?.["version"])}: ${shown.map((name) => `${name}=${String(row?.[name])}`).join(", ")}`;
 }

@@ -12,8 +12,8 @@ export interface MeteredNode {
 /** Opens Rondo over a database as a program would, and hosts nothing yet. */
 export async function openMeteredNode(url: string): Promise<MeteredNode> {
   const meter = new Meter();
-  const { commit } = PostgresStore.prototype;
   // Programs name a store by its URL, so it is made out of reach: its class is metered instead.
+  const commit = Reflect.get(PostgresStore.prototype, "commit");
   PostgresStore.prototype.commit = async function (this: PostgresStore, given: Commit) {
     const from = performance.now();
     const verdict = await commit.call(this, given);
