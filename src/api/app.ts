@@ -36,6 +36,9 @@ export type App = OpenAPIHono<{ Bindings: Bindings }>;
 
 type AppContext = Context<{ Bindings: Bindings }>;
 
+/** Requests that wait, each with the token that it came with. */
+export type Waiting = Map<AbortController, string | null>;
+
 export interface AppParts {
   readonly routes: readonly Route[];
   readonly access: Access;
@@ -48,8 +51,8 @@ export interface AppParts {
   readonly onFault: (fault: Error) => void;
   /** Why the store takes no writes just now; null: it does. */
   readonly storeFault: () => Error | null;
-  /** What must be told when the server closes: requests that wait for something. */
-  readonly waiting: Set<AbortController>;
+  /** What must be told when the server closes, or its token is gone: requests that wait for something. */
+  readonly waiting: Waiting;
 }
 
 /** A wrong token costs as much as so many requests. */
@@ -256,7 +259,7 @@ class Asked implements Ask {
   readonly caller: Caller;
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
-  readonly #waiting: Set<AbortController>;
+  readonly #waiting: Waiting;
   #abort: AbortController | null = null;
   /** What the audit log says that it was about. */
   named: { target: string; project: string | null };
@@ -265,7 +268,7 @@ class Asked implements Ask {
     bindings: Bindings;
     caller: Caller;
     checked: CheckedRequest;
-    waiting: Set<AbortController>;
+    waiting: Waiting;
   }) {
     const { bindings, caller, checked } = parts;
     this.params = checked.params;
@@ -292,7 +295,7 @@ class Asked implements Ask {
     if (this.#abort === null) {
       const abort = new AbortController();
       this.#abort = abort;
-      this.#waiting.add(abort);
+      this.#waiting.set(abort, this.caller.token);
       this.outgoing.once("close", () => this.end());
     }
     return this.#abort.signal;

@@ -12,7 +12,7 @@ import { EndedSessions } from "./access/ended-sessions.ts";
 import { HostCheck, isLoopback } from "./access/hosts.ts";
 import { RateLimit } from "./access/rate-limit.ts";
 import { TokenDesk } from "./access/tokens.ts";
-import { type App, buildApp } from "./app.ts";
+import { type App, buildApp, type Waiting } from "./app.ts";
 import { AuditLog } from "./desks/audit-log.ts";
 import { KeyDesk } from "./desks/key-desk.ts";
 import { listenSocket, listenTcp, makeServer, urlOf } from "./listen.ts";
@@ -43,7 +43,7 @@ export class ApiServer {
   readonly #keys: KeyDesk;
   readonly #access: Pick<Desk, "tokens" | "endedSessions">;
   /** Requests that wait for something: each is told when the server closes. */
-  readonly #waiting = new Set<AbortController>();
+  readonly #waiting: Waiting = new Map();
   readonly #servers: Server[] = [];
   #isClosing = false;
   #url = "";
@@ -64,7 +64,10 @@ export class ApiServer {
       onFault,
       isKnown: (token) => tokens.get(token) !== null,
     });
-    tokens.onRevoked = (token) => this.#hub.cut(token);
+    tokens.onRevoked = (token) => {
+      this.#hub.cut(token);
+      for (const [waiting, of] of this.#waiting) if (of === token) waiting.abort();
+    };
     this.#audit = new AuditLog({ store, clock, random, onFault });
     this.#keys = new KeyDesk({ store, clock, onFault, isShared: isShared(parts) });
     const allNodes = new AllNodes(parts, parts.routes);
@@ -153,7 +156,7 @@ export class ApiServer {
     this.#isClosing = true;
     this.#access.tokens.close();
     this.#access.endedSessions.close();
-    for (const waiting of this.#waiting) waiting.abort();
+    for (const waiting of this.#waiting.keys()) waiting.abort();
     await this.#hub.close();
     const closed = this.#servers.map((server) => closeServer(server, this.#parts.clock));
     const cancel = this.#parts.clock.after(options.graceMs ?? 10_000, () => {

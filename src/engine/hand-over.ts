@@ -107,13 +107,14 @@ export async function storeLeases(
 
 /** What the last owners left of these partitions, as far as they ended well. */
 export async function readLeases(store: Store, owned: readonly Ownership[]): Promise<Left> {
-  const tables: { own: Ownership; table: LeaseTable }[] = [];
-  for (const own of owned) {
-    if (own.epoch === 1 || own.uncleanEpoch === own.epoch - 1) continue;
-    const table = tableFor(own, await store.getDocument(KIND, String(own.partition)));
-    if (table !== null) tables.push({ own, table });
-  }
-  return leftBy(tables);
+  const clean = owned.filter(({ epoch, uncleanEpoch }) => epoch > 1 && uncleanEpoch !== epoch - 1);
+  const tables = await Promise.all(
+    clean.map(async (own) => {
+      const table = tableFor(own, await store.getDocument(KIND, String(own.partition)));
+      return table === null ? [] : [{ own, table }];
+    }),
+  );
+  return leftBy(tables.flat());
 }
 
 /** What these tables leave. */

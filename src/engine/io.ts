@@ -143,6 +143,8 @@ export type ClusterInput = Extract<
 export interface Members {
   readonly self: string;
   readonly live: readonly string[];
+  /** How often each partition has been taken. */
+  readonly epochs: ReadonlyMap<number, number>;
 }
 
 /** How an execution ended. */

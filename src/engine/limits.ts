@@ -9,6 +9,15 @@ import { PermitDesk } from "./permit-desk.ts";
 import { Rates } from "./rates.ts";
 import type { Settings } from "./settings.ts";
 
+/** A lease's permits move on with its partition. */
+export interface Moves {
+  readonly partition: number;
+  /** The tenure in which it was open here. */
+  readonly epoch: number;
+  /** From when the partition was taken until they count there. */
+  readonly ms: number;
+}
+
 /** Where the starts of a rate are counted that all nodes share. */
 function rateName(name: string): string {
   return `rate ${name}`;
@@ -44,6 +53,8 @@ export class Limits {
   readonly #lingering = new Heap<{ name: string; until: number; isMoved: boolean }>(
     (a, b) => a.until < b.until,
   );
+  /** Permits of leases whose partitions nobody has taken yet. */
+  #moving: ({ readonly name: string } & Moves)[] = [];
   /** Nothing is granted under these names before the time: permits of a former owner may still be held. */
   readonly #blocked = new Map<string, number>();
 
@@ -144,9 +155,22 @@ export class Limits {
       this.#limits.delete(name);
   }
 
-  /** A permit counts until then, though its lease is over here: its attempt goes on at another node, which has one for it. */
-  linger(name: string, until: number): void {
-    this.#lingering.push({ name, until, isMoved: true });
+  /**
+   * A permit still counts, though its lease is over here: its attempt goes on, and the next owner of its partition will
+   * have a permit for it. Until somebody has taken the partition, and for a while after that, it is counted here.
+   */
+  linger(name: string, moves: Moves): void {
+    this.#moving.push({ name, ...moves });
+  }
+
+  /** How often each partition has been taken, by the store's word. */
+  moved(epochs: ReadonlyMap<number, number>, now: number): void {
+    if (this.#moving.length === 0) return;
+    this.#moving = this.#moving.filter(({ name, partition, epoch, ms }) => {
+      if ((epochs.get(partition) ?? 0) <= epoch) return true;
+      this.#lingering.push({ name, until: now + ms, isMoved: true });
+      return false;
+    });
   }
 
   /** Calls `run` once when there may be room again; `who` waits only once. */

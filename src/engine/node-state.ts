@@ -7,7 +7,7 @@ import type { HandedLease } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { Members, Output } from "./io.ts";
 import type { Lease } from "./lease.ts";
-import { type Declared, Limits } from "./limits.ts";
+import { type Declared, Limits, type Moves } from "./limits.ts";
 import { PageCache } from "./page-cache.ts";
 import { WAITS } from "./permit-desk.ts";
 import type { Settings } from "./settings.ts";
@@ -40,7 +40,7 @@ export class NodeState {
   /** Slots with messages to step, in the order they got them. */
   readonly runnable: Slot[] = [];
   /** The nodes of the cluster, as of the last word about them. */
-  members: Members = { self: "", live: [] };
+  members: Members = { self: "", live: [], epochs: new Map() };
   outputs: Output[] = [];
   now: number;
   /** Counts the turns that handlers had. */
@@ -151,13 +151,13 @@ export class NodeState {
       this.dispatcher.offer({ slot, desk, wanted: plan.wanted });
   }
 
-  /** Ends a lease: its permits and its place at the worker are free again. `lingerMs`: its permits only after that. */
-  endLease(desk: HandlerDesk, lease: Lease, lingerMs = 0): void {
+  /** Ends a lease: its permits and its place at the worker are free again, unless it moves on with its partition. */
+  endLease(desk: HandlerDesk, lease: Lease, moves: Moves | null = null): void {
     if (desk.leases.get(lease.task) !== lease) return;
     desk.leases.delete(lease.task);
     if (!lease.reported) this.noteReported(desk, lease);
     for (const permit of lease.permits) {
-      if (lingerMs > 0) this.limits.linger(permit, this.now + lingerMs);
+      if (moves !== null) this.limits.linger(permit, moves);
       else this.limits.give(permit);
     }
   }

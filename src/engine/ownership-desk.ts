@@ -84,11 +84,11 @@ export class OwnershipDesk {
 
   lost(partitions: readonly number[]): void {
     const node = this.#node;
-    const ended = new Set<number>();
+    const ended = new Map<number, Tenure>();
     for (const partition of partitions) {
       const tenure = node.tenures.at(partition);
       if (tenure === undefined) continue;
-      ended.add(partition);
+      ended.set(partition, tenure);
       this.#yielding.delete(tenure);
       node.tenures.end(tenure);
       for (const slot of [...tenure.slots]) this.#drop(slot);
@@ -102,8 +102,10 @@ export class OwnershipDesk {
     for (const [execution, leases] of node.handedOver) {
       if (!isOver(execution)) continue;
       node.handedOver.delete(execution);
+      const { partition, epoch } = ended.get(node.tenures.partitionOf(execution)) as Tenure;
       for (const { permits } of leases)
-        for (const permit of permits) node.limits.linger(permit, node.now + node.settings.takeoverMs);
+        for (const permit of permits)
+          node.limits.linger(permit, { partition, epoch, ms: node.settings.takeoverMs });
     }
   }
 
@@ -119,7 +121,9 @@ export class OwnershipDesk {
         if (lease.local && !lease.reported) tellToStop(node, slot, { desk, lease }, "lost");
         // Its attempt goes on until its new owner has it, or has given it up.
         const silenceMs = slot.tenure.isYielding ? 0 : node.heartbeatMs(desk.state.plan);
-        node.endLease(desk, lease, node.tenures.isWhole ? 0 : node.settings.takeoverMs + silenceMs);
+        const { partition, epoch } = slot.tenure;
+        const ms = node.settings.takeoverMs + silenceMs;
+        node.endLease(desk, lease, node.tenures.isWhole ? null : { partition, epoch, ms });
       }
     }
     residency.evict(slot);

@@ -11,7 +11,8 @@ import type { NodeState } from "./node-state.ts";
 export function membersOf({ incarnation, nodes, partitions }: Membership): Members {
   const there = new Set(nodes.map((node) => node.incarnation));
   for (const { owner } of partitions) if (owner !== null) there.add(owner);
-  return { self: incarnation, live: [...there] };
+  const epochs = new Map(partitions.map(({ partition, epoch }) => [partition, epoch]));
+  return { self: incarnation, live: [...there], epochs };
 }
 
 export class PermitHomes {
@@ -26,10 +27,11 @@ export class PermitHomes {
   }
 
   /** Who is there. */
-  members({ self, live }: Members): void {
+  members({ self, live, epochs }: Members): void {
     const { members, tenures, limits, now } = this.#node;
     if (self !== members.self) limits.shares?.rename();
-    this.#node.members = { self, live };
+    this.#node.members = { self, live, epochs };
+    limits.moved(epochs, now);
     const there = new Set(live);
     for (const { home } of tenures.all()) home.members(there, now);
   }

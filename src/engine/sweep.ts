@@ -31,7 +31,7 @@ export function sweepLeases(node: NodeState): Slot[] | null {
 
 /** Whoever was heard of in time has as much of it left as before the clock was set forward. */
 export function extendLeases(node: NodeState, ms: number): void {
-  for (const tenure of node.tenures.all()) tenure.openedAt += ms;
+  node.tenures.extend(ms);
   for (const slot of node.slots.values()) {
     for (const desk of slot.desks) {
       for (const lease of desk.leases.values()) lease.until += ms;

@@ -37,6 +37,8 @@ export class Tenures {
   readonly #held = new Map<number, Tenure>();
   #fence: Fence;
   #scope: Partitions = null;
+  #uncleanSince: number | null = null;
+  #succeedsSince: number | null = null;
   readonly #homes: HomeSettings;
 
   constructor(info: StoreInfo, now: number, homes: HomeSettings) {
@@ -112,6 +114,12 @@ export class Tenures {
     this.#changed();
   }
 
+  /** The clock was set forward: that is no time in which anybody was silent. */
+  extend(ms: number): void {
+    for (const tenure of this.#held.values()) tenure.openedAt += ms;
+    this.#changed();
+  }
+
   end(tenure: Tenure): void {
     tenure.isOver = true;
     this.#held.delete(tenure.partition);
@@ -120,23 +128,29 @@ export class Tenures {
 
   /** Since when attempts of a former owner, which ended uncleanly, may still run; null: none may. */
   uncleanSince(): number | null {
-    let since: number | null = null;
-    for (const { epoch, uncleanEpoch, openedAt } of this.#held.values())
-      if (uncleanEpoch > 0 && uncleanEpoch === epoch - 1) since = Math.max(since ?? 0, openedAt);
-    return since;
+    return this.#uncleanSince;
   }
 
   /** Since when this node stands for others before it; null: there were none. */
   succeedsSince(): number | null {
-    let since: number | null = null;
-    for (const { epoch, openedAt } of this.#held.values())
-      if (epoch > 1) since = Math.max(since ?? 0, openedAt);
-    return since;
+    return this.#succeedsSince;
   }
 
   #changed(): void {
     const owned = [...this.#held.values()];
+    this.#uncleanSince = sinceOf(
+      owned,
+      ({ epoch, uncleanEpoch }) => uncleanEpoch > 0 && uncleanEpoch === epoch - 1,
+    );
+    this.#succeedsSince = sinceOf(owned, ({ epoch }) => epoch > 1);
     this.#fence = fenceOf({ generation: this.#generation, owned });
     if (!this.isWhole) this.#scope = owned.map(({ partition }) => partition).sort((a, b) => a - b);
   }
+}
+
+/** When the newest of those began for which this holds; null: it holds for none. */
+function sinceOf(tenures: readonly Tenure[], holds: (tenure: Tenure) => boolean): number | null {
+  let since: number | null = null;
+  for (const tenure of tenures) if (holds(tenure)) since = Math.max(since ?? 0, tenure.openedAt);
+  return since;
 }

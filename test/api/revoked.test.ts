@@ -24,6 +24,21 @@ async function makeToken(api: Api, more: object = {}): Promise<{ id: string; tok
   return { id: textOf(body["id"]), token: textOf(body["token"]) };
 }
 
+test("a claim that waits under a token ends with it, and gets no work", async () => {
+  const api = await served();
+  await api.makeToken("admin");
+  const { id, token } = await makeToken(api, { role: "worker" });
+  const worker = { name: "w", capacity: 1, handlers: [{ use: "approval.wait" }] };
+  const { body } = await api.post("/v1/workers", worker, { token });
+  const claim = api.post(
+    `/v1/workers/${textOf(body["worker"])}/claim`,
+    { max: 1, waitMs: 60_000 },
+    { token },
+  );
+  expect((await api.delete(`/v1/tokens/${id}`)).status).toBe(204);
+  expect((await claim).status).toBeGreaterThanOrEqual(400);
+});
+
 describe("streams", () => {
   test("of a revoked token are cut, those of others go on", async () => {
     const api = await served();

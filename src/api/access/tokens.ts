@@ -139,7 +139,9 @@ export class TokenDesk {
     if (id === FROM_ENVIRONMENT || !this.#tokens.has(id)) return false;
     await this.#parts.store.putDocument(KIND, id, null);
     this.#changes++;
-    return this.#tokens.delete(id);
+    const isGone = this.#tokens.delete(id);
+    this.onRevoked(id);
+    return isGone;
   }
 
   /** Reads all tokens of the store; those that are gone open nothing any more. */

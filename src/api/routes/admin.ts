@@ -73,7 +73,7 @@ export function adminRoutes(desk: Desk): Route[] {
   return [...tokenRoutes(desk), ...sessionRoutes(desk), configRoute(desk), auditRoute(desk)];
 }
 
-function tokenRoutes({ tokens, hub }: Desk): Route[] {
+function tokenRoutes({ tokens }: Desk): Route[] {
   return [
     route(
       {
@@ -154,7 +154,6 @@ function tokenRoutes({ tokens, hub }: Desk): Route[] {
           return reject("not_found", `there is no token ${id}`, {
             hint: "the one of RONDO_ADMIN_TOKEN is not stored here",
           });
-        hub.cut(id);
         ask.target(`${token.name} ${id}`);
         return json(null, { status: 204 });
       },
