@@ -38,15 +38,18 @@ class Ring {
   shift(): Ready | undefined {
     for (;;) {
       const ready = this.#items[this.#head];
-      if (ready === undefined) return undefined;
+      if (ready === undefined) {
+        this.#gone = 0;
+        return undefined;
+      }
       this.#head++;
       if (this.#head > 256 && this.#head * 2 > this.#items.length) {
         this.#items = this.#items.slice(this.#head);
         this.#head = 0;
       }
-      // One that was withdrawn is not counted any more.
       if (ready.desk.queued.includes(this.wanted.key)) return ready;
-      this.#gone--;
+      // Withdrawn; where its execution was being reloaded then, nobody could tell this ring.
+      this.#gone = Math.max(0, this.#gone - 1);
     }
   }
 

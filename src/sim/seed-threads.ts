@@ -94,6 +94,9 @@ export async function runSeeds(
       all.add(thread);
       thread.worker.on("message", (report: SeedReport) => take(thread, report));
       thread.worker.on("error", (error: Error) => end(error));
+      thread.worker.on("exit", (code) => {
+        if (all.has(thread)) end(new Error(`a thread of the simulator ended with ${code}`));
+      });
       feed(thread);
     }
     if (order.length === 0) end();

@@ -7,6 +7,7 @@ export const DOCUMENT_KINDS = [
   "ended-session",
   "idempotency-key",
   "schedule",
+  "schedule-mark",
   "setting",
   "token",
   "workflow-version",

@@ -96,6 +96,8 @@ test("a copy in another database is refused until it is declared restored, which
   const store = makeStore({ schema });
   const info = await openWhole(store);
   await commit(store, info, [start("a", { leases: "held" })]);
+  // Whoever is connected keeps a database from being copied.
+  await store.close({ clean: false });
   await database.query(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres' AND pid <> pg_backend_pid()",
   );
