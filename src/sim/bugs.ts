@@ -54,7 +54,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/snapshot.js",
     find: "signals: [...execution.signals],",
     replace: "signals: [],",
-    seed: 7,
+    seed: 8,
   },
   {
     name: "snapshot of an older state",
@@ -65,7 +65,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
   {
     name: "suspects started unrecorded",
-    file: "engine/residency.js",
+    file: "engine/restoring.js",
     find: "desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);",
     replace: "",
     seed: 1,
@@ -80,8 +80,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "limit off by one",
     file: "engine/limits.js",
-    find: "limit.held < limit.max",
-    replace: "limit.held <= limit.max",
+    find: "limit.held >= limit.max",
+    replace: "limit.held > limit.max",
     seed: 1,
   },
   {
@@ -103,20 +103,21 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/apply.js",
     find: "queue?.shift()",
     replace: "queue?.pop()",
-    seed: 5,
+    seed: 7,
   },
   {
     name: "retry clears what is done",
     file: "kernel/task-table.js",
     find: "if (this.failed.has(n))",
     replace: "if (true)",
-    seed: 12,
+    seed: 17,
   },
   {
     name: "unknown outcome taken for success",
     file: "engine/commit-desk.js",
-    find: "this.#cleanUp.again(stepped);\n    }",
-    replace: '{ stepped.slot.status = "clean"; this.#cleanUp.finish(stepped); }\n    }',
+    find: "else\n                this.#cleanUp.again(stepped);\n        }\n    }\n    /** Others",
+    replace:
+      'else {\n stepped.slot.status = "clean";\n this.#cleanUp.finish(stepped);\n }\n        }\n    }\n    /** Others',
     seed: 2,
   },
   {
@@ -152,42 +153,42 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/execution.js",
     find: 'this.status === "running" &&',
     replace: '(this.status === "running" || this.status === "paused") &&',
-    seed: 5,
+    seed: 1,
   },
   {
     name: "late done after a later step",
     file: "kernel/receipts.js",
     find: "!isPassed &&",
     replace: "",
-    seed: 736,
+    seed: 164,
   },
   {
     name: "step journaled though stale",
     file: "kernel/task-waits.js",
     find: "if (!isLive)",
     replace: "if (!isLive && (handler.tasks.settled.has(task) || task >= handler.offered))",
-    seed: 49,
+    seed: 162,
   },
   {
     name: "signal taken twice",
     file: "kernel/apply.js",
     find: 'if (event.reason === "signalled" && signal !== null)\n        takeSignal(execution, signal);',
     replace: "",
-    seed: 5,
+    seed: 7,
   },
   {
     name: "sleep does not wait",
     file: "kernel/apply.js",
     find: "until: due ?? NEVER",
     replace: "until: due === null ? NEVER : execution.now",
-    seed: 5,
+    seed: 7,
   },
   {
     name: "suspended burns an attempt",
     file: "kernel/apply.js",
     find: '{ burns: "nothing", until: due ?? NEVER }',
     replace: '{ burns: "attempt", until: due ?? NEVER }',
-    seed: 10,
+    seed: 6,
   },
   {
     name: "repeated receipt arms a wait",
@@ -215,7 +216,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/commit-desk.js",
     find: "this.#letters.rescan();",
     replace: "",
-    seed: 153,
+    seed: 178,
   },
   {
     name: "letters not looked for after a restart",
@@ -227,9 +228,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "letter taken before it is applied",
     file: "engine/letter-desk.js",
-    find: "this.#open.add(letter.id);",
-    replace: "this.#open.add(letter.id);\n        this.#done.push(letter.id);",
-    seed: 6,
+    find: "this.#open.set(letter.id, letter.to);",
+    replace:
+      "this.#open.set(letter.id, letter.to);\n        this.#done.push({ id: letter.id, to: letter.to });",
+    seed: 16,
   },
   {
     name: "cancel overtakes a start",
@@ -250,7 +252,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/control.js",
     find: 'tellChildren(step, "pause", { id, reason });',
     replace: "",
-    seed: 1,
+    seed: 28,
   },
   {
     name: "open children not counted",
@@ -271,7 +273,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/children.js",
     find: "known?.isOpen !== true ||",
     replace: "",
-    seed: 28,
+    seed: 168,
   },
   {
     name: "pages read start no children",
@@ -285,13 +287,13 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/rates.js",
     find: "oldest + rate.per",
     replace: "oldest + rate.per / 2",
-    seed: 3,
+    seed: 8,
   },
   {
     name: "rate forgotten by a restart",
     file: "engine/node-state.js",
-    find: "this.fence.epoch > 1 ? this.openedAt : null",
-    replace: "null",
+    find: "usedUpAt: this.tenures.succeedsSince()",
+    replace: "usedUpAt: null",
     seed: 11,
   },
   {
@@ -327,7 +329,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "lines stored again after adoption",
     file: "engine/reporting.js",
-    find: "report.epoch !== node.fence.epoch || ",
+    find: "report.epoch !== slot.tenure.epoch || ",
     replace: "",
     seed: 57,
   },
@@ -343,7 +345,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/stepping.js",
     find: "write.deadLettersCleared = clearedFrom;",
     replace: ";",
-    seed: 12,
+    seed: 9,
   },
   {
     name: "lost before its worker is asked",
@@ -357,6 +359,6 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/residency.js",
     find: "this.#purging.add(id)",
     replace: "void id",
-    seed: 6,
+    seed: 19,
   },
 ];
