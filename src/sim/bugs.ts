@@ -191,13 +191,6 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     seed: 6,
   },
   {
-    name: "repeated receipt arms a wait",
-    file: "kernel/receipts.js",
-    find: ' && verdicts[i] === "accepted"',
-    replace: "",
-    seed: 704,
-  },
-  {
     name: "time limit of a wait forgotten",
     file: "kernel/task-waits.js",
     find: "|| timeoutMs === undefined)",
