@@ -83,7 +83,11 @@ test("a token that is revoked while all are read stays revoked, and one that is 
   const gone: string[] = [];
   desk.onRevoked = (id) => void gone.push(id);
   await desk.renew();
-  expect([desk.find(old.text), desk.find(made.text)?.id, gone]).toEqual([null, made.token.id, [old.token.id]]);
+  expect([desk.find(old.text), desk.find(made.text)?.id, gone]).toEqual([
+    null,
+    made.token.id,
+    [old.token.id],
+  ]);
   await store.putDocument("token", made.token.id, null);
   await clock.advance("3s");
   expect([desk.find(made.text), gone]).toEqual([null, [old.token.id, made.token.id]]);
