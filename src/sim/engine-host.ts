@@ -5,13 +5,14 @@
 import type { Input, Output } from "../engine/io.ts";
 import type { EngineNode } from "../engine/node.ts";
 import type { Settings } from "../engine/settings.ts";
+import type { ReadOutput } from "../engine/store-reads.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { Report } from "../protocol/work.ts";
 import type { SeededRandom } from "../std/random.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
 import { QUANTUM } from "./check/ledger.ts";
 import { Roster } from "./check/roster.ts";
-import { type ReadOutput, readFor } from "./node-reads.ts";
+import { readFor } from "./node-reads.ts";
 import { must, Violation } from "./trace.ts";
 import type { World } from "./world.ts";
 

@@ -1,20 +1,9 @@
 /** What a simulated node reads from its disk, as the answers it gets. */
-import type { Input, Output } from "../engine/io.ts";
+import type { Input } from "../engine/io.ts";
+import type { ReadOutput } from "../engine/store-reads.ts";
 import type { Plan } from "../kernel/plan.ts";
 import { FOLD_VERSION } from "../kernel/snapshot.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
-
-type ReadKind =
-  | "load"
-  | "get-definition"
-  | "find-workflow"
-  | "read-page"
-  | "scan-work"
-  | "scan-timers"
-  | "scan-letters";
-
-/** An output that is answered by reading. */
-export type ReadOutput = Extract<Output, { kind: ReadKind }>;
 
 /** The answer, from what is in the tables now. */
 export function readFor(tables: MemoryTables, plans: ReadonlyMap<string, Plan>, output: ReadOutput): Input {
