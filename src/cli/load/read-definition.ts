@@ -43,7 +43,8 @@ export function refuseWithoutCode({ definition, handlers, name }: AnyWorkflow, f
   );
 }
 
-async function readYaml(text: string, file: string): Promise<unknown> {
+/** The value of a text in YAML. */
+export async function readYaml(text: string, file: string): Promise<unknown> {
   const { parseDocument } = await import("yaml");
   const document = parseDocument(text, { prettyErrors: false });
   const [error] = document.errors;
