@@ -50,9 +50,16 @@ export interface CommandPlan {
   readonly holds: boolean;
 }
 
+const TOPIC_USE = "topic:";
+
 /** The wire name under which workers serve a topic. */
 export function topicUse(topic: string): string {
-  return `topic:${topic}`;
+  return `${TOPIC_USE}${topic}`;
+}
+
+/** The topic that such a name stands for; null: it is the name of a handler. */
+export function topicOf(use: string): string | null {
+  return use.startsWith(TOPIC_USE) ? use.slice(TOPIC_USE.length) : null;
 }
 
 /** The topic on which the receipts of a topic's commands come. */
