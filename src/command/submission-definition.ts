@@ -3,6 +3,7 @@
  * same name. The workflow is named by the hash of its commands, so that whoever has that hash finds the executions.
  */
 import { commandsHash } from "../kernel/command-hash.ts";
+import { receiptTopicOf } from "../kernel/command-plan.ts";
 import type { Definition } from "../kernel/definition.ts";
 import { parseDefinition } from "../kernel/parse-definition.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
@@ -30,7 +31,11 @@ export function submissionDefinition(
 ): { readonly definition: Definition; readonly workflowHash: string } | Rejection {
   const phases = workflow.steps.map(({ command, topic, options }, i) => {
     const name = `step-${i}`;
-    return { name, handlers: { [name]: { command, topic, ...options } } };
+    const { receiptTopic, ...others } = options;
+    // What is read says where receipts come back; handed in again, that is the same workflow.
+    const isImplied = typeof topic === "string" && receiptTopic === receiptTopicOf(topic);
+    const given = isImplied ? others : options;
+    return { name, handlers: { [name]: { command, topic, ...given } } };
   });
   const parsed = parseDefinition({ rondo: 1, name: "commands", phases });
   if (isRejection(parsed)) return inSubmission(parsed, workflow.path);

@@ -6,6 +6,7 @@ import type { CommandView, OwedView } from "../kernel/command-view.ts";
 import type { PlannedCommand } from "../kernel/plan.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { OwedDocument, StepDocument, WorkflowDocument } from "../protocol/command-document.ts";
+import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
 
 /** One command of an execution. */
@@ -30,11 +31,13 @@ export function workflowDocument(
 
 function stepDocument(execution: ExecutionView, { planned, view, result }: ReadCommand): StepDocument {
   const tasks = tallyOf(execution, view);
+  const { retry, timeout } = planned.handler.definition;
   return {
     cmd: { ...planned.command.cmd, cmd_result: result === null ? {} : result.value },
     proc: {
       target_topic_name: view.topic,
       receipt_topic_name: view.receiptTopic,
+      ...defined({ retry, timeout }),
       proc_status: view.procStatus,
       proc_err: view.procErr,
       utc_created_timestamp: utc(view.createdAt),

@@ -3,6 +3,7 @@
  * themselves, not of this code.
  */
 import type { ProcStatus } from "../kernel/command-view.ts";
+import type { RetryDefinition } from "../kernel/definition.ts";
 import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
 
@@ -19,6 +20,9 @@ export interface CommandDocument {
 export interface ProcDocument {
   readonly target_topic_name: string;
   readonly receipt_topic_name: string;
+  /** As it was given, with times in milliseconds. */
+  readonly retry?: RetryDefinition;
+  readonly timeout?: number;
   readonly proc_status: ProcStatus;
   /** Why it is ERROR; null otherwise. */
   readonly proc_err: Json;

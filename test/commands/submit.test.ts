@@ -32,6 +32,7 @@ describe.each(STORES)("over a %s store", (_, store) => {
           proc: {
             target_topic_name: "A_CMD",
             receipt_topic_name: "A_RECEIPT",
+            retry: { min: 0, max: 0 },
             proc_status: "PENDING",
             proc_err: null,
             utc_created_timestamp: expect.stringMatching(/^20\d\d-\d\d-\d\dT[\d:]+\.\d{3}Z$/),

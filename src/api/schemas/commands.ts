@@ -23,6 +23,8 @@ const procSchema = z
   .object({
     target_topic_name: z.string(),
     receipt_topic_name: z.string(),
+    retry: z.record(z.string(), z.unknown()).optional().openapi({ description: "as it was handed in" }),
+    timeout: z.number().int().optional().openapi({ description: "as it was handed in, in milliseconds" }),
     proc_status: z.enum(["PENDING", "RUNNING", "COMPLETE", "ERROR", "CANCELLED"]),
     proc_err: anyJson.openapi({ description: "why it is ERROR; null otherwise" }),
     utc_created_timestamp: utc,
