@@ -1,7 +1,7 @@
 /** Why an execution waits, in one sentence with the holder named. Computed on request, nothing is stored. */
-import { topicOf } from "../kernel/command-plan.ts";
 import type { Execution } from "../kernel/execution.ts";
 import { SCRIPT_USE, type Wanted } from "../kernel/plan.ts";
+import { topicOf } from "../kernel/topic.ts";
 import { showDuration } from "../std/duration.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION } from "./lease.ts";
