@@ -15,4 +15,6 @@ export const index = topic<{ from: string; vectors: number }>("LEXI_CMD_INDEX", 
   return { index: `${cmd.cmd_data.from}.idx`, entries: cmd.cmd_data.vectors };
 });
 
-export const announce = topic<{ text: string }>("LEXI_CMD_ANNOUNCE", ({ cmd }) => ({ said: cmd.cmd_data.text }));
+export const announce = topic<{ text: string }>("LEXI_CMD_ANNOUNCE", ({ cmd }) => ({
+  said: cmd.cmd_data.text,
+}));

@@ -3,9 +3,10 @@
  * same name. The workflow is named by the hash of its commands, so that whoever has that hash finds the executions.
  */
 import { commandsHash } from "../kernel/command-hash.ts";
-import { receiptTopicOf } from "../kernel/command-plan.ts";
+
 import type { Definition } from "../kernel/definition.ts";
 import { parseDefinition } from "../kernel/parse-definition.ts";
+import { receiptTopicOf } from "../kernel/topic.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import type { SubmittedWorkflow } from "./parse-submission.ts";
 

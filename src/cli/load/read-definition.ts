@@ -6,6 +6,7 @@ import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
 import { parseDefinition } from "../../kernel/parse-definition.ts";
 import { compilePlan, type HandlerPlan, type PhasePlan, SCRIPT_USE } from "../../kernel/plan.ts";
+import { topicOf } from "../../kernel/topic.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { isRejection, unwrap } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
@@ -70,7 +71,7 @@ function usesOf(phase: PhasePlan): string[] {
   const handlers: HandlerPlan[] = [...phase.handlers, ...(phase.decision === null ? [] : [phase.decision])];
   return handlers
     .flatMap(({ use, enumerateUse }) => [use, enumerateUse ?? ""])
-    .filter((use) => use !== "" && use !== SCRIPT_USE);
+    .filter((use) => use !== "" && use !== SCRIPT_USE && topicOf(use) === null);
 }
 
 function asVariable(name: string): string {
