@@ -86,3 +86,72 @@ export function pageOf({ body }: Got, project: string): { ids: string[]; next: s
     next: page["next"] as unknown as string | null,
   };
 }
+
+/** A command as a worker over HTTP gets it. */
+export interface Work {
+  readonly attempt: string;
+  readonly token: string;
+  readonly do: string;
+  readonly n: number;
+  readonly idempotencyKey: string;
+  readonly task: {
+    readonly cmd_type: string;
+    readonly cmd_data: unknown;
+    readonly cmd_metadata: Readonly<Record<string, unknown>> & {
+      readonly rondo: { workflow_id: string; step: number; attempt: string; token: string };
+    };
+  };
+}
+
+/** A worker that speaks the protocol word by word, and says what the test has it say. */
+export class TopicWorker {
+  readonly #api: Api;
+  readonly #id: string;
+
+  private constructor(api: Api, id: string) {
+    this.#api = api;
+    this.#id = id;
+  }
+
+  static async register(api: Api, ...topics: string[]): Promise<TopicWorker> {
+    const { body } = await api.post("/v1/workers", { name: "topics", handlers: [], topics, capacity: 10 });
+    return new TopicWorker(api, body["worker"] as unknown as string);
+  }
+
+  /** Commands as they come; nothing if there are none within `waitMs`. */
+  async claim(max = 1, waitMs = 10_000): Promise<Work[]> {
+    const { body } = await this.#api.post(`/v1/workers/${this.#id}/claim`, { max, waitMs });
+    return body["work"] as unknown as Work[];
+  }
+
+  async claimOne(): Promise<Work> {
+    const [work] = await this.claim();
+    if (work === undefined) throw new Error("there is no work");
+    return work;
+  }
+
+  /** Sends a receipt; gives the verdict, or what the refusal says. */
+  async receipt(work: Pick<Work, "attempt" | "token">, receipt: Record<string, unknown>): Promise<string> {
+    const { attempt, token } = work;
+    const { status, body } = await this.#api.post(`/v1/workers/${this.#id}/events`, {
+      tokens: { [attempt]: token },
+      events: [{ attempt, n: 1, kind: "receipt", ...receipt }],
+    });
+    if (status !== 200) return body["code"] as unknown as string;
+    return (body["verdicts"] as unknown as Record<string, string>)[attempt] ?? "none";
+  }
+
+  done(work: Pick<Work, "attempt" | "token">, result: unknown): Promise<string> {
+    return this.receipt(work, { status: "done", result });
+  }
+
+  failed(work: Pick<Work, "attempt" | "token">, message: string): Promise<string> {
+    return this.receipt(work, { status: "failed", error: { name: "Error", message } });
+  }
+}
+
+/** The journal of an execution, by kind. */
+export async function eventsOf(api: Api, id: string, kind: string): Promise<Record<string, unknown>[]> {
+  const { body } = await api.get(`/v1/executions/${id}/events?limit=1000&detail=full`);
+  return (body["data"] as unknown as Record<string, unknown>[]).filter((event) => event["kind"] === kind);
+}
