@@ -42,12 +42,13 @@ export interface CommandClient {
 /** The client of command workflows over a connection. */
 export function commandClient({ requester, clock, random }: RemoteParts): CommandClient {
   return {
-    submit: <T>(project: string, body: unknown, { idempotencyKey }: SubmitOptions = {}) =>
-      requester.json<T>(pathOf(project), {
-        method: "POST",
-        body,
-        idempotencyKey: idempotencyKey ?? newExecutionId(clock.now(), random),
-      }),
+    submit<T>(project: string, given: unknown, { idempotencyKey: key }: SubmitOptions = {}) {
+      const newId = (): string => newExecutionId(clock.now(), random);
+      // A repetition finds what the first try started: by ids that are made here, or by a key where they are not.
+      const body = key === undefined ? withId(given, newId) : given;
+      const idempotencyKey = key ?? newId();
+      return requester.json<T>(pathOf(project), { method: "POST", body, idempotencyKey });
+    },
     submitted: (project, id) => requester.json(`${pathOf(project)}/${encodeURIComponent(id)}`),
     async commands(project, { limit, cursor } = {}) {
       const page = await requester.json<ProjectDocument>(pathOf(project), { query: { limit, cursor } });
@@ -55,6 +56,14 @@ export function commandClient({ requester, clock, random }: RemoteParts): Comman
       return { workflows, next: page["next"] as string | null };
     },
   };
+}
+
+/** A workflow with an id; a document is left as it is. */
+function withId(body: unknown, newId: () => string): unknown {
+  const { steps, workflow_id } = (body ?? {}) as Partial<WorkflowSubmission>;
+  return steps === undefined || workflow_id !== undefined
+    ? body
+    : { ...(body as object), workflow_id: newId() };
 }
 
 function pathOf(project: string): string {
