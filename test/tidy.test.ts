@@ -26,7 +26,7 @@ const PARTS = [
   "script",
   "command",
   "amqp",
-].concat(["schedule", "retention", "peer"]);
+].concat(["schedule", "retention", "peer", "audit"]);
 const ALL_BUT_CLI = [...BASE, "store", ...PARTS, "api", "sim", "bench", "demo", "client", "config"].concat([
   "http",
   "compose.ts",
@@ -60,6 +60,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   command: BASE,
   amqp: BASE,
   schedule: [...BASE, ...PORT],
+  audit: [...BASE, ...PORT],
   retention: [...BASE, ...PORT],
   transfer: [...BASE, ...PORT, "engine"],
   sdk: [...BASE, "type worker"],
