@@ -282,9 +282,9 @@ export class Auditor {
 
   /** What the node shows against what was counted here. */
   #compare(view: ExecutionView): void {
-    const differs = (what: string, shown: unknown, counted: unknown): void => {
+    const differs = (what: string, shown: string | number, counted: string | number | undefined): void => {
       if (shown !== counted)
-        this.#find("differs", 0, `${what} is shown as ${shown}; the journal says ${counted}`);
+        this.#find("differs", 0, `${what} is shown as ${shown}; the journal says ${counted ?? "nothing"}`);
     };
     differs("the revision", view.revision, this.#seq);
     differs("the status", view.status, this.#status);

@@ -65,7 +65,7 @@ describe("an execution that went well is found to be so", () => {
       )
       .phase("end", {}, { final: true })
       .phase("mend", { process: () => 1 }, { final: "failed" });
-    const { audit, view, rondo, store } = await audited([flow as never, kid]);
+    const { audit, view, rondo, store } = await audited([flow, kid]);
     expect(view.status).toBe("failed");
     expect(audit.findings).toEqual([]);
     const stuck = workflow({ name: "stuck" }).waitFor("go");

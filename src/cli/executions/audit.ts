@@ -55,7 +55,7 @@ async function* idsOf(requester: Requester, options: AuditOptions): AsyncGenerat
       ...(cursor === null ? {} : { cursor }),
     });
     const page = await requester.json<{ data: readonly { id: string }[]; next: string | null }>(
-      `/v1/executions?${query}`,
+      `/v1/executions?${query.toString()}`,
     );
     for (const { id } of page.data) yield id;
     cursor = page.next;

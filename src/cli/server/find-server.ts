@@ -8,7 +8,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { RemoteRondo } from "../../client/connect.ts";
 import type { Fetch } from "../../client/transport.ts";
-import { hidePasswords } from "../../config/hide-passwords.ts";
+import { withoutPassword } from "../../config/hide-passwords.ts";
 import { type LoadedConfig, loadConfig } from "../../config/load-config.ts";
 import { HttpConnection } from "../../http/http-connection.ts";
 import { HttpFault } from "../../http/http-fault.ts";
@@ -112,7 +112,7 @@ export function socketAddress(store: string): string {
   if (directory === null)
     throw new CliError(
       EXIT.unreachable,
-      `the store ${hidePasswords(store)} has no socket to find its server by`,
+      `the store ${withoutPassword(store)} has no socket to find its server by`,
       ["name the server: --url http://127.0.0.1:7777, or RONDO_URL"],
     );
   const path = join(directory, SOCKET);
