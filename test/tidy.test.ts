@@ -92,6 +92,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   "package-version.ts": [],
   "index.ts": ANYTHING,
   "testing.ts": ANYTHING,
+  "register.ts": [],
 };
 
 /** Folders that run anywhere, and the few files in them that may use `node:` modules. */
