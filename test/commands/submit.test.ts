@@ -1,7 +1,7 @@
 // Command workflows over HTTP: handed in, refused, found again, read and listed.
 import { connect } from "rondo/client";
 import { describe, expect, test } from "vitest";
-import { STORES, serve } from "../api/api-bench.ts";
+import { STORES, serve, textOf } from "../api/api-bench.ts";
 import { documentOf, EXAMPLE, pageOf, pathOf, read, statuses, step } from "./command-bench.ts";
 
 const PATH = pathOf("project-x");
@@ -214,7 +214,7 @@ test("what is wrong is refused in the document's words, and nothing of it is sta
   for (const [body, code, path] of cases) {
     const got = await api.post(PATH, body);
     expect(got.body).toMatchObject({ status: 422, code, path });
-    expect(String(got.body["detail"])).not.toMatch(/phase|handler/);
+    expect(textOf(got.body["detail"])).not.toMatch(/phase|handler/);
   }
   expect((await api.post(PATH, "{")).body).toMatchObject({ code: "invalid_json" });
   expect((await api.post(pathOf("next"), { steps: [one] })).body).toMatchObject({ path: "project" });
@@ -228,7 +228,7 @@ test("a reference to a step that comes no earlier is refused", async () => {
       steps: [step("A", "A_CMD", { cmd_data: `\${steps[${to}].cmd_result}` }), one],
     });
     expect(got.body).toMatchObject({ status: 422, code: "invalid_input" });
-    expect(String(got.body["path"])).toMatch(/^steps\[0\]\.cmd/);
+    expect(textOf(got.body["path"])).toMatch(/^steps\[0\]\.cmd/);
   }
 });
 
