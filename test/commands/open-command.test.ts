@@ -1,14 +1,22 @@
 // A receipt that names no attempt: which open command it can only be of, if any.
 import { workflow } from "rondo";
+import type { StepDocument } from "rondo/client";
 import { describe, expect, test } from "vitest";
-import { findOpenCommand, type OpenCommand } from "../../src/command/open-command.ts";
+import { attemptsOf } from "../../src/api/other-nodes.ts";
+import {
+  commandFinder,
+  findOpenCommand,
+  type OpenCommand,
+  type OpenCommandParts,
+} from "../../src/command/open-command.ts";
 import { storeOf } from "../../src/compose.ts";
 import { parseStored } from "../../src/kernel/parse-definition.ts";
 import { compilePlan } from "../../src/kernel/plan.ts";
+import { encodeAttempt } from "../../src/protocol/attempt-id.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { type Api, folder, serve } from "../api/api-bench.ts";
+import { type Api, folder, serve, textOf } from "../api/api-bench.ts";
 import { pathOf, read, step, TopicWorker } from "./command-bench.ts";
 
 const P = "project-x";
@@ -21,20 +29,24 @@ const STORES: [name: string, store: () => Store][] = [
 
 /** What a receipt with the hashes of an execution's step would be of. */
 async function find(api: Api, store: Store, [id, at]: [id: string, step: number]): Promise<OpenCommand> {
-  const { workflow_hash, steps } = await read(api, P, id);
-  const cmdHash = steps[at]?.cmd.cmd_metadata["cmd_hash"] as string;
-  return findOpenCommand(
-    {
-      store,
-      planOf: async (hash) => {
-        const found = await store.getDefinition({ hash });
-        return found === null ? null : compilePlan(unwrap(parseStored(JSON.parse(found.body))));
-      },
-      attemptsOf: async (execution) =>
-        api.server.engine.openAttempts({ worker: null, execution, max: 1_000 }),
+  const parts: OpenCommandParts = {
+    store,
+    planOf: async (hash) => {
+      const found = await store.getDefinition({ hash });
+      return found === null ? null : compilePlan(unwrap(parseStored(JSON.parse(found.body))));
     },
-    { workflowHash: workflow_hash, cmdHash },
-  );
+    attemptsOf: (execution) => attemptsOf({ engine: api.server.engine }, execution),
+  };
+  const { workflow_hash: workflowHash, steps } = await read(api, P, id);
+  const { cmd } = steps[at] as StepDocument;
+  const found = await findOpenCommand(parts, {
+    workflowHash,
+    cmdHash: textOf(cmd.cmd_metadata["cmd_hash"]),
+  });
+  // The receipt repeats the command, which has both hashes.
+  const attempt = await commandFinder(parts)({ ...cmd, cmd_result: { ok: true } });
+  expect(attempt === null ? null : encodeAttempt(attempt)).toBe(found.kind === "one" ? found.attempt : null);
+  return found;
 }
 
 describe.each(STORES)("over a %s store", (_, open) => {
@@ -99,5 +111,7 @@ test("hashes that are none find nothing", async () => {
   const api = await serve({ store });
   const nothing = { store, planOf: async () => null, attemptsOf: async () => [] };
   expect(await findOpenCommand(nothing, { workflowHash: "x", cmdHash: "../.." })).toEqual({ kind: "none" });
+  for (const receipt of [{}, { cmd_metadata: null }, { cmd_metadata: { cmd_hash: 1, workflow_hash: [] } }])
+    expect(await commandFinder(nothing)(receipt)).toBeNull();
   await api.close();
 });
