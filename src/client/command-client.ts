@@ -44,10 +44,14 @@ export function commandClient({ requester, clock, random }: RemoteParts): Comman
   return {
     submit<T>(project: string, given: unknown, { idempotencyKey: key }: SubmitOptions = {}) {
       const newId = (): string => newExecutionId(clock.now(), random);
-      // A repetition finds what the first try started: by ids that are made here, or by a key where they are not.
-      const body = key === undefined ? withId(given, newId) : given;
-      const idempotencyKey = key ?? newId();
-      return requester.json<T>(pathOf(project), { method: "POST", body, idempotencyKey });
+      // A repetition finds what the first try started: by an id that is made here, or by a key.
+      const body = key === undefined && isWorkflow(given) ? { workflow_id: newId(), ...given } : given;
+      const once = isWorkflow(body) && body.workflow_id !== undefined;
+      return requester.json<T>(pathOf(project), {
+        method: "POST",
+        body,
+        ...(once && key === undefined ? { isRepeatable: true } : { idempotencyKey: key ?? newId() }),
+      });
     },
     submitted: (project, id) => requester.json(`${pathOf(project)}/${encodeURIComponent(id)}`),
     async commands(project, { limit, cursor } = {}) {
@@ -58,12 +62,9 @@ export function commandClient({ requester, clock, random }: RemoteParts): Comman
   };
 }
 
-/** A workflow with an id; a document is left as it is. */
-function withId(body: unknown, newId: () => string): unknown {
-  const { steps, workflow_id } = (body ?? {}) as Partial<WorkflowSubmission>;
-  return steps === undefined || workflow_id !== undefined
-    ? body
-    : { ...(body as object), workflow_id: newId() };
+/** One workflow, not a whole document. */
+function isWorkflow(given: unknown): given is WorkflowSubmission {
+  return typeof given === "object" && given !== null && "steps" in given;
 }
 
 function pathOf(project: string): string {
