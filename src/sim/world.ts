@@ -306,7 +306,10 @@ export class World {
   #purgeSome(random: SeededRandom): void {
     this.ledger.sync();
     const ids = [...this.ledger.models]
-      .filter(({ id, ended }) => ended && this.client.mayForget(id) && random.chance(0.5))
+      .filter(
+        ({ id, ended, owes }) =>
+          ended && owes.owed.size === 0 && this.client.mayForget(id) && random.chance(0.5),
+      )
       .map(({ id }) => id);
     if (ids.length === 0) return;
     this.#site.toAll({ kind: "purge", ids });
@@ -357,7 +360,9 @@ export class World {
   }
 
   #stuck(): string {
-    const open = [...this.ledger.models].filter(({ ended }) => !ended).map(({ id }) => id);
+    const open = [...this.ledger.models]
+      .filter(({ ended, owes }) => !ended || owes.owed.size > 0)
+      .map(({ id }) => id);
     for (const id of this.#executions.keys()) if (this.ledger.model(id) === undefined) open.push(id);
     const letters = this.#tables
       .scanLetters({ after: 0, max: 5, partitions: null })
