@@ -1,5 +1,6 @@
 /** The numbers an engine node runs by. */
 import { DEFAULTS } from "../kernel/definition.ts";
+import { VOCABULARY, type Vocabulary } from "../kernel/vocabulary.ts";
 
 export interface Settings {
   /** How long an unstarted claim of a remote worker lives. */
@@ -42,6 +43,8 @@ export interface Settings {
   readonly permitReserveMs: number;
   /** How long a worker that is asked about a silent attempt may take to vouch for it. */
   readonly askMs: number;
+  /** What the node reads. */
+  readonly vocabulary: Vocabulary;
 }
 
 export const DEFAULT_SETTINGS: Settings = {
@@ -66,4 +69,5 @@ export const DEFAULT_SETTINGS: Settings = {
   permitPatienceMs: 1_000,
   permitReserveMs: 10_000,
   askMs: 3_000,
+  vocabulary: VOCABULARY,
 };

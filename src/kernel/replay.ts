@@ -10,10 +10,10 @@ import { readSnapshot } from "./snapshot.ts";
 export function replay(
   execution: Execution,
   entries: readonly Entry[],
-  to = Number.POSITIVE_INFINITY,
+  { to = Number.POSITIVE_INFINITY, reads }: { readonly to?: number; readonly reads?: number } = {},
 ): Execution {
   for (const entry of entries) {
-    for (const recorded of decodeEntry(entry)) {
+    for (const recorded of decodeEntry(entry, reads)) {
       if (recorded.seq > to) return execution;
       if (recorded.seq > execution.seq) apply(execution, recorded);
     }
@@ -25,11 +25,11 @@ export function replay(
 export function restore(
   id: string,
   plan: Plan,
-  parts: { snapshot: string | null; entries: readonly Entry[] },
+  parts: { snapshot: string | null; entries: readonly Entry[]; reads?: number },
 ): Execution {
   const execution =
     parts.snapshot === null ? new Execution(id, plan) : readSnapshot(id, plan, parts.snapshot);
-  replay(execution, parts.entries);
+  replay(execution, parts.entries, parts);
   assert(execution.seq > 0, "a stored execution has at least one event");
   return execution;
 }

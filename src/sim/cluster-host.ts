@@ -9,6 +9,8 @@ import { type LeaseTable, leftBy, tableFor } from "../engine/hand-over.ts";
 import type { Input } from "../engine/io.ts";
 import { EngineNode } from "../engine/node.ts";
 import { membersOf } from "../engine/permit-homes.ts";
+import { FOLD_VERSION } from "../kernel/snapshot.ts";
+import { VOCABULARY, type Vocabulary } from "../kernel/vocabulary.ts";
 import type { Membership } from "../store/cluster-store.ts";
 import type { Ownership } from "../store/store.ts";
 import {
@@ -19,7 +21,10 @@ import {
   SIM_SETTINGS,
 } from "./engine-host.ts";
 import { showWrite } from "./show-event.ts";
+import { must } from "./trace.ts";
 
+/** A version of long ago, which knows the first events only. */
+const OLDER: Vocabulary = { events: 1, fold: FOLD_VERSION - 1 };
 /** A tenth of what is real. */
 const LEASE_MS = 1_000;
 const OWNERSHIP: Partial<OwnershipSettings> = {
@@ -46,6 +51,8 @@ export interface Neighbours {
   /** A message from one node to another. */
   send(from: ClusterHost, to: ClusterHost, input: Input): void;
   readonly database: Database;
+  /** The node met what a newer one wrote. */
+  unreadable(from: ClusterHost, partition: number): void;
   /** Letters were stored for these executions. */
   stored(from: ClusterHost, executions: readonly string[]): void;
 }
@@ -81,6 +88,12 @@ export class ClusterHost extends EngineHost {
   isAway = false;
   /** It does not come back. */
   isRetired = false;
+  /** Of an older version: from its next start on. */
+  isOlder = false;
+  /** The highest version of events that all nodes read, by the last word that the node had. */
+  #readByAll = Number.POSITIVE_INFINITY;
+  /** Since when it knows of a newer node. */
+  #newerSince = Number.POSITIVE_INFINITY;
 
   constructor(name: string, parts: HostParts, neighbours: Neighbours) {
     super(name, parts);
@@ -101,13 +114,19 @@ export class ClusterHost extends EngineHost {
     this.#commits = [];
     this.#frozenUntil = 0;
     this.isAway = false;
-    this.begin(new EngineNode(this.tables.info([]), this.clock(), { ...SETTINGS, projects }));
+    this.vocabulary = this.isOlder ? OLDER : VOCABULARY;
+    this.#readByAll = Number.POSITIVE_INFINITY;
+    this.#newerSince = Number.POSITIVE_INFINITY;
+    if (this.isOlder) this.world.count("older node");
+    const settings = { ...SETTINGS, projects, vocabulary: this.vocabulary };
+    this.begin(new EngineNode(this.tables.info([]), this.clock(), settings));
     this.#own({ kind: "tick" });
   }
 
   override crash(): void {
     if (this.node === null) return;
     this.world.trace.note(this.world.timeline.now, `${this.name}crash`);
+    this.world.count("node crash");
     this.end();
     this.#comeBack();
   }
@@ -127,10 +146,30 @@ export class ClusterHost extends EngineHost {
     this.close();
   }
 
+  /** Comes back as the newest version. */
+  upgrade(): void {
+    this.world.count("node upgraded");
+    this.isOlder = false;
+    this.close();
+  }
+
+  /** Comes back as an older version. */
+  downgrade(): void {
+    this.world.count("node downgraded");
+    this.isOlder = true;
+    this.close();
+  }
+
+  /** Whether it has known for so long that a newer node is there. */
+  knowsNewer(ms: number): boolean {
+    return this.world.timeline.now - this.#newerSince >= ms;
+  }
+
   /** SIGSTOP for a while. */
   freeze(ms: number): void {
     this.world.trace.note(this.world.timeline.now, `${this.name}frozen for ${ms}`);
     this.#frozenUntil = this.world.timeline.now + ms;
+    if (ms > LEASE_MS) this.world.count("pause beyond the lease");
     this.world.ledger.leases.unsteady(this.#frozenUntil);
   }
 
@@ -138,6 +177,7 @@ export class ClusterHost extends EngineHost {
   cut(ms: number): void {
     this.world.trace.note(this.world.timeline.now, `${this.name}cut off for ${ms}`);
     this.#cutUntil = this.world.timeline.now + ms;
+    this.world.count("connection cut");
     this.world.ledger.leases.unsteady(this.#cutUntil);
   }
 
@@ -176,7 +216,11 @@ export class ClusterHost extends EngineHost {
   #own(input: OwnershipInput): void {
     const { timeline } = this.world;
     if (input.kind === "membership") {
-      this.deliver({ kind: "members", ...membersOf(input.membership) });
+      const members = membersOf(input.membership);
+      this.#readByAll = members.reads;
+      const hasNewer = input.membership.nodes.some(({ reads }) => reads > this.vocabulary.events);
+      this.#newerSince = hasNewer ? Math.min(this.#newerSince, timeline.now) : Number.POSITIVE_INFINITY;
+      this.deliver({ kind: "members", ...members });
       // What others stored while nobody told.
       this.deliver({ kind: "letters-stored" });
     }
@@ -235,6 +279,7 @@ export class ClusterHost extends EngineHost {
         return this.deliver({ kind: "lost", partitions: output.partitions });
       case "left":
         trace.note(timeline.now, `${this.name}has left`);
+        this.world.count("node hands over");
         this.end();
         return this.#comeBack();
       default:
@@ -248,13 +293,21 @@ export class ClusterHost extends EngineHost {
     const { incarnation } = this;
     const dice = this.random.u32() / 4294967296;
     const isCut = this.#isUnreachable();
-    const answer = (input: OwnershipInput) =>
-      this.later(this.random.below(5), () => this.incarnation === incarnation && this.#own(input));
+    const answer = (input: OwnershipInput) => {
+      // Who fails backs off, as a driver does.
+      const ms = this.random.below(input.kind === "call-failed" ? 100 : 5);
+      this.later(ms, () => this.incarnation === incarnation && this.#own(input));
+    };
     timeline.after(this.#wayMs(5), () => {
-      if (isCut || this.#isUnreachable() || (this.world.has("failed-commits") && dice < 0.03))
+      if (isCut || this.#isUnreachable() || (this.world.has("failed-commits") && dice < 0.03)) {
+        this.world.count("call lost before it was made");
         return answer({ kind: "call-failed" });
+      }
       const input = effect();
-      if (this.world.has("lost-replies") && dice > 0.97) return answer({ kind: "call-failed" });
+      if (this.world.has("lost-replies") && dice > 0.97) {
+        this.world.count("answer lost after a call");
+        return answer({ kind: "call-failed" });
+      }
       answer(input);
     });
   }
@@ -280,7 +333,8 @@ export class ClusterHost extends EngineHost {
   #renew(): Membership {
     const { timeline } = this.world;
     const next = `${this.name}${++this.#sessions}`;
-    const renewal = { url: this.name, incarnation: this.#session, next, leaseMs: LEASE_MS };
+    const { events: reads } = this.vocabulary;
+    const renewal = { url: this.name, incarnation: this.#session, next, leaseMs: LEASE_MS, reads };
     const membership = this.tables.renew(renewal, timeline.now);
     this.#session = membership.incarnation;
     return membership;
@@ -298,6 +352,8 @@ export class ClusterHost extends EngineHost {
 
   protected override toCluster(output: ClusterOutput): void {
     switch (output.kind) {
+      case "unreadable":
+        return this.#unreadable(output.partition, output.why);
       case "fenced":
         return this.#own({ kind: "fenced", partitions: output.partitions });
       case "yielded": {
@@ -334,6 +390,16 @@ export class ClusterHost extends EngineHost {
     }
   }
 
+  /** Only what a newer node wrote: and then that one is to have it, soon. */
+  #unreadable(partition: number, why: string): void {
+    const { trace, timeline } = this.world;
+    must(this.vocabulary === OLDER, `unreadable: ${why}`);
+    this.world.count("unreadable to an older node");
+    trace.note(timeline.now, `${this.name}cannot read something in ${partition}`);
+    this.#own({ kind: "unreadable", partitions: [partition] });
+    this.#neighbours.unreadable(this, partition);
+  }
+
   protected override purge(ids: readonly string[]): void {
     const { ledger, timeline, trace } = this.world;
     const session = this.#session ?? "";
@@ -348,6 +414,12 @@ export class ClusterHost extends EngineHost {
 
   /** One connection for commits: one after another, in the order they were asked for. */
   protected override commit(asked: CommitOutput): void {
+    for (const { execution, entries } of asked.content.writes)
+      for (const { body } of entries)
+        must(
+          rowVersion(body) <= Math.min(this.#readByAll, this.vocabulary.events),
+          `${execution}: nothing is written that a node which is there cannot read`,
+        );
     this.#commits.push(asked);
     if (this.#commits.length === 1) this.#write(asked);
   }
@@ -366,11 +438,14 @@ export class ClusterHost extends EngineHost {
         this.deliver(input);
       });
     world.timeline.after(this.#wayMs(8), () => {
-      if (isCut || this.#isUnreachable() || (world.has("failed-commits") && dice < 0.03))
+      if (isCut || this.#isUnreachable() || (world.has("failed-commits") && dice < 0.03)) {
+        world.count("commit lost before it was made");
         return answer({ kind: "commit-failed", commit, nothingWritten: true });
+      }
       const verdict = this.tables.commit(content, session);
       this.tables.settle();
       const refused = verdict.kind === "fenced" ? verdict.partitions : verdict.fenced;
+      if (refused.length > 0) world.count("write refused");
       world.written(content, refused);
       showWrite(world, `${this.name}commit ${commit} ${verdict.kind} ${refused.join(" ")}`, content);
       world.ledger.sync();
@@ -379,9 +454,16 @@ export class ClusterHost extends EngineHost {
         content.writes.flatMap(({ letters = [] }) => letters.map(({ to }) => to)),
       );
       if (world.has("crash") && dice > 0.97 && this.incarnation === incarnation) return this.crash();
-      if (world.has("lost-replies") && dice < 0.06)
+      if (world.has("lost-replies") && dice < 0.06) {
+        world.count("answer lost after a commit");
         return answer({ kind: "commit-failed", commit, nothingWritten: false });
+      }
       answer({ kind: "committed", commit, verdict });
     });
   }
+}
+
+/** The version that a row says it needs. */
+function rowVersion(body: string): number {
+  return Number(/^\{"v":(\d+)/.exec(body)?.[1] ?? 0);
 }

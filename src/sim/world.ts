@@ -15,7 +15,7 @@ import type { Commit, Ownership } from "../store/store.ts";
 import { Ledger } from "./check/ledger.ts";
 import type { Model } from "./check/model.ts";
 import type { EngineHost } from "./engine-host.ts";
-import type { Fault } from "./faults.ts";
+import type { Fault, Happening } from "./faults.ts";
 import { SimClient } from "./sim-client.ts";
 import { ClusterSite, SingleSite, type Site } from "./site.ts";
 import { Staff } from "./staff.ts";
@@ -44,6 +44,8 @@ const TROUBLES: readonly (readonly [Fault, number])[] = [
   ["slow-database", 6_000],
   ["database-restarts", 9_000],
   ["leaving-nodes", 12_000],
+  ["splits", 6_000],
+  ["older-nodes", 3_000],
 ];
 /** What stays as it is when faults are over. */
 const FOR_EVER: readonly Fault[] = ["poison", "local-worker"];
@@ -90,6 +92,13 @@ export class World {
     this.#site = isCluster
       ? new ClusterSite(parts, { nodes: options.nodes, partitions: this.#partitions })
       : new SingleSite(parts);
+  }
+
+  /** How often what happened. */
+  readonly happened = new Map<Happening, number>();
+
+  count(what: Happening): void {
+    this.happened.set(what, (this.happened.get(what) ?? 0) + 1);
   }
 
   /** Several nodes over one database. */
@@ -141,13 +150,15 @@ export class World {
       this.timeline.after(0, () => worker.isDead || this.#site.fromWorker(worker, input));
       return;
     }
-    if (this.has("lost-messages") && this.#random.chance(0.05)) return;
+    if (this.has("lost-messages") && this.#random.chance(0.05)) return this.count("message lost");
     const send = (ms: number) =>
       this.timeline.after(ms, () => worker.isDead || this.#site.fromWorker(worker, input));
     send(this.delay());
     // What comes twice may come much later the second time.
-    if (input.kind === "worker-reports" && this.has("repeated-messages") && this.#random.chance(0.1))
+    if (input.kind === "worker-reports" && this.has("repeated-messages") && this.#random.chance(0.1)) {
+      this.count("message repeated");
       send(this.#random.below(this.#random.pick([20, 3_000])));
+    }
   }
 
   fromClient(input: Extract<Input, { kind: "request" }>): void {
@@ -188,6 +199,11 @@ export class World {
       }
     }
     this.ledger.written(refused.length === 0 ? content : { fence: content.fence, writes });
+  }
+
+  /** Whether nothing gets from one to the other. */
+  isCut(from: string, to: string): boolean {
+    return this.#site.isCut(from, to);
   }
 
   /** It has not been heard of for so long that the node is told. */
@@ -235,7 +251,9 @@ export class World {
 
   /** How long a message takes. */
   delay(): number {
-    return this.#random.chance(0.05) && !this.#isHealed ? this.#random.below(2_000) : this.#random.below(10);
+    if (!this.#random.chance(0.05) || this.#isHealed) return this.#random.below(10);
+    this.count("message delayed");
+    return this.#random.below(2_000);
   }
 
   #populate(): void {
@@ -291,6 +309,7 @@ export class World {
     repeat("frozen-workers", 4_000, () => this.staff.freezeOne());
     repeat("clock-jumps", 5_000, () => {
       const skew = host().jump(random.pick([-2_000, 500, 20_000]));
+      this.count("clock jump");
       this.trace.note(this.timeline.now, `clock ${skew}`);
       if (this.isCluster) this.ledger.leases.unsteady(this.timeline.now);
     });
