@@ -119,6 +119,10 @@ export class OwnershipDesk {
     }
     if (ended.size === 0) return;
     const isOver = (execution: string) => ended.has(node.tenures.partitionOf(execution));
+    // What was to go out and has not: a stale owner gives out nothing.
+    node.outputs = node.outputs.filter(
+      (output) => output.kind !== "grant" || !isOver(output.grant.execution),
+    );
     this.#parts.letters.forget(isOver);
     this.#parts.timers.forget(isOver);
     node.limits.forget(isOver);

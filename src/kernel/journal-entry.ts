@@ -57,8 +57,13 @@ export function encodeEntries(events: readonly Recorded[]): Entry[] {
   return entries;
 }
 
+/** The events of a row. */
+export function decodeEntry(entry: Entry): Recorded[] {
+  return decodeUpTo(EVENT_VERSION, entry);
+}
+
 /** The events of a row, for whoever reads versions up to this. */
-export function decodeEntry(entry: Entry, reads = EVENT_VERSION): Recorded[] {
+export function decodeUpTo(reads: number, entry: Entry): Recorded[] {
   const end = entry.body.indexOf("\n");
   const header = JSON.parse(end < 0 ? entry.body : entry.body.slice(0, end)) as {
     v: number;

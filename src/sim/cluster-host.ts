@@ -12,7 +12,8 @@ import { membersOf } from "../engine/permit-homes.ts";
 import { FOLD_VERSION } from "../kernel/snapshot.ts";
 import { VOCABULARY, type Vocabulary } from "../kernel/vocabulary.ts";
 import type { Membership } from "../store/cluster-store.ts";
-import type { Ownership } from "../store/store.ts";
+import type { Commit, CommitVerdict, Ownership } from "../store/store.ts";
+import { type Database, DatabaseLink } from "./database-link.ts";
 import {
   type ClusterOutput,
   type CommitOutput,
@@ -57,14 +58,6 @@ export interface Neighbours {
   stored(from: ClusterHost, executions: readonly string[]): void;
 }
 
-/** How the database does. */
-export interface Database {
-  /** Its calls fail until then. */
-  downUntil: number;
-  /** Its calls take long until then. */
-  slowUntil: number;
-}
-
 interface Yield {
   readonly yield: number;
   /** Those that have not been let go of yet. */
@@ -82,8 +75,7 @@ export class ClusterHost extends EngineHost {
   /** The yield that each partition is in. */
   readonly #yields = new Map<number, Yield>();
   #frozenUntil = 0;
-  /** It cannot reach the database until then. */
-  #cutUntil = 0;
+  readonly #database: DatabaseLink;
   #commits: CommitOutput[] = [];
   isAway = false;
   /** It does not come back. */
@@ -98,6 +90,7 @@ export class ClusterHost extends EngineHost {
   constructor(name: string, parts: HostParts, neighbours: Neighbours) {
     super(name, parts);
     this.#neighbours = neighbours;
+    this.#database = new DatabaseLink(this.world, this.random, neighbours.database);
   }
 
   get session(): string | null {
@@ -176,14 +169,14 @@ export class ClusterHost extends EngineHost {
   /** The database cannot be reached for a while. */
   cut(ms: number): void {
     this.world.trace.note(this.world.timeline.now, `${this.name}cut off for ${ms}`);
-    this.#cutUntil = this.world.timeline.now + ms;
+    this.#database.cutUntil = this.world.timeline.now + ms;
     this.world.count("connection cut");
-    this.world.ledger.leases.unsteady(this.#cutUntil);
+    this.world.ledger.leases.unsteady(this.#database.cutUntil);
   }
 
   heal(): void {
     this.#frozenUntil = 0;
-    this.#cutUntil = 0;
+    this.#database.cutUntil = 0;
   }
 
   protected override mayAct(): boolean {
@@ -287,47 +280,25 @@ export class ClusterHost extends EngineHost {
     }
   }
 
-  /** A call to the database: fails before it gets there, or its answer is lost, or both ways are slow. */
   #call(effect: () => OwnershipInput): void {
-    const { timeline } = this.world;
-    const { incarnation } = this;
-    const dice = this.random.u32() / 4294967296;
-    const isCut = this.#isUnreachable();
-    const answer = (input: OwnershipInput) => {
+    const { incarnation, world } = this;
+    const hear = (input: OwnershipInput, withinMs: number) =>
+      this.later(this.random.below(withinMs), () => this.incarnation === incarnation && this.#own(input));
+    this.#database.call({
+      withinMs: 5,
+      make: effect,
+      answer: (input) => hear(input, 5),
       // Who fails backs off, as a driver does.
-      const ms = this.random.below(input.kind === "call-failed" ? 100 : 5);
-      this.later(ms, () => this.incarnation === incarnation && this.#own(input));
-    };
-    timeline.after(this.#wayMs(5), () => {
-      if (isCut || this.#isUnreachable() || (this.world.has("failed-commits") && dice < 0.03)) {
-        this.world.count("call lost before it was made");
-        return answer({ kind: "call-failed" });
-      }
-      const input = effect();
-      if (this.world.has("lost-replies") && dice > 0.97) {
-        this.world.count("answer lost after a call");
-        return answer({ kind: "call-failed" });
-      }
-      answer(input);
+      failed: (isMade) => {
+        world.count(isMade ? "answer lost after a call" : "call lost before it was made");
+        hear({ kind: "call-failed" }, 100);
+      },
     });
-  }
-
-  /** How long a call takes to get there. */
-  #wayMs(withinMs: number): number {
-    const { slowUntil } = this.#neighbours.database;
-    const isSlow = slowUntil > this.world.timeline.now;
-    // Some are so late that the partition has another owner by then.
-    return this.random.below(withinMs) + (isSlow ? this.random.below(this.random.pick([600, 3_000])) : 0);
-  }
-
-  #isUnreachable(): boolean {
-    return Math.max(this.#cutUntil, this.#neighbours.database.downUntil) > this.world.timeline.now;
   }
 
   /** A read is made again and again until it is answered. */
   protected override unreachableMs(): number {
-    const until = Math.max(this.#cutUntil, this.#neighbours.database.downUntil);
-    return Math.max(0, until - this.world.timeline.now) + this.#wayMs(1);
+    return this.#database.unreachableMs + this.#database.wayMs(1);
   }
 
   #renew(): Membership {
@@ -427,9 +398,8 @@ export class ClusterHost extends EngineHost {
   #write({ commit, content }: CommitOutput): void {
     const { incarnation, world } = this;
     const session = this.#session ?? "";
-    const dice = this.random.u32() / 4294967296;
-    const isCut = this.#isUnreachable();
-    const answer = (input: Input) =>
+    const dies = world.has("crash") && this.random.chance(0.03);
+    const hear = (input: Input) =>
       this.later(this.random.below(8), () => {
         if (this.incarnation !== incarnation) return;
         this.#commits.shift();
@@ -437,29 +407,33 @@ export class ClusterHost extends EngineHost {
         if (next !== undefined) this.#write(next);
         this.deliver(input);
       });
-    world.timeline.after(this.#wayMs(8), () => {
-      if (isCut || this.#isUnreachable() || (world.has("failed-commits") && dice < 0.03)) {
-        world.count("commit lost before it was made");
-        return answer({ kind: "commit-failed", commit, nothingWritten: true });
-      }
-      const verdict = this.tables.commit(content, session);
-      this.tables.settle();
-      const refused = verdict.kind === "fenced" ? verdict.partitions : verdict.fenced;
-      if (refused.length > 0) world.count("write refused");
-      world.written(content, refused);
-      showWrite(world, `${this.name}commit ${commit} ${verdict.kind} ${refused.join(" ")}`, content);
-      world.ledger.sync();
-      this.#neighbours.stored(
-        this,
-        content.writes.flatMap(({ letters = [] }) => letters.map(({ to }) => to)),
-      );
-      if (world.has("crash") && dice > 0.97 && this.incarnation === incarnation) return this.crash();
-      if (world.has("lost-replies") && dice < 0.06) {
-        world.count("answer lost after a commit");
-        return answer({ kind: "commit-failed", commit, nothingWritten: false });
-      }
-      answer({ kind: "committed", commit, verdict });
+    this.#database.call({
+      withinMs: 8,
+      make: () => this.#commitAt(content, session, commit),
+      answer: (verdict) => {
+        if (dies && this.incarnation === incarnation) this.crash();
+        else hear({ kind: "committed", commit, verdict });
+      },
+      failed: (isMade) => {
+        world.count(isMade ? "answer lost after a commit" : "commit lost before it was made");
+        hear({ kind: "commit-failed", commit, nothingWritten: !isMade });
+      },
     });
+  }
+
+  /** What a commit does at the database. */
+  #commitAt(content: Commit, session: string, commit: number): CommitVerdict {
+    const { world } = this;
+    const verdict = this.tables.commit(content, session);
+    this.tables.settle();
+    const refused = verdict.kind === "fenced" ? verdict.partitions : verdict.fenced;
+    if (refused.length > 0) world.count("write refused");
+    world.written(content, refused);
+    showWrite(world, `${this.name}commit ${commit} ${verdict.kind} ${refused.join(" ")}`, content);
+    world.ledger.sync();
+    const to = content.writes.flatMap(({ letters = [] }) => letters.map((letter) => letter.to));
+    this.#neighbours.stored(this, to);
+    return verdict;
   }
 }
 
