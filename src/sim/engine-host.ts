@@ -41,7 +41,17 @@ export type CommitOutput = Extract<Output, { kind: "commit" }>;
 /** What concerns the other nodes of a cluster. */
 export type ClusterOutput = Extract<
   Output,
-  { kind: "unreadable" | "fenced" | "yielded" | "ask-permits" | "grant-permits" | "call-permits" }
+  {
+    kind:
+      | "unreadable"
+      | "timers-changed"
+      | "letters-sent"
+      | "fenced"
+      | "yielded"
+      | "ask-permits"
+      | "grant-permits"
+      | "call-permits";
+  }
 >;
 
 export interface HostParts {
@@ -212,6 +222,8 @@ export abstract class EngineHost {
       case "progressed":
         return ledger.progressed(output.execution, output.seq);
       case "unreadable":
+      case "timers-changed":
+      case "letters-sent":
       case "fenced":
       case "yielded":
       case "ask-permits":
@@ -222,8 +234,6 @@ export abstract class EngineHost {
         return this.purge(output.ids);
       case "inspected":
       case "logged":
-      case "timers-changed":
-      case "letters-sent":
         return;
       case "grant":
       case "cancel":

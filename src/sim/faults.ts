@@ -54,6 +54,7 @@ export const HAPPENINGS = [
   "node hands over",
   "node crash",
   "write refused",
+  "timer told by a watcher",
   "older node",
   "node upgraded",
   "node downgraded",

@@ -8,9 +8,13 @@ import type { Database } from "./database-link.ts";
 import type { EngineHost, HostParts } from "./engine-host.ts";
 import type { Fault } from "./faults.ts";
 import { NodeHost } from "./node-host.ts";
+import type { RingMessage } from "./node-ring.ts";
 import { must } from "./trace.ts";
 import type { SimWorker } from "./worker/sim-worker.ts";
 import type { World } from "./world.ts";
+
+/** The longest time between two sights of the token when all is well. */
+const TOKEN_SEEN_MS = 3_000;
 
 export interface Site {
   readonly hosts: readonly EngineHost[];
@@ -22,6 +26,8 @@ export interface Site {
   toAll(input: Input): void;
   /** Everything runs and is reachable from now on. */
   heal(): void;
+  /** What is not yet as it must be when all is well; null: nothing. */
+  unsettled(): string | null;
   /** Whether nothing gets from one to the other, by name. */
   isCut(from: string, to: string): boolean;
   /** Something that befalls only nodes of a cluster. */
@@ -61,6 +67,10 @@ export class SingleSite implements Site {
   }
 
   trouble(): void {}
+
+  unsettled(): null {
+    return null;
+  }
 
   isCut(): boolean {
     return false;
@@ -216,9 +226,25 @@ export class ClusterSite implements Site, Neighbours {
   }
 
   send(from: ClusterHost, to: ClusterHost, input: Input): void {
+    this.#carry(from, to, () => to.receive(input));
+  }
+
+  post(from: ClusterHost, to: string, message: RingMessage, answered: (answer: unknown) => void): void {
+    const peer = this.hosts.find(({ name }) => name === to);
+    if (peer === undefined) return;
+    this.#carry(from, peer, () =>
+      peer.hear(() => {
+        const answer = peer.ring.hear(from.name, message);
+        this.#carry(peer, from, () => from.hear(() => answered(answer)));
+      }),
+    );
+  }
+
+  /** The network between nodes. */
+  #carry(from: ClusterHost, to: ClusterHost, arrive: () => void): void {
     const world = this.#world;
     if (from === to) {
-      world.timeline.after(0, () => to.receive(input));
+      world.timeline.after(0, arrive);
       return;
     }
     if (world.has("lost-messages") && this.#random.chance(0.1)) return world.count("message lost");
@@ -228,11 +254,11 @@ export class ClusterSite implements Site, Neighbours {
     world.timeline.after(world.delay(), () => {
       if ((this.#arrived.get(pair) ?? 0) > number) world.count("message overtaken");
       else this.#arrived.set(pair, number);
-      to.receive(input);
+      arrive();
     });
     if (!world.has("repeated-messages") || !this.#random.chance(0.1)) return;
     world.count("message repeated");
-    world.timeline.after(this.#random.below(this.#random.pick([20, 3_000])), () => to.receive(input));
+    world.timeline.after(this.#random.below(this.#random.pick([20, 3_000])), arrive);
   }
 
   unreadable(from: ClusterHost, partition: number): void {
@@ -255,6 +281,17 @@ export class ClusterSite implements Site, Neighbours {
       if (this.isCut(from.name, owner.name)) continue;
       this.#world.timeline.after(this.#world.delay(), () => owner.receive({ kind: "letters-stored" }));
     }
+  }
+
+  /** Every partition has an owner that runs, and the ring goes round: all know the same members, and see the token. */
+  unsettled(): string | null {
+    const up = this.hosts.filter(({ isUp }) => isUp);
+    for (let partition = 0; partition < this.#partitions; partition++)
+      if (this.ownerOf(partition)?.isUp !== true) return `partition ${partition} has no owner`;
+    const views = up.map(({ ring }) => ring.view());
+    if (new Set(views.map(({ hash }) => hash)).size > 1) return "nodes know different members";
+    const isSilent = views.some(({ tokenAgoMs }) => tokenAgoMs > TOKEN_SEEN_MS);
+    return isSilent ? "the token does not come round" : null;
   }
 
   /** Where a message about an execution goes: mostly to its owner. */

@@ -35,6 +35,9 @@ export interface WorldOptions {
 }
 
 const HEAL_AT_MS = 15_000;
+/** How often it is looked at whether nodes agree again, and after which time they must. */
+const SETTLED_EVERY_MS = 500;
+const SETTLED_WITHIN_MS = 120_000;
 const GIVE_UP_MS = 3_600_000;
 const STEPS_MAX = 2_000_000;
 /** What befalls the nodes of a cluster, and how often. */
@@ -68,6 +71,9 @@ export class World {
   /** Executions that the client starts. */
   readonly #executions = new Map<string, Plan>();
   #isHealed = false;
+  #healedAt = 0;
+  /** When it is next looked at whether nodes agree. */
+  #lookAt = 0;
   /** The epoch of each partition's last owner. */
   readonly #epochs = new Map<number, number>();
 
@@ -335,6 +341,7 @@ export class World {
   /** Faults are over: everything that is held is released, and now it has to end. */
   #heal(): void {
     this.#isHealed = true;
+    this.#healedAt = this.timeline.now;
     this.behaviour.healed = true;
     this.trace.note(this.timeline.now, "heal");
     this.#site.heal();
@@ -360,11 +367,17 @@ export class World {
 
   /** Everything has ended, and nothing is on its way any more. */
   #isOver(): boolean {
-    return (
-      this.#isHealed &&
-      this.ledger.allEnded(this.#executions.keys()) &&
-      this.#tables.scanLetters({ after: 0, max: 1, partitions: null }).length === 0
+    if (!this.#isHealed || !this.ledger.allEnded(this.#executions.keys())) return false;
+    if (this.#tables.scanLetters({ after: 0, max: 1, partitions: null }).length > 0) return false;
+    // Looked at now and then: it takes a while.
+    if (this.timeline.now < this.#lookAt) return false;
+    this.#lookAt = this.timeline.now + SETTLED_EVERY_MS;
+    const unsettled = this.#site.unsettled();
+    must(
+      unsettled === null || this.timeline.now < this.#healedAt + SETTLED_WITHIN_MS,
+      `long after the last fault, ${unsettled}`,
     );
+    return unsettled === null;
   }
 
   #why(id: string): string {
