@@ -79,15 +79,14 @@ export class OwnershipDesk {
   /** Lets go of what nothing is under way in. */
   release(): void {
     for (const tenure of this.#yielding) {
-      const isHeldBack = [...tenure.slots].some((slot) => this.#node.isHeldBack(slot));
       if (!this.#isQuiet(tenure)) continue;
       const leases = leaseTable(this.#node, tenure);
-      if (leases === null && !isHeldBack) continue;
+      // What runs in this process ends first, unless its word is held back: then it ends in doubt.
+      const isHeldBack = () => [...tenure.slots].some((slot) => this.#node.isHeldBack(slot));
+      if (leases === null && !isHeldBack()) continue;
       this.#yielding.delete(tenure);
       const { partition } = tenure;
-      // What was held back is told again to the next owner, which must look for it.
-      const isUnclean = isHeldBack || this.#hasSuspects(tenure);
-      this.#node.emit({ kind: "yielded", partition, leases: isUnclean ? null : leases });
+      this.#node.emit({ kind: "yielded", partition, leases: this.#hasSuspects(tenure) ? null : leases });
       this.lost([tenure.partition]);
     }
   }
