@@ -26,7 +26,13 @@ describe("beside a node that does not read the newest events,", () => {
   function atWork(reads: number) {
     const bench = new NodeBench();
     const members = (version: number) =>
-      bench.input({ kind: "members", self: "a", live: ["a", "b"], epochs: new Map([[0, 1]]), reads: version });
+      bench.input({
+        kind: "members",
+        self: "a",
+        live: ["a", "b"],
+        epochs: new Map([[0, 1]]),
+        reads: version,
+      });
     members(reads);
     bench.start(bench.plan([phase("a", { tasks: [1, 2] })]), "e1");
     bench.join("w", ["w.a"], { capacity: 1 });

@@ -38,7 +38,7 @@ const HEAL_AT_MS = 15_000;
 /** How often it is looked at whether nodes agree again, and after which time they must. */
 const SETTLED_EVERY_MS = 500;
 const SETTLED_WITHIN_MS = 120_000;
-const GIVE_UP_MS = 3_600_000;
+const GIVE_UP_MS = 900_000;
 const STEPS_MAX = 2_000_000;
 /** What befalls the nodes of a cluster, and how often. */
 const TROUBLES: readonly (readonly [Fault, number])[] = [
