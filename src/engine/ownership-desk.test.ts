@@ -23,7 +23,7 @@ test("what waited for a commit is not given out when the partition was lost befo
 
 describe("beside a node that does not read the newest events,", () => {
   /** A task at work, and nodes that read up to this version. */
-  function atWork(reads: number) {
+  function atWork(reads: number, { local = true } = {}) {
     const bench = new NodeBench();
     const members = (version: number) =>
       bench.input({
@@ -35,7 +35,8 @@ describe("beside a node that does not read the newest events,", () => {
       });
     members(reads);
     bench.start(bench.plan([phase("a", { tasks: [1, 2] })]), "e1");
-    bench.join("w", ["w.a"], { capacity: 1 });
+    bench.join("w", ["w.a"], { capacity: 1, local });
+    if (!local) bench.claim("w", 1);
     bench.settle();
     const [attempt] = bench.attempts();
     if (attempt === undefined) throw new Error("nothing was given out");
@@ -83,6 +84,17 @@ describe("beside a node that does not read the newest events,", () => {
     bench.input({ kind: "yield", partitions: [0] });
     bench.settle();
     expect(bench.of("yielded")).toEqual([{ kind: "yielded", partition: 0, leases: null }]);
+  });
+
+  test("an attempt elsewhere whose last word is held back is handed over as open", () => {
+    const { bench, attempt } = atWork(1, { local: false });
+    bench.step(attempt, "pay", 7);
+    bench.receipt(attempt);
+    bench.settle();
+    bench.input({ kind: "yield", partitions: [0] });
+    bench.settle();
+    const [yielded] = bench.of("yielded");
+    expect(yielded?.leases?.leases).toMatchObject([{ execution: "e1", task: 0, attempt: 1, worker: "w" }]);
   });
 });
 

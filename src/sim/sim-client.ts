@@ -106,6 +106,8 @@ export class SimClient {
     const asked = this.#asked.get(request);
     // Whoever asks at the wrong node, or in the middle of an upgrade, asks again.
     const isLater = answer.kind === "rejection" && ["not_owner", "not_ready"].includes(answer.code);
+    if (answer.kind === "rejection" && answer.code === "not_ready")
+      this.#world.count("newer events held back");
     if (asked === undefined || isLater) return;
     this.#asked.delete(request);
     const { message, execution } = asked;
