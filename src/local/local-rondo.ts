@@ -210,7 +210,7 @@ export class LocalRondo implements RondoClient {
         charsMax: 1_048_576,
       });
       if (entries.length === 0) break;
-      replay(execution, entries, seq);
+      replay(execution, entries, { to: seq });
     }
     return viewExecution(execution, execution.now);
   }
