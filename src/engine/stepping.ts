@@ -20,6 +20,7 @@ import type { NodeState } from "./node-state.ts";
 import { toLogRow, toMessage, unrecordedStarts } from "./reporting.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { headOf } from "./slot-head.ts";
+import { countEvent, noTotals, type Totals } from "./totals.ts";
 
 /** The name of the row that brings an execution back for its earliest retry. */
 export const RETRY_TIMER = "~retry";
@@ -28,7 +29,10 @@ export interface Stepped {
   readonly slot: Slot;
   readonly write: ExecutionWrite | null;
   readonly taken: readonly { readonly queued: Queued; readonly answer: Answer; readonly existed: boolean }[];
-  readonly events: readonly Recorded[];
+  /** The commit takes its time and events are large: only those are kept that mean something after it. */
+  readonly eventCount: number;
+  readonly pages: readonly Recorded[];
+  readonly totals: Totals;
   readonly messages: number;
   readonly chars: number;
   /** Letters that were applied. */
@@ -72,11 +76,27 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     slot,
     write: buildWrite(node, slot, { before, events, entries, snapshot, stale, marks, effects }),
     taken,
-    events,
+    eventCount: events.length,
+    pages: pagesIn(events),
+    totals: totalsOf(events),
     messages: count,
     chars,
     letters,
   };
+}
+
+const NO_PAGES: readonly Recorded[] = [];
+
+function pagesIn(events: readonly Recorded[]): readonly Recorded[] {
+  return events.some(({ event }) => event.kind === "tasks.enumerated")
+    ? events.filter(({ event }) => event.kind === "tasks.enumerated")
+    : NO_PAGES;
+}
+
+function totalsOf(events: readonly Recorded[]): Totals {
+  const totals = noTotals();
+  for (const recorded of events) countEvent(totals, recorded);
+  return totals;
 }
 
 /** What a step owes besides its events. */
