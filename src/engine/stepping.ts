@@ -43,10 +43,10 @@ export interface Stepped {
 export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Stepped {
   const snapshot = takeSnapshot(node, slot);
   const before = slot.execution?.seq ?? 0;
-  const events: Recorded[] = [];
   const taken: { queued: Queued; answer: Answer; existed: boolean }[] = [];
   const stale: string[] = [];
-  const effects: Effects = { sent: [], logs: [] };
+  const into: Collected = { events: NO_EVENTS, effects: { sent: [], logs: [] } };
+  const { effects } = into;
   const letters: string[] = [];
   const marks: Record<string, number> = {};
   const queue = slot.queue;
@@ -59,7 +59,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
       taken.push({ queued, answer: { kind: "applied", seq: before }, existed: false });
       continue;
     }
-    const { answer, existed } = stepOne(node, slot, queued, { events, effects });
+    const { answer, existed } = stepOne(node, slot, queued, into);
     taken.push({ queued, answer, existed });
     if (queued.kind === "message" && queued.letter !== undefined) letters.push(queued.letter);
     if (queued.kind === "message" && queued.message.kind === "timer" && answer.kind === "ignored")
@@ -67,8 +67,9 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
   }
   if (slot.execution !== null) {
     for (const message of unrecordedStarts(slot))
-      push(events, step(slot.execution, message, node.now).events);
+      collect(into, step(slot.execution, message, node.now).events);
   }
+  const { events } = into;
   const entries = encodeEntries(events);
   let chars = 0;
   for (const entry of entries) chars += entry.body.length;
@@ -106,9 +107,11 @@ interface Effects {
 }
 
 interface Collected {
-  readonly events: Recorded[];
+  events: Recorded[];
   readonly effects: Effects;
 }
+
+const NO_EVENTS: Recorded[] = [];
 
 function stepOne(
   node: NodeState,
@@ -150,7 +153,7 @@ function stepOne(
   const created = create(message, queued.plan, node.now);
   slot.execution = created.execution;
   slot.refreshDesks();
-  push(into.events, created.events);
+  collect(into, created.events);
   for (const sent of created.sent) into.effects.sent.push(sent);
   return { answer: created.answer, existed: false };
 }
@@ -170,7 +173,7 @@ function keepLines(
 
 function run(node: NodeState, slot: Slot, message: Exclude<Message, StartMessage>, into: Collected): Answer {
   const stepped = step(slot.execution as Execution, message, node.now);
-  push(into.events, stepped.events);
+  collect(into, stepped.events);
   for (const sent of stepped.sent) into.effects.sent.push(sent);
   slot.refreshDesks();
   return stepped.answer;
@@ -230,8 +233,10 @@ function canonical(text: string): string {
   return canonicalJson(JSON.parse(text) as Json);
 }
 
-function push(events: Recorded[], more: readonly Recorded[]): void {
-  for (const event of more) events.push(event);
+/** Adds the events of a step, which are nobody else's: those of the first one become the list. */
+function collect(into: Collected, more: Recorded[]): void {
+  if (into.events === NO_EVENTS) into.events = more;
+  else for (const event of more) into.events.push(event);
 }
 
 interface Parts {

@@ -3,6 +3,7 @@
  * tasks and results are not here.
  */
 import { assert } from "../std/assert.ts";
+import { SparseMap } from "../std/sparse.ts";
 import { ProgressTable } from "./checkpoint.ts";
 import type { Created, ExecutionError, FinalStatus, Parent, Place, TimerPurpose } from "./event.ts";
 import { IdentitySet } from "./identity-set.ts";
@@ -51,7 +52,7 @@ export class HandlerState {
   /** Checkpoints and waits of tasks that have some. */
   progress = new ProgressTable();
   /** Children by task: those that are open, and those that ended without being done. */
-  readonly children = new Map<number, ChildState>();
+  readonly children = new SparseMap<number, ChildState>();
   openChildren = 0;
 
   constructor(plan: HandlerPlan) {
@@ -206,12 +207,12 @@ export class Execution {
   dueRepair = false;
   visited: VisitSummary[] = [];
   readonly visitCounts = new Map<string, number>();
-  readonly signals = new Map<string, Signal[]>();
+  readonly signals = new SparseMap<string, Signal[]>();
   signalCount = 0;
   signalBytes = 0;
-  readonly timers = new Map<string, Timer>();
+  readonly timers = new SparseMap<string, Timer>();
   /** Messages applied once, by id: the sequence number of what they did. */
-  readonly applied = new Map<string, number>();
+  readonly applied = new SparseMap<string, number>();
   paused: { by: string; reason: string | null; at: number } | null = null;
   cancelling: { by: string; reason: string | null } | null = null;
 

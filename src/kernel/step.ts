@@ -44,7 +44,8 @@ export class Step {
 }
 
 export interface Stepped {
-  readonly events: readonly Recorded[];
+  /** The caller's to keep. */
+  readonly events: Recorded[];
   readonly answer: Answer;
   readonly sent: readonly Sent[];
 }

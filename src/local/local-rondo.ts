@@ -122,7 +122,7 @@ export class LocalRondo implements RondoClient {
     return this;
   }
 
-  async start<W extends AnyWorkflow = AnyWorkflow>(
+  start<W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
     input: WorkflowInput<NoInfer<W>>,
     options: StartOptions = {},
