@@ -120,7 +120,8 @@ export class NodeState {
 
   /** Adds a message to a slot's queue and puts the slot in line. */
   enqueue(slot: Slot, queued: Queued): void {
-    slot.queue.push(queued);
+    if (slot.queue.length === 0) slot.queue = [queued];
+    else slot.queue.push(queued);
     this.wake(slot);
   }
 
