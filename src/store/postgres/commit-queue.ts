@@ -117,7 +117,7 @@ export class CommitQueue {
       if ("alone" in next) break;
       chars += next.chars;
       if (chars > CHARS_MAX || !isSame(next.commit.fence, first.commit.fence)) break;
-      if (letters.isDisturbedBy(next.commit)) break;
+      if (takesItsOwn(first.commit) || letters.isDisturbedBy(next.commit)) break;
       letters.note(next.commit);
     }
     return this.#waiting.splice(0, count) as Pending[];
@@ -208,7 +208,9 @@ class LetterOrder {
   readonly #stored = new Set<string>();
   readonly #taken = new Set<string>();
 
-  isDisturbedBy({ writes, lettersTaken }: Commit): boolean {
+  isDisturbedBy(commit: Commit): boolean {
+    const { writes, lettersTaken } = commit;
+    if (takesItsOwn(commit)) return true;
     if (this.#stored.size > 0 && lettersTaken?.some((id) => this.#stored.has(id)) === true) return true;
     if (this.#taken.size === 0) return false;
     return writes.some(({ letters }) => letters?.some(({ id }) => this.#taken.has(id)));
@@ -219,6 +221,16 @@ class LetterOrder {
       if (letters !== undefined) for (const { id } of letters) this.#stored.add(id);
     if (lettersTaken !== undefined) for (const id of lettersTaken) this.#taken.add(id);
   }
+}
+
+/**
+ * Whether a commit takes a letter that it stores. It is taken if it is in a partition that the commit touches, so the
+ * partitions of others must not count.
+ */
+function takesItsOwn({ writes, lettersTaken = [] }: Commit): boolean {
+  if (lettersTaken.length === 0) return false;
+  const taken = new Set(lettersTaken);
+  return writes.some(({ letters }) => letters?.some(({ id }) => taken.has(id)));
 }
 
 /** The numbers of an array as the database writes it. */
