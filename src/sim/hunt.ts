@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { PLANTED_BUGS, type PlantedBug } from "./bugs.ts";
 import { CLUSTER_BUGS } from "./cluster-bugs.ts";
+import { COMMAND_BUGS } from "./command-bugs.ts";
 import { nodesOf, runSeed } from "./run.ts";
 
 interface HuntOptions {
@@ -29,7 +30,7 @@ interface Found {
 
 /** Hunts each planted bug; 0 if all are found. */
 export async function huntBugs(options: HuntOptions): Promise<number> {
-  const bugs = [...PLANTED_BUGS, ...CLUSTER_BUGS].filter(
+  const bugs = [...PLANTED_BUGS, ...COMMAND_BUGS, ...CLUSTER_BUGS].filter(
     ({ name, cluster }) =>
       (options.only === null || name.includes(options.only)) && (!options.cluster || cluster === true),
   );

@@ -325,6 +325,20 @@ export class World {
       if (children.length > 0) this.client.act(random.pick(children).id);
     });
     repeat("purges", 2_500, () => this.#purgeSome(random));
+    const hasCommands = [...this.#plans.values()].some(({ commands }) => commands.length > 0);
+    if (hasCommands && this.has("controls")) this.#tellAgain(this.#random.child("again"));
+  }
+
+  /** Now and then somebody asks for a broadcast that was given up. */
+  #tellAgain(random: SeededRandom): void {
+    this.timeline.after(random.below(4_000), () => {
+      if (this.#isHealed) return;
+      const given = [...this.ledger.models].filter(({ owes }) => owes.undelivered.size > 0);
+      const model = given.length === 0 ? null : random.pick(given);
+      if (model !== null)
+        this.client.tellAgain(model.id, random.pick([...model.owes.undelivered.values()]).ref);
+      this.#tellAgain(random);
+    });
   }
 
   /** Forgets some of what has ended, whoever may still ask about it. */

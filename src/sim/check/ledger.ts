@@ -335,9 +335,8 @@ export class Ledger {
   #checkEvent(model: Model, event: Event): void {
     const { id } = model;
     this.errands.read(model, event, this.effects);
+    if (event.kind === "command.receipted") this.leases.untouch(id, event, [event.task]);
     switch (event.kind) {
-      case "command.receipted":
-        return this.leases.untouch(id, event, [event.task]);
       case "handler.enumerated":
         return this.#checkSealed(model, event);
       case "handler.finished":

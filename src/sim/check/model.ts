@@ -187,11 +187,14 @@ export class Model {
         return this.owes.receipted(event, this.seq, this.at);
       case "postop.done":
       case "postop.failed": {
-        const { length } = this.owes.undelivered;
         this.owes.ended(event, this.seq, this.at);
-        this.deadLetters.push(...this.owes.undelivered.slice(length));
+        const isGivenUp = event.kind === "postop.failed" && event.until === null && event.op === "broadcast";
+        if (isGivenUp) this.deadLetters.push({ seq: this.seq, tasks: [event.task] });
         return;
       }
+      case "postop.retried":
+        this.#once(event.id);
+        return this.owes.again(event, this.at);
       case "tasks.late":
         return this.handler(event)?.late(event);
       case "tasks.waiting":
@@ -355,7 +358,8 @@ export class Model {
     if (!visit.open) return;
     this.deadLetters = this.deadLetters.filter(({ seq }) => seq < visit.firstSeq);
     // Broadcasts are not made again.
-    this.deadLetters.push(...this.owes.undelivered.filter(({ seq }) => seq >= visit.firstSeq));
+    for (const { seq, tasks } of this.owes.undelivered.values())
+      if (seq >= visit.firstSeq) this.deadLetters.push({ seq, tasks });
     for (const handler of visit.handlers.values()) {
       handler.reopen();
       const { name, command } = handler.plan;

@@ -2,7 +2,7 @@
  * What an execution owes after its commands, as the journal tells it: a second, simpler model beside the kernel's, with
  * which it shares no code.
  */
-import type { CommandReceipted, PostOpEvent, PostOpRef } from "../../kernel/event.ts";
+import type { CommandReceipted, PostOpEvent, PostOpRef, PostOpRetried } from "../../kernel/event.ts";
 import type { Plan } from "../../kernel/plan.ts";
 import { must } from "../trace.ts";
 
@@ -27,8 +27,11 @@ export class OwedModel {
   readonly done = new Set<string>();
   /** The newest result of each command, by its step: a JSON text. */
   readonly results = new Map<number, string>();
-  /** Broadcasts that were given up. */
-  readonly undelivered: { readonly seq: number; readonly tasks: number[] }[] = [];
+  /** Broadcasts that were given up, by id. */
+  readonly undelivered = new Map<
+    string,
+    { readonly seq: number; readonly tasks: number[]; readonly ref: PostOpRef }
+  >();
 
   constructor(id: string, plan: Plan) {
     this.#id = id;
@@ -78,7 +81,19 @@ export class OwedModel {
       must(!this.done.has(id), `${id}: is done twice`);
       this.done.add(id);
       if (event.op === "persistence") this.#tell(event, at);
-    } else if (event.op === "broadcast") this.undelivered.push({ seq, tasks: [event.task] });
+    } else if (event.op === "broadcast")
+      this.undelivered.set(id, { seq, tasks: [event.task], ref: owed.ref });
+  }
+
+  /** One that was given up is asked for again. */
+  again(event: PostOpRetried, at: number): void {
+    const id = idOf(this.#id, event);
+    const given = this.undelivered.get(id);
+    must(given !== undefined && !this.owed.has(id), `${id}: is asked for again though it was not given up`);
+    must(given.ref.receipt === event.receipt, `${id}: is about another receipt`);
+    this.undelivered.delete(id);
+    // Nobody waits for it any more.
+    this.#owe(given.ref, at, false);
   }
 
   /** Whether the result of a task may count as done. */
