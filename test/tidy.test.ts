@@ -26,7 +26,7 @@ const PARTS = [
   "script",
   "command",
   "amqp",
-].concat(["schedule", "retention", "peer"]);
+].concat(["schedule", "retention", "peer", "guard", "postop"]);
 const ALL_BUT_CLI = [...BASE, "store", ...PARTS, "api", "sim", "bench", "demo", "client", "config"].concat([
   "http",
   "compose.ts",
@@ -54,6 +54,8 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   engine: [...BASE, ...PORT],
   peer: [...BASE, ...PORT, "engine", "cluster", "ring", "http"],
   http: ["std"],
+  guard: ["std", "http"],
+  postop: [...BASE, ...PORT, "engine", "http", "guard"],
   worker: [...BASE, "http"],
   script: BASE,
   command: BASE,
@@ -65,7 +67,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   local: [...BASE, ...PORT, "engine", "worker", "sdk"],
   testing: [...BASE, "store", "engine", "worker", "sdk", "local"],
   api: [...BASE, ...PARTS, "http"],
-  config: BASE,
+  config: [...BASE, "guard", "postop"],
   client: [...BASE, "sdk"],
   cli: [
     ...BASE,
