@@ -62,7 +62,7 @@ export interface GuardedAnswer {
   readonly isCut: boolean;
 }
 
-const LIMITS: GuardLimits = { connectMs: 5_000, wholeMs: 15_000, bodyBytes: 65_536, headerBytes: 16_384 };
+const LIMITS: GuardLimits = { connectMs: 5_000, wholeMs: 60_000, bodyBytes: 65_536, headerBytes: 16_384 };
 /** Addresses of one name that are tried. */
 const ADDRESSES_TRIED = 3;
 
