@@ -1,9 +1,10 @@
 /** The one place that names adapters, with compose-server.ts: turns settings into a running Rondo. */
 import { availableParallelism } from "node:os";
+import { type LazyPostOps, openPostOps, type PostOpOptions } from "./compose-postops.ts";
 import { Engine, type EngineOptions } from "./engine/driver.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
 import type { Settings } from "./engine/settings.ts";
-import { LocalRondo, type LogLine } from "./local/local-rondo.ts";
+import { type Elsewhere, LocalRondo, type LogLine } from "./local/local-rondo.ts";
 import { type Clock, systemClock } from "./std/clock.ts";
 import { defined } from "./std/defined.ts";
 import { type Random, systemRandom } from "./std/random.ts";
@@ -16,7 +17,7 @@ import type { ScriptOptions } from "./worker/script-runner.ts";
 
 export { restoreBackup } from "./store/sqlite/restore-backup.ts";
 
-export interface OpenOptions {
+export interface OpenOptions extends PostOpOptions {
   /** `file:<directory>` (default `file:.rondo`), `memory:`, or `postgres://...`, which many nodes can share. */
   readonly store?: string | Store;
   /** Items in flight at the worker in this process. */
@@ -36,6 +37,8 @@ export interface OpenOptions {
   readonly onStop?: (reason: Error) => void;
 }
 
+/** Items in flight at a worker, unless asked for otherwise. */
+export const CAPACITY = 2_000;
 /** The silence after which an attempt of a worker elsewhere is lost. */
 const REMOTE_SILENCE_MS = 30_000;
 
@@ -69,6 +72,7 @@ export interface Assembled {
   readonly random: Random;
   readonly rondo: LocalRondo;
   readonly onFault: (fault: Error) => void;
+  readonly postOps: LazyPostOps;
 }
 
 /** Puts the parts together. */
@@ -79,15 +83,24 @@ export async function assemble(
   const store = typeof options.store === "object" ? options.store : storeOf(options.store ?? "file:.rondo");
   const { settings, settingsFor } = options;
   const { clock, onStop, onFault } = parts;
-  const engine = await Engine.open({ store, clock, onStop, onFault, ...defined({ settings, settingsFor }) });
-  return assembleOn(engine, { ...options, store }, parts);
+  const postOps = await openPostOps(options, { store, clock, onFault });
+  const engine = await Engine.open({
+    store,
+    clock,
+    onStop,
+    onFault,
+    postOps,
+    ...defined({ settings, settingsFor }),
+  });
+  return assembleOn(engine, { ...options, store, postOps }, parts);
 }
 
-type SharedParts = Pick<Assembled, "clock" | "random" | "onFault"> & {
+/** What an engine and all that is over it share. */
+export type SharedParts = Pick<Assembled, "clock" | "random" | "onFault"> & {
   readonly onStop: (reason: Error) => void;
 };
 
-/** What an engine and all that is over it share. */
+/** Those parts, from options. */
 export function sharedParts(options: OpenOptions): SharedParts {
   // Refused before anything is opened.
   new Secrets(options.secrets);
@@ -102,22 +115,28 @@ export function sharedParts(options: OpenOptions): SharedParts {
 /** Rondo over an engine that is open. */
 export function assembleOn(
   engine: EnginePort,
-  options: OpenOptions & { readonly store: Store },
+  options: OpenOptions & {
+    readonly store: Store;
+    readonly postOps: LazyPostOps;
+    readonly elsewhere?: Elsewhere;
+  },
   { clock, random, onFault, onStop }: SharedParts,
 ): Assembled {
-  const { store } = options;
+  const { store, postOps, elsewhere } = options;
   const rondo = new LocalRondo({
     engine,
     store,
     clock,
     random,
-    capacity: options.capacity ?? 2_000,
+    capacity: options.capacity ?? CAPACITY,
     scripts: scriptsOf(options.unsafeNoJail === true),
+    ...(elsewhere === undefined ? {} : { elsewhere }),
     ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
+    onClosed: () => postOps.close(),
     onLog: options.onLog ?? (() => {}),
     onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
   });
-  return { engine, store, clock, random, rondo, onFault };
+  return { engine, store, clock, random, rondo, onFault, postOps };
 }
 
 /** How a worker of this process runs scripts: the sandbox is loaded with the first of them. */

@@ -26,13 +26,15 @@ const PARTS = [
   "script",
   "command",
   "amqp",
-].concat(["schedule", "retention", "peer", "guard", "postop"]);
+].concat(["schedule", "retention", "peer", "audit", "guard", "postop"]);
 const ALL_BUT_CLI = [...BASE, "store", ...PARTS, "api", "sim", "bench", "demo", "client", "config"].concat([
   "http",
   "compose.ts",
+  "compose-postops.ts",
   "compose-cluster.ts",
   "compose-server.ts",
   "compose-transfer.ts",
+  "package-version.ts",
   "transfer",
   "index.ts",
   "client.ts",
@@ -61,6 +63,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   command: BASE,
   amqp: BASE,
   schedule: [...BASE, ...PORT],
+  audit: [...BASE, ...PORT],
   retention: [...BASE, ...PORT],
   transfer: [...BASE, ...PORT, "engine"],
   sdk: [...BASE, "type worker"],
@@ -87,10 +90,13 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   "client.ts": [...BASE, "sdk", "client"],
   "compose.ts": ANYTHING,
   "compose-cluster.ts": ANYTHING,
+  "compose-postops.ts": ANYTHING,
   "compose-server.ts": ANYTHING,
   "compose-transfer.ts": ANYTHING,
+  "package-version.ts": [],
   "index.ts": ANYTHING,
   "testing.ts": ANYTHING,
+  "register.ts": [],
 };
 
 /** Folders that run anywhere, and the few files in them that may use `node:` modules. */

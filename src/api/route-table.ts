@@ -1,5 +1,6 @@
 import type { Route } from "./route.ts";
 import { adminRoutes } from "./routes/admin.ts";
+import { auditRoutes } from "./routes/audit.ts";
 import { backupRoute } from "./routes/backup.ts";
 import { controlRoutes } from "./routes/controls.ts";
 import { deadLetterRoutes } from "./routes/dead-letters.ts";
@@ -10,6 +11,7 @@ import { healthRoutes } from "./routes/health.ts";
 import { nodeRoutes } from "./routes/node.ts";
 import { ringRoute } from "./routes/ring.ts";
 import { scheduleRoutes } from "./routes/schedules.ts";
+import { stateRoute } from "./routes/state.ts";
 import { taskRoutes } from "./routes/tasks.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 
@@ -17,11 +19,13 @@ import { workflowRoutes } from "./routes/workflows.ts";
 export function routeTable(desk: Desk): readonly Route[] {
   return [
     ...executionRoutes(desk),
+    ...auditRoutes(desk),
     ...controlRoutes(desk),
     ...eventRoutes(desk),
     ...taskRoutes(desk),
     ...workflowRoutes(desk),
     ...scheduleRoutes(desk),
+    stateRoute(desk),
     ...nodeRoutes(desk),
     ringRoute(desk),
     ...deadLetterRoutes(desk),

@@ -6,7 +6,7 @@ import type { PostOps, PostOpTask } from "../engine/post-ops.ts";
 import { decodeEntry } from "../kernel/journal-entry.ts";
 import type { PostOpOutcome } from "../kernel/message.ts";
 import { type Rejection, RondoError, reject } from "../std/rejection.ts";
-import type { Store } from "../store/store.ts";
+import { type Store, StoreFault } from "../store/store.ts";
 import { type BroadcastParts, sendBroadcast } from "./broadcast.ts";
 import type { StateEntry, StatePlace } from "./state/state-store.ts";
 import type { StateStores } from "./state-stores.ts";
@@ -42,12 +42,28 @@ export class Performer implements PostOps {
     }
   }
 
+  /** Why a command with this state store or this address would fail, as far as the settings tell; null: it may not. */
+  refusalOf({ store, url }: { readonly store?: string; readonly url?: string }): Rejection | null {
+    const { stateStores, guard } = this.#parts;
+    const byStore = store === undefined ? null : stateStores.refusalOf(store);
+    return byStore ?? (url === undefined ? null : guard.refusalOf(url));
+  }
+
   /** What is kept at a place; null: nothing is. */
   async readState(place: StatePlace): Promise<StateEntry | null | Rejection> {
     const refusal = this.#parts.stateStores.refusalOf(place.store) ?? wrongPlace(place);
     if (refusal !== null) return refusal;
-    const opened = await this.#parts.stateStores.open(place.store);
-    return opened.get(place, { timeoutMs: READ_MS });
+    try {
+      const opened = await this.#parts.stateStores.open(place.store);
+      return await opened.get(place, { timeoutMs: READ_MS });
+    } catch (thrown) {
+      // Rondo's own store is looked after by whoever asks.
+      if (thrown instanceof StoreFault || !(thrown instanceof Error)) throw thrown;
+      return reject(
+        "store_unavailable",
+        `the state store "${place.store}" does not answer: ${thrown.message}`,
+      );
+    }
   }
 
   /** Ends the connections of state stores. */
