@@ -36,6 +36,9 @@ import { type ReadOutput, readFor } from "./store-reads.ts";
 
 export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 
+/** How long a close waits for post-operations under way: what does not end by then is done again after the next open. */
+const ERRANDS_GRACE_MS = 5_000;
+
 export class Engine implements EnginePort {
   readonly #store: Store;
   readonly #clock: Clock;
@@ -188,8 +191,12 @@ export class Engine implements EnginePort {
     this.quiesce();
     await this.#idle();
     const isHandedOver = await this.#handOver();
-    // Words may have come meanwhile.
-    await this.#idle();
+    // Words may have come meanwhile; what is owed to others may end too, if it does so soon.
+    const until = this.#clock.now() + ERRANDS_GRACE_MS;
+    do {
+      await this.#errands.idle(until - this.#clock.now());
+      await this.#idle();
+    } while (this.#errands.isBusy && this.#stopped === null && this.#clock.now() < until);
     const isClean = this.#stopped === null && isHandedOver && !this.#node.hasSuspects;
     this.#stop(new Error("the engine is closed"));
     await this.#store.close({ clean: isClean });

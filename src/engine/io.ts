@@ -32,12 +32,15 @@ import type {
 import type { LeaseTable, Left } from "./hand-over.ts";
 import type { PostOpTask } from "./post-ops.ts";
 
+/** A message that somebody waits for the answer of. */
+export type Request = StartMessage | ControlMessage | SignalMessage | PostOpRetryMessage;
+
 export type Input =
   | {
       readonly kind: "request";
       readonly request: number;
       readonly execution: string;
-      readonly message: StartMessage | ControlMessage | SignalMessage | PostOpRetryMessage;
+      readonly message: Request;
       readonly plan?: Plan;
       readonly fresh?: boolean;
       /** The answer says how the execution is after it. */
