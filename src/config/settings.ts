@@ -7,7 +7,6 @@ import type { StateStoreGiven } from "../postop/state-settings.ts";
 import type { WebhookSecretsGiven } from "../postop/webhook-secrets.ts";
 import { showDuration } from "../std/duration.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
-import { checkAllowTargets, checkStateStores, checkWebhookSecrets } from "./post-op-settings.ts";
 import {
   checkCount,
   checkDuration,
@@ -45,6 +44,9 @@ export interface LimitSettings {
 }
 
 const NAMES = { pattern: NAME_PATTERN, what: "a name: a letter, then up to 39 letters, digits, _ or -" };
+
+/** Loaded only if one of them is set. */
+const postOps = () => import("./post-op-settings.ts");
 
 /** The table. */
 export const SETTINGS = {
@@ -86,20 +88,20 @@ export const SETTINGS = {
     env: "RONDO_STATE_STORES",
     inFile: true,
     fallback: {},
-    check: (value, what) => checkStateStores(value, what, NAMES),
+    check: async (value, what) => (await postOps()).checkStateStores(value, what, NAMES),
   } satisfies Setting<Readonly<Record<string, StateStoreGiven>>>,
   allowTargets: {
     env: "RONDO_ALLOW_TARGETS",
     inFile: true,
     fallback: [],
-    check: checkAllowTargets,
+    check: async (value, what) => (await postOps()).checkAllowTargets(value, what),
   } satisfies Setting<readonly string[]>,
   webhookSecrets: {
     env: "RONDO_WEBHOOK_SECRETS",
     inFile: true,
     fallback: [],
     isSecret: true,
-    check: checkWebhookSecrets,
+    check: async (value, what) => (await postOps()).checkWebhookSecrets(value, what),
   } satisfies Setting<WebhookSecretsGiven>,
   projects: {
     inFile: true,
