@@ -17,7 +17,7 @@ import { ENUMERATION } from "./lease.ts";
 import type { LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import { noteDropped } from "./note-dropped.ts";
-import { notOwner } from "./ownership-desk.ts";
+import { heldBack, notOwner } from "./ownership-desk.ts";
 import type { PostOpDesk } from "./post-op-desk.ts";
 import { beat, endReported, tellToStop } from "./reporting.ts";
 import type { Residency } from "./residency.ts";
@@ -136,6 +136,21 @@ export class CleanUp {
     slot.queue = [...back.map(({ queued }) => queued), ...slot.queue];
     this.#residency.drop(slot);
     this.#residency.count(slot);
+  }
+
+  /**
+   * What was stepped has events that a node of the cluster does not read yet: it is as if it had not been. Reports and
+   * what the store knows of wait here; whoever asks is told.
+   */
+  holdBack(stepped: Stepped): void {
+    const { slot } = stepped;
+    this.again(stepped);
+    this.#node.dispatcher.withdraw(slot);
+    slot.queue = slot.queue.filter((queued) => {
+      const isAsked = queued.kind === "message" && queued.request !== null;
+      if (isAsked) this.#node.emit({ kind: "reply", request: queued.request, answer: heldBack(slot.id) });
+      return !isAsked;
+    });
   }
 
   /** After the commit of what was stepped, if its partition is no longer this node's: only answers are left to give. */

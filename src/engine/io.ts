@@ -166,6 +166,8 @@ export interface Members {
   readonly live: readonly string[];
   /** How often each partition has been taken. */
   readonly epochs: ReadonlyMap<number, number>;
+  /** The version of events that all of them read. */
+  readonly reads: number;
 }
 
 /** How an execution ended. */
@@ -335,4 +337,9 @@ export type Output =
    * for the next owner; null: not all of that is known. */
   | { readonly kind: "yielded"; readonly partition: number; readonly leases: LeaseTable | null }
   /** An execution this node cannot go on with: its definition or its rows are unknown to this version. */
-  | { readonly kind: "unreadable"; readonly execution: string; readonly why: string };
+  | {
+      readonly kind: "unreadable";
+      readonly execution: string;
+      readonly partition: number;
+      readonly why: string;
+    };

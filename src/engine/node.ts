@@ -21,7 +21,7 @@ import type { AttemptFilter, AttemptHolder, Dropped, Input, OpenAttempt, Output,
 import { LetterDesk } from "./letter-desk.ts";
 import { NodeState } from "./node-state.ts";
 import { openAttempts, overviewOf } from "./overview.ts";
-import { notOwner } from "./ownership-desk.ts";
+import { notOwner, whyNotTaken } from "./ownership-desk.ts";
 import { nameKeys } from "./permits.ts";
 import { PostOpDesk } from "./post-op-desk.ts";
 import { beat, holderOf, noteArrival, vouch } from "./reporting.ts";
@@ -279,9 +279,8 @@ export class EngineNode {
   #request(input: Extract<Input, { kind: "request" }>): void {
     const node = this.#node;
     const { message, request, plan, execution } = input;
-    const tenure = node.tenures.of(execution);
-    if (tenure === undefined || tenure.isYielding)
-      return node.emit({ kind: "reply", request, answer: notOwner(execution) });
+    const refused = whyNotTaken(node, execution);
+    if (refused !== null) return node.emit({ kind: "reply", request, answer: refused });
     if (plan !== undefined && message.kind === "start") this.addPlan(plan, message.project);
     const isFresh = input.fresh === true && !node.slots.has(execution);
     const slot = isFresh ? this.#residency.freshSlot(execution) : this.#residency.slot(execution);

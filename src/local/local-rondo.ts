@@ -31,6 +31,7 @@ import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/
 import { StoreFault } from "../store/store.ts";
 import {
   type HandlerCode,
+  type HostedPart,
   type HostedTopic,
   type HostedWorkflow,
   withChildren,
@@ -57,7 +58,7 @@ export interface LocalRondoOptions extends LocalParts {
 
 /** The worker that does tasks of other nodes in this process. */
 export interface Elsewhere {
-  host(workflows: readonly HostedWorkflow[]): void;
+  host(parts: readonly HostedPart[]): void;
   hostScripts(): void;
   stop(graceMs: number): Promise<void>;
 }
@@ -124,8 +125,10 @@ export class LocalRondo implements RondoClient {
       checkHosted(part);
       workflows.push(part);
     }
-    for (const { name, handlers } of parts.filter(isTopic))
-      for (const code of handlers) this.#host(name, code);
+    for (const topic of parts.filter(isTopic)) {
+      for (const code of topic.handlers) this.#host(topic.name, code);
+      this.#options.elsewhere?.host([topic]);
+    }
     for (const { name } of workflows) this.#named.add(name);
     for (const workflow of withChildren(workflows)) {
       // What is served by its own name is not replaced by what a parent brings along.
@@ -209,7 +212,7 @@ export class LocalRondo implements RondoClient {
         charsMax: 1_048_576,
       });
       if (entries.length === 0) break;
-      replay(execution, entries, seq);
+      replay(execution, entries, { to: seq });
     }
     return viewExecution(execution, execution.now);
   }

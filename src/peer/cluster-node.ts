@@ -198,6 +198,8 @@ export class ClusterNode {
     switch (output.kind) {
       case "fenced":
         return this.#ownership.fenced(output.partitions);
+      case "unreadable":
+        return this.#ownership.unreadable(output.partition);
       case "ask-permits": {
         const { partition, asks, declares } = output;
         const owner = this.owners.ownerAt(partition);
