@@ -276,6 +276,31 @@ describe("a fault", () => {
     expect(await sent).toMatchObject({ text: "late" });
   });
 
+  test("is an answer that never ends, or that is another protocol's", async () => {
+    const trickle = await serve((_, response) => {
+      const more = (): void => void (response.destroyed || response.write("x", () => setImmediate(more)));
+      more();
+    });
+    const limits = { wholeMs: 100, bodyBytes: 1e9 };
+    await expect(
+      guardWith([`127.0.0.1:${trickle}`], { limits }).send({
+        method: "GET",
+        url: `http://127.0.0.1:${trickle}/`,
+      }),
+    ).rejects.toMatchObject({ code: "timeout" });
+    const server = createTcpServer((socket) => {
+      socket.on("error", () => {});
+      socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n");
+    });
+    onTestFinished(() => void server.close());
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    await expect(
+      guardWith([`127.0.0.1:${port}`]).send({ method: "GET", url: `http://127.0.0.1:${port}/` }),
+    ).rejects.toMatchObject({ name: "HttpFault" });
+  });
+
   test("is an answer with headers without end, or one that is not HTTP", async () => {
     const large = await serve((_, response) => {
       response.setHeader("x-large", "x".repeat(20_000));

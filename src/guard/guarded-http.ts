@@ -175,48 +175,51 @@ export class GuardedHttp {
         });
   }
 
-  #exchange(
+  async #exchange(
     target: Target,
     socket: Socket,
-    { method, headers, body, signal }: GuardedRequest & { readonly signal: AbortSignal },
+    request: GuardedRequest & { readonly signal: AbortSignal },
   ): Promise<GuardedAnswer> {
     const { bodyBytes, headerBytes } = this.#limits;
-    return new Promise((resolve, fail) => {
-      const call = http.request({
-        method,
-        path: target.path,
-        setHost: false,
-        headers: {
-          ...headers,
-          host: target.authority,
-          connection: "close",
-          ...(body === undefined ? {} : { "content-length": Buffer.byteLength(body) }),
-        },
-        createConnection: () => socket,
-        maxHeaderSize: headerBytes,
-        signal,
-      });
-      call.on("response", (message) => {
-        void readUpTo(message, bodyBytes)
-          .then(({ text, isCut }) =>
-            resolve({
-              kind: "answer",
-              status: message.statusCode ?? 0,
-              headers: message.headers,
-              text,
-              isCut,
-            }),
-          )
-          .catch(fail)
-          .finally(() => socket.destroy());
-      });
-      call.on("error", (thrown) => {
-        socket.destroy();
-        fail(thrown);
-      });
-      call.end(body);
-    });
+    const read = async (): Promise<GuardedAnswer> => {
+      const message = await ask(target, socket, { ...request, headerBytes });
+      const { text, isCut } = await readUpTo(message, bodyBytes);
+      return { kind: "answer", status: message.statusCode ?? 0, headers: message.headers, text, isCut };
+    };
+    try {
+      return await unlessAborted(read(), request.signal);
+    } finally {
+      socket.destroy();
+    }
   }
+}
+
+/** Writes a request to a connection; resolves when the headers of its answer are there. */
+function ask(
+  { path, authority }: Target,
+  socket: Socket,
+  { method, headers, body, headerBytes }: GuardedRequest & { readonly headerBytes: number },
+): Promise<IncomingMessage> {
+  return new Promise((resolve, fail) => {
+    const call = http.request({
+      method,
+      path,
+      setHost: false,
+      headers: {
+        ...headers,
+        host: authority,
+        connection: "close",
+        ...(body === undefined ? {} : { "content-length": Buffer.byteLength(body) }),
+      },
+      createConnection: () => socket,
+      maxHeaderSize: headerBytes,
+    });
+    call.on("response", resolve);
+    call.on("error", fail);
+    // Whatever else may happen to it, such as an answer that changes the protocol.
+    call.on("close", () => fail(new HttpFault(`${authority}: closed without an answer`, "ECONNRESET")));
+    call.end(body);
+  });
 }
 
 async function readUpTo(
