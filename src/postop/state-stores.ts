@@ -49,7 +49,7 @@ export class StateStores {
     if (settings === undefined || settings.kind === EMBEDDED) return this.#embedded;
     let opened = this.#open.get(name);
     if (opened === undefined) {
-      opened = this.#make(name, settings);
+      opened = openStateStore(name, settings, this.#options.onFault);
       this.#open.set(name, opened);
     }
     return opened;
@@ -60,27 +60,28 @@ export class StateStores {
     for (const opened of this.#open.values()) await (await opened).close();
     this.#open.clear();
   }
+}
 
-  /** Loaded here: who does not use a kind of store does not pay for it. */
-  async #make(
-    name: string,
-    settings: Exclude<StateStoreSettings, { kind: "embedded" }>,
-  ): Promise<StateStore> {
-    const onFault = (fault: Error): void =>
-      this.#options.onFault(new Error(`state store "${name}": ${fault.message}`, { cause: fault }));
-    switch (settings.kind) {
-      case "postgres": {
-        const { PostgresState } = await import("./state/postgres-state.ts");
-        return new PostgresState(settings, onFault);
-      }
-      case "redis": {
-        const { RedisState } = await import("./state/redis-state.ts");
-        return new RedisState(settings, onFault);
-      }
-      case "http": {
-        const { HttpState } = await import("./state/http-state.ts");
-        return new HttpState(settings, name);
-      }
+/** Opens a store that is not Rondo's own. Loaded here: who does not use a kind of store does not pay for it. */
+export async function openStateStore(
+  name: string,
+  settings: Exclude<StateStoreSettings, { kind: "embedded" }>,
+  tell: (fault: Error) => void,
+): Promise<StateStore> {
+  const onFault = (fault: Error): void =>
+    tell(new Error(`state store "${name}": ${fault.message}`, { cause: fault }));
+  switch (settings.kind) {
+    case "postgres": {
+      const { PostgresState } = await import("./state/postgres-state.ts");
+      return new PostgresState(settings, onFault);
+    }
+    case "redis": {
+      const { RedisState } = await import("./state/redis-state.ts");
+      return new RedisState(settings, onFault);
+    }
+    case "http": {
+      const { HttpState } = await import("./state/http-state.ts");
+      return new HttpState(settings, name);
     }
   }
 }

@@ -19,6 +19,7 @@ import {
 const CONNECTIONS_MAX = 4;
 const CONNECT_MS = 5_000;
 const IDLE_MS = 30_000;
+const NO_TABLE = "42P01";
 /** Two that make the same table at once: one of them may be told so in any of these ways, and it is there then. */
 const MADE_BY_ANOTHER = ["23505", "42P07", "42710"];
 
@@ -71,13 +72,16 @@ export class PostgresState implements StateStore {
     return verdict;
   }
 
+  /** Where nothing has been written, there is no table yet. */
   async get(place: StatePlace, call: StateCall): Promise<StateEntry | null> {
-    await this.#make();
     const [row] = await this.#query<Row>(
       `SELECT value, version, project FROM ${this.#table} WHERE store = $1 AND partition = $2 AND key = $3`,
       keyOf(place),
       call,
-    );
+    ).catch((thrown: { code?: string }) => {
+      if (thrown.code === NO_TABLE) return [];
+      throw thrown;
+    });
     if (row === undefined) return null;
     return { value: row.value, version: parseVersion(row.version), project: row.project };
   }
