@@ -329,9 +329,8 @@ export class Engine implements EnginePort {
       case "yielded":
         return this.cluster.yielded(output);
       case "unreadable":
-        return this.#options.onFault?.(
-          new Error(`execution ${output.execution} is left alone: ${output.why}`),
-        );
+        this.#options.onFault?.(new Error(`execution ${output.execution} is left alone: ${output.why}`));
+        return this.#options.onCluster?.(output);
     }
   }
 

@@ -31,6 +31,7 @@ import type {
 } from "../store/store.ts";
 import type { LeaseTable, Left } from "./hand-over.ts";
 import type { PostOpTask } from "./post-ops.ts";
+import type { Totals } from "./totals.ts";
 
 /** A message that somebody waits for the answer of. */
 export type Request = StartMessage | ControlMessage | SignalMessage | PostOpRetryMessage;
@@ -166,6 +167,8 @@ export interface Members {
   readonly live: readonly string[];
   /** How often each partition has been taken. */
   readonly epochs: ReadonlyMap<number, number>;
+  /** The version of events that all of them read. */
+  readonly reads: number;
 }
 
 /** How an execution ended. */
@@ -203,7 +206,12 @@ export interface Overview {
   readonly leases: number;
   /** Tasks that could be given out now, by the name of the code: an estimate for scaling. */
   readonly ready: readonly { readonly use: string; readonly tasks: number }[];
+  /** What was committed here since it was opened. */
+  readonly totals: Readonly<Totals>;
 }
+
+/** What of it can be added up over nodes. */
+export type Holdings = Omit<Overview, "totals">;
 
 /** Who holds the lease of an attempt. */
 export interface AttemptHolder {
@@ -335,4 +343,9 @@ export type Output =
    * for the next owner; null: not all of that is known. */
   | { readonly kind: "yielded"; readonly partition: number; readonly leases: LeaseTable | null }
   /** An execution this node cannot go on with: its definition or its rows are unknown to this version. */
-  | { readonly kind: "unreadable"; readonly execution: string; readonly why: string };
+  | {
+      readonly kind: "unreadable";
+      readonly execution: string;
+      readonly partition: number;
+      readonly why: string;
+    };

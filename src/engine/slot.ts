@@ -23,9 +23,9 @@ export type Queued =
       readonly kind: "message";
       readonly message: Message;
       readonly request: number | null;
-      readonly plan?: Plan;
+      readonly plan?: Plan | undefined;
       /** Whoever asked wants to know how the execution is after it. */
-      readonly views?: boolean;
+      readonly views?: boolean | undefined;
       /** A grant that is given out once this message (its start) is committed. */
       readonly held?: HeldGrant;
       /** The letter that brought it: gone with the commit that applies it. */
@@ -94,6 +94,8 @@ export class Slot {
   /** The (project, workflow) pair it is counted under among the slots with work; null: it is not. */
   countedAs: string | null = null;
 
+  /** The version of the events that it goes on with: above what may be written, its messages wait. */
+  needs = 0;
   /** The load that it waits for, by its number. */
   load = 0;
 

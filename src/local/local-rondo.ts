@@ -6,11 +6,12 @@
 import { newOwnId } from "../engine/engine-port.ts";
 import { LIMITS } from "../kernel/definition.ts";
 import { Execution } from "../kernel/execution.ts";
+import type { StartMessage } from "../kernel/message.ts";
 import { parseDefinition, parseStored } from "../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/plan.ts";
 import { replay } from "../kernel/replay.ts";
 import { type ExecutionView, viewExecution } from "../kernel/view.ts";
-import { checkList, checkStart } from "../protocol/check-request.ts";
+import { type CheckedStart, checkList, checkStart } from "../protocol/check-request.ts";
 import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
 import type {
   ExecutionHandle,
@@ -31,6 +32,7 @@ import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/
 import { StoreFault } from "../store/store.ts";
 import {
   type HandlerCode,
+  type HostedPart,
   type HostedTopic,
   type HostedWorkflow,
   withChildren,
@@ -45,10 +47,19 @@ export interface LocalRondoOptions extends LocalParts {
   readonly capacity: number;
   /** Runs scripts; without it, none are done here. */
   readonly scripts?: ScriptOptions;
+  /** In a cluster: what is served here is done for the other nodes too. */
+  readonly elsewhere?: Elsewhere;
   /** Values that are redacted in logs and errors. */
   readonly secrets?: readonly string[];
   readonly onLog: (line: LogLine) => void;
   readonly onBug: (thrown: unknown) => void;
+}
+
+/** The worker that does tasks of other nodes in this process. */
+export interface Elsewhere {
+  host(parts: readonly HostedPart[]): void;
+  hostScripts(): void;
+  stop(graceMs: number): Promise<void>;
 }
 
 /** What a handler logged, as it is logged. */
@@ -113,8 +124,10 @@ export class LocalRondo implements RondoClient {
       checkHosted(part);
       workflows.push(part);
     }
-    for (const { name, handlers } of parts.filter(isTopic))
-      for (const code of handlers) this.#host(name, code);
+    for (const topic of parts.filter(isTopic)) {
+      for (const code of topic.handlers) this.#host(topic.name, code);
+      this.#options.elsewhere?.host([topic]);
+    }
     for (const { name } of workflows) this.#named.add(name);
     for (const workflow of withChildren(workflows)) {
       // What is served by its own name is not replaced by what a parent brings along.
@@ -122,8 +135,11 @@ export class LocalRondo implements RondoClient {
       const plan = planOf(workflow);
       this.#served.set(workflow.name, { workflow, plan });
       for (const code of workflow.handlers) this.#host(workflow.name, code);
-      if (this.#options.scripts !== undefined && hasScript(plan))
+      if (this.#options.scripts !== undefined && hasScript(plan)) {
         this.#serves.set(SCRIPT_USE, { use: SCRIPT_USE });
+        this.#options.elsewhere?.hostScripts();
+      }
+      if (workflow.handlers.length > 0) this.#options.elsewhere?.host([workflow]);
       // If the disk is full just now, a start tries again.
       this.#store(plan).catch((fault: unknown) => {
         if (!(fault instanceof StoreFault)) this.#options.onBug(fault);
@@ -137,7 +153,7 @@ export class LocalRondo implements RondoClient {
     return this;
   }
 
-  async start<W extends AnyWorkflow = AnyWorkflow>(
+  start<W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
     input: WorkflowInput<NoInfer<W>>,
     options: StartOptions = {},
@@ -152,7 +168,9 @@ export class LocalRondo implements RondoClient {
   ): Promise<WorkflowOutput<W>> {
     const { signal, timeout, ...start } = options;
     const handle = await this.#start<WorkflowOutput<W>>(workflow, input, start, true);
-    return handle.result(defined({ signal, timeout }));
+    return signal === undefined && timeout === undefined
+      ? handle.result()
+      : handle.result(defined({ signal, timeout }));
   }
 
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
@@ -195,7 +213,7 @@ export class LocalRondo implements RondoClient {
         charsMax: 1_048_576,
       });
       if (entries.length === 0) break;
-      replay(execution, entries, seq);
+      replay(execution, entries, { to: seq });
     }
     return viewExecution(execution, execution.now);
   }
@@ -205,7 +223,8 @@ export class LocalRondo implements RondoClient {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#options.engine.quiesce();
-    await this.#worker.stop(options.graceMs ?? 10_000);
+    const graceMs = options.graceMs ?? 10_000;
+    await Promise.all([this.#worker.stop(graceMs), this.#options.elsewhere?.stop(graceMs)]);
     await this.#options.engine.close();
   }
 
@@ -213,39 +232,42 @@ export class LocalRondo implements RondoClient {
     return this.close();
   }
 
+  /** Many of these wait at a time: what is in scope here is in memory until the start is durable. */
   async #start<Output>(
     workflow: AnyWorkflow | string,
     input: unknown,
     options: StartOptions,
     waits: boolean,
   ): Promise<LocalHandle<Output>> {
-    const { engine, clock, random } = this.#options;
     // Awaited only where there is something to wait for: a plain start goes out in the turn it was asked for.
-    const { plan, text } = unwrap(
-      this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)),
-    );
-    const { id, project, tags, startAt, deadline } = unwrap(checkStart(options));
-    if (!this.#isStored.has(plan.hash)) await this.#store(plan);
-    const execution = id ?? newOwnId(engine, clock.now(), random);
-    const handle = new LocalHandle<Output>(execution, this.#parts);
+    const prepared = unwrap(this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)));
+    const message = this.#startMessage(prepared, unwrap(checkStart(options)));
+    if (!this.#isStored.has(prepared.plan.hash)) await this.#store(prepared.plan);
+    const handle = new LocalHandle<Output>(message.execution, this.#parts);
     if (waits) handle.watchEnd();
-    const message = {
-      kind: "start" as const,
-      execution,
+    const start = { plan: prepared.plan, fresh: options.id === undefined };
+    const reply = await this.#options.engine.send(message.execution, message, start);
+    if (isRejection(reply.answer)) {
+      await handle[Symbol.asyncDispose]();
+      throw new RondoError(reply.answer);
+    }
+    return reply.existed && waits ? new LocalHandle<Output>(handle.id, this.#parts) : handle;
+  }
+
+  #startMessage({ plan, text }: { plan: Plan; text: string }, options: CheckedStart): StartMessage {
+    const { engine, clock, random } = this.#options;
+    const { id, project, tags, startAt, deadline } = options;
+    const message: StartMessage = {
+      kind: "start",
+      execution: id ?? newOwnId(engine, clock.now(), random),
       workflow: plan.definition.name,
       hash: plan.hash,
       project,
       input: text,
       tags,
-      ...(startAt === undefined ? {} : { startAt }),
-      ...(deadline === undefined ? {} : { deadline }),
     };
-    const reply = await engine.send(execution, message, { plan, fresh: id === undefined });
-    if (isRejection(reply.answer)) {
-      await handle[Symbol.asyncDispose]();
-      throw new RondoError(reply.answer);
-    }
-    return reply.existed && waits ? new LocalHandle<Output>(execution, this.#parts) : handle;
+    const isPlain = startAt === undefined && deadline === undefined;
+    return isPlain ? message : { ...message, ...defined({ startAt, deadline }) };
   }
 
   /** The plan and the input as stored, where neither needs waiting for; else null. */

@@ -163,8 +163,6 @@ export interface ExecutionWrite {
   readonly deadLetters?: readonly DeadLetter[];
   /** Its dead letters from before this write, from this sequence number on, are gone: they are tried again. 0: none. */
   readonly deadLettersCleared?: number;
-  /** Who holds which tasks, left by an owner that releases the partition; null takes it away. Absent: as it was. */
-  readonly leases?: string | null;
 }
 
 export interface Commit {
@@ -193,8 +191,6 @@ export interface LoadedExecution {
   readonly opened: Readonly<Record<string, number>>;
   /** The epoch of the last write. */
   readonly epoch: number;
-  /** What the last owner left about open leases. */
-  readonly leases: string | null;
 }
 
 export interface JournalRange {

@@ -342,7 +342,7 @@ export class PostgresStore implements ClusterStore {
       knowledge,
       membership,
       hints,
-      queue: new CommitQueue({ link: commits, knowledge, partitions, generation, lock, owner }),
+      queue: new CommitQueue({ link: commits, knowledge, partitions, generation, lock, owner, clock }),
       reader: new PostgresReader(links),
       records: new RecordReader(links),
       side: new SideWriter(links),
