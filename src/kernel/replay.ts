@@ -11,7 +11,10 @@ import { readSnapshot } from "./snapshot.ts";
 export function replay(
   execution: Execution,
   entries: readonly Entry[],
-  { to = Number.POSITIVE_INFINITY, reads = EVENT_VERSION }: { readonly to?: number; readonly reads?: number } = {},
+  {
+    to = Number.POSITIVE_INFINITY,
+    reads = EVENT_VERSION,
+  }: { readonly to?: number; readonly reads?: number } = {},
 ): Execution {
   for (const entry of entries) {
     for (const recorded of decodeUpTo(reads, entry)) {

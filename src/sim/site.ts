@@ -266,7 +266,9 @@ export class ClusterSite implements Site, Neighbours {
   unreadable(from: ClusterHost, partition: number): void {
     const { session } = from;
     const before = `${session} ${partition}`;
-    must(!this.#givenUp.has(before), `${from.name}takes back partition ${partition}, which it cannot read`);
+    // While nobody is newer, it may have it.
+    const isTakenBack = this.#givenUp.has(before) && from.knowsNewer(5_000);
+    must(!isTakenBack, `${from.name}takes back partition ${partition}, which it cannot read`);
     if (from.knowsNewer(2_000)) this.#givenUp.add(before);
     const epoch = this.#tables.epochOf(partition);
     const isKept = () => from.session === session && this.#tables.epochOf(partition) === epoch;
