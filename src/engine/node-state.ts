@@ -132,6 +132,9 @@ export class NodeState {
   /** Looks at the slot again at this time. Set by the node, which has the timers. */
   wakeAt: (slot: Slot, at: number) => void = () => {};
 
+  /** Whether post-operations of the execution are under way. Set by the node, which has the desk. */
+  performs: (execution: string) => boolean = () => false;
+
   /** The highest version of events that may be written: every node that is there reads it. */
   get writes(): number {
     return Math.min(this.settings.vocabulary.events, this.members.reads);

@@ -234,6 +234,7 @@ export abstract class EngineHost {
         return this.purge(output.ids);
       case "inspected":
       case "logged":
+      case "perform":
         return;
       case "grant":
       case "cancel":
