@@ -4,6 +4,7 @@
  * until a node that does not renew has lapsed.
  */
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { EVENT_VERSION } from "../../src/kernel/event.ts";
 import type { ClusterStore, Hint } from "../../src/store/cluster-store.ts";
 import { partitionOf } from "../../src/store/partition-of.ts";
 import { type ExecutionWrite, fenceOf, type Ownership, type StoreInfo } from "../../src/store/store.ts";
@@ -113,6 +114,7 @@ function describeMembers(get: () => Cluster): void {
       ["http://a", a.incarnation],
       ["http://b", b.incarnation],
     ]);
+    expect(first.nodes.map(({ reads }) => reads)).toEqual([EVENT_VERSION, EVENT_VERSION]);
     const second = await a.renew();
     expect(second.incarnation).toBe(first.incarnation);
     expect(second.nodes[0]?.since).toBe(first.nodes[0]?.since);
