@@ -3,13 +3,14 @@
  * leaves the node here: answers, grants and notices wait in the commit under way until its verdict.
  */
 
-import type { Recorded, TasksSettled } from "../kernel/event.ts";
+import { EVENT_VERSION, type Recorded, type TasksSettled } from "../kernel/event.ts";
 import type { Execution } from "../kernel/execution.ts";
 import { encodeEntries } from "../kernel/journal-entry.ts";
 import type { Answer, Message, Sent, StartMessage } from "../kernel/message.ts";
-import { FOLD_VERSION, writeSnapshot } from "../kernel/snapshot.ts";
+import { writeSnapshot } from "../kernel/snapshot.ts";
 import { create, step } from "../kernel/step.ts";
 import { endOfChild } from "../kernel/tell-parent.ts";
+import { versionNeeded } from "../kernel/vocabulary.ts";
 import { assert } from "../std/assert.ts";
 import { canonicalJson } from "../std/canonical-json.ts";
 import type { Json } from "../std/json.ts";
@@ -31,6 +32,8 @@ export interface Stepped {
   readonly taken: readonly { readonly queued: Queued; readonly answer: Answer; readonly existed: boolean }[];
   /** The commit takes its time and events are large: only those are kept that mean something after it. */
   readonly eventCount: number;
+  /** The version that readers of its events must know; 0: everybody does. */
+  readonly needs: number;
   readonly pages: readonly Recorded[];
   readonly totals: Totals;
   readonly messages: number;
@@ -78,6 +81,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     write: buildWrite(node, slot, { before, events, entries, snapshot, stale, marks, effects }),
     taken,
     eventCount: events.length,
+    needs: node.writes < EVENT_VERSION ? versionNeeded(events) : 0,
     pages: pagesIn(events),
     totals: totalsOf(events),
     messages: count,
@@ -261,16 +265,25 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
     if (event.kind === "tasks.settled") {
       const tasks = failedIn(event);
       if (tasks.length > 0) deadLetters.push({ seq, tasks });
+    } else if (event.kind === "postop.failed") {
+      // A persistence that failed for good has failed its task.
+      if (event.until === null && event.op === "broadcast") deadLetters.push({ seq, tasks: [event.task] });
     } else if (event.kind === "retried") {
-      // What is done again is the visit that was reopened, and what came after it.
+      // What is done again is the visit that was reopened, and what came after it; broadcasts are not.
       clearedFrom = execution.redoneFrom;
       deadLetters = deadLetters.filter(({ seq: before }) => before < clearedFrom);
+      for (const { seq: failed, task } of execution.undelivered.values())
+        if (failed >= clearedFrom) deadLetters.push({ seq: failed, tasks: [task] });
     } else if (event.kind === "timer.set") timersSet.push({ timer: event.timer, due: event.due });
     else if (event.kind === "timer.fired" || event.kind === "timer.cleared") timersCleared.push(event.timer);
   }
   const opened = markOpened(node, slot, parts.marks);
   const want = slot.computeWant(node.now);
-  const retryDue = want === "time" ? slot.nextDue(node.now) : Number.POSITIVE_INFINITY;
+  // What is owed is found again by its time, whatever else the execution waits for.
+  const retryDue = Math.min(
+    slot.owedDue,
+    want === "time" ? slot.nextDue(node.now) : Number.POSITIVE_INFINITY,
+  );
   const retryRow = retryDue === Number.POSITIVE_INFINITY ? 0 : retryDue;
   slot.retryFired = false;
   if (retryRow !== slot.retryRow) {
@@ -359,5 +372,6 @@ function markOpened(
 function takeSnapshot(node: NodeState, slot: Slot): Snapshot | null {
   const { execution } = slot;
   if (execution === null || slot.rowsSinceSnapshot < node.settings.snapshotRows) return null;
-  return { seq: execution.seq, foldVersion: FOLD_VERSION, chain: slot.chain, body: writeSnapshot(execution) };
+  const { fold: foldVersion } = node.settings.vocabulary;
+  return { seq: execution.seq, foldVersion, chain: slot.chain, body: writeSnapshot(execution) };
 }
