@@ -210,6 +210,12 @@ export interface HeadFilter {
   readonly status?: string;
 }
 
+/** A document as it must be before a write, and as it is after it. */
+export interface Swap {
+  readonly was: string | null;
+  readonly body: string;
+}
+
 /** Which partitions a scan is about; null: all. */
 export type Partitions = readonly number[] | null;
 
@@ -281,6 +287,8 @@ export interface Store {
   purge(ids: readonly string[]): Promise<void>;
   /** Small things by kind and id (schedules, tokens, the audit log, settings): written without a fence, null deletes. */
   putDocument(kind: string, id: string, body: string | null): Promise<void>;
+  /** Puts a document only if the one that is there is `was` (null: none is); false: it is another, nothing was written. */
+  swapDocument(kind: string, id: string, swap: Swap): Promise<boolean>;
   getDocument(kind: string, id: string): Promise<string | null>;
   /** Documents of a kind in the order of their ids (bytewise), after an id, or newest first before one. */
   listDocuments(

@@ -28,6 +28,7 @@ import {
   type StoredTimer,
   StoreFault,
   type StoreInfo,
+  type Swap,
 } from "../store.ts";
 import { CommitQueue } from "./commit-queue.ts";
 import { Database, declareRestored, type Meta, PARTITIONS_DEFAULT } from "./database.ts";
@@ -225,6 +226,11 @@ export class PostgresStore implements ClusterStore {
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {
     assertDocumentKey(kind, id);
     await this.#use().side.putDocument(kind, id, body);
+  }
+
+  async swapDocument(kind: string, id: string, swap: Swap): Promise<boolean> {
+    assertDocumentKey(kind, id);
+    return this.#use().side.swapDocument(kind, id, swap);
   }
 
   async getDocument(kind: string, id: string): Promise<string | null> {
