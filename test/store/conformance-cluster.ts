@@ -93,6 +93,7 @@ export function describeCluster(name: string, makeCluster: () => Promise<Cluster
     describeOwnership(() => cluster);
     describeFences(() => cluster);
     describePartitions(() => cluster);
+    describeLetters(() => cluster);
     describeHints(() => cluster);
   });
 }
@@ -339,7 +340,9 @@ function describePartitions(get: () => Cluster): void {
       [idIn(1), idIn(3)],
     );
   });
+}
 
+function describeLetters(get: () => Cluster): void {
   test("a letter goes to any partition, and is taken by the owner of its receiver's only", async () => {
     const a = await Node.join(get(), "http://a");
     const b = await Node.join(get(), "http://b");
