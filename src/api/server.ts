@@ -18,6 +18,7 @@ import { KeyDesk } from "./desks/key-desk.ts";
 import { listenSocket, listenTcp, makeServer, urlOf } from "./listen.ts";
 import { openApiDocument } from "./openapi.ts";
 import { AllNodes } from "./other-nodes.ts";
+import { PageFiles } from "./pages/page-files.ts";
 import { type ApiLimits, type ApiParts, DEFAULT_API_LIMITS, type PeerPort } from "./parts.ts";
 import { routeTable } from "./route-table.ts";
 import type { Desk } from "./routes/desk.ts";
@@ -41,6 +42,7 @@ export class ApiServer {
   readonly #hub: FeedHub;
   readonly #audit: AuditLog;
   readonly #keys: KeyDesk;
+  readonly #pages: PageFiles;
   readonly #access: Pick<Desk, "tokens" | "endedSessions">;
   /** Requests that wait for something: each is told when the server closes. */
   readonly #waiting: Waiting = new Map();
@@ -70,6 +72,7 @@ export class ApiServer {
     };
     this.#audit = new AuditLog({ store, clock, random, onFault });
     this.#keys = new KeyDesk({ store, clock, onFault, isShared: isShared(parts) });
+    this.#pages = new PageFiles(config.pages);
     const allNodes = new AllNodes(parts, parts.routes);
     let document: Readonly<Record<string, unknown>> | null = null;
     const desk: Desk = {
@@ -211,6 +214,7 @@ export class ApiServer {
         this.#answerPeer(peers, incoming, outgoing).catch((thrown: unknown) => this.#fault(thrown));
         return;
       }
+      if (refusal === null && this.#pages.answer(incoming, outgoing)) return;
       if (refusal === null) {
         listen(incoming, outgoing).catch((thrown: unknown) => this.#fault(thrown));
         return;

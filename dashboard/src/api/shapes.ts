@@ -1,0 +1,98 @@
+/** What the API answers with, as far as pages look at it. */
+
+/** Who is asking. */
+export interface Session {
+  readonly name: string;
+  readonly role: "viewer" | "operator" | "admin" | "worker";
+  readonly project: string | null;
+  readonly expiresAt: number | null;
+}
+
+/** A page of a list. */
+export interface Page<T> {
+  readonly data: readonly T[];
+  readonly next: string | null;
+}
+
+export const EXECUTION_STATUSES = ["running", "paused", "cancelling", "done", "failed", "cancelled"] as const;
+
+export type ExecutionStatus = (typeof EXECUTION_STATUSES)[number];
+
+/** States of tasks, in the order of the bytes of `tasks/states`. */
+export const TASK_STATES = [
+  "pending",
+  "running",
+  "retrying",
+  "waiting",
+  "done",
+  "failed",
+  "cancelled",
+] as const;
+
+export type TaskState = (typeof TASK_STATES)[number];
+
+/** An execution in a list. */
+export interface Summary {
+  readonly id: string;
+  readonly workflow: string;
+  readonly workflowHash: string;
+  readonly project: string;
+  readonly status: ExecutionStatus;
+  readonly phase: string | null;
+  readonly error: string | null;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly createdAt: number;
+  readonly finishedAt: number | null;
+}
+
+/** A handler of a visit, with how many of its tasks are how. */
+export interface HandlerView extends Readonly<Record<TaskState, number>> {
+  readonly name: string;
+  readonly total: number;
+  readonly sealed: boolean;
+}
+
+export interface PhaseView {
+  readonly name: string;
+  readonly visit: number;
+  readonly status: "pending" | "running" | "done" | "failed" | "cancelled" | "skipped";
+  readonly handlers: readonly HandlerView[];
+}
+
+export interface ExecutionError {
+  readonly code: string;
+  readonly message: string;
+  readonly phase?: string;
+  readonly handler?: string;
+  readonly task?: number;
+  readonly attempt?: number;
+}
+
+/** A whole execution. */
+export interface Execution extends Omit<Summary, "error"> {
+  readonly input: unknown;
+  readonly output: unknown;
+  readonly error: ExecutionError | null;
+  readonly phases: readonly PhaseView[];
+  readonly parent: {
+    readonly execution: string;
+    readonly phase: string;
+    readonly handler: string;
+    readonly task: number;
+  } | null;
+  readonly revision: number;
+}
+
+export interface Worker {
+  readonly id: string;
+  readonly name: string;
+  readonly kind: "local" | "remote";
+  readonly capacity: number;
+  readonly held: number;
+  readonly handlers: readonly { readonly use: string; readonly version?: string }[];
+  readonly topics: readonly string[];
+  readonly version: string | null;
+  readonly url: string | null;
+  readonly lastSeenAt: number | null;
+  readonly draining: boolean;
+}
