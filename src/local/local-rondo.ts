@@ -40,10 +40,19 @@ export interface LocalRondoOptions extends LocalParts {
   readonly capacity: number;
   /** Runs scripts; without it, none are done here. */
   readonly scripts?: ScriptOptions;
+  /** In a cluster: what is served here is done for the other nodes too. */
+  readonly elsewhere?: Elsewhere;
   /** Values that are redacted in logs and errors. */
   readonly secrets?: readonly string[];
   readonly onLog: (line: LogLine) => void;
   readonly onBug: (thrown: unknown) => void;
+}
+
+/** The worker that does tasks of other nodes in this process. */
+export interface Elsewhere {
+  host(workflows: readonly HostedWorkflow[]): void;
+  hostScripts(): void;
+  stop(graceMs: number): Promise<void>;
 }
 
 /** What a handler logged, as it is logged. */
@@ -107,8 +116,11 @@ export class LocalRondo implements RondoClient {
       const plan = planOf(workflow);
       this.#served.set(workflow.name, { workflow, plan });
       for (const code of workflow.handlers) this.#host(workflow.name, code);
-      if (this.#options.scripts !== undefined && hasScript(plan))
+      if (this.#options.scripts !== undefined && hasScript(plan)) {
         this.#serves.set(SCRIPT_USE, { use: SCRIPT_USE });
+        this.#options.elsewhere?.hostScripts();
+      }
+      if (workflow.handlers.length > 0) this.#options.elsewhere?.host([workflow]);
       // If the disk is full just now, a start tries again.
       this.#store(plan).catch((fault: unknown) => {
         if (!(fault instanceof StoreFault)) this.#options.onBug(fault);
@@ -190,7 +202,8 @@ export class LocalRondo implements RondoClient {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#options.engine.quiesce();
-    await this.#worker.stop(options.graceMs ?? 10_000);
+    const graceMs = options.graceMs ?? 10_000;
+    await Promise.all([this.#worker.stop(graceMs), this.#options.elsewhere?.stop(graceMs)]);
     await this.#options.engine.close();
   }
 
