@@ -8,10 +8,13 @@ import type { Overview } from "../engine/io.ts";
 import { decodeEntry, type Entry } from "../kernel/journal-entry.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Commit, CommitVerdict, Store } from "../store/store.ts";
+import { Pulse } from "./pulse/pulse.ts";
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 export class Metrics {
+  /** What was done in the last minutes, for the overview. */
+  readonly pulse = new Pulse();
   readonly #registry = new Registry();
   readonly #delay: IntervalHistogram = monitorEventLoopDelay({ resolution: 20 });
   readonly #requests = this.#counter("rondo_http_requests_total", "HTTP requests answered", [
@@ -141,7 +144,9 @@ export function meterCommits(store: Store, metrics: Metrics, clock: Clock): void
   store.commit = async (content) => {
     const from = clock.now();
     const verdict = await commit(content);
-    metrics.committed(content, verdict, clock.now() - from);
+    const now = clock.now();
+    metrics.committed(content, verdict, now - from);
+    metrics.pulse.take(content, verdict, now);
     return verdict;
   };
 }

@@ -5,6 +5,7 @@
  * `compatibleFrom`: the oldest version that may still use the database.
  */
 import { CHECK_FENCE } from "./check-fence.ts";
+import { COUNT_HEADS } from "./count-heads.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
 import { FORGET_EXECUTIONS } from "./forget-executions.ts";
 import { MOVE_PARTITIONS } from "./move-partitions.ts";
@@ -33,4 +34,5 @@ export const MIGRATIONS: readonly Migration[] = [
       FORGET_EXECUTIONS,
     ].join("\n"),
   },
+  { compatibleFrom: 1, sql: COUNT_HEADS },
 ];
