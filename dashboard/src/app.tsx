@@ -18,6 +18,7 @@ type Load = () => Promise<PageType>;
 /** By the first part of the address; "name/" where more follows. */
 const PAGES: Readonly<Record<string, Load>> = {
   "": async () => (await import("./pages/overview/overview.tsx")).Overview,
+  executions: async () => (await import("./pages/executions/executions.tsx")).Executions,
 };
 
 /** The dashboard. */

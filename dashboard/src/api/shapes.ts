@@ -96,3 +96,70 @@ export interface Worker {
   readonly lastSeenAt: number | null;
   readonly draining: boolean;
 }
+
+/** Executions by status. */
+export type StatusCounts = Readonly<Partial<Record<ExecutionStatus, number>>>;
+
+export interface Light {
+  readonly state: "ok" | "warn" | "bad" | "off";
+  readonly text: string;
+}
+
+/** The last seconds, the oldest first. */
+export interface Pulse {
+  readonly until: number;
+  readonly started: readonly number[];
+  readonly done: readonly number[];
+  readonly failed: readonly number[];
+  readonly cancelled: readonly number[];
+  readonly tasksDone: readonly number[];
+  readonly tasksFailed: readonly number[];
+  readonly retries: readonly number[];
+  readonly waitMs: readonly number[];
+  readonly waits: readonly number[];
+  readonly runMs: readonly number[];
+  readonly runs: readonly number[];
+}
+
+export interface Overview {
+  readonly at: number;
+  readonly version: string;
+  readonly counts: StatusCounts;
+  readonly pulse: Pulse | null;
+  readonly held: number;
+  readonly capacity: number;
+  readonly workers: number;
+  readonly ready: readonly { readonly use: string; readonly tasks: number }[];
+  readonly oldest: {
+    readonly id: string;
+    readonly workflow: string;
+    readonly phase: string | null;
+    readonly createdAt: number;
+    readonly why: string;
+  } | null;
+  readonly lights: Readonly<Record<"store" | "broker" | "ring", Light>>;
+}
+
+/** Tasks that failed for good in the same way. */
+export interface LetterGroup {
+  readonly id: string;
+  readonly project: string;
+  readonly workflow: string;
+  readonly phase: string | null;
+  readonly handler: string | null;
+  readonly name: string;
+  readonly message: string;
+  readonly tasks: number;
+  readonly executions: number;
+  readonly firstAt: number | null;
+  readonly lastAt: number | null;
+  readonly sample: { readonly execution: string; readonly task: number };
+}
+
+/** How far an execution is. */
+export interface Progress {
+  readonly id: string;
+  readonly status: ExecutionStatus;
+  readonly phases: readonly PhaseView[];
+  readonly revision: number;
+}

@@ -49,7 +49,13 @@ export function Chart(props: ChartProps) {
   }, [shown, series, height, isSpark]);
   useEffect(() => plot.current?.setData(data as uPlot.AlignedData), [data]);
   return (
-    <div ref={box} class={isSpark ? "spark" : "chart"} role="img" aria-label={label} style={{ height }} />
+    <div
+      ref={box}
+      class={isSpark ? "spark" : "chart"}
+      role="img"
+      aria-label={label}
+      style={{ height: `${height}px` }}
+    />
   );
 }
 

@@ -22,6 +22,8 @@ export interface TableProps<T> {
   readonly rows: readonly T[];
   readonly keyOf: (row: T) => string;
   readonly onOpen?: (row: T) => void;
+  /** Told which rows are seen. */
+  readonly onView?: (rows: readonly T[]) => void;
   /** Called when the last rows come into sight. */
   readonly onEnd?: (() => void) | undefined;
   readonly rowHeight?: number;
@@ -35,7 +37,7 @@ const BEYOND = 8;
 
 /** The table. */
 export function Table<T>(props: TableProps<T>) {
-  const { label, rows, keyOf, onOpen, onEnd, rowHeight = 36, height = "fill", foot } = props;
+  const { label, rows, keyOf, onOpen, onEnd, onView, rowHeight = 36, height = "fill", foot } = props;
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, height: 600, width: 1_200 });
   const [active, setActive] = useState(0);
@@ -56,6 +58,7 @@ export function Table<T>(props: TableProps<T>) {
   useEffect(() => {
     if (rows.length > 0 && to >= rows.length - 2) onEnd?.();
   }, [to, rows.length]);
+  useEffect(() => onView?.(rows.slice(from, to)), [from, to, rows]);
   const walk = (by: number): void => {
     const next = Math.min(rows.length - 1, Math.max(0, active + by));
     setActive(next);
@@ -67,7 +70,7 @@ export function Table<T>(props: TableProps<T>) {
       element.scrollTop = top + 2 * rowHeight - element.clientHeight;
   };
   const grid = { gridTemplateColumns: columns.map(({ width }) => width).join(" ") };
-  const limit = height === "fill" ? undefined : { maxHeight: height };
+  const limit = height === "fill" ? undefined : { maxHeight: `${height}px` };
   return (
     <div
       ref={box}
@@ -111,14 +114,18 @@ export function Table<T>(props: TableProps<T>) {
           ))}
         </div>
       </div>
-      <div class="table-body" role="rowgroup" style={{ height: rows.length * rowHeight }}>
+      <div class="table-body" role="rowgroup" style={{ height: `${rows.length * rowHeight}px` }}>
         {rows.slice(from, to).map((row, i) => (
           <div
             key={keyOf(row)}
             role="row"
             aria-rowindex={from + i + 2}
             class={`tr${onOpen === undefined ? "" : " opens"}${from + i === active ? " active" : ""}`}
-            style={{ ...grid, height: rowHeight, transform: `translateY(${(from + i) * rowHeight}px)` }}
+            style={{
+              ...grid,
+              height: `${rowHeight}px`,
+              transform: `translateY(${(from + i) * rowHeight}px)`,
+            }}
             onClick={(event) => {
               if (onOpen === undefined || String(getSelection()) !== "") return;
               if (event.target instanceof Element && event.target.closest("a,button,input") !== null) return;
