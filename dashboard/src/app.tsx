@@ -19,6 +19,7 @@ type Load = () => Promise<PageType>;
 const PAGES: Readonly<Record<string, Load>> = {
   "": async () => (await import("./pages/overview/overview.tsx")).Overview,
   executions: async () => (await import("./pages/executions/executions.tsx")).Executions,
+  "executions/": async () => (await import("./pages/execution/execution.tsx")).Execution,
 };
 
 /** The dashboard. */

@@ -163,3 +163,68 @@ export interface Progress {
   readonly phases: readonly PhaseView[];
   readonly revision: number;
 }
+
+/** A handler of a visit over time. */
+export interface Lane {
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+  readonly startedAt: number;
+  readonly endedAt: number | null;
+  readonly total: number;
+  readonly ran: readonly number[];
+  readonly done: readonly number[];
+  readonly failed: readonly number[];
+  readonly bars: readonly Bar[] | null;
+}
+
+/** A task over time. */
+export interface Bar {
+  readonly task: number;
+  readonly state: TaskState;
+  readonly from: number;
+  readonly to: number;
+}
+
+export interface Lanes {
+  readonly from: number;
+  readonly to: number;
+  readonly revision: number;
+  readonly lanes: readonly Lane[];
+}
+
+/** An event of a journal. */
+export interface JournalEvent {
+  readonly seq: number;
+  readonly at: number;
+  readonly kind: string;
+  readonly [field: string]: unknown;
+}
+
+export interface TaskRow {
+  readonly n: number;
+  readonly status: TaskState;
+  readonly attempts: number;
+  readonly reason: string | null;
+  readonly worker: string | null;
+  readonly ms: number | null;
+  readonly result?: unknown;
+  readonly error?: unknown;
+  readonly key?: string;
+  readonly identity?: string;
+  readonly task?: unknown;
+}
+
+export interface LogLine {
+  readonly id: string;
+  readonly at: number;
+  readonly level: string;
+  readonly text: string;
+  readonly run?: string;
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+  readonly task: number;
+  readonly attempt: number;
+  readonly worker: string;
+}

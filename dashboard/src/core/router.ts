@@ -66,7 +66,7 @@ export function addressOf(
 ): string {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query))
-    if (value != null && value !== "") search.set(name, value);
+    if (value !== null && value !== undefined && value !== "") search.set(name, value);
   const text = search.toString();
   return text === "" ? path : `${path}?${text}`;
 }
