@@ -20,6 +20,14 @@ const PAGES: Readonly<Record<string, Load>> = {
   "": async () => (await import("./pages/overview/overview.tsx")).Overview,
   executions: async () => (await import("./pages/executions/executions.tsx")).Executions,
   "executions/": async () => (await import("./pages/execution/execution.tsx")).Execution,
+  workers: async () => (await import("./pages/workers/workers.tsx")).Workers,
+  ring: async () => (await import("./pages/ring/ring.tsx")).Ring,
+  queues: async () => (await import("./pages/queues/queues.tsx")).Queues,
+  schedules: async () => (await import("./pages/schedules/schedules.tsx")).Schedules,
+  "dead-letters": async () => (await import("./pages/dead-letters/dead-letters.tsx")).DeadLetters,
+  definitions: async () => (await import("./pages/definitions/definitions.tsx")).Definitions,
+  "definitions/": async () => (await import("./pages/definitions/definition.tsx")).Definition,
+  settings: async () => (await import("./pages/settings/settings.tsx")).Settings,
 };
 
 /** The dashboard. */

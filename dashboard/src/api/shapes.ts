@@ -95,6 +95,7 @@ export interface Worker {
   readonly url: string | null;
   readonly lastSeenAt: number | null;
   readonly draining: boolean;
+  readonly memoryBytes?: number | null;
 }
 
 /** Executions by status. */
@@ -227,4 +228,133 @@ export interface LogLine {
   readonly task: number;
   readonly attempt: number;
   readonly worker: string;
+}
+
+/** An attempt that a worker holds now. */
+export interface OpenAttempt {
+  readonly attempt: string;
+  readonly execution: string;
+  readonly phase: string;
+  readonly handler: string;
+  readonly task: number;
+  readonly n: number;
+  readonly worker: string;
+  readonly status: "claimed" | "running";
+  readonly startedAt: number | null;
+  readonly leaseUntil: number | null;
+}
+
+export interface Limit {
+  readonly name: string;
+  readonly max: number;
+  readonly held: number;
+  readonly waiting: number;
+}
+
+export interface Timer {
+  readonly execution: string;
+  readonly timer: string;
+  readonly due: number;
+}
+
+export interface RingNode {
+  readonly url: string;
+  readonly incarnation: string;
+  readonly partitions: number;
+  readonly hash: string | null;
+  readonly agrees: boolean;
+  readonly suspect: boolean;
+  readonly clockworkers: readonly string[];
+}
+
+export interface Ring {
+  readonly url: string;
+  readonly hash: string;
+  readonly nodes: readonly RingNode[];
+  readonly token: {
+    readonly epoch: number;
+    readonly number: number;
+    readonly maker: string;
+    readonly at: string;
+    readonly seenAt: number;
+  } | null;
+  readonly cycle: {
+    readonly count: number;
+    readonly lastMs: number | null;
+    readonly averageMs: number | null;
+  };
+  readonly made: number;
+  readonly dropped: number;
+  readonly queued: { readonly hints: number; readonly timers: number };
+  readonly carried: { readonly hints: number; readonly timers: number };
+  readonly watch: {
+    readonly executors: readonly string[];
+    readonly partitions: number;
+    readonly timers: number;
+    readonly lateness: { readonly count: number; readonly lastMs: number; readonly maxMs: number };
+  };
+  readonly deaths: readonly { readonly at: number; readonly url?: string }[];
+  readonly ownership: {
+    readonly status: string;
+    readonly owners: readonly (string | null)[];
+    readonly yielding: readonly number[];
+  };
+}
+
+export interface Schedule {
+  readonly id: string;
+  readonly workflow: string;
+  readonly input: unknown;
+  readonly cron: string;
+  readonly timeZone: string;
+  readonly misfire: string;
+  readonly overlap: string;
+  readonly project: string;
+  readonly next: readonly number[];
+  readonly state: {
+    readonly paused: boolean;
+    readonly lastDue: number | null;
+    readonly lastExecution: string | null;
+    readonly queued: number | null;
+    readonly skipped: number;
+    readonly dropped: number;
+    readonly misfires: { readonly last: number; readonly missed: number } | null;
+    readonly lastError: { readonly message?: string } | null;
+  };
+}
+
+export interface WorkflowVersion {
+  readonly hash: string;
+  readonly at: number | null;
+}
+
+export interface Workflow {
+  readonly name: string;
+  readonly hash: string;
+  readonly definition: { readonly input?: unknown; readonly phases: readonly unknown[] };
+}
+
+export interface Token {
+  readonly id: string;
+  readonly name: string;
+  readonly role: string;
+  readonly project: string | null;
+  readonly createdAt: number;
+  readonly createdBy: string;
+  readonly expiresAt: number | null;
+}
+
+export interface Setting {
+  readonly name: string;
+  readonly value: unknown;
+  readonly origin: string;
+}
+
+export interface AuditEntry {
+  readonly at: number;
+  readonly who: string;
+  readonly role: string;
+  readonly action: string;
+  readonly target: string;
+  readonly project: string | null;
 }

@@ -52,18 +52,18 @@ function draw(pen: CanvasRenderingContext2D, lane: Lane, scale: Scale): void {
   pen.roundRect(begin, 4, end - begin, HEIGHT - 8, 3);
   pen.fill();
   if (lane.bars === null) drawBands(pen, lane, { width: scale.width, colour });
-  else drawBars(pen, lane.bars, { x, colour });
+  else drawBars(pen, lane.bars, { x, colour, scale });
 }
 
 function drawBars(
   pen: CanvasRenderingContext2D,
   bars: NonNullable<Lane["bars"]>,
-  { x, colour }: { x: (at: number) => number; colour: (name: string) => string },
+  { x, colour, scale }: { x: (at: number) => number; colour: (name: string) => string; scale: Scale },
 ): void {
   const sorted = [...bars].sort((a, b) => a.from - b.from);
   const ends: number[] = [];
   const placed = sorted.map((bar) => {
-    const left = x(bar.from);
+    const left = Math.min(x(bar.from), scale.width - 3);
     const right = Math.max(left + 2, x(bar.to));
     let row = ends.findIndex((end) => end <= left);
     if (row < 0) row = ends.length < ROWS_MAX ? ends.length : 0;
