@@ -6,6 +6,7 @@ import { addressOf } from "../../core/router.ts";
 import { JsonView } from "../../ui/json.tsx";
 import { Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { Wide } from "../../ui/wide.tsx";
 
 interface Letter {
   readonly id: number;
@@ -40,7 +41,7 @@ export function GroupLetters({ group }: { readonly group: LetterGroup }) {
     .find(({ error }) => JSON.stringify(error).includes(JSON.stringify(group.message).slice(1, -1)));
   return (
     <div class="letter-body">
-      <div class="scroll-x">
+      <Wide label="Letters">
         <table class="rows">
           <thead>
             <tr>
@@ -77,7 +78,7 @@ export function GroupLetters({ group }: { readonly group: LetterGroup }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Wide>
       {sample === undefined ? null : <JsonView value={sample.error} label="An error of this kind" />}
     </div>
   );

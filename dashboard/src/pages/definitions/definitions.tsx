@@ -61,7 +61,7 @@ export function Definitions() {
                 },
                 {
                   id: "runs",
-                  head: "",
+                  head: <span class="unseen">Executions</span>,
                   width: "120px",
                   cell: ({ name }) => (
                     <a href={addressOf("/executions", { workflow: name })} tabIndex={-1}>

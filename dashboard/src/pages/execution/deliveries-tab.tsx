@@ -4,6 +4,7 @@ import { clock } from "../../core/format.ts";
 import { Badge } from "../../ui/badge.tsx";
 import { JsonView } from "../../ui/json.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
+import { Wide } from "../../ui/wide.tsx";
 import type { About } from "./execution.tsx";
 import { messageOf, textOf } from "./message-of.ts";
 import { useKinds } from "./use-kinds.ts";
@@ -50,7 +51,7 @@ function Tries({ tries }: { readonly tries: readonly JournalEvent[] }) {
   return (
     <section>
       <h3>Post-operations</h3>
-      <div class="scroll-x">
+      <Wide label="Post-operations">
         <table class="rows">
           <thead>
             <tr>
@@ -84,7 +85,7 @@ function Tries({ tries }: { readonly tries: readonly JournalEvent[] }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Wide>
     </section>
   );
 }

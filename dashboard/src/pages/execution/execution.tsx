@@ -2,6 +2,7 @@
 import { get } from "../../api/client.ts";
 import type { Execution as Facts, Lanes as LaneFacts } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
+import { PageHead } from "../../ui/panel.tsx";
 import { Loading, Trouble } from "../../ui/state.tsx";
 import { Tabs } from "../../ui/tabs.tsx";
 import { DataTab } from "./data-tab.tsx";

@@ -113,7 +113,6 @@ function LaneRow({
       type="button"
       class={`lane${isChosen ? " is-chosen" : ""}`}
       aria-pressed={isChosen}
-      aria-label={`${name}${visit > 1 ? ` visit ${visit}` : ""}: ${count(total)} tasks, ${took}`}
       onClick={() => chooseLane(lane)}
     >
       <span class="lane-name">
@@ -122,7 +121,8 @@ function LaneRow({
           {visit > 1 ? <span class="muted"> ×{visit}</span> : null}
         </span>
         <span class="lane-count">
-          {short(total)} <span class="muted">{took}</span>
+          {short(total)}
+          <span class="unseen"> tasks, </span> <span class="muted">{took}</span>
         </span>
         {counts === undefined ? null : <Bar counts={counts} />}
       </span>

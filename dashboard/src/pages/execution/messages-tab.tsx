@@ -9,6 +9,7 @@ import { JsonView } from "../../ui/json.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Table } from "../../ui/table.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { Wide } from "../../ui/wide.tsx";
 import { describeEvent } from "./describe-event.ts";
 import type { About } from "./execution.tsx";
 
@@ -112,7 +113,7 @@ function DroppedList({ path, isOver }: { readonly path: string; readonly isOver:
           <p class="muted small">
             {plural(dropped.length, "message")}, the newest first; kept in memory only.
           </p>
-          <div class="scroll-x">
+          <Wide label="Dropped messages">
             <table class="rows">
               <thead>
                 <tr>
@@ -139,7 +140,7 @@ function DroppedList({ path, isOver }: { readonly path: string; readonly isOver:
                 ))}
               </tbody>
             </table>
-          </div>
+          </Wide>
         </>
       )}
     </section>

@@ -7,6 +7,7 @@ import { useSession } from "../../shell/frame.tsx";
 import { Badge } from "../../ui/badge.tsx";
 import { PageHead, Panel } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
+import { Wide } from "../../ui/wide.tsx";
 import "./queues.css";
 
 const EVERY_MS = 2_000;
@@ -58,7 +59,7 @@ function Ready({
       {sorted.length === 0 ? (
         <Empty title="Nothing waits: every task that can run, runs." />
       ) : (
-        <div class="scroll-x">
+        <Wide label="Tasks that wait">
           <table class="rows">
             <thead>
               <tr>
@@ -91,7 +92,7 @@ function Ready({
               ))}
             </tbody>
           </table>
-        </div>
+        </Wide>
       )}
     </Panel>
   );
@@ -110,7 +111,7 @@ function Limits({ limits }: { readonly limits: readonly Limit[] | null }) {
           </span>
         </Empty>
       ) : (
-        <div class="scroll-x">
+        <Wide label="Limits">
           <table class="rows">
             <thead>
               <tr>
@@ -143,7 +144,7 @@ function Limits({ limits }: { readonly limits: readonly Limit[] | null }) {
                 ))}
             </tbody>
           </table>
-        </div>
+        </Wide>
       )}
     </Panel>
   );

@@ -7,6 +7,7 @@ import { Badge } from "../../ui/badge.tsx";
 import { PageHead, Panel } from "../../ui/panel.tsx";
 import { Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { Wide } from "../../ui/wide.tsx";
 import { RingDrawing } from "./ring-drawing.tsx";
 import { shortUrl } from "./short-url.ts";
 import { TimerDial } from "./timer-dial.tsx";
@@ -41,15 +42,17 @@ export function Ring() {
         <Panel title="Nodes in order">
           <RingDrawing ring={data} />
         </Panel>
-        <Panel title="Timers, the next hour">
-          <TimerDial timers={timers.data?.data ?? null} />
-        </Panel>
+        <div class="stack">
+          <Panel title="Timers, the next hour">
+            <TimerDial timers={timers.data?.data ?? null} />
+          </Panel>
+          <Panel title="Token and map">
+            <RingFacts ring={data} />
+          </Panel>
+        </div>
       </div>
       <div class="stack ring-below">
         <NodeTable ring={data} />
-        <Panel title="Token and map">
-          <RingFacts ring={data} />
-        </Panel>
       </div>
     </>
   );
@@ -58,7 +61,7 @@ export function Ring() {
 function NodeTable({ ring }: { readonly ring: Facts }) {
   return (
     <Panel title="Nodes" isFlush>
-      <div class="scroll-x">
+      <Wide label="Nodes">
         <table class="rows">
           <thead>
             <tr>
@@ -88,7 +91,7 @@ function NodeTable({ ring }: { readonly ring: Facts }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Wide>
     </Panel>
   );
 }

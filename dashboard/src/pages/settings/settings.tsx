@@ -8,6 +8,7 @@ import { useSession } from "../../shell/frame.tsx";
 import { PageHead, Panel } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Tabs } from "../../ui/tabs.tsx";
+import { Wide } from "../../ui/wide.tsx";
 import { Appearance } from "./appearance.tsx";
 import { Tokens } from "./tokens.tsx";
 import "./settings.css";
@@ -64,7 +65,7 @@ function Configuration() {
       {data.data.length === 0 ? (
         <Empty title="This node was opened by code, not by the command line: it has no settings to show." />
       ) : (
-        <div class="scroll-x">
+        <Wide label="Configuration">
           <table class="rows">
             <thead>
               <tr>
@@ -85,7 +86,7 @@ function Configuration() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Wide>
       )}
     </Panel>
   );
@@ -103,7 +104,7 @@ function Audit() {
       {data.data.length === 0 ? (
         <Empty title="Nothing has been changed yet." />
       ) : (
-        <div class="scroll-x">
+        <Wide label="Audit log">
           <table class="rows">
             <thead>
               <tr>
@@ -126,7 +127,7 @@ function Audit() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Wide>
       )}
     </Panel>
   );

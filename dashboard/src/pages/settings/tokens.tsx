@@ -10,6 +10,7 @@ import { Panel } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { attempt, tell } from "../../ui/toast.tsx";
+import { Wide } from "../../ui/wide.tsx";
 
 const ROLES = ["viewer", "operator", "admin", "worker"] as const;
 
@@ -81,7 +82,7 @@ function TokenTable({
   readonly onRevoke: (token: Token) => void;
 }) {
   return (
-    <div class="scroll-x">
+    <Wide label="Tokens">
       <table class="rows">
         <thead>
           <tr>
@@ -117,7 +118,7 @@ function TokenTable({
           ))}
         </tbody>
       </table>
-    </div>
+    </Wide>
   );
 }
 

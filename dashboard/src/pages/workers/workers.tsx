@@ -12,6 +12,7 @@ import { PageHead, Panel } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { attempt, tell } from "../../ui/toast.tsx";
+import { Wide } from "../../ui/wide.tsx";
 import "./workers.css";
 
 const EVERY_MS = 2_000;
@@ -177,7 +178,7 @@ function Attempts({
       ) : attempts.length === 0 ? (
         <Empty title="Nothing runs just now." />
       ) : (
-        <div class="scroll-x">
+        <Wide label="Open attempts">
           <table class="rows">
             <thead>
               <tr>
@@ -212,7 +213,7 @@ function Attempts({
               ))}
             </tbody>
           </table>
-        </div>
+        </Wide>
       )}
     </Panel>
   );
