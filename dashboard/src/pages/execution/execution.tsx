@@ -44,10 +44,11 @@ export function Execution({ id }: { readonly id: string }) {
     isOver || at !== null ? null : 2 * LIVE_MS,
   );
   if (now.data === null)
-    return now.problem === null ? (
-      <Loading rows={8} />
-    ) : (
-      <Trouble problem={now.problem} onRetry={now.reload} />
+    return (
+      <>
+        <PageHead title={<span class="mono">{id}</span>} />
+        {now.problem === null ? <Loading rows={8} /> : <Trouble problem={now.problem} onRetry={now.reload} />}
+      </>
     );
   const shown = at === null ? now.data : (past.data ?? now.data);
   const lane = shownLane(place.lane, shown.phases);
