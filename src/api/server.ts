@@ -14,6 +14,7 @@ import { RateLimit } from "./access/rate-limit.ts";
 import { TokenDesk } from "./access/tokens.ts";
 import { type App, buildApp, type Waiting } from "./app.ts";
 import { AuditLog } from "./desks/audit-log.ts";
+import { EndedViews } from "./desks/ended-views.ts";
 import { KeyDesk } from "./desks/key-desk.ts";
 import { listenSocket, listenTcp, makeServer, urlOf } from "./listen.ts";
 import { openApiDocument } from "./openapi.ts";
@@ -82,6 +83,7 @@ export class ApiServer {
       audit: this.#audit,
       hub: this.#hub,
       tasks: new TaskBook(store),
+      views: new EndedViews(engine, store),
       allNodes,
       isClosing: () => this.#isClosing,
       url: () => this.#url,

@@ -57,7 +57,8 @@ function laneOf(indexed: IndexedHandler, origin: number, window: LaneWindow): La
   index.walk((task, state, since, ms) => {
     const at = origin + since;
     const isRunning = state === RUNNING;
-    const [begin, end] = isRunning ? [at, to] : [at - ms, at];
+    const begin = isRunning ? at : at - ms;
+    const end = isRunning ? to : at;
     if (bars !== null) bars.push({ task, state: TASK_STATES[state] as TaskState, from: begin, to: end });
     if (end < from || begin > to) return;
     if (isRunning || state === DONE || state === FAILED)
@@ -94,7 +95,8 @@ class Occupancy {
   }
 
   add(begin: number, end: number): void {
-    const [first, last] = [Math.floor(begin), Math.floor(end)];
+    const first = Math.floor(begin);
+    const last = Math.floor(end);
     if (first === last) {
       this.#add(first, end - begin);
       return;

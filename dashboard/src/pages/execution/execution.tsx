@@ -19,6 +19,8 @@ import { TasksTab } from "./tasks-tab.tsx";
 import "./execution.css";
 
 const LIVE_MS = 1_000;
+/** The more tasks, the more rarely all of them are looked at. */
+const TASKS_PER_MS = 100;
 const TABS = [
   { id: "tasks", label: "Tasks" },
   { id: "logs", label: "Logs" },
@@ -41,7 +43,7 @@ export function Execution({ id }: { readonly id: string }) {
   const lanes = useLive(
     now.data === null ? null : `${path} lanes ${at ?? (isOver ? now.data.revision : "")}`,
     (signal) => get<LaneFacts>(`${path}/lanes`, { query: { at, pieces: 240 }, signal }),
-    isOver || at !== null ? null : 2 * LIVE_MS,
+    isOver || at !== null ? null : Math.max(2 * LIVE_MS, tasksOf(now.data) / TASKS_PER_MS),
   );
   if (now.data === null)
     return (
@@ -73,6 +75,11 @@ export function Execution({ id }: { readonly id: string }) {
       </section>
     </div>
   );
+}
+
+function tasksOf(facts: Facts | null): number {
+  const handlers = facts?.phases.flatMap((phase) => phase.handlers) ?? [];
+  return handlers.reduce((sum, { total }) => sum + total, 0);
 }
 
 /** What the parts of the page are told. */

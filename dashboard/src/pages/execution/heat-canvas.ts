@@ -1,4 +1,5 @@
 /** Puts a byte per task onto a canvas as cells, pixel by pixel: a million of them in a few milliseconds. */
+import { TASK_STATES } from "../../api/shapes.ts";
 import { type HeatBy, type HeatStates, type LegendEntry, valueOf } from "./heat-legend.ts";
 
 export interface Grid {
@@ -10,6 +11,9 @@ export interface Grid {
 
 const SIZES = [14, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1];
 const HEIGHT = 300;
+/** Cells below this size are hard to see alone; so many of them are made larger. */
+const SMALL = 4;
+const ENLARGED_MAX = 20_000;
 
 /** The largest cells with which all fit; the smallest ones if they never do. */
 export function gridOf(total: number, width: number): Grid {
@@ -58,6 +62,7 @@ export function drawHeat(
       row++;
     }
   }
+  if (by === "state" && grid.size < SMALL) enlargeFailures(pixels, bytes, { grid, cell, width, height });
   pen.putImageData(image, 0, 0);
   if (chosen === null || chosen >= bytes.length) return;
   pen.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--ink");
@@ -67,6 +72,24 @@ export function drawHeat(
   const x = (chosen % columns) * cell + middle - reach / 2;
   const y = Math.floor(chosen / columns) * cell + middle - reach / 2;
   pen.strokeRect(x, y, reach, reach);
+}
+
+/** Where cells are small, failures are drawn larger than they are, so that none is overlooked. */
+function enlargeFailures(
+  pixels: Uint32Array,
+  bytes: Uint8Array,
+  { grid, cell, width, height }: { grid: Grid; cell: number; width: number; height: number },
+): void {
+  const failed = TASK_STATES.indexOf("failed");
+  for (let n = 0, left = ENLARGED_MAX; n < bytes.length && left > 0; n++) {
+    if (((bytes[n] as number) & 15) !== failed) continue;
+    left--;
+    const x = (n % grid.columns) * cell;
+    const y = Math.floor(n / grid.columns) * cell;
+    const colour = pixels[y * width + x] as number;
+    for (let dy = 0; dy < SMALL && y + dy < height; dy++)
+      pixels.fill(colour, (y + dy) * width + x, (y + dy) * width + Math.min(width, x + SMALL));
+  }
 }
 
 /** The colour of every byte, as a pixel has it. */
