@@ -1,5 +1,6 @@
 /** The one place that names adapters, with compose-server.ts: turns settings into a running Rondo. */
 import { availableParallelism } from "node:os";
+import { type LazyPostOps, openPostOps, type PostOpOptions } from "./compose-postops.ts";
 import { Engine, type EngineOptions } from "./engine/driver.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
 import type { Settings } from "./engine/settings.ts";
@@ -16,7 +17,7 @@ import type { ScriptOptions } from "./worker/script-runner.ts";
 
 export { restoreBackup } from "./store/sqlite/restore-backup.ts";
 
-export interface OpenOptions {
+export interface OpenOptions extends PostOpOptions {
   /** `file:<directory>` (default `file:.rondo`), `memory:`, or `postgres://...`, which many nodes can share. */
   readonly store?: string | Store;
   /** Items in flight at the worker in this process. */
@@ -71,6 +72,7 @@ export interface Assembled {
   readonly random: Random;
   readonly rondo: LocalRondo;
   readonly onFault: (fault: Error) => void;
+  readonly postOps: LazyPostOps;
 }
 
 /** Puts the parts together. */
@@ -81,8 +83,16 @@ export async function assemble(
   const store = typeof options.store === "object" ? options.store : storeOf(options.store ?? "file:.rondo");
   const { settings, settingsFor } = options;
   const { clock, onStop, onFault } = parts;
-  const engine = await Engine.open({ store, clock, onStop, onFault, ...defined({ settings, settingsFor }) });
-  return assembleOn(engine, { ...options, store }, parts);
+  const postOps = await openPostOps(options, { store, clock, onFault });
+  const engine = await Engine.open({
+    store,
+    clock,
+    onStop,
+    onFault,
+    postOps,
+    ...defined({ settings, settingsFor }),
+  });
+  return assembleOn(engine, { ...options, store, postOps }, parts);
 }
 
 /** What an engine and all that is over it share. */
@@ -105,10 +115,14 @@ export function sharedParts(options: OpenOptions): SharedParts {
 /** Rondo over an engine that is open. */
 export function assembleOn(
   engine: EnginePort,
-  options: OpenOptions & { readonly store: Store; readonly elsewhere?: Elsewhere },
+  options: OpenOptions & {
+    readonly store: Store;
+    readonly postOps: LazyPostOps;
+    readonly elsewhere?: Elsewhere;
+  },
   { clock, random, onFault, onStop }: SharedParts,
 ): Assembled {
-  const { store, elsewhere } = options;
+  const { store, postOps, elsewhere } = options;
   const rondo = new LocalRondo({
     engine,
     store,
@@ -118,10 +132,11 @@ export function assembleOn(
     scripts: scriptsOf(options.unsafeNoJail === true),
     ...(elsewhere === undefined ? {} : { elsewhere }),
     ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
+    onClosed: () => postOps.close(),
     onLog: options.onLog ?? (() => {}),
     onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
   });
-  return { engine, store, clock, random, rondo, onFault };
+  return { engine, store, clock, random, rondo, onFault, postOps };
 }
 
 /** How a worker of this process runs scripts: the sandbox is loaded with the first of them. */

@@ -26,10 +26,11 @@ const PARTS = [
   "script",
   "command",
   "amqp",
-].concat(["schedule", "retention", "peer"]);
+].concat(["schedule", "retention", "peer", "audit", "guard", "postop"]);
 const ALL_BUT_CLI = [...BASE, "store", ...PARTS, "api", "sim", "bench", "demo", "client", "config"].concat([
   "http",
   "compose.ts",
+  "compose-postops.ts",
   "compose-cluster.ts",
   "compose-server.ts",
   "compose-transfer.ts",
@@ -55,18 +56,21 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   engine: [...BASE, ...PORT],
   peer: [...BASE, ...PORT, "engine", "cluster", "ring", "http"],
   http: ["std"],
+  guard: ["std", "http"],
+  postop: [...BASE, ...PORT, "engine", "http", "guard"],
   worker: [...BASE, "http"],
   script: BASE,
   command: BASE,
   amqp: BASE,
   schedule: [...BASE, ...PORT],
+  audit: [...BASE, ...PORT],
   retention: [...BASE, ...PORT],
   transfer: [...BASE, ...PORT, "engine"],
   sdk: [...BASE, "type worker"],
   local: [...BASE, ...PORT, "engine", "worker", "sdk"],
   testing: [...BASE, "store", "engine", "worker", "sdk", "local"],
   api: [...BASE, ...PARTS, "http"],
-  config: BASE,
+  config: [...BASE, "guard", "postop"],
   client: [...BASE, "sdk"],
   cli: [
     ...BASE,
@@ -86,11 +90,13 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   "client.ts": [...BASE, "sdk", "client"],
   "compose.ts": ANYTHING,
   "compose-cluster.ts": ANYTHING,
+  "compose-postops.ts": ANYTHING,
   "compose-server.ts": ANYTHING,
   "compose-transfer.ts": ANYTHING,
   "package-version.ts": [],
   "index.ts": ANYTHING,
   "testing.ts": ANYTHING,
+  "register.ts": [],
 };
 
 /** Folders that run anywhere, and the few files in them that may use `node:` modules. */

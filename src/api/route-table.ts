@@ -1,5 +1,6 @@
 import type { Route } from "./route.ts";
 import { adminRoutes } from "./routes/admin.ts";
+import { auditRoutes } from "./routes/audit.ts";
 import { backupRoute } from "./routes/backup.ts";
 import { controlRoutes } from "./routes/controls.ts";
 import { deadLetterGroupRoutes } from "./routes/dead-letter-groups.ts";
@@ -12,6 +13,7 @@ import { nodeRoutes } from "./routes/node.ts";
 import { overviewRoutes } from "./routes/overview.ts";
 import { ringRoute } from "./routes/ring.ts";
 import { scheduleRoutes } from "./routes/schedules.ts";
+import { stateRoute } from "./routes/state.ts";
 import { taskRoutes } from "./routes/tasks.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 
@@ -19,11 +21,13 @@ import { workflowRoutes } from "./routes/workflows.ts";
 export function routeTable(desk: Desk): readonly Route[] {
   return [
     ...executionRoutes(desk),
+    ...auditRoutes(desk),
     ...controlRoutes(desk),
     ...eventRoutes(desk),
     ...taskRoutes(desk),
     ...workflowRoutes(desk),
     ...scheduleRoutes(desk),
+    stateRoute(desk),
     ...nodeRoutes(desk),
     ...overviewRoutes(desk),
     ringRoute(desk),

@@ -5,6 +5,7 @@
 import type { HandlerState, Visit } from "../kernel/execution.ts";
 import type { PhaseCounts } from "../protocol/work.ts";
 import { Heap } from "../std/heap.ts";
+import { SparseMap, SparseSet } from "../std/sparse.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
 import type { Page } from "./page-cache.ts";
 
@@ -15,6 +16,8 @@ const ASIDE_MIN_MS = 5_000;
 const ASIDE_MAX_MS = 60_000;
 /** Tasks whose retry time has come that are held at once; the others are taken as these leave. */
 const BACK_MAX = 4_096;
+/** Commands of one handler whose results wait to be persisted at once. */
+const HELD_MAX = 64;
 /** A task that took its process down this often runs alone. */
 export const ALONE_AFTER_CRASHES = 2;
 
@@ -22,7 +25,7 @@ export class HandlerDesk {
   readonly visit: Visit;
   readonly state: HandlerState;
   readonly round: number;
-  readonly leases = new Map<number, Lease>();
+  readonly leases = new SparseMap<number, Lease>();
   /** How far pages are durably marked as opened: tasks beyond are not given out. */
   opened: number;
   /** Tasks below this number may have been started before an unclean stop: their starts are journaled first. */
@@ -49,8 +52,8 @@ export class HandlerDesk {
   /** In the dispatcher's rings, by use. */
   readonly queued: string[] = [];
   #cursor = 0;
-  readonly #back = new Heap<number>((a, b) => a < b);
-  readonly #isBack = new Set<number>();
+  readonly #back = new Heap<number>(isBefore);
+  readonly #isBack = new SparseSet<number>();
   #parked: Map<string, number[]> | null = null;
   #claims: Map<number, number> | null = null;
   #parkedCount = 0;
@@ -112,6 +115,8 @@ export class HandlerDesk {
   hasTasks(now: number): boolean {
     if (this.state.plan.waits || this.suspectUntil > now || this.isLosing || this.fetching >= 0) return false;
     if (this.state.impliesTask && this.leases.has(ENUMERATION)) return false;
+    // Results that wait to be persisted are in memory: no more are asked for meanwhile.
+    if (this.state.receipted.size > 0 && this.state.held >= HELD_MAX) return false;
     this.refill(now);
     this.#dropSettled();
     if (this.#back.size > 0) return true;
@@ -166,7 +171,7 @@ export class HandlerDesk {
 
   /** A task that was taken and is pending again. */
   giveBack(task: number): void {
-    if (this.#isBack.has(task) || this.state.tasks.settled.has(task)) return;
+    if (this.#isBack.has(task) || this.state.isClosed(task)) return;
     this.#isBack.add(task);
     this.#back.push(task);
   }
@@ -190,7 +195,7 @@ export class HandlerDesk {
       if (task === undefined) return false;
       this.#parkedCount--;
       // A late receipt may have settled it meanwhile.
-      if (this.state.tasks.settled.has(task)) continue;
+      if (this.state.isClosed(task)) continue;
       this.giveBack(task);
       return true;
     }
@@ -272,7 +277,7 @@ export class HandlerDesk {
     let isOne = false;
     for (
       let task = this.#back.peek();
-      task !== undefined && this.state.tasks.settled.has(task);
+      task !== undefined && this.state.isClosed(task);
       task = this.#back.peek()
     ) {
       this.#back.pop();
@@ -298,6 +303,10 @@ export class HandlerDesk {
       this.#cursor = n + 1;
     }
   }
+}
+
+function isBefore(a: number, b: number): boolean {
+  return a < b;
 }
 
 function firstPageEnd(state: HandlerState): number {

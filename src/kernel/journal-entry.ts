@@ -46,7 +46,8 @@ export function encodeEntries(events: readonly Recorded[]): Entry[] {
     const count = event !== undefined && "tasks" in event.event ? event.event.tasks.length : 0;
     const isFull = chars + size > ROW_CHARS || items + count > ROW_ITEMS;
     if (event === undefined || (i > from && (isFull || event.at !== (events[from] as Recorded).at))) {
-      if (i > from) entries.push(encodeRow(events.slice(from, i)));
+      if (i > from)
+        entries.push(encodeRow(from === 0 && i === events.length ? events : events.slice(from, i)));
       from = i;
       chars = 0;
       items = 0;
@@ -59,12 +60,17 @@ export function encodeEntries(events: readonly Recorded[]): Entry[] {
 
 /** The events of a row. */
 export function decodeEntry(entry: Entry): Recorded[] {
+  return decodeUpTo(EVENT_VERSION, entry);
+}
+
+/** The events of a row, for whoever reads versions up to this. */
+export function decodeUpTo(reads: number, entry: Entry): Recorded[] {
   const end = entry.body.indexOf("\n");
   const header = JSON.parse(end < 0 ? entry.body : entry.body.slice(0, end)) as {
     v: number;
     events: Record<string, unknown>[];
   };
-  if (!(header.v >= 1 && header.v <= EVENT_VERSION)) throw new UnknownVersion(header.v);
+  if (!(header.v >= 1 && header.v <= reads)) throw new UnknownVersion(header.v, reads);
   let at = end + 1;
   return header.events.map((packed, i) => {
     const event: Record<string, unknown> = {};
@@ -83,8 +89,8 @@ export function decodeEntry(entry: Entry): Recorded[] {
 /** A row written by a newer Rondo. */
 export class UnknownVersion extends Error {
   override name = "UnknownVersion";
-  constructor(version: number) {
-    super(`the journal holds rows of version ${version}; this Rondo reads versions up to ${EVENT_VERSION}`);
+  constructor(version: number, reads: number) {
+    super(`the journal holds rows of version ${version}; this Rondo reads versions up to ${reads}`);
   }
 }
 
@@ -128,6 +134,7 @@ function payloadChars(event: Event): number {
   else if (event.kind === "tasks.retrying") for (const text of event.errors) chars += text.length;
   else if (event.kind === "task.step") chars += (event.result ?? event.error ?? "").length;
   else if (event.kind === "task.run") chars += event.state.length;
+  else if (event.kind === "command.receipted") chars += (event.result ?? event.error ?? "").length;
   return chars;
 }
 

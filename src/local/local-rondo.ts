@@ -6,11 +6,12 @@
 import { newOwnId } from "../engine/engine-port.ts";
 import { LIMITS } from "../kernel/definition.ts";
 import { Execution } from "../kernel/execution.ts";
+import type { StartMessage } from "../kernel/message.ts";
 import { parseDefinition, parseStored } from "../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/plan.ts";
 import { replay } from "../kernel/replay.ts";
 import { type ExecutionView, viewExecution } from "../kernel/view.ts";
-import { checkList, checkStart } from "../protocol/check-request.ts";
+import { type CheckedStart, checkList, checkStart } from "../protocol/check-request.ts";
 import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
 import type {
   ExecutionHandle,
@@ -29,7 +30,13 @@ import { newExecutionId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { StoreFault } from "../store/store.ts";
-import { type HandlerCode, type HostedWorkflow, withChildren } from "../worker/handler-code.ts";
+import {
+  type HandlerCode,
+  type HostedPart,
+  type HostedTopic,
+  type HostedWorkflow,
+  withChildren,
+} from "../worker/handler-code.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
 import { Worker } from "../worker/worker.ts";
 import { resultsOf } from "./journal-reader.ts";
@@ -46,11 +53,13 @@ export interface LocalRondoOptions extends LocalParts {
   readonly secrets?: readonly string[];
   readonly onLog: (line: LogLine) => void;
   readonly onBug: (thrown: unknown) => void;
+  /** Ends what the engine had to itself. */
+  readonly onClosed?: () => Promise<void>;
 }
 
 /** The worker that does tasks of other nodes in this process. */
 export interface Elsewhere {
-  host(workflows: readonly HostedWorkflow[]): void;
+  host(parts: readonly HostedPart[]): void;
   hostScripts(): void;
   stop(graceMs: number): Promise<void>;
 }
@@ -106,9 +115,21 @@ export class LocalRondo implements RondoClient {
     });
   }
 
-  /** Hosts the handlers of workflows in this process, and those of the workflows that they start as children. */
-  serve(...workflows: readonly HostedWorkflow[]): this {
-    for (const workflow of workflows) checkHosted(workflow);
+  /**
+   * Hosts the handlers of workflows in this process, and those of the workflows that they start as children; and code
+   * that does the commands of topics.
+   */
+  serve(...parts: readonly (HostedWorkflow | HostedTopic)[]): this {
+    const workflows: HostedWorkflow[] = [];
+    for (const part of parts) {
+      if (isTopic(part)) continue;
+      checkHosted(part);
+      workflows.push(part);
+    }
+    for (const topic of parts.filter(isTopic)) {
+      for (const code of topic.handlers) this.#host(topic.name, code);
+      this.#options.elsewhere?.host([topic]);
+    }
     for (const { name } of workflows) this.#named.add(name);
     for (const workflow of withChildren(workflows)) {
       // What is served by its own name is not replaced by what a parent brings along.
@@ -134,7 +155,7 @@ export class LocalRondo implements RondoClient {
     return this;
   }
 
-  async start<W extends AnyWorkflow = AnyWorkflow>(
+  start<W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
     input: WorkflowInput<NoInfer<W>>,
     options: StartOptions = {},
@@ -149,7 +170,9 @@ export class LocalRondo implements RondoClient {
   ): Promise<WorkflowOutput<W>> {
     const { signal, timeout, ...start } = options;
     const handle = await this.#start<WorkflowOutput<W>>(workflow, input, start, true);
-    return handle.result(defined({ signal, timeout }));
+    return signal === undefined && timeout === undefined
+      ? handle.result()
+      : handle.result(defined({ signal, timeout }));
   }
 
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
@@ -192,7 +215,7 @@ export class LocalRondo implements RondoClient {
         charsMax: 1_048_576,
       });
       if (entries.length === 0) break;
-      replay(execution, entries, seq);
+      replay(execution, entries, { to: seq });
     }
     return viewExecution(execution, execution.now);
   }
@@ -205,45 +228,49 @@ export class LocalRondo implements RondoClient {
     const graceMs = options.graceMs ?? 10_000;
     await Promise.all([this.#worker.stop(graceMs), this.#options.elsewhere?.stop(graceMs)]);
     await this.#options.engine.close();
+    await this.#options.onClosed?.();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
+  /** Many of these wait at a time: what is in scope here is in memory until the start is durable. */
   async #start<Output>(
     workflow: AnyWorkflow | string,
     input: unknown,
     options: StartOptions,
     waits: boolean,
   ): Promise<LocalHandle<Output>> {
-    const { engine, clock, random } = this.#options;
     // Awaited only where there is something to wait for: a plain start goes out in the turn it was asked for.
-    const { plan, text } = unwrap(
-      this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)),
-    );
-    const { id, project, tags, startAt, deadline } = unwrap(checkStart(options));
-    if (!this.#isStored.has(plan.hash)) await this.#store(plan);
-    const execution = id ?? newOwnId(engine, clock.now(), random);
-    const handle = new LocalHandle<Output>(execution, this.#parts);
+    const prepared = unwrap(this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)));
+    const message = this.#startMessage(prepared, unwrap(checkStart(options)));
+    if (!this.#isStored.has(prepared.plan.hash)) await this.#store(prepared.plan);
+    const handle = new LocalHandle<Output>(message.execution, this.#parts);
     if (waits) handle.watchEnd();
-    const message = {
-      kind: "start" as const,
-      execution,
+    const start = { plan: prepared.plan, fresh: options.id === undefined };
+    const reply = await this.#options.engine.send(message.execution, message, start);
+    if (isRejection(reply.answer)) {
+      await handle[Symbol.asyncDispose]();
+      throw new RondoError(reply.answer);
+    }
+    return reply.existed && waits ? new LocalHandle<Output>(handle.id, this.#parts) : handle;
+  }
+
+  #startMessage({ plan, text }: { plan: Plan; text: string }, options: CheckedStart): StartMessage {
+    const { engine, clock, random } = this.#options;
+    const { id, project, tags, startAt, deadline } = options;
+    const message: StartMessage = {
+      kind: "start",
+      execution: id ?? newOwnId(engine, clock.now(), random),
       workflow: plan.definition.name,
       hash: plan.hash,
       project,
       input: text,
       tags,
-      ...(startAt === undefined ? {} : { startAt }),
-      ...(deadline === undefined ? {} : { deadline }),
     };
-    const reply = await engine.send(execution, message, { plan, fresh: id === undefined });
-    if (isRejection(reply.answer)) {
-      await handle[Symbol.asyncDispose]();
-      throw new RondoError(reply.answer);
-    }
-    return reply.existed && waits ? new LocalHandle<Output>(execution, this.#parts) : handle;
+    const isPlain = startAt === undefined && deadline === undefined;
+    return isPlain ? message : { ...message, ...defined({ startAt, deadline }) };
   }
 
   /** The plan and the input as stored, where neither needs waiting for; else null. */
@@ -345,6 +372,10 @@ function hasScript({ definition }: Plan): boolean {
   return definition.phases.some(({ handlers }) =>
     Object.values(handlers).some(({ script }) => script !== undefined),
   );
+}
+
+function isTopic(part: unknown): part is HostedTopic {
+  return typeof (part as Partial<HostedTopic> | null)?.topic === "string";
 }
 
 /** Refuses what is not a workflow. */

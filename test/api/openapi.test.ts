@@ -27,6 +27,7 @@ get /v1/dead-letter-groups
 get /v1/dead-letters
 get /v1/executions
 get /v1/executions/{id}
+get /v1/executions/{id}/audit
 get /v1/executions/{id}/dropped
 get /v1/executions/{id}/events
 get /v1/executions/{id}/lanes
@@ -42,6 +43,7 @@ get /v1/scaling
 get /v1/schedules
 get /v1/schedules/{id}
 get /v1/session
+get /v1/state/{store}/{key}
 get /v1/timers
 get /v1/tokens
 get /v1/workers

@@ -115,7 +115,6 @@ export interface Pulse {
   readonly cancelled: readonly number[];
   readonly tasksDone: readonly number[];
   readonly tasksFailed: readonly number[];
-  readonly retries: readonly number[];
   readonly waitMs: readonly number[];
   readonly waits: readonly number[];
   readonly runMs: readonly number[];

@@ -1,32 +1,35 @@
 /**
- * What this node has done in the last minutes, second by second: executions started and ended, tasks settled and tried
- * again, how long tasks waited and how long they ran. Taken from commits as they are acknowledged, in memory of a fixed
- * size. Waits are measured at samples: from the commit that brought a task to the start of the attempt that settled it.
+ * What this node has done in the last minutes, second by second, in memory of a fixed size. How many executions started
+ * and ended and tasks settled is the difference of the engine's own totals, looked at once a second while there are
+ * commits. How long tasks waited and ran is sampled: of some commits in each second, some tasks.
  */
+import type { Totals } from "../../engine/totals.ts";
 import { decodeEntry, type Entry } from "../../kernel/journal-entry.ts";
 import type { Commit, CommitVerdict } from "../../store/store.ts";
 import { PageTimes } from "./page-times.ts";
 
-export const PULSE_FIELDS = [
+const FIELDS = [
   "started",
   "done",
   "failed",
   "cancelled",
   "tasksDone",
   "tasksFailed",
-  "retries",
   "waitMs",
   "waits",
   "runMs",
   "runs",
 ] as const;
 
-type Field = (typeof PULSE_FIELDS)[number];
+type Field = (typeof FIELDS)[number];
 
 /** Seconds that are kept. */
 const SECONDS = 900;
-/** Tasks of one event whose waits are looked at. */
-const SAMPLES = 8;
+/** Rows of journals that are looked into in one second, and tasks of one event. */
+const ROWS_PER_SECOND = 100;
+const TASKS_PER_EVENT = 8;
+/** What rows are looked into for. */
+const WANTED = /"kind":"(?:tasks\.(?:settled|enumerated)|handler\.(?:started|finished))"/;
 
 /** The last seconds, the oldest first; `until` is the second after the last. */
 export interface PulseShown extends Readonly<Record<Field, readonly number[]>> {
@@ -34,45 +37,46 @@ export interface PulseShown extends Readonly<Record<Field, readonly number[]>> {
 }
 
 export class Pulse {
-  readonly #columns = Object.fromEntries(
-    PULSE_FIELDS.map((field) => [field, new Float64Array(SECONDS)]),
-  ) as Record<Field, Float64Array>;
+  readonly #columns = Object.fromEntries(FIELDS.map((field) => [field, new Float64Array(SECONDS)])) as Record<
+    Field,
+    Float64Array
+  >;
   readonly #pages = new PageTimes();
-  /** The newest second that anything was noted for. */
+  /** The second that is under way, and rows that may still be looked into in it. */
   #second = 0;
+  #rowsLeft = ROWS_PER_SECOND;
+  #before: Readonly<Totals> | null = null;
+  /** What the engine has done since it was opened; null: there is no engine yet. */
+  totals: (() => Readonly<Totals>) | null = null;
 
   /** Takes in a commit that was acknowledged at a time. */
   take(commit: Commit, verdict: CommitVerdict, now: number): void {
+    this.#advance(now);
     if (verdict.kind !== "ok") return;
-    const slot = this.#slot(now);
-    for (const write of commit.writes) {
-      if (write.create && verdict.exists.includes(write.execution)) continue;
-      if (write.create) this.#add("started", slot, 1);
-      for (const entry of write.entries) this.#entry(write.execution, entry, slot);
-    }
+    for (const write of commit.writes)
+      for (const entry of write.entries) {
+        const end = entry.body.indexOf("\n");
+        if (!WANTED.test(end < 0 ? entry.body : entry.body.slice(0, end))) continue;
+        // Of what is not looked into, nothing is known: its waits are not measured.
+        if (--this.#rowsLeft < 0) this.#pages.forget(write.execution);
+        else this.#look(write.execution, entry);
+      }
   }
 
   /** The last so many seconds before a time; the one that is under way is left out. */
   show(seconds: number, now: number): PulseShown {
-    this.#slot(now);
+    this.#advance(now);
     const until = Math.floor(now / 1_000);
     const from = until - Math.min(seconds, SECONDS - 1);
     const read = (field: Field): number[] =>
       Array.from({ length: until - from }, (_, i) => this.#columns[field][(from + i) % SECONDS] as number);
-    const columns = Object.fromEntries(PULSE_FIELDS.map((field) => [field, read(field)]));
+    const columns = Object.fromEntries(FIELDS.map((field) => [field, read(field)]));
     return { until, ...(columns as Record<Field, number[]>) };
   }
 
-  #entry(execution: string, entry: Entry, slot: number): void {
-    const end = entry.body.indexOf("\n");
-    const header = end < 0 ? entry.body : entry.body.slice(0, end);
-    if (!/"(?:tasks\.(?:settled|retrying|enumerated)|handler\.(?:started|finished)|finished)"/.test(header))
-      return;
+  #look(execution: string, entry: Entry): void {
     for (const { event } of decodeEntry(entry))
       switch (event.kind) {
-        case "finished":
-          this.#add(event.status, slot, 1);
-          break;
         case "handler.started":
           this.#pages.begin(execution, event, entry.at);
           break;
@@ -82,60 +86,51 @@ export class Pulse {
         case "handler.finished":
           this.#pages.end(execution, event);
           break;
-        case "tasks.retrying":
-          this.#add("retries", slot, event.tasks.length);
-          break;
         case "tasks.settled": {
-          for (const status of event.statuses)
-            if (status !== "cancelled") this.#add(status === "done" ? "tasksDone" : "tasksFailed", slot, 1);
-          this.#sample(execution, { ...event, at: entry.at }, slot);
+          const each = Math.max(1, Math.floor(event.tasks.length / TASKS_PER_EVENT));
+          for (let i = 0; i < event.tasks.length; i += each) {
+            const ms = event.ms[i] as number;
+            this.#add("runMs", ms);
+            this.#add("runs", 1);
+            const since = this.#pages.find(execution, event, event.tasks[i] as number);
+            if (event.attempts[i] !== 1 || since === null) continue;
+            this.#add("waitMs", Math.max(0, entry.at - ms - since));
+            this.#add("waits", 1);
+          }
           break;
         }
         default:
       }
   }
 
-  #sample(
-    execution: string,
-    event: {
-      readonly phase: string;
-      readonly visit: number;
-      readonly handler: string;
-      readonly tasks: readonly number[];
-      readonly attempts: readonly number[];
-      readonly ms: readonly number[];
-      readonly at: number;
-    },
-    slot: number,
-  ): void {
-    const each = Math.max(1, Math.floor(event.tasks.length / SAMPLES));
-    for (let i = 0; i < event.tasks.length; i += each) {
-      const ms = event.ms[i] as number;
-      this.#add("runMs", slot, ms);
-      this.#add("runs", slot, 1);
-      if (event.attempts[i] !== 1) continue;
-      const since = this.#pages.find(execution, event, event.tasks[i] as number);
-      if (since === null) continue;
-      this.#add("waitMs", slot, Math.max(0, event.at - ms - since));
-      this.#add("waits", slot, 1);
-    }
-  }
-
-  #add(field: Field, slot: number, n: number): void {
-    const column = this.#columns[field];
-    column[slot] = (column[slot] as number) + n;
-  }
-
-  /** The slot of a time; those of seconds in which nothing happened are emptied on the way. */
-  #slot(now: number): number {
+  /** At the end of a second, what was done in it is known; seconds without anything are empty. */
+  #advance(now: number): void {
     const second = Math.floor(now / 1_000);
-    if (second > this.#second) {
-      const gone = Math.min(SECONDS, second - this.#second);
-      for (let i = 1; i <= gone; i++)
-        for (const field of PULSE_FIELDS) this.#columns[field][(second - gone + i) % SECONDS] = 0;
-      this.#second = second;
-    }
-    return this.#second % SECONDS;
+    if (second <= this.#second) return;
+    this.#settle();
+    const gone = Math.min(SECONDS, second - this.#second);
+    for (let i = 1; i <= gone; i++)
+      for (const field of FIELDS) this.#columns[field][(second - gone + i) % SECONDS] = 0;
+    this.#second = second;
+    this.#rowsLeft = ROWS_PER_SECOND;
+  }
+
+  #settle(): void {
+    const totals = this.totals?.() ?? null;
+    const before = this.#before;
+    this.#before = totals;
+    if (totals === null) return;
+    this.#add("started", totals.started - (before?.started ?? 0));
+    for (const status of ["done", "failed", "cancelled"] as const)
+      this.#add(status, (totals.ended[status] ?? 0) - (before?.ended[status] ?? 0));
+    this.#add("tasksDone", (totals.settled["done"] ?? 0) - (before?.settled["done"] ?? 0));
+    this.#add("tasksFailed", (totals.settled["failed"] ?? 0) - (before?.settled["failed"] ?? 0));
+  }
+
+  #add(field: Field, n: number): void {
+    const column = this.#columns[field];
+    const slot = this.#second % SECONDS;
+    column[slot] = (column[slot] as number) + n;
   }
 }
 
@@ -143,7 +138,7 @@ export class Pulse {
 export function mergePulses(pulses: readonly PulseShown[]): PulseShown | null {
   const [first, ...others] = pulses;
   if (first === undefined) return null;
-  const columns = PULSE_FIELDS.map((field) => {
+  const columns = FIELDS.map((field) => {
     const sum = [...first[field]];
     for (const other of others) {
       // Clocks of nodes differ by a little: seconds are matched by their number.

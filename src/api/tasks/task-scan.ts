@@ -12,9 +12,14 @@ export interface IndexedHandler extends Place {
   endedAt: number | null;
 }
 
+interface ScannedHandler extends IndexedHandler {
+  /** Commands with a result that are not done, and the attempt. */
+  readonly receipted: Map<number, number>;
+}
+
 export class TaskScan {
   readonly #plan: Plan;
-  readonly #handlers = new Map<string, IndexedHandler>();
+  readonly #handlers = new Map<string, ScannedHandler>();
   /** The last event taken in. */
   seq = 0;
   /** When the first event was, and the last one that was taken in. */
@@ -44,10 +49,12 @@ export class TaskScan {
     if (seq === 1) this.startedAt = at;
     if (event.kind === "handler.started") this.#start(event, at);
     else if (event.kind === "retried") {
-      for (const indexed of this.#handlers.values()) {
-        if (indexed.phase !== event.phase || indexed.visit !== event.visit) continue;
-        indexed.index.reopen();
-        indexed.endedAt = null;
+      for (const scanned of this.#handlers.values()) {
+        if (scanned.phase !== event.phase || scanned.visit !== event.visit) continue;
+        scanned.index.reopen();
+        scanned.endedAt = null;
+        for (const [task, attempt] of scanned.receipted)
+          scanned.index.note(task, { state: "waiting", attempt, at: at - this.startedAt });
       }
     } else if ("handler" in event) this.#fold(event, seq, at);
   }
@@ -56,20 +63,14 @@ export class TaskScan {
     const plan = this.#planOf(phase, handler);
     const isOne = plan === undefined || plan.waits || new HandlerState(plan).impliesTask;
     const index = new TaskIndex(plan?.waits === true ? "waiting" : "pending", isOne ? 1 : 0);
-    this.#handlers.set(keyOf({ phase, visit, handler }), {
-      phase,
-      visit,
-      handler,
-      index,
-      startedAt: at,
-      endedAt: null,
-    });
+    const place = { phase, visit, handler };
+    this.#handlers.set(keyOf(place), { ...place, index, startedAt: at, endedAt: null, receipted: new Map() });
   }
 
   #fold(event: Extract<Event, Place>, seq: number, at: number): void {
-    const indexed = this.#handlers.get(keyOf(event));
-    if (indexed === undefined) return;
-    const { index } = indexed;
+    const scanned = this.#handlers.get(keyOf(event));
+    if (scanned === undefined) return;
+    const { index } = scanned;
     const since = at - this.startedAt;
     switch (event.kind) {
       case "tasks.enumerated":
@@ -77,7 +78,7 @@ export class TaskScan {
       case "handler.enumerated":
         return index.setTotal(event.total);
       case "handler.finished":
-        indexed.endedAt = at;
+        scanned.endedAt = at;
         return index.close();
       case "handler.retrying":
       case "handler.lost":
@@ -89,8 +90,18 @@ export class TaskScan {
         return;
       case "child.started":
         return index.note(event.task, { state: "running", attempt: event.attempt, at: since });
+      case "command.receipted": {
+        const { task, attempt, worker } = event;
+        // What is done with the result comes before the task is done.
+        if (event.result === null || this.#planOf(event.phase, event.handler)?.command?.holds !== true)
+          return;
+        scanned.receipted.set(task, attempt);
+        return index.note(task, { state: "waiting", attempt, worker, at: since });
+      }
       default:
         if ("tasks" in event) foldTasks(index, event, { seq, at: since });
+        if (event.kind === "tasks.settled" && scanned.receipted.size > 0)
+          event.tasks.forEach((task, i) => event.statuses[i] === "done" && scanned.receipted.delete(task));
     }
   }
 

@@ -31,6 +31,7 @@ import {
   type StoredLogRow,
   type StoredTimer,
   type StoreInfo,
+  type Swap,
   workKey,
 } from "../store.ts";
 import { compareText, MemoryDocuments } from "./memory-documents.ts";
@@ -95,6 +96,10 @@ export class MemoryTables {
   /** The incarnation that has a partition, or had it last; null: it was released. */
   ownerOf(partition: number): string | null {
     return this.#ownership.ownerOf(partition);
+  }
+
+  epochOf(partition: number): number {
+    return this.#ownership.epochOf(partition);
   }
 
   /** Cluster: see the port. The incarnation is the one that the last renewal gave. */
@@ -259,7 +264,9 @@ export class MemoryTables {
 
   listEnded(options: { finishedBefore: number; max: number }): string[] {
     return [...this.#executions.values()]
-      .flatMap(({ head: { id, order, finishedAt: at } }) => (at === null ? [] : { id, order, at }))
+      .flatMap(({ head: { id, order, want, finishedAt: at } }) =>
+        at === null || want !== "nothing" ? [] : { id, order, at },
+      )
       .filter(({ at }) => at < options.finishedBefore)
       .sort((a, b) => a.at - b.at || a.order - b.order)
       .slice(0, options.max)
@@ -279,6 +286,10 @@ export class MemoryTables {
 
   putDocument(kind: string, id: string, body: string | null): void {
     this.#documents.put(kind, id, body);
+  }
+
+  swapDocument(kind: string, id: string, swap: Swap): boolean {
+    return this.#documents.swap(kind, id, swap);
   }
 
   getDocument(kind: string, id: string): string | null {

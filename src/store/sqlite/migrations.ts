@@ -135,6 +135,10 @@ export const MIGRATIONS: readonly string[] = [
   ) STRICT;
   `,
   `
+  -- Lease tables are documents, one for a partition.
+  DROP TABLE leases;
+  `,
+  `
   -- How many executions there are, kept by every write of one.
   CREATE TABLE head_counts (
     project  TEXT NOT NULL,

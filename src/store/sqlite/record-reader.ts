@@ -24,7 +24,7 @@ export const RECORD_READS = {
     ORDER BY workflow LIMIT 1`,
   newestDeadOfGroup: `SELECT ${DEAD} WHERE d.project = ? AND d.workflow = ? AND row < ? ORDER BY row DESC LIMIT ?`,
   counts: "SELECT project, workflow, status, n FROM head_counts WHERE project >= ?",
-  ended: `SELECT id FROM executions WHERE finished_at IS NOT NULL AND finished_at < ?
+  ended: `SELECT id FROM executions WHERE finished_at IS NOT NULL AND finished_at < ? AND want = 'nothing'
     ORDER BY finished_at, e LIMIT ?`,
   document: "SELECT body FROM documents WHERE kind = ? AND id = ?",
   documents: "SELECT id, body FROM documents WHERE kind = ? AND id > ? AND id < ? ORDER BY id LIMIT ?",

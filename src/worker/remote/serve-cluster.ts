@@ -2,7 +2,7 @@
  * The worker of a process that is itself a node: does tasks of the other nodes whose code is hosted here, so that code
  * which only this process has is reached from all of them. What is this node's own, the worker inside it does.
  */
-import { type HostedWorkflow, withChildren } from "../handler-code.ts";
+import { type HostedPart, withChildren } from "../handler-code.ts";
 import type { ScriptOptions } from "../script-runner.ts";
 import { WorkerLane, type WorkerLaneOptions } from "./worker-lane.ts";
 
@@ -22,7 +22,7 @@ export interface ClusterWorker {
   /** Attempts of other nodes under way. */
   readonly held: number;
   /** Hosts code for the other nodes, with that of the workflows that it starts as children. */
-  host(workflows: readonly HostedWorkflow[]): void;
+  host(workflows: readonly HostedPart[]): void;
   /** Runs scripts of the other nodes too, from now on. */
   hostScripts(): void;
   /** The other nodes that are alive now: sessions come and go with them. */
@@ -35,7 +35,7 @@ export interface ClusterWorker {
 export function serveCluster(options: ServeClusterOptions): ClusterWorker {
   const { scripts, ...shared } = options;
   const code = laneOf(shared);
-  const hosted = new Set<HostedWorkflow>();
+  const hosted = new Set<HostedPart>();
   let scriptLane: WorkerLane | null = null;
   let peers: readonly string[] = [];
   return {

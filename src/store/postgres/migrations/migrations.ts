@@ -4,6 +4,7 @@
  * and a changed one gets the next number beside the old one. What old nodes can no longer live with raises
  * `compatibleFrom`: the oldest version that may still use the database.
  */
+import { ANNOUNCE_VERSIONS } from "./announce-versions.ts";
 import { CHECK_FENCE } from "./check-fence.ts";
 import { COUNT_HEADS } from "./count-heads.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
@@ -34,5 +35,6 @@ export const MIGRATIONS: readonly Migration[] = [
       FORGET_EXECUTIONS,
     ].join("\n"),
   },
+  { compatibleFrom: 1, sql: ANNOUNCE_VERSIONS },
   { compatibleFrom: 1, sql: COUNT_HEADS },
 ];
