@@ -175,7 +175,7 @@ describe("an absurd option is refused at once, in the kernel's words:", () => {
       () => untyped["script"]?.("b", { runs: [{ name: "one", expression: "s => s" }], resume: 1 }),
     ];
     expect(refused.map((build) => refusal(build).message)).toEqual([
-      `${at}.receiptTopic: must be a text of 1 to 200 characters`,
+      `${at}.receiptTopic: "" is not a topic (letters, digits, _, . and -, at most 200, and not beginning with "amq.")`,
       `${at}.optional: must be true or false`,
       `${at}.resume: must be true or false`,
     ]);
