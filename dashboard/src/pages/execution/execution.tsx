@@ -72,7 +72,14 @@ function Loaded(props: {
   const about = { id, path, facts: shown, at, isOver, lane };
   return (
     <div class="execution">
-      <ExecutionHead id={id} path={path} facts={now} shown={shown} onChange={onChange} />
+      <ExecutionHead
+        id={id}
+        path={path}
+        facts={now}
+        shown={shown}
+        shownAt={at === null ? null : (lanes.data?.to ?? null)}
+        onChange={onChange}
+      />
       {problem === null ? null : <Trouble problem={problem} />}
       <Scrubber path={path} revision={now.revision} at={at} />
       <Lanes lanes={lanes.data} phases={shown.phases} chosen={lane} />
