@@ -1,0 +1,27 @@
+/** A folder in which the first test file that needs RabbitMQ starts it for all; at the end of the run it is stopped. */
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** Before the first test file; what it answers runs after the last. */
+export default function setup(): () => void {
+  const place = mkdtempSync(join(tmpdir(), "rondo-rabbitmq-"));
+  process.env["RONDO_TEST_BROKER_PLACE"] = place;
+  return () => {
+    const note = join(place, "server.json");
+    if (existsSync(note)) for (const pid of pidsIn(note)) kill(pid);
+    rmSync(place, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+  };
+}
+
+function pidsIn(note: string): number[] {
+  return (JSON.parse(readFileSync(note, "utf8")) as { pids: number[] }).pids;
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+  }
+}
