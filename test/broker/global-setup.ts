@@ -3,15 +3,19 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Before the first test file; what it answers runs after the last. */
-export default function setup(): () => void {
-  const place = mkdtempSync(join(tmpdir(), "rondo-rabbitmq-"));
+let place = "";
+
+/** Before the first test file. */
+export function setup(): void {
+  place = mkdtempSync(join(tmpdir(), "rondo-rabbitmq-"));
   process.env["RONDO_TEST_BROKER_PLACE"] = place;
-  return () => {
-    const note = join(place, "server.json");
-    if (existsSync(note)) for (const pid of pidsIn(note)) kill(pid);
-    rmSync(place, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
-  };
+}
+
+/** After the last one. */
+export function teardown(): void {
+  const note = join(place, "server.json");
+  if (existsSync(note)) for (const pid of pidsIn(note)) kill(pid);
+  rmSync(place, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
 }
 
 function pidsIn(note: string): number[] {
