@@ -16,6 +16,7 @@ import {
   type WorkerLink,
 } from "./driver-options.ts";
 import type { EnginePort, Request, StartOf } from "./engine-port.ts";
+import { Errands } from "./errands.ts";
 import { readLeases, storeLeases } from "./hand-over.ts";
 import type {
   AttemptFilter,
@@ -55,6 +56,8 @@ export class Engine implements EnginePort {
   readonly cluster: ClusterDoor;
   #stopped: Error | null = null;
   readonly #pending = new Set<Promise<void>>();
+  /** Post-operations under way. */
+  readonly #errands: Errands;
 
   private constructor(options: EngineOptions, info: StoreInfo, settings?: Partial<Settings>) {
     this.#options = options;
@@ -64,6 +67,7 @@ export class Engine implements EnginePort {
     this.#patience = new StorePatience(options.clock, options.onFault);
     this.#node = new EngineNode(info, options.clock.now(), { ...options.settings, ...settings });
     this.#now = nowFor(this.#node, options.clock);
+    this.#errands = new Errands(options, (performed) => this.#input(performed));
     this.cluster = new ClusterDoor(options.store, (input) => this.#input(input));
   }
 
@@ -293,6 +297,8 @@ export class Engine implements EnginePort {
         return this.#track(this.#read(output));
       case "purge":
         return this.#track(this.#purge(output.ids));
+      case "perform":
+        return this.#errands.run(output.task);
       case "ask-worker":
         return this.#track(this.#ask(output.worker, output.attempts));
       case "reply":
@@ -382,6 +388,7 @@ export class Engine implements EnginePort {
   #stop(reason: Error): void {
     if (this.#stopped !== null) return;
     this.#stopped = reason;
+    this.#errands.stop();
     this.#cancelWake?.();
     this.#audience.dismiss(stoppedAnswer(reason));
   }

@@ -5,7 +5,7 @@
  */
 import type { Execution } from "../kernel/execution.ts";
 import type { HandlerPlan } from "../kernel/plan.ts";
-import type { Checkpoint, Grant, GrantItem, ScriptWork } from "../protocol/work.ts";
+import type { Checkpoint, CommandWork, Grant, GrantItem, ScriptWork } from "../protocol/work.ts";
 import type { Ready } from "./dispatcher.ts";
 import { ALONE_AFTER_CRASHES, type HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
@@ -332,6 +332,7 @@ function newGrant(
     phases: countsOf(desk, execution, what.do),
     batch: batchOf(plan),
     script: what.do === "script" ? scriptOf(plan) : null,
+    command: what.do === "command" ? commandOf(plan) : null,
     trace: execution.trace,
   };
 }
@@ -346,7 +347,13 @@ function checkpointsOf(node: NodeState, desk: HandlerDesk, task: number): readon
 }
 
 function workOf(plan: HandlerPlan): Grant["do"] {
-  return plan.mode === "script" ? "script" : plan.work;
+  return plan.mode === "script" || plan.mode === "command" ? plan.mode : plan.work;
+}
+
+function commandOf({ command }: HandlerPlan): CommandWork | null {
+  if (command === null) return null;
+  const { step, topic, receiptTopic } = command;
+  return { step, topic, receiptTopic };
 }
 
 function batchOf(plan: HandlerPlan): number {

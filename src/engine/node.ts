@@ -116,6 +116,8 @@ export class EngineNode {
           if (slot !== undefined) vouch(node, slot, one);
         }
         return;
+      case "performed":
+        return this.#performed(input);
       case "page-read":
         return this.#pageRead(input.execution, input.seq, input.entry);
       case "work-scanned":
@@ -299,6 +301,12 @@ export class EngineNode {
       ...(plan === undefined ? {} : { plan }),
       ...(input.views === true ? { views: true } : {}),
     });
+  }
+
+  #performed({ execution, op, attempt, outcome }: Extract<Input, { kind: "performed" }>): void {
+    if (this.#node.tenures.of(execution) === undefined) return;
+    const message = { kind: "postop", op, attempt, outcome } as const;
+    this.#node.enqueue(this.#residency.slot(execution), { kind: "message", message, request: null });
   }
 
   #reports(input: Extract<Input, { kind: "worker-reports" }>): void {

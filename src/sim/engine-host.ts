@@ -219,6 +219,7 @@ export abstract class EngineHost {
       case "desk-closed":
       case "timers-changed":
       case "letters-sent":
+      case "perform":
         return;
       case "grant":
       case "cancel":

@@ -108,7 +108,6 @@ function itemOf(one: WorkItem, at: ReportedAttempt, keep: Keep): GrantItem {
 
 function grantOf(one: WorkItem, at: ReportedAttempt): Omit<Grant, "input" | "phases" | "items"> {
   const { resume } = one;
-  assert(one.do !== "command", "commands are not claimed by workers of handlers");
   return {
     do: one.do,
     execution: one.execution,
@@ -129,6 +128,7 @@ function grantOf(one: WorkItem, at: ReportedAttempt): Omit<Grant, "input" | "pha
         ? null
         : { count: resume.count, last: JSON.stringify(resume.last), checksum: resume.checksum },
     script: one.do === "script" ? scriptOf(one) : null,
+    command: null,
     trace: one.traceparent ?? null,
   };
 }
