@@ -272,9 +272,10 @@ export class CleanUp {
 
   /** Paused, failing or cancelled: what waits in queues is not to begin. */
   #withdraw(slot: Slot, worker: string): void {
+    const why = slot.execution?.draining === true ? "cancelled" : "paused";
     for (const desk of slot.desks) {
       const isThere = desk.openLeases > 0 && [...desk.leases.values()].some(({ queued }) => queued);
-      if (isThere) this.#node.emit({ kind: "withdraw", worker, from: placeOf(slot, desk) });
+      if (isThere) this.#node.emit({ kind: "withdraw", worker, from: placeOf(slot, desk), why });
     }
   }
 

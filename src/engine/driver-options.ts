@@ -17,7 +17,7 @@ export interface WorkerLink {
   /** Asks the worker's own status API which of these silent attempts still run. */
   ask?(beats: readonly Beat[]): Promise<readonly Beat[]>;
   /** Of a worker that queues: nothing of the handler is to begin now. */
-  withdraw?(from: ReportPlace): void;
+  withdraw?(from: ReportPlace, why: "paused" | "cancelled"): void;
   /** Of a worker that queues: the visit of the handler is over. */
   closed?(desk: ReportPlace): void;
   /** Of a worker that queues: another worker has come, and serves these. */

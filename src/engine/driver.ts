@@ -312,7 +312,7 @@ export class Engine implements EnginePort {
       case "cancel":
         return this.#links.get(output.worker)?.cancel(output.attempts, output.why);
       case "withdraw":
-        return this.#links.get(output.worker)?.withdraw?.(output.from);
+        return this.#links.get(output.worker)?.withdraw?.(output.from, output.why);
       case "desk-closed":
         return this.#links.get(output.worker)?.closed?.(output.desk);
       case "ask-permits":

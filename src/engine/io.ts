@@ -225,6 +225,7 @@ export interface AttemptHolder {
 /** Which open leases are wanted. */
 export interface AttemptFilter {
   readonly worker: string | null;
+  readonly execution?: string;
   readonly project?: string | null;
   readonly max: number;
 }
@@ -302,7 +303,12 @@ export type Output =
   | { readonly kind: "inspected"; readonly request: number; readonly inspection: Inspection | Rejection }
   | { readonly kind: "grant"; readonly worker: string; readonly grant: Grant }
   /** Nothing of the handler is to begin now: a queue gives back what nobody has taken. */
-  | { readonly kind: "withdraw"; readonly worker: string; readonly from: ReportPlace }
+  | {
+      readonly kind: "withdraw";
+      readonly worker: string;
+      readonly from: ReportPlace;
+      readonly why: "paused" | "cancelled";
+    }
   /** The visit of the handler is over: what a queue still holds of it is of no use. */
   | { readonly kind: "desk-closed"; readonly worker: string; readonly desk: ReportPlace }
   | {
