@@ -64,6 +64,17 @@ export class AmqpBench {
       .sort();
   }
 
+  /** Messages that nobody has taken in queues of visits whose names end so. */
+  async ready(ending: string): Promise<number> {
+    const connection = await this.broker.connect();
+    const channel = await connection.createChannel();
+    let count = 0;
+    for (const { name } of await this.broker.queues())
+      if (name.endsWith(ending)) count += (await channel.checkQueue(name)).messageCount;
+    await connection.close();
+    return count;
+  }
+
   /** All queues of visits are gone. */
   async isTidy(): Promise<void> {
     await until("no queue of a visit is left", async () => (await this.visitQueues()).length === 0);
