@@ -3,8 +3,6 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type LocalRondo, type OpenOptions, openRondo } from "rondo";
-import { parseDefinition } from "../../src/kernel/parse-definition.ts";
-import { unwrap } from "../../src/std/rejection.ts";
 import { openTestBroker } from "../broker/rabbitmq-server.ts";
 import type { TestBroker } from "../broker/test-broker.ts";
 import { until } from "../faults/until.ts";
@@ -32,6 +30,11 @@ export class AmqpBench {
   static async make(options: { prefix?: string; store?: string } = {}): Promise<AmqpBench | null> {
     const broker = await openTestBroker();
     return broker === null ? null : new AmqpBench(broker, options);
+  }
+
+  /** For another process: where the store and the broker are. */
+  get place(): { store: string; broker: string; prefix: string } {
+    return { store: this.#store, broker: this.broker.url, prefix: this.prefix };
   }
 
   async open(options: Partial<OpenOptions> = {}): Promise<LocalRondo> {
@@ -110,8 +113,4 @@ function readable(content: Buffer): unknown {
   }
 }
 
-/** A workflow as data, whose handlers are served elsewhere. */
-export function described(name: string, phases: readonly unknown[]) {
-  const definition = unwrap(parseDefinition({ rondo: 1, name, phases }));
-  return { name, definition, handlers: [], inputSchema: undefined, children: [] } as never;
-}
+export { described } from "./described.ts";
