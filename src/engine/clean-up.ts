@@ -2,10 +2,12 @@
  * What follows a verdict. After a commit: leases end, grants that waited go out, answers are given, timers set,
  * observers told; then the clean execution is looked at: drain it, lose what is lost, open pages, offer work.
  */
+import { viewCommands } from "../kernel/command-view.ts";
 import type { FinalStatus } from "../kernel/event.ts";
 import type { Answer, Message, Verdict } from "../kernel/message.ts";
-import { type ExecutionView, viewExecution } from "../kernel/view.ts";
-import { type GrantItem, type ReportPlace, UNKNOWN_WORKER } from "../protocol/work.ts";
+import { holdsTasks } from "../kernel/owed-op.ts";
+import { type ExecutionView, type RunningCounts, viewExecution } from "../kernel/view.ts";
+import { type GrantItem, UNKNOWN_WORKER } from "../protocol/work.ts";
 import { reject } from "../std/rejection.ts";
 import { type ExecutionWrite, workKey } from "../store/store.ts";
 import { startChildren } from "./child-desk.ts";
@@ -15,7 +17,9 @@ import { ENUMERATION } from "./lease.ts";
 import type { LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import { noteDropped } from "./note-dropped.ts";
-import { notOwner } from "./ownership-desk.ts";
+import { heldBack, notOwner } from "./ownership-desk.ts";
+import type { PostOpDesk } from "./post-op-desk.ts";
+import { tellClosed, withdrawQueued } from "./queue-words.ts";
 import { beat, endReported, tellToStop } from "./reporting.ts";
 import type { Residency } from "./residency.ts";
 import type { HeldGrant, Queued, Slot } from "./slot.ts";
@@ -23,15 +27,24 @@ import type { Stepped } from "./stepping.ts";
 import { type TimerDesk, WAKE } from "./timer-desk.ts";
 import { whyWaiting } from "./why.ts";
 
+interface CleanUpParts {
+  readonly residency: Residency;
+  readonly timers: TimerDesk;
+  readonly letters: LetterDesk;
+  readonly postOps: PostOpDesk;
+}
+
 export class CleanUp {
   readonly #node: NodeState;
   readonly #residency: Residency;
   readonly #timers: TimerDesk;
   readonly #letters: LetterDesk;
+  readonly #postOps: PostOpDesk;
 
-  constructor(node: NodeState, parts: { residency: Residency; timers: TimerDesk; letters: LetterDesk }) {
-    const { residency, timers, letters } = parts;
+  constructor(node: NodeState, parts: CleanUpParts) {
+    const { residency, timers, letters, postOps } = parts;
     this.#node = node;
+    this.#postOps = postOps;
     this.#letters = letters;
     this.#residency = residency;
     this.#timers = timers;
@@ -126,6 +139,21 @@ export class CleanUp {
     this.#residency.count(slot);
   }
 
+  /**
+   * What was stepped has events that a node of the cluster does not read yet: it is as if it had not been. Reports and
+   * what the store knows of wait here; whoever asks is told.
+   */
+  holdBack(stepped: Stepped): void {
+    const { slot } = stepped;
+    this.again(stepped);
+    this.#node.dispatcher.withdraw(slot);
+    slot.queue = slot.queue.filter((queued) => {
+      const isAsked = queued.kind === "message" && queued.request !== null;
+      if (isAsked) this.#node.emit({ kind: "reply", request: queued.request, answer: heldBack(slot.id) });
+      return !isAsked;
+    });
+  }
+
   /** After the commit of what was stepped, if its partition is no longer this node's: only answers are left to give. */
   answer({ slot, taken }: Stepped, isWritten: boolean): void {
     for (const { queued, answer, existed } of taken) {
@@ -148,17 +176,19 @@ export class CleanUp {
     const node = this.#node;
     const { execution } = slot;
     for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
+    // Before anything is given out: broadcasts go before the next command.
+    this.#postOps.attend(slot);
     if (execution !== null && !execution.ended) {
       for (const desk of slot.desks) this.#expireSuspects(slot, desk);
       if (execution.draining) this.#drain(slot);
-      if (node.roster.queued !== null && !execution.open) this.#withdraw(slot, node.roster.queued.id);
+      if (node.roster.queued !== null && !execution.open) withdrawQueued(node, slot);
       this.#openPages(slot);
       for (const desk of slot.desks) if (desk.state.plan.mode === "workflow") startChildren(node, slot, desk);
       node.offerAll(slot);
       this.#scheduleWake(slot);
       slot.want = slot.computeWant(node.now);
       this.#residency.count(slot);
-    }
+    } else if (execution !== null && node.performs(slot.id)) this.#scheduleWake(slot);
     this.inspect(slot);
     if (slot.queue.length > 0) node.wake(slot);
     else this.#residency.settle(slot);
@@ -176,19 +206,21 @@ export class CleanUp {
         node.emit({ kind: "inspected", request, inspection });
         continue;
       }
-      node.emit({
-        kind: "inspected",
-        request,
-        inspection: { view: this.#view(slot) as ExecutionView, why: whyWaiting(node, slot) },
-      });
+      const view = this.#view(slot) as ExecutionView;
+      const commands = viewCommands(execution, node.now, runningOf(slot));
+      const inspection = {
+        view,
+        why: whyWaiting(node, slot),
+        ...(commands.length === 0 ? {} : { commands }),
+      };
+      node.emit({ kind: "inspected", request, inspection });
     }
     if (slot.status === "clean" && slot.queue.length === 0) this.#residency.settle(slot);
   }
 
-  #view({ execution, desks }: Slot): ExecutionView | null {
-    if (execution === null) return null;
-    const running = new Map(desks.map((desk) => [desk.state.plan.name, runningTasks(desk)]));
-    return viewExecution(execution, this.#node.now, running);
+  #view(slot: Slot): ExecutionView | null {
+    const { execution } = slot;
+    return execution === null ? null : viewExecution(execution, this.#node.now, runningOf(slot));
   }
 
   /** What became of one report; the worker hears when all of its batch are judged. */
@@ -256,26 +288,13 @@ export class CleanUp {
 
   /** Leases of a visit that is over: whoever still works on it is told to stop. */
   #closeDesks(slot: Slot): void {
-    const { queued } = this.#node.roster;
     for (const desk of slot.closedDesks.splice(0)) {
-      if (queued !== null) {
-        queued.desks.delete(`${slot.id}/${desk.key}`);
-        this.#node.emit({ kind: "desk-closed", worker: queued.id, desk: placeOf(slot, desk) });
-      }
+      if (this.#node.roster.queued !== null) tellClosed(this.#node, slot, desk);
       for (const lease of [...desk.leases.values()]) {
         if (!lease.reported) tellToStop(this.#node, slot, { desk, lease }, "cancel");
         this.#node.endLease(desk, lease);
       }
       for (const seq of desk.state.pageSeq) this.#node.pages.drop(slot.id, seq);
-    }
-  }
-
-  /** Paused, failing or cancelled: what waits in queues is not to begin. */
-  #withdraw(slot: Slot, worker: string): void {
-    const why = slot.execution?.draining === true ? "cancelled" : "paused";
-    for (const desk of slot.desks) {
-      const isThere = desk.openLeases > 0 && [...desk.leases.values()].some(({ queued }) => queued);
-      if (isThere) this.#node.emit({ kind: "withdraw", worker, from: placeOf(slot, desk), why });
     }
   }
 
@@ -293,7 +312,7 @@ export class CleanUp {
       (queued) => queued.kind === "message" && queued.message.kind === "drained",
     );
     const { current, round } = execution;
-    if (slot.leaseCount > 0 || isAsked || (current?.openChildren ?? 0) > 0) return;
+    if (slot.leaseCount > 0 || isAsked || (current?.openChildren ?? 0) > 0 || holdsTasks(execution)) return;
     this.#node.enqueue(slot, {
       kind: "message",
       message: { kind: "drained", phase: current?.plan.name ?? "", visit: current?.visit ?? 0, round },
@@ -362,14 +381,8 @@ function takeBackChildren(slot: Slot, message: Message): void {
   if (desk?.round === message.round) for (const { task } of message.tasks) desk.giveBack(task);
 }
 
-function placeOf(slot: Slot, desk: HandlerDesk): ReportPlace {
-  const { epoch } = slot.tenure;
-  return {
-    ...desk.visit.place(desk.state.plan.name),
-    execution: slot.id,
-    round: desk.round,
-    epoch,
-  };
+function runningOf({ desks }: Slot): RunningCounts {
+  return new Map(desks.map((desk) => [desk.state.plan.name, runningTasks(desk)]));
 }
 
 function runningTasks(desk: HandlerDesk): number {

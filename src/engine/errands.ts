@@ -15,6 +15,7 @@ export class Errands {
   readonly #clock: Clock;
   readonly #tell: (performed: Extract<Input, { kind: "performed" }>) => void;
   readonly #open = new Set<AbortController>();
+  #onIdle: () => void = () => {};
 
   constructor(
     { postOps, clock }: { readonly postOps?: PostOps; readonly clock: Clock },
@@ -36,6 +37,7 @@ export class Errands {
       cancel();
       const { execution, id: op, attempt } = task;
       this.#tell({ kind: "performed", execution, op, attempt, outcome });
+      if (this.#open.size === 0) this.#onIdle();
     };
     const cancel = this.#clock.after(task.plan.timeoutMs + PATIENCE_MS, () => {
       end(failed("Timeout", `no end within ${task.plan.timeoutMs} ms`));
@@ -49,6 +51,22 @@ export class Errands {
           : failed("Error", "the performer threw something that is no error"),
       ),
     );
+  }
+
+  get isBusy(): boolean {
+    return this.#open.size > 0;
+  }
+
+  /** Resolves when nothing is under way, or after so long. */
+  async idle(graceMs: number): Promise<void> {
+    if (this.#open.size === 0) return;
+    await new Promise<void>((resolve) => {
+      const cancel = this.#clock.after(graceMs, resolve);
+      this.#onIdle = () => {
+        cancel();
+        resolve();
+      };
+    });
   }
 
   /** Whatever is under way is told to stop; nothing is told to the node any more. */

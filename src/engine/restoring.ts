@@ -3,7 +3,6 @@ import type { Execution } from "../kernel/execution.ts";
 import { UnknownVersion } from "../kernel/journal-entry.ts";
 import type { Plan } from "../kernel/plan.ts";
 import { restore } from "../kernel/replay.ts";
-import { FOLD_VERSION } from "../kernel/snapshot.ts";
 import type { LoadedExecution } from "../store/store.ts";
 import { takeOver } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
@@ -14,9 +13,9 @@ import type { Slot } from "./slot.ts";
 export function restoreSlot(node: NodeState, slot: Slot, loaded: LoadedExecution, plan: Plan): string | null {
   let execution: Execution;
   try {
-    const snapshot =
-      loaded.snapshot !== null && loaded.snapshot.foldVersion === FOLD_VERSION ? loaded.snapshot.body : null;
-    execution = restore(slot.id, plan, { snapshot, entries: loaded.entries });
+    const { events: reads, fold } = node.settings.vocabulary;
+    const snapshot = loaded.snapshot?.foldVersion === fold ? loaded.snapshot.body : null;
+    execution = restore(slot.id, plan, { snapshot, entries: loaded.entries, reads });
   } catch (thrown) {
     if (!(thrown instanceof UnknownVersion)) throw thrown;
     return thrown.message;
@@ -31,7 +30,7 @@ export function restoreSlot(node: NodeState, slot: Slot, loaded: LoadedExecution
   slot.storedWant = loaded.head.want;
   slot.headKey = `${loaded.head.status}/${loaded.head.phase}/${loaded.head.want}`;
   // Whether a retry row exists is not known; the next commit sets it right.
-  slot.retryRow = loaded.head.want === "time" ? -1 : 0;
+  slot.retryRow = loaded.head.want === "time" || execution.postops.size > 0 ? -1 : 0;
   slot.refreshDesks();
   for (const desk of slot.desks)
     desk.carefulBelow = Math.max(desk.carefulBelow, slot.opened[carefulMark(desk)] ?? 0);

@@ -1,5 +1,6 @@
 /** The numbers an engine node runs by. */
 import { DEFAULTS } from "../kernel/definition.ts";
+import { VOCABULARY, type Vocabulary } from "../kernel/vocabulary.ts";
 
 export interface Settings {
   /** How long an unstarted claim of a remote worker lives. */
@@ -40,8 +41,13 @@ export interface Settings {
   readonly permitPatienceMs: number;
   /** How long room under one limit is kept for what waits at another. */
   readonly permitReserveMs: number;
+  /** Post-operations under way at a time, and of one execution. */
+  readonly postOpsMax: number;
+  readonly postOpsEach: number;
   /** How long a worker that is asked about a silent attempt may take to vouch for it. */
   readonly askMs: number;
+  /** What the node reads. */
+  readonly vocabulary: Vocabulary;
 }
 
 export const DEFAULT_SETTINGS: Settings = {
@@ -65,5 +71,8 @@ export const DEFAULT_SETTINGS: Settings = {
   takeoverMs: 15_000,
   permitPatienceMs: 1_000,
   permitReserveMs: 10_000,
+  postOpsMax: 64,
+  postOpsEach: 8,
   askMs: 3_000,
+  vocabulary: VOCABULARY,
 };

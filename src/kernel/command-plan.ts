@@ -10,6 +10,7 @@ import type { PostOpKind } from "./event.ts";
 import { duration } from "./parse-primitive.ts";
 import { parseReferences, type Reference } from "./reference.ts";
 import type { RetryPolicy } from "./retry.ts";
+import { receiptTopicOf } from "./topic.ts";
 
 /** How a post-operation is tried. */
 export interface PostOpPolicy extends RetryPolicy {
@@ -48,18 +49,6 @@ export interface CommandPlan {
   readonly broadcasts: readonly BroadcastPlan[];
   /** Whether something must be done with the result before the task is settled. */
   readonly holds: boolean;
-}
-
-/** The wire name under which workers serve a topic. */
-export function topicUse(topic: string): string {
-  return `topic:${topic}`;
-}
-
-/** The topic on which the receipts of a topic's commands come. */
-export function receiptTopicOf(topic: string): string {
-  const segments = topic.split("_");
-  const at = segments.indexOf("CMD");
-  return at < 0 ? `${topic}_RECEIPT` : segments.with(at, "RECEIPT").join("_");
 }
 
 /** Plans the commands of a definition, in order; each call gives the next. */

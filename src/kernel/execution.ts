@@ -251,6 +251,8 @@ export class Execution {
   readonly timers = new Map<string, Timer>();
   /** Post-operations that are owed, by id, in the order in which they came to be. */
   readonly postops = new Map<string, OwedOp>();
+  /** Broadcasts that were given up, by id: the event that says so, and the task. */
+  readonly undelivered = new Map<string, { readonly seq: number; readonly task: number }>();
   /** What is known of each command that has begun, by its step. */
   readonly commands = new Map<number, CommandState>();
   /** Parts of results that later commands refer to, by the text of the reference: JSON texts. */

@@ -18,7 +18,7 @@ export interface OwedOp extends PostOpRef {
   readonly awaited: boolean;
   /** Tries that have ended. */
   readonly ended: number;
-  /** When it may be tried; 0: at once. */
+  /** When it may be tried: once it is owed, at once. */
   readonly until: number;
   /** Why the last try failed; null: there was none. */
   readonly lastError: string | null;
@@ -67,12 +67,15 @@ export function applyPostOp(execution: Execution, event: PostOpEvent): void {
     return;
   }
   execution.postops.delete(id);
+  if (event.kind === "postop.failed" && event.op === "broadcast")
+    execution.undelivered.set(id, { seq: execution.seq, task: event.task });
   if (event.kind === "postop.done" && event.op === "persistence") oweAfter(execution, event, "persistence");
 }
 
 /** It is asked for again, after it had failed for good. */
 export function applyPostOpRetried(execution: Execution, event: PostOpRetried): void {
   execution.applied.set(event.id, execution.seq);
+  execution.undelivered.delete(postOpId(execution.id, event));
   owe(execution, event, event.op, event.index);
 }
 
@@ -92,7 +95,7 @@ function owe(execution: Execution, at: ReceiptRef, op: PostOpRef["op"], index: n
   assert(plan !== undefined, "a post-operation that is owed is in the plan");
   const id = postOpId(execution.id, ref);
   const awaited = op === "persistence" || ("awaited" in plan && plan.awaited);
-  execution.postops.set(id, { ...ref, id, awaited, ended: 0, until: 0, lastError: null });
+  execution.postops.set(id, { ...ref, id, awaited, ended: 0, until: execution.now, lastError: null });
 }
 
 function isAt(op: Place, { phase, visit, handler }: Place): boolean {

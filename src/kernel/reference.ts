@@ -65,7 +65,9 @@ export function resolveReferences(
 export function follow(value: Json, path: readonly string[]): Found {
   let at: Json = value;
   for (const part of path) {
-    if (typeof at !== "object" || at === null || !Object.hasOwn(at, part)) return null;
+    // Neither what is inherited nor the length of a list is a member.
+    if (typeof at !== "object" || at === null || !Object.prototype.propertyIsEnumerable.call(at, part))
+      return null;
     at = (at as Record<string, Json>)[part] as Json;
   }
   return { value: at };

@@ -87,6 +87,7 @@ interface ExecutionSnapshot {
   readonly timers: readonly (readonly [string, Timer])[];
   readonly applied: readonly (readonly [string, number])[];
   readonly postops: readonly OwedOp[];
+  readonly undelivered: readonly (readonly [string, { readonly seq: number; readonly task: number }])[];
   readonly commands: readonly (readonly [number, CommandState])[];
   readonly referred: readonly (readonly [string, string])[];
 }
@@ -102,6 +103,7 @@ export function writeSnapshot(execution: Execution): string {
     timers: [...execution.timers],
     applied: [...execution.applied],
     postops: [...execution.postops.values()],
+    undelivered: [...execution.undelivered],
     commands: [...execution.commands],
     referred: [...execution.referred],
   };
@@ -121,6 +123,7 @@ export function readSnapshot(id: string, plan: Plan, text: string): Execution {
   for (const [id, timer] of snapshot.timers) execution.timers.set(id, timer);
   for (const [id, seq] of snapshot.applied) execution.applied.set(id, seq);
   for (const op of snapshot.postops) execution.postops.set(op.id, op);
+  for (const [id, failed] of snapshot.undelivered) execution.undelivered.set(id, failed);
   for (const [step, state] of snapshot.commands) execution.commands.set(step, state);
   for (const [reference, value] of snapshot.referred) execution.referred.set(reference, value);
   return execution;

@@ -29,7 +29,13 @@ import { newExecutionId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { StoreFault } from "../store/store.ts";
-import { type HandlerCode, type HostedWorkflow, withChildren } from "../worker/handler-code.ts";
+import {
+  type HandlerCode,
+  type HostedPart,
+  type HostedTopic,
+  type HostedWorkflow,
+  withChildren,
+} from "../worker/handler-code.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
 import { Worker } from "../worker/worker.ts";
 import { resultsOf } from "./journal-reader.ts";
@@ -40,10 +46,19 @@ export interface LocalRondoOptions extends LocalParts {
   readonly capacity: number;
   /** Runs scripts; without it, none are done here. */
   readonly scripts?: ScriptOptions;
+  /** In a cluster: what is served here is done for the other nodes too. */
+  readonly elsewhere?: Elsewhere;
   /** Values that are redacted in logs and errors. */
   readonly secrets?: readonly string[];
   readonly onLog: (line: LogLine) => void;
   readonly onBug: (thrown: unknown) => void;
+}
+
+/** The worker that does tasks of other nodes in this process. */
+export interface Elsewhere {
+  host(parts: readonly HostedPart[]): void;
+  hostScripts(): void;
+  stop(graceMs: number): Promise<void>;
 }
 
 /** What a handler logged, as it is logged. */
@@ -97,9 +112,21 @@ export class LocalRondo implements RondoClient {
     });
   }
 
-  /** Hosts the handlers of workflows in this process, and those of the workflows that they start as children. */
-  serve(...workflows: readonly HostedWorkflow[]): this {
-    for (const workflow of workflows) checkHosted(workflow);
+  /**
+   * Hosts the handlers of workflows in this process, and those of the workflows that they start as children; and code
+   * that does the commands of topics.
+   */
+  serve(...parts: readonly (HostedWorkflow | HostedTopic)[]): this {
+    const workflows: HostedWorkflow[] = [];
+    for (const part of parts) {
+      if (isTopic(part)) continue;
+      checkHosted(part);
+      workflows.push(part);
+    }
+    for (const topic of parts.filter(isTopic)) {
+      for (const code of topic.handlers) this.#host(topic.name, code);
+      this.#options.elsewhere?.host([topic]);
+    }
     for (const { name } of workflows) this.#named.add(name);
     for (const workflow of withChildren(workflows)) {
       // What is served by its own name is not replaced by what a parent brings along.
@@ -107,8 +134,11 @@ export class LocalRondo implements RondoClient {
       const plan = planOf(workflow);
       this.#served.set(workflow.name, { workflow, plan });
       for (const code of workflow.handlers) this.#host(workflow.name, code);
-      if (this.#options.scripts !== undefined && hasScript(plan))
+      if (this.#options.scripts !== undefined && hasScript(plan)) {
         this.#serves.set(SCRIPT_USE, { use: SCRIPT_USE });
+        this.#options.elsewhere?.hostScripts();
+      }
+      if (workflow.handlers.length > 0) this.#options.elsewhere?.host([workflow]);
       // If the disk is full just now, a start tries again.
       this.#store(plan).catch((fault: unknown) => {
         if (!(fault instanceof StoreFault)) this.#options.onBug(fault);
@@ -180,7 +210,7 @@ export class LocalRondo implements RondoClient {
         charsMax: 1_048_576,
       });
       if (entries.length === 0) break;
-      replay(execution, entries, seq);
+      replay(execution, entries, { to: seq });
     }
     return viewExecution(execution, execution.now);
   }
@@ -190,7 +220,8 @@ export class LocalRondo implements RondoClient {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#options.engine.quiesce();
-    await this.#worker.stop(options.graceMs ?? 10_000);
+    const graceMs = options.graceMs ?? 10_000;
+    await Promise.all([this.#worker.stop(graceMs), this.#options.elsewhere?.stop(graceMs)]);
     await this.#options.engine.close();
   }
 
@@ -332,6 +363,10 @@ function hasScript({ definition }: Plan): boolean {
   return definition.phases.some(({ handlers }) =>
     Object.values(handlers).some(({ script }) => script !== undefined),
   );
+}
+
+function isTopic(part: unknown): part is HostedTopic {
+  return typeof (part as Partial<HostedTopic> | null)?.topic === "string";
 }
 
 /** Refuses what is not a workflow. */

@@ -96,6 +96,10 @@ export class MemoryTables {
     return this.#ownership.ownerOf(partition);
   }
 
+  epochOf(partition: number): number {
+    return this.#ownership.epochOf(partition);
+  }
+
   /** Cluster: see the port. The incarnation is the one that the last renewal gave. */
   renew(renewal: Renewal, now: number): Membership {
     this.settle();
@@ -250,7 +254,9 @@ export class MemoryTables {
 
   listEnded(options: { finishedBefore: number; max: number }): string[] {
     return [...this.#executions.values()]
-      .flatMap(({ head: { id, order, finishedAt: at } }) => (at === null ? [] : { id, order, at }))
+      .flatMap(({ head: { id, order, want, finishedAt: at } }) =>
+        at === null || want !== "nothing" ? [] : { id, order, at },
+      )
       .filter(({ at }) => at < options.finishedBefore)
       .sort((a, b) => a.at - b.at || a.order - b.order)
       .slice(0, options.max)
