@@ -8,6 +8,7 @@ import {
   type SharedParts,
   scriptsOf,
   sharedParts,
+  withOutbox,
 } from "./compose.ts";
 import type { Elsewhere } from "./local/local-rondo.ts";
 import { packageVersion } from "./package-version.ts";
@@ -47,7 +48,7 @@ export async function assembleCluster(
     store,
     url: options.url,
     secret: options.secret ?? null,
-    ...defined({ settings: options.settings, leaseMs: options.leaseMs }),
+    ...defined({ settings: withOutbox(options), leaseMs: options.leaseMs }),
   });
   const elsewhere = workerFor(node, options, parts);
   return { ...(await assembleOn(node.engine, { ...options, store, elsewhere }, parts)), node };

@@ -88,10 +88,16 @@ export async function assemble(
 ): Promise<Assembled> {
   const parts = sharedParts(options);
   const store = typeof options.store === "object" ? options.store : storeOf(options.store ?? "file:.rondo");
-  const { settings, settingsFor } = options;
+  const { settingsFor } = options;
+  const settings = withOutbox(options);
   const { clock, onStop, onFault } = parts;
   const engine = await Engine.open({ store, clock, onStop, onFault, ...defined({ settings, settingsFor }) });
   return assembleOn(engine, { ...options, store }, parts);
+}
+
+/** With a broker, events are published. */
+export function withOutbox({ settings, broker }: OpenOptions): Partial<Settings> | undefined {
+  return broker === undefined || broker === null ? settings : { outbox: true, ...settings };
 }
 
 /** Opens the way to the broker, loaded only where there is one. It is left before the engine is closed. */

@@ -21,6 +21,7 @@ import { DeadLetters } from "./dead-letters.ts";
 import { type BookedDesk, DeskBook } from "./desk-book.ts";
 import { beatsOf, type DeskParts, DeskQueues } from "./desk-queues.ts";
 import { EnumerationDesk } from "./enumeration-desk.ts";
+import { EventPublisher } from "./event-publisher.ts";
 import { type BrokerNames, brokerNames, type DeskPlace, deskKey } from "./names.ts";
 import { Publisher } from "./publisher.ts";
 import { readFields, readWord } from "./read-message.ts";
@@ -74,6 +75,7 @@ export class AmqpBridge implements WorkerLink {
   readonly #words: WordDesk;
   readonly #enumerations: EnumerationDesk;
   readonly #topics: Topics;
+  readonly #events: EventPublisher;
   readonly #served: ServedAtBroker;
   readonly #desks = new Map<string, DeskQueues>();
   #session: BrokerSession | null = null;
@@ -100,6 +102,7 @@ export class AmqpBridge implements WorkerLink {
     const parts = { ...this.#shared, words: this.#words };
     this.#enumerations = new EnumerationDesk(parts);
     this.#topics = new Topics({ ...parts, findCommand: options.findCommand ?? (async () => null) });
+    this.#events = new EventPublisher({ ...this.#shared, store, isUp: () => this.#session !== null });
     this.#served = new ServedAtBroker(this.#names, () => this.#join());
     this.#link = new BrokerLink({
       url,
@@ -160,6 +163,7 @@ export class AmqpBridge implements WorkerLink {
     this.#isClosed = true;
     this.#options.engine.claim(BROKER_WORKER, 0);
     for (const stop of this.#timers) stop();
+    this.#events.close();
     if (this.#session !== null && !this.#isBlocked) await this.#publisher.emptyWithin(CLOSE_MS);
     this.#session = null;
     await this.#link.close();
@@ -285,6 +289,7 @@ export class AmqpBridge implements WorkerLink {
     await this.#topics.attach(session);
     await this.#restore();
     if (this.#session !== session) return;
+    this.#events.attach();
     this.#join();
   }
 
@@ -353,6 +358,7 @@ export class AmqpBridge implements WorkerLink {
     this.#enumerations.handOver((execution) => engine.isOwn(execution));
     this.#enumerations.look();
     this.#topics.look();
+    this.#events.look();
     const uses = new Set(Array.from(this.#desks.values(), ({ facts }) => facts.use));
     const looks = [this.#served.look(session, uses)];
     // Executions of other nodes come here when those go.

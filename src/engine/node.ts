@@ -10,7 +10,7 @@ import { decodeEntry, type Entry } from "../kernel/journal-entry.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
 import { assert, unreachable } from "../std/assert.ts";
-import type { StoreInfo } from "../store/store.ts";
+import type { Partitions, StoreInfo } from "../store/store.ts";
 import { waitingFor } from "./child-desk.ts";
 import { CleanUp } from "./clean-up.ts";
 import { ClusterDesk } from "./cluster-desk.ts";
@@ -20,6 +20,7 @@ import { type HandedLease, type LeaseTable, leaseTable, noteHandedOver } from ".
 import type { AttemptFilter, AttemptHolder, Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
 import { LetterDesk } from "./letter-desk.ts";
 import { NodeState } from "./node-state.ts";
+import { notePublished, publishAgain } from "./outbox.ts";
 import { openAttempts, overviewOf } from "./overview.ts";
 import { notOwner, whyNotTaken } from "./ownership-desk.ts";
 import { nameKeys } from "./permits.ts";
@@ -133,6 +134,12 @@ export class EngineNode {
         for (const slot of workerReleases(node, input.worker, input.beats))
           if (slot.status === "clean") this.#cleanUp.becameClean(slot);
         return;
+      case "published":
+        if (node.tenures.of(input.execution) !== undefined)
+          notePublished(node, this.#residency.slot(input.execution), input.seq);
+        return;
+      case "publish-again":
+        return publishAgain(node);
       case "worker-left":
         return workerLeft(node, input.worker);
       case "taken":
@@ -215,6 +222,11 @@ export class EngineNode {
   /** The epoch of the execution's partition; null: it is not this node's. */
   epochOf(execution: string): number | null {
     return this.#node.tenures.of(execution)?.epoch ?? null;
+  }
+
+  /** The partitions of this node; null: all. */
+  get scope(): Partitions {
+    return this.#node.tenures.scope;
   }
 
   /** Whether anything is this node's. */
