@@ -33,6 +33,9 @@ import { extendLeases, sweepLeases } from "./sweep.ts";
 import { TimerDesk, WAKE } from "./timer-desk.ts";
 import { workerClaims, workerJoined, workerLeft, workerReleases } from "./worker-desk.ts";
 
+/** What workers do, beside vouching for an attempt when they are asked. */
+type WorkerWord = "joined" | "claims" | "reports" | "beats" | "releases" | "left";
+
 export class EngineNode {
   readonly #node: NodeState;
   readonly #residency: Residency;
@@ -121,27 +124,17 @@ export class EngineNode {
       case "timers-scanned":
         return this.#timers.scanned(input.timers, input.until, { max: input.max, now: node.now });
       case "worker-joined":
-        workerJoined(node, input);
-        return this.#residency.rescan();
       case "worker-claims":
-        if (workerClaims(node, input.worker, input.max)) this.#residency.rescan();
-        return;
       case "worker-reports":
-        return this.#reports(input);
       case "worker-beats":
-        return this.#beats(input);
       case "worker-releases":
-        for (const slot of workerReleases(node, input.worker, input.beats))
-          if (slot.status === "clean") this.#cleanUp.becameClean(slot);
-        return;
+      case "worker-left":
+        return this.#hearWorker(input);
       case "published":
-        if (node.tenures.of(input.execution) !== undefined)
-          notePublished(node, this.#residency.slot(input.execution), input.seq);
-        return;
+        if (node.tenures.of(input.execution) === undefined) return;
+        return notePublished(node, this.#residency.slot(input.execution), input.seq);
       case "publish-again":
         return publishAgain(node);
-      case "worker-left":
-        return workerLeft(node, input.worker);
       case "taken":
       case "yield":
       case "lost":
@@ -306,6 +299,28 @@ export class EngineNode {
       ...(plan === undefined ? {} : { plan }),
       ...(input.views === true ? { views: true } : {}),
     });
+  }
+
+  #hearWorker(input: Extract<Input, { kind: `worker-${WorkerWord}` }>): void {
+    const node = this.#node;
+    switch (input.kind) {
+      case "worker-joined":
+        workerJoined(node, input);
+        return this.#residency.rescan();
+      case "worker-claims":
+        if (workerClaims(node, input.worker, input.max)) this.#residency.rescan();
+        return;
+      case "worker-reports":
+        return this.#reports(input);
+      case "worker-beats":
+        return this.#beats(input);
+      case "worker-releases":
+        for (const slot of workerReleases(node, input.worker, input.beats))
+          if (slot.status === "clean") this.#cleanUp.becameClean(slot);
+        return;
+      case "worker-left":
+        return workerLeft(node, input.worker);
+    }
   }
 
   #reports(input: Extract<Input, { kind: "worker-reports" }>): void {
