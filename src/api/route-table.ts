@@ -11,6 +11,7 @@ import { healthRoutes } from "./routes/health.ts";
 import { nodeRoutes } from "./routes/node.ts";
 import { ringRoute } from "./routes/ring.ts";
 import { scheduleRoutes } from "./routes/schedules.ts";
+import { stateRoute } from "./routes/state.ts";
 import { taskRoutes } from "./routes/tasks.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 
@@ -24,6 +25,7 @@ export function routeTable(desk: Desk): readonly Route[] {
     ...taskRoutes(desk),
     ...workflowRoutes(desk),
     ...scheduleRoutes(desk),
+    stateRoute(desk),
     ...nodeRoutes(desk),
     ringRoute(desk),
     ...deadLetterRoutes(desk),

@@ -3,7 +3,7 @@
  * driver (real or simulated). The node never waits: it asks by an output and goes on when the input comes.
  */
 import type { CommandView } from "../kernel/command-view.ts";
-import type { FinalStatus, Recorded } from "../kernel/event.ts";
+import type { FinalStatus } from "../kernel/event.ts";
 import type { Entry } from "../kernel/journal-entry.ts";
 import type {
   Answer,
@@ -31,6 +31,7 @@ import type {
 } from "../store/store.ts";
 import type { LeaseTable, Left } from "./hand-over.ts";
 import type { PostOpTask } from "./post-ops.ts";
+import type { Totals } from "./totals.ts";
 
 /** A message that somebody waits for the answer of. */
 export type Request = StartMessage | ControlMessage | SignalMessage | PostOpRetryMessage;
@@ -222,7 +223,12 @@ export interface Overview {
   readonly leases: number;
   /** Tasks that could be given out now, by the name of the code: an estimate for scaling. */
   readonly ready: readonly { readonly use: string; readonly tasks: number }[];
+  /** What was committed here since it was opened. */
+  readonly totals: Readonly<Totals>;
 }
+
+/** What of it can be added up over nodes. */
+export type Holdings = Omit<Overview, "totals">;
 
 /** Who holds the lease of an attempt. */
 export interface AttemptHolder {
@@ -317,7 +323,7 @@ export type Output =
       readonly execution: string;
       readonly from: number;
       readonly to: number;
-      readonly events: readonly Recorded[] | null;
+      readonly rows: readonly Entry[] | null;
     }
   /** Nothing of the handler is to begin now: a queue gives back what nobody has taken. */
   | {

@@ -9,6 +9,7 @@ export const DOCUMENT_KINDS = [
   "schedule",
   "schedule-mark",
   "setting",
+  "state",
   "token",
   "workflow-version",
 ] as const;
