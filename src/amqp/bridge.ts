@@ -40,8 +40,6 @@ export interface AmqpBridgeOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly settings?: Partial<BrokerSettings>;
-  /** The one open command that a receipt without a mark is of; null: there is none, or several. */
-  readonly findCommand?: (receipt: Readonly<Record<string, unknown>>) => Promise<ReportedAttempt | null>;
   readonly onFault: (fault: Error) => void;
 }
 
@@ -101,7 +99,7 @@ export class AmqpBridge implements WorkerLink {
     });
     const parts = { ...this.#shared, words: this.#words };
     this.#enumerations = new EnumerationDesk(parts);
-    this.#topics = new Topics({ ...parts, findCommand: options.findCommand ?? (async () => null) });
+    this.#topics = new Topics({ ...parts, findCommand: (receipt) => this.findCommand(receipt) });
     this.#events = new EventPublisher({ ...this.#shared, store, isUp: () => this.#session !== null });
     this.#desks = new DeskSet(
       {
@@ -128,13 +126,18 @@ export class AmqpBridge implements WorkerLink {
     });
   }
 
+  /** The one open command that a receipt without a mark is of, by its hashes; null: there is none, or several. */
+  findCommand: (receipt: Readonly<Record<string, unknown>>) => Promise<ReportedAttempt | null> = async () =>
+    null;
+
   get #shared() {
     const { engine, clock, onFault } = this.#options;
     return {
       worker: BROKER_WORKER,
       engine,
       clock,
-      onFault,
+      // What breaks off at the end is no news.
+      onFault: (fault: Error) => (this.#isClosed ? undefined : onFault(fault)),
       names: this.#names,
       publisher: this.#publisher,
       book: this.#book,
@@ -172,7 +175,11 @@ export class AmqpBridge implements WorkerLink {
     this.#options.engine.claim(BROKER_WORKER, 0);
     for (const stop of this.#timers) stop();
     this.#events.close();
-    if (this.#session !== null && !this.#isBlocked) await this.#publisher.emptyWithin(CLOSE_MS);
+    if (this.#session !== null && !this.#isBlocked) {
+      const late = new Promise<void>((resolve) => this.#options.clock.after(CLOSE_MS, resolve));
+      await Promise.race([this.#desks.idle(), late]);
+      await this.#publisher.emptyWithin(CLOSE_MS);
+    }
     this.#session = null;
     await this.#link.close();
   }

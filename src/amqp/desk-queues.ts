@@ -188,9 +188,9 @@ export class DeskQueues {
 
   #consumer: string | null = null;
 
-  /** Calls back when what is under way has been done. */
-  whenIdle(run: () => void): void {
-    void this.#turn.then(run);
+  /** Resolves when what is under way has been done. */
+  get idle(): Promise<void> {
+    return this.#turn;
   }
 
   /** Gives attempts back that nobody has begun. */

@@ -42,7 +42,9 @@ async function serve(
     seen.push(command);
     const more = answer(command);
     if (more !== null)
-      channel.sendToQueue(receiptTopic, Buffer.from(JSON.stringify({ ...command, ...more })), { persistent: true });
+      channel.sendToQueue(receiptTopic, Buffer.from(JSON.stringify({ ...command, ...more })), {
+        persistent: true,
+      });
     channel.ack(message);
   });
   return { seen, channel };
@@ -73,11 +75,15 @@ describe("commands over topics", () => {
     const handle = await rondo.start(flow, null as never);
     await handle.result({ timeout: 20_000 });
     expect(order).toEqual(["ONE", "TWO", "THREE"]);
-    const receipted = (await all(handle.events())).filter(({ kind }) => kind === "workflow.command.receipted");
+    const receipted = (await all(handle.events())).filter(
+      ({ kind }) => kind === "workflow.command.receipted",
+    );
     expect(receipted).toHaveLength(3);
   });
 
-  test("L4 L10 a receipt that comes twice counts once; one of nobody goes to the dead letters", async ({ skip }) => {
+  test("L4 L10 a receipt that comes twice counts once; one of nobody goes to the dead letters", async ({
+    skip,
+  }) => {
     if (!isHere) return skip();
     const rondo = await bench.open();
     const { channel } = await serve("A_CMD", "A_RECEIPT", (command) => {
@@ -92,7 +98,10 @@ describe("commands over topics", () => {
       return { cmd_result: { n: 1 } };
     });
     const other = await serve("B_CMD", "B_RECEIPT", () => ({ cmd_result: {} }));
-    const handle = await rondo.start(described("flow", [step("one", "A_CMD"), step("two", "B_CMD")]), null as never);
+    const handle = await rondo.start(
+      described("flow", [step("one", "A_CMD"), step("two", "B_CMD")]),
+      null as never,
+    );
     await handle.result({ timeout: 20_000 });
     expect(other.seen).toHaveLength(1);
     await until("the forged one is there", async () => (await bench.ready("rondo.dead")) === 1);
@@ -115,7 +124,9 @@ describe("commands over topics", () => {
     expect(second.seen).toHaveLength(0);
   });
 
-  test("a command without a receipt is sent again after its timeout, then it has failed", async ({ skip }) => {
+  test("a command without a receipt is sent again after its timeout, then it has failed", async ({
+    skip,
+  }) => {
     if (!isHere) return skip();
     const rondo = await bench.open({ settings: { heartbeatMs: 1_000, sweepMs: 100 } });
     const { seen } = await serve("A_CMD", "A_RECEIPT", () => null);
