@@ -52,17 +52,34 @@ export interface ClusterFacts {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+const ATTEMPTS_MAX = 1_000;
+
 const questionSchema = z.strictObject({
   v: z.literal(1),
   attempts: z
     .strictObject({
       worker: z.string().nullable(),
       project: z.string().nullable().optional(),
+      execution: z.string().nullable().optional(),
       max: z.number().int().min(1).max(1_000),
     })
     .optional(),
   drain: z.string().max(200).optional(),
 });
+
+/** Open attempts of an execution, whichever node has it; throws if that cannot be known just now. */
+export async function attemptsOf(
+  { engine, otherNodes }: Pick<ApiParts, "engine" | "otherNodes">,
+  execution: string,
+): Promise<readonly OpenAttempt[]> {
+  const attempts: AttemptFilter = { worker: null, execution, max: ATTEMPTS_MAX };
+  if (otherNodes === undefined || engine.isOwn(execution)) return engine.openAttempts(attempts);
+  const others = await otherNodes.ask({ v: 1, attempts });
+  const silent = others.find(({ facts }) => facts === null);
+  if (silent !== undefined)
+    throw new Error(`${silent.url} does not say which attempts of ${execution} are open`);
+  return others.flatMap(({ facts }) => facts?.attempts ?? []);
+}
 
 /** The nodes of a cluster as one: this one, and the others. */
 export class AllNodes {

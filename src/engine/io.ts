@@ -240,8 +240,8 @@ export interface AttemptHolder {
 /** Which open leases are wanted. */
 export interface AttemptFilter {
   readonly worker: string | null;
-  readonly execution?: string;
   readonly project?: string | null;
+  readonly execution?: string | null;
   readonly max: number;
 }
 

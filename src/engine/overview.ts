@@ -38,14 +38,14 @@ export function overviewOf(node: NodeState, working: number): Overview {
   };
 }
 
-/** Open attempts, of one worker or of all, of one project or of all, at most `max`. */
+/** Open attempts, of one worker, project and execution or of all, at most `max`. */
 export function openAttempts(
   node: NodeState,
-  { worker, execution, project = null, max }: AttemptFilter,
+  { worker, project = null, execution = null, max }: AttemptFilter,
 ): OpenAttempt[] {
   const found: OpenAttempt[] = [];
-  const one = execution === undefined ? null : node.slots.get(execution);
-  for (const slot of one === null ? node.slots.values() : one === undefined ? [] : [one]) {
+  const one = execution === null ? undefined : node.slots.get(execution);
+  for (const slot of execution === null ? node.slots.values() : one === undefined ? [] : [one]) {
     if (project !== null && slot.execution?.project !== project) continue;
     for (const desk of slot.desks) {
       if (desk.openLeases === 0) continue;
