@@ -23,6 +23,7 @@ export type { PhaseOptions } from "./sdk/phase.ts";
 export type { HandlerReader, MapReader, PhaseReader, WaitReader } from "./sdk/reader.ts";
 export type { StandardSchema } from "./sdk/standard-schema.ts";
 export type { Stored } from "./sdk/stored.ts";
+export { type CommandContext, topic } from "./sdk/topic.ts";
 export {
   type AnyWorkflow,
   type Workflow,

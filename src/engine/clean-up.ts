@@ -2,9 +2,11 @@
  * What follows a verdict. After a commit: leases end, grants that waited go out, answers are given, timers set,
  * observers told; then the clean execution is looked at: drain it, lose what is lost, open pages, offer work.
  */
+import { viewCommands } from "../kernel/command-view.ts";
 import type { FinalStatus } from "../kernel/event.ts";
 import type { Answer, Message, Verdict } from "../kernel/message.ts";
-import { type ExecutionView, viewExecution } from "../kernel/view.ts";
+import { holdsTasks } from "../kernel/owed-op.ts";
+import { type ExecutionView, type RunningCounts, viewExecution } from "../kernel/view.ts";
 import { type GrantItem, UNKNOWN_WORKER } from "../protocol/work.ts";
 import { reject } from "../std/rejection.ts";
 import { type ExecutionWrite, workKey } from "../store/store.ts";
@@ -16,6 +18,7 @@ import type { LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import { noteDropped } from "./note-dropped.ts";
 import { notOwner } from "./ownership-desk.ts";
+import type { PostOpDesk } from "./post-op-desk.ts";
 import { beat, endReported, tellToStop } from "./reporting.ts";
 import type { Residency } from "./residency.ts";
 import type { HeldGrant, Queued, Slot } from "./slot.ts";
@@ -23,15 +26,24 @@ import type { Stepped } from "./stepping.ts";
 import { type TimerDesk, WAKE } from "./timer-desk.ts";
 import { whyWaiting } from "./why.ts";
 
+interface CleanUpParts {
+  readonly residency: Residency;
+  readonly timers: TimerDesk;
+  readonly letters: LetterDesk;
+  readonly postOps: PostOpDesk;
+}
+
 export class CleanUp {
   readonly #node: NodeState;
   readonly #residency: Residency;
   readonly #timers: TimerDesk;
   readonly #letters: LetterDesk;
+  readonly #postOps: PostOpDesk;
 
-  constructor(node: NodeState, parts: { residency: Residency; timers: TimerDesk; letters: LetterDesk }) {
-    const { residency, timers, letters } = parts;
+  constructor(node: NodeState, parts: CleanUpParts) {
+    const { residency, timers, letters, postOps } = parts;
     this.#node = node;
+    this.#postOps = postOps;
     this.#letters = letters;
     this.#residency = residency;
     this.#timers = timers;
@@ -148,6 +160,8 @@ export class CleanUp {
     const node = this.#node;
     const { execution } = slot;
     for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
+    // Before anything is given out: broadcasts go before the next command.
+    this.#postOps.attend(slot);
     if (execution !== null && !execution.ended) {
       for (const desk of slot.desks) this.#expireSuspects(slot, desk);
       if (execution.draining) this.#drain(slot);
@@ -157,7 +171,7 @@ export class CleanUp {
       this.#scheduleWake(slot);
       slot.want = slot.computeWant(node.now);
       this.#residency.count(slot);
-    }
+    } else if (execution !== null && node.performs(slot.id)) this.#scheduleWake(slot);
     this.inspect(slot);
     if (slot.queue.length > 0) node.wake(slot);
     else this.#residency.settle(slot);
@@ -175,19 +189,21 @@ export class CleanUp {
         node.emit({ kind: "inspected", request, inspection });
         continue;
       }
-      node.emit({
-        kind: "inspected",
-        request,
-        inspection: { view: this.#view(slot) as ExecutionView, why: whyWaiting(node, slot) },
-      });
+      const view = this.#view(slot) as ExecutionView;
+      const commands = viewCommands(execution, node.now, runningOf(slot));
+      const inspection = {
+        view,
+        why: whyWaiting(node, slot),
+        ...(commands.length === 0 ? {} : { commands }),
+      };
+      node.emit({ kind: "inspected", request, inspection });
     }
     if (slot.status === "clean" && slot.queue.length === 0) this.#residency.settle(slot);
   }
 
-  #view({ execution, desks }: Slot): ExecutionView | null {
-    if (execution === null) return null;
-    const running = new Map(desks.map((desk) => [desk.state.plan.name, runningTasks(desk)]));
-    return viewExecution(execution, this.#node.now, running);
+  #view(slot: Slot): ExecutionView | null {
+    const { execution } = slot;
+    return execution === null ? null : viewExecution(execution, this.#node.now, runningOf(slot));
   }
 
   /** What became of one report; the worker hears when all of its batch are judged. */
@@ -278,7 +294,7 @@ export class CleanUp {
       (queued) => queued.kind === "message" && queued.message.kind === "drained",
     );
     const { current, round } = execution;
-    if (slot.leaseCount > 0 || isAsked || (current?.openChildren ?? 0) > 0) return;
+    if (slot.leaseCount > 0 || isAsked || (current?.openChildren ?? 0) > 0 || holdsTasks(execution)) return;
     this.#node.enqueue(slot, {
       kind: "message",
       message: { kind: "drained", phase: current?.plan.name ?? "", visit: current?.visit ?? 0, round },
@@ -345,6 +361,10 @@ function takeBackChildren(slot: Slot, message: Message): void {
   if (message.kind !== "children") return;
   const desk = slot.desk(message);
   if (desk?.round === message.round) for (const { task } of message.tasks) desk.giveBack(task);
+}
+
+function runningOf({ desks }: Slot): RunningCounts {
+  return new Map(desks.map((desk) => [desk.state.plan.name, runningTasks(desk)]));
 }
 
 function runningTasks(desk: HandlerDesk): number {

@@ -7,6 +7,7 @@ import type { Clock } from "../std/clock.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import type { Store, StoreInfo } from "../store/store.ts";
 import type { Ending, Input, Output } from "./io.ts";
+import type { PostOps } from "./post-ops.ts";
 import type { Settings } from "./settings.ts";
 
 /** A worker as the driver sees it. */
@@ -50,6 +51,8 @@ export interface EngineOptions {
   readonly onCluster?: (output: ClusterOutput) => void;
   /** Whether the engine may act at this moment; by default always. What may not act gives out and writes nothing. */
   readonly mayAct?: () => boolean;
+  /** Performs post-operations; without it they stay owed. */
+  readonly postOps?: PostOps;
   /** The engine cannot go on: a bug, or another owner. */
   readonly onStop?: (reason: Error) => void;
 }

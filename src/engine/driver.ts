@@ -16,6 +16,7 @@ import {
   type WorkerLink,
 } from "./driver-options.ts";
 import type { EnginePort, Request, StartOf } from "./engine-port.ts";
+import { Errands } from "./errands.ts";
 import { readLeases, storeLeases } from "./hand-over.ts";
 import type {
   AttemptFilter,
@@ -34,6 +35,9 @@ import { StorePatience } from "./store-patience.ts";
 import { type ReadOutput, readFor } from "./store-reads.ts";
 
 export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
+
+/** How long a close waits for post-operations under way: what does not end by then is done again after the next open. */
+const ERRANDS_GRACE_MS = 5_000;
 
 export class Engine implements EnginePort {
   readonly #store: Store;
@@ -54,6 +58,8 @@ export class Engine implements EnginePort {
   readonly cluster: ClusterDoor;
   #stopped: Error | null = null;
   readonly #pending = new Set<Promise<void>>();
+  /** Post-operations under way. */
+  readonly #errands: Errands;
 
   private constructor(options: EngineOptions, info: StoreInfo, settings?: Partial<Settings>) {
     this.#options = options;
@@ -63,6 +69,7 @@ export class Engine implements EnginePort {
     this.#patience = new StorePatience(options.clock, options.onFault);
     this.#node = new EngineNode(info, options.clock.now(), { ...options.settings, ...settings });
     this.#now = nowFor(this.#node, options.clock);
+    this.#errands = new Errands(options, (performed) => this.#input(performed));
     this.cluster = new ClusterDoor(options.store, (input) => this.#input(input));
   }
 
@@ -184,8 +191,12 @@ export class Engine implements EnginePort {
     this.quiesce();
     await this.#idle();
     const isHandedOver = await this.#handOver();
-    // Words may have come meanwhile.
-    await this.#idle();
+    // Words may have come meanwhile; what is owed to others may end too, if it does so soon.
+    const until = this.#clock.now() + ERRANDS_GRACE_MS;
+    do {
+      await this.#errands.idle(until - this.#clock.now());
+      await this.#idle();
+    } while (this.#errands.isBusy && this.#stopped === null && this.#clock.now() < until);
     const isClean = this.#stopped === null && isHandedOver && !this.#node.hasSuspects;
     this.#stop(new Error("the engine is closed"));
     await this.#store.close({ clean: isClean });
@@ -292,6 +303,8 @@ export class Engine implements EnginePort {
         return this.#track(this.#read(output));
       case "purge":
         return this.#track(this.#purge(output.ids));
+      case "perform":
+        return this.#errands.run(output.task);
       case "ask-worker":
         return this.#track(this.#ask(output.worker, output.attempts));
       case "reply":
@@ -377,6 +390,7 @@ export class Engine implements EnginePort {
   #stop(reason: Error): void {
     if (this.#stopped !== null) return;
     this.#stopped = reason;
+    this.#errands.stop();
     this.#cancelWake?.();
     this.#audience.dismiss(stoppedAnswer(reason));
   }

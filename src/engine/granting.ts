@@ -5,7 +5,8 @@
  */
 import type { Execution } from "../kernel/execution.ts";
 import type { HandlerPlan } from "../kernel/plan.ts";
-import type { Checkpoint, Grant, GrantItem, ScriptWork } from "../protocol/work.ts";
+import type { Checkpoint, CommandWork, Grant, GrantItem, ScriptWork } from "../protocol/work.ts";
+import { workText } from "./command-work.ts";
 import type { Ready } from "./dispatcher.ts";
 import { ALONE_AFTER_CRASHES, type HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
@@ -40,7 +41,7 @@ function tendAlone(node: NodeState, worker: RosterEntry): void {
   // Another version gets the work by now: it waits for a worker with that one.
   if (alone.kind === "waiting" && node.roster.servedBy(worker, desk.state.plan.wanted) === undefined)
     return endHold(node, worker);
-  const isThere = slot.desks.includes(desk) && !desk.state.tasks.settled.has(task);
+  const isThere = slot.desks.includes(desk) && !desk.state.isClosed(task);
   if (alone.kind === "taken") {
     if (!isThere || alone.until <= node.now) worker.alone = null;
     return;
@@ -141,7 +142,8 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
       worker.holdFor("waiting", { slot, desk, task }, node.now);
       break;
     }
-    const text = taskText(node, slot, desk, task);
+    const text = workText(node, slot, desk, task);
+    if (text === null) continue;
     if (text === undefined) {
       fetchPage(node, slot, desk, task);
       break;
@@ -195,7 +197,8 @@ function giveAlone(
   at: { task: number; worker: RosterEntry },
 ): "full" | "given" {
   const { task, worker } = at;
-  const text = taskText(node, slot, desk, task);
+  const text = workText(node, slot, desk, task);
+  if (text === null) return "given";
   if (text === undefined) {
     fetchPage(node, slot, desk, task);
     return "given";
@@ -301,6 +304,7 @@ function newGrant(
     phases: countsOf(desk, execution, what.do),
     batch: batchOf(plan),
     script: what.do === "script" ? scriptOf(plan) : null,
+    command: what.do === "command" ? commandOf(plan) : null,
     trace: execution.trace,
   };
 }
@@ -315,7 +319,13 @@ function checkpointsOf(node: NodeState, desk: HandlerDesk, task: number): readon
 }
 
 function workOf(plan: HandlerPlan): Grant["do"] {
-  return plan.mode === "script" ? "script" : plan.work;
+  return plan.mode === "script" || plan.mode === "command" ? plan.mode : plan.work;
+}
+
+function commandOf({ command }: HandlerPlan): CommandWork | null {
+  if (command === null) return null;
+  const { step, topic, receiptTopic } = command;
+  return { step, topic, receiptTopic };
 }
 
 function batchOf(plan: HandlerPlan): number {

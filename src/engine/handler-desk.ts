@@ -15,6 +15,8 @@ const ASIDE_MIN_MS = 5_000;
 const ASIDE_MAX_MS = 60_000;
 /** Tasks whose retry time has come that are held at once; the others are taken as these leave. */
 const BACK_MAX = 4_096;
+/** Commands of one handler whose results wait to be persisted at once. */
+const HELD_MAX = 64;
 /** A task that took its process down this often runs alone. */
 export const ALONE_AFTER_CRASHES = 2;
 
@@ -112,6 +114,8 @@ export class HandlerDesk {
   hasTasks(now: number): boolean {
     if (this.state.plan.waits || this.suspectUntil > now || this.isLosing || this.fetching >= 0) return false;
     if (this.state.impliesTask && this.leases.has(ENUMERATION)) return false;
+    // Results that wait to be persisted are in memory: no more are asked for meanwhile.
+    if (this.state.receipted.size > 0 && this.state.held >= HELD_MAX) return false;
     this.refill(now);
     this.#dropSettled();
     if (this.#back.size > 0) return true;
@@ -166,7 +170,7 @@ export class HandlerDesk {
 
   /** A task that was taken and is pending again. */
   giveBack(task: number): void {
-    if (this.#isBack.has(task) || this.state.tasks.settled.has(task)) return;
+    if (this.#isBack.has(task) || this.state.isClosed(task)) return;
     this.#isBack.add(task);
     this.#back.push(task);
   }
@@ -190,7 +194,7 @@ export class HandlerDesk {
       if (task === undefined) return false;
       this.#parkedCount--;
       // A late receipt may have settled it meanwhile.
-      if (this.state.tasks.settled.has(task)) continue;
+      if (this.state.isClosed(task)) continue;
       this.giveBack(task);
       return true;
     }
@@ -272,7 +276,7 @@ export class HandlerDesk {
     let isOne = false;
     for (
       let task = this.#back.peek();
-      task !== undefined && this.state.tasks.settled.has(task);
+      task !== undefined && this.state.isClosed(task);
       task = this.#back.peek()
     ) {
       this.#back.pop();

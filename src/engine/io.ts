@@ -2,9 +2,18 @@
  * What goes into an engine node and what comes out of it: the contract between the deterministic node and its
  * driver (real or simulated). The node never waits: it asks by an output and goes on when the input comes.
  */
+import type { CommandView } from "../kernel/command-view.ts";
 import type { FinalStatus } from "../kernel/event.ts";
 import type { Entry } from "../kernel/journal-entry.ts";
-import type { Answer, ControlMessage, SignalMessage, StartMessage, Verdict } from "../kernel/message.ts";
+import type {
+  Answer,
+  ControlMessage,
+  PostOpOutcome,
+  PostOpRetryMessage,
+  SignalMessage,
+  StartMessage,
+  Verdict,
+} from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
@@ -21,13 +30,14 @@ import type {
   StoredTimer,
 } from "../store/store.ts";
 import type { LeaseTable, Left } from "./hand-over.ts";
+import type { PostOpTask } from "./post-ops.ts";
 
 export type Input =
   | {
       readonly kind: "request";
       readonly request: number;
       readonly execution: string;
-      readonly message: StartMessage | ControlMessage | SignalMessage;
+      readonly message: StartMessage | ControlMessage | SignalMessage | PostOpRetryMessage;
       readonly plan?: Plan;
       readonly fresh?: boolean;
       /** The answer says how the execution is after it. */
@@ -81,6 +91,14 @@ export type Input =
   | { readonly kind: "worker-beats"; readonly worker: string; readonly beats: readonly Beat[] }
   | { readonly kind: "worker-left"; readonly worker: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
+  /** A try at a post-operation has ended. */
+  | {
+      readonly kind: "performed";
+      readonly execution: string;
+      readonly op: string;
+      readonly attempt: number;
+      readonly outcome: PostOpOutcome;
+    }
   /** What was to be purged is, or could not be. */
   | { readonly kind: "purged"; readonly ids: readonly string[] }
   | { readonly kind: "definition-stored"; readonly workflow: string }
@@ -157,6 +175,8 @@ export interface Ending {
 export interface Inspection {
   readonly view: ExecutionView;
   readonly why: string;
+  /** Its commands, where it has some. */
+  readonly commands?: readonly CommandView[];
 }
 
 /** What a node holds, for those who look at it. */
@@ -237,6 +257,8 @@ export type Output =
     }
   | { readonly kind: "find-workflow"; readonly workflow: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
+  /** A post-operation that is owed is to be performed now. */
+  | { readonly kind: "perform"; readonly task: PostOpTask }
   /** Attempts went silent: their worker's own status API is asked before the verdict. */
   | { readonly kind: "ask-worker"; readonly worker: string; readonly attempts: readonly Beat[] }
   /** Log lines of the execution are stored. */

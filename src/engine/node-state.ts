@@ -132,6 +132,9 @@ export class NodeState {
   /** Looks at the slot again at this time. Set by the node, which has the timers. */
   wakeAt: (slot: Slot, at: number) => void = () => {};
 
+  /** Whether post-operations of the execution are under way. Set by the node, which has the desk. */
+  performs: (execution: string) => boolean = () => false;
+
   /** Offers everything the slot has ready to the workers. */
   offerAll(slot: Slot): void {
     if (slot.status !== "clean" || slot.execution === null || !slot.execution.open || this.closing) return;

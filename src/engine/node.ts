@@ -22,6 +22,7 @@ import { NodeState } from "./node-state.ts";
 import { openAttempts, overviewOf } from "./overview.ts";
 import { notOwner } from "./ownership-desk.ts";
 import { nameKeys } from "./permits.ts";
+import { PostOpDesk } from "./post-op-desk.ts";
 import { beat, holderOf, noteArrival, vouch } from "./reporting.ts";
 import { Residency } from "./residency.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
@@ -35,6 +36,7 @@ export class EngineNode {
   readonly #residency: Residency;
   readonly #timers: TimerDesk;
   readonly #cleanUp: CleanUp;
+  readonly #postOps: PostOpDesk;
   readonly #letters: LetterDesk;
   readonly #commits: CommitDesk;
   readonly #cluster: ClusterDesk;
@@ -46,17 +48,11 @@ export class EngineNode {
     this.#node.wakeAt = (slot, at) => this.#timers.set(slot.id, WAKE, at);
     this.#residency = new Residency(this.#node, (slot) => this.#cleanUp.becameClean(slot));
     this.#letters = new LetterDesk(this.#node, this.#residency);
-    this.#cleanUp = new CleanUp(this.#node, {
-      residency: this.#residency,
-      timers: this.#timers,
-      letters: this.#letters,
-    });
-    const desks = {
-      residency: this.#residency,
-      timers: this.#timers,
-      letters: this.#letters,
-      cleanUp: this.#cleanUp,
-    };
+    this.#postOps = new PostOpDesk(this.#node, this.#residency);
+    this.#node.performs = (execution) => this.#postOps.has(execution);
+    const parts = { residency: this.#residency, timers: this.#timers, letters: this.#letters };
+    this.#cleanUp = new CleanUp(this.#node, { ...parts, postOps: this.#postOps });
+    const desks = { ...parts, cleanUp: this.#cleanUp };
     this.#cluster = new ClusterDesk(this.#node, desks);
     this.#commits = new CommitDesk(this.#node, {
       ...desks,
@@ -116,6 +112,8 @@ export class EngineNode {
           if (slot !== undefined) vouch(node, slot, one);
         }
         return;
+      case "performed":
+        return this.#postOps.performed(input);
       case "page-read":
         return this.#pageRead(input.execution, input.seq, input.entry);
       case "work-scanned":
@@ -271,7 +269,8 @@ export class EngineNode {
       if (this.#node.tenures.of(id) === undefined) return false;
       const slot = this.#node.slots.get(id);
       if (slot === undefined) return true;
-      const isIdle = slot.status === "clean" && slot.queue.length === 0 && slot.execution?.ended === true;
+      const isOver = slot.execution?.ended === true && slot.execution.postops.size === 0;
+      const isIdle = slot.status === "clean" && slot.queue.length === 0 && isOver;
       if (isIdle) this.#residency.evict(slot);
       return isIdle;
     });

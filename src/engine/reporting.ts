@@ -198,7 +198,7 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
     const lease = desk.leases.get(receipt.task);
     if (lease === undefined) continue;
     if (isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch)) node.endLease(desk, lease);
-    else if (desk.state.tasks.settled.has(receipt.task)) {
+    else if (desk.state.isClosed(receipt.task)) {
       tellToStop(node, slot, { desk, lease }, "cancel");
       node.endLease(desk, lease);
     }
@@ -296,7 +296,7 @@ function adopt(
   const begunBy = tasks.startOf(at.task)?.worker;
   const worker = at.worker === UNKNOWN_WORKER ? (begunBy ?? UNKNOWN_WORKER) : at.worker;
   if (
-    tasks.settled.has(at.task) ||
+    desk.state.isClosed(at.task) ||
     at.task >= desk.offeredEnd ||
     at.attempt !== tasks.nextAttempt(at.task) ||
     desk.leases.has(at.task) ||

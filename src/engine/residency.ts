@@ -240,10 +240,11 @@ export class Residency {
     )
       return;
     const { execution } = slot;
-    if (execution === null || execution.ended) {
+    if (execution === null || (execution.ended && !this.#node.performs(slot.id))) {
       this.evict(slot);
       return;
     }
+    if (execution.ended) return;
     if (slot.want === "time") {
       // Let go of only when the store knows it too, or nobody would bring it back.
       if (slot.storedWant !== "time" || slot.retryFired)

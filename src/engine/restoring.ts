@@ -31,7 +31,7 @@ export function restoreSlot(node: NodeState, slot: Slot, loaded: LoadedExecution
   slot.storedWant = loaded.head.want;
   slot.headKey = `${loaded.head.status}/${loaded.head.phase}/${loaded.head.want}`;
   // Whether a retry row exists is not known; the next commit sets it right.
-  slot.retryRow = loaded.head.want === "time" ? -1 : 0;
+  slot.retryRow = loaded.head.want === "time" || execution.postops.size > 0 ? -1 : 0;
   slot.refreshDesks();
   for (const desk of slot.desks)
     desk.carefulBelow = Math.max(desk.carefulBelow, slot.opened[carefulMark(desk)] ?? 0);

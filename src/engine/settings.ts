@@ -40,6 +40,9 @@ export interface Settings {
   readonly permitPatienceMs: number;
   /** How long room under one limit is kept for what waits at another. */
   readonly permitReserveMs: number;
+  /** Post-operations under way at a time, and of one execution. */
+  readonly postOpsMax: number;
+  readonly postOpsEach: number;
   /** How long a worker that is asked about a silent attempt may take to vouch for it. */
   readonly askMs: number;
 }
@@ -65,5 +68,7 @@ export const DEFAULT_SETTINGS: Settings = {
   takeoverMs: 15_000,
   permitPatienceMs: 1_000,
   permitReserveMs: 10_000,
+  postOpsMax: 64,
+  postOpsEach: 8,
   askMs: 3_000,
 };

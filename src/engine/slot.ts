@@ -4,6 +4,7 @@
  */
 import type { Execution, HandlerState, Visit } from "../kernel/execution.ts";
 import type { Message, Verdict } from "../kernel/message.ts";
+import { holdsTasks } from "../kernel/owed-op.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { Beat, Grant, Report } from "../protocol/work.ts";
 import type { Want } from "../store/store.ts";
@@ -189,12 +190,16 @@ export class Slot {
   /** What the execution needs from its owner at `now`. */
   computeWant(now: number): Want {
     const { execution } = this;
-    if (execution === null || execution.ended) return "nothing";
+    if (execution === null) return "nothing";
+    // Its retry row brings back what owes post-operations.
+    if (execution.ended) return execution.postops.size > 0 ? "time" : "nothing";
     // What waits to be stepped may be the end of a lease that nothing else tells of.
     if (this.queue.length > 0) return "work";
     // What drains waits for its attempts; once only children are open, their ends bring it back.
-    if (execution.draining)
-      return this.openLeases === 0 && (execution.current?.openChildren ?? 0) > 0 ? "time" : "work";
+    if (execution.draining) {
+      const isWaiting = (execution.current?.openChildren ?? 0) > 0 || holdsTasks(execution);
+      return this.openLeases === 0 && isWaiting ? "time" : "work";
+    }
     if (execution.status === "paused") return this.openLeases > 0 ? "work" : "time";
     if (execution.due >= 0) return "time";
     return this.desks.every((desk) => desk.waitsForTimeOnly(now)) ? "time" : "work";
@@ -208,6 +213,15 @@ export class Slot {
       if (isRunning) due = Math.min(due, desk.nextDue(now));
       else if (desk.suspectUntil > now) due = Math.min(due, desk.suspectUntil);
     }
+    for (const { until } of this.execution?.postops.values() ?? [])
+      if (until > now) due = Math.min(due, until);
+    return due;
+  }
+
+  /** When the first of the post-operations that are owed is due, be it in the past; Infinity: none is owed. */
+  get owedDue(): number {
+    let due = Number.POSITIVE_INFINITY;
+    for (const { until } of this.execution?.postops.values() ?? []) due = Math.min(due, until);
     return due;
   }
 }

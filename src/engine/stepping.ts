@@ -236,16 +236,25 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
     if (event.kind === "tasks.settled") {
       const tasks = failedIn(event);
       if (tasks.length > 0) deadLetters.push({ seq, tasks });
+    } else if (event.kind === "postop.failed") {
+      // A persistence that failed for good has failed its task.
+      if (event.until === null && event.op === "broadcast") deadLetters.push({ seq, tasks: [event.task] });
     } else if (event.kind === "retried") {
-      // What is done again is the visit that was reopened, and what came after it.
+      // What is done again is the visit that was reopened, and what came after it; broadcasts are not.
       clearedFrom = execution.redoneFrom;
       deadLetters = deadLetters.filter(({ seq: before }) => before < clearedFrom);
+      for (const { seq: failed, task } of execution.undelivered.values())
+        if (failed >= clearedFrom) deadLetters.push({ seq: failed, tasks: [task] });
     } else if (event.kind === "timer.set") timersSet.push({ timer: event.timer, due: event.due });
     else if (event.kind === "timer.fired" || event.kind === "timer.cleared") timersCleared.push(event.timer);
   }
   const opened = markOpened(node, slot, parts.marks);
   const want = slot.computeWant(node.now);
-  const retryDue = want === "time" ? slot.nextDue(node.now) : Number.POSITIVE_INFINITY;
+  // What is owed is found again by its time, whatever else the execution waits for.
+  const retryDue = Math.min(
+    slot.owedDue,
+    want === "time" ? slot.nextDue(node.now) : Number.POSITIVE_INFINITY,
+  );
   const retryRow = retryDue === Number.POSITIVE_INFINITY ? 0 : retryDue;
   slot.retryFired = false;
   if (retryRow !== slot.retryRow) {

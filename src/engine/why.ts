@@ -1,18 +1,22 @@
 /** Why an execution waits, in one sentence with the holder named. Computed on request, nothing is stored. */
 import type { Execution } from "../kernel/execution.ts";
 import { SCRIPT_USE, type Wanted } from "../kernel/plan.ts";
+import { topicOf } from "../kernel/topic.ts";
 import { showDuration } from "../std/duration.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION } from "./lease.ts";
 import { type NodeState, projectScope } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
+import { whyCommand, whyStillOwed } from "./why-command.ts";
 
 /** The sentence. */
 export function whyWaiting(node: NodeState, slot: Slot): string {
   const { execution } = slot;
   if (execution === null) return "It does not exist.";
-  if (execution.ended)
-    return `It is ${execution.status}${execution.error ? `: ${execution.error.message}` : ""}.`;
+  if (execution.ended) {
+    const owed = whyStillOwed(execution, node.now);
+    return `It is ${execution.status}${execution.error ? `: ${execution.error.message}` : ""}${owed === null ? "" : `; ${owed}`}.`;
+  }
   if (execution.status === "cancelling")
     return `It is being cancelled by ${execution.cancelling?.by ?? "someone"}: ${open(slot)} must still end.`;
   if (execution.paused !== null) {
@@ -45,6 +49,8 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   const scope = `${execution.project}/${plan.scope}`;
   const limit = node.limits.look(scope);
   const left = state.total - state.tasks.settled.size;
+  const command = whyCommand(execution, desk, { now: node.now, at });
+  if (command !== null) return command;
   const waiting = whyWaits(node, desk, at);
   if (running === 0 && waiting !== null) return waiting;
   const needsWorker = plan.mode !== "workflow" || desk.wantsEnumeration(node.now);
@@ -112,7 +118,8 @@ function whyChildren(node: NodeState, desk: HandlerDesk, at: string): string | n
 }
 
 function whoServes(node: NodeState, { use, range }: Wanted): string {
-  const name = use === SCRIPT_USE ? "scripts" : `"${use}"`;
+  const topic = topicOf(use);
+  const name = use === SCRIPT_USE ? "scripts" : topic === null ? `"${use}"` : `the topic "${topic}"`;
   const versions = range === null ? [] : node.roster.versions(use);
   if (range === null) return name;
   const there =
@@ -135,7 +142,9 @@ function open(slot: Slot): string {
   const attempts = slot.leaseCount;
   const children = slot.execution?.current?.openChildren ?? 0;
   const parts = children > 0 ? [`${children} open ${children === 1 ? "child" : "children"}`] : [];
-  if (attempts > 0 || children === 0)
+  const owed = [...(slot.execution?.postops.values() ?? [])].filter(({ awaited }) => awaited).length;
+  if (owed > 0) parts.push(`${owed} owed ${owed === 1 ? "post-operation" : "post-operations"}`);
+  if (attempts > 0 || parts.length === 0)
     parts.unshift(`${attempts} open ${attempts === 1 ? "attempt" : "attempts"}`);
   return parts.join(" and ");
 }

@@ -6,8 +6,10 @@ import { assert, unreachable } from "../std/assert.ts";
 import { byteLength } from "../std/json.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { applyChild } from "./children.ts";
+import { applyReceipted, commandStarted, reopenCommands, settleCommand } from "./command-state.ts";
 import type { Event, Recorded, TaskRun, TaskStep, TasksSettled, TasksWaiting } from "./event.ts";
 import { applyCreated, type Execution, HandlerState, Visit } from "./execution.ts";
+import { applyPostOp, applyPostOpRetried } from "./owed-op.ts";
 import { NEXT } from "./plan.ts";
 import { noteError, readError } from "./stored-error.ts";
 import { NEVER } from "./task-table.ts";
@@ -98,6 +100,13 @@ function fold(execution: Execution, event: Event): void {
     case "child.started":
     case "child.finished":
       return applyChild(at(execution, event), event);
+    case "command.receipted":
+      return applyReceipted(execution, at(execution, event), event);
+    case "postop.done":
+    case "postop.failed":
+      return applyPostOp(execution, event);
+    case "postop.retried":
+      return applyPostOpRetried(execution, event);
     case "timer.set":
       execution.timers.set(event.timer, { purpose: event.purpose, due: event.due });
       return;
@@ -187,6 +196,7 @@ function handlerStarted(execution: Execution, name: string): void {
   const handler = new HandlerState(plan);
   handler.total = handler.impliesTask || plan.waits ? 1 : 0;
   if (plan.waits) handler.sealed = true;
+  if (plan.command !== null) commandStarted(execution, handler, plan.command);
   visit.handlers.push(handler);
 }
 
@@ -263,6 +273,8 @@ function tasksSettled(execution: Execution, event: TasksSettled): void {
     const attempt = event.attempts[i] as number;
     const status = event.statuses[i] as TasksSettled["statuses"][number];
     tasks.settle(task, attempt, status);
+    if (handler.plan.command !== null)
+      settleCommand(execution, handler, { task, status, payload: event.payloads[i] as string });
     if (status === "done") handler.progress.forget(task);
     else handler.progress.settle(task, event.payloads[i] as string);
     if (handler.plan.mode === "waitFor" && status === "done") handler.value = event.payloads[i] as string;
@@ -342,6 +354,7 @@ function retried(execution: Execution, event: { phase: string; visit: number; ro
     handler.cancelled = 0;
     handler.finished = false;
     Object.assign(handler.enumeration, { fails: 0, crashes: 0, until: 0, failed: false });
+    if (handler.plan.command !== null) reopenCommands(execution, visit, handler);
   }
 }
 

@@ -39,13 +39,21 @@ export interface ScriptRunDefinition {
   readonly timeout?: number;
 }
 
+/** The seed's `cmd`, as it was written: hashes are over it. References in `cmd_data` are not resolved. */
+export interface CommandDefinition {
+  readonly cmd_type: string;
+  readonly cmd_data?: Json;
+  readonly cmd_metadata?: Readonly<Record<string, Json>>;
+}
+
 export interface HandlerDefinition {
   readonly use?: string;
   readonly sleep?: number;
   readonly waitFor?: string;
   readonly optional?: boolean;
   readonly schema?: Json;
-  readonly command?: Json;
+  readonly command?: CommandDefinition;
+  /** Where the command goes, and where its receipt comes from if not from where the rule says. */
   readonly topic?: string;
   readonly receiptTopic?: string;
   readonly script?: readonly ScriptRunDefinition[];
@@ -100,4 +108,6 @@ export const DEFAULTS = {
   retryMaxMs: 60_000,
   heartbeatMs: 30_000,
   maxVisits: 1_000,
+  postOpAttempts: 10,
+  postOpTimeoutMs: 30_000,
 } as const;

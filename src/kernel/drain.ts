@@ -1,6 +1,7 @@
 /** The end of a visit that fails or is cancelled: once no attempt is open, the rest of its tasks are cancelled. */
 import { advance, finish, finishHandler } from "./advance.ts";
 import type { Answer, DrainedMessage } from "./message.ts";
+import { holdsTasks } from "./owed-op.ts";
 import type { PhasePlan } from "./plan.ts";
 import type { Step } from "./step.ts";
 import { clearTimers, ENGINE } from "./timers.ts";
@@ -18,6 +19,7 @@ export function drained(step: Step, message: DrainedMessage): Answer {
   }
   if (visit !== null && visit.status === "running" && visit.openChildren > 0)
     return { kind: "ignored", why: "children are open" };
+  if (holdsTasks(execution)) return { kind: "ignored", why: "post-operations are owed" };
   const cancelled = execution.status === "cancelling";
   if (visit !== null && visit.status === "running") {
     clearTimers(step, (purpose) => purpose !== "deadline");

@@ -1,17 +1,11 @@
 import { expect, it } from "vitest";
-import { RESERVED_KINDS } from "./event.ts";
-import { publicEvent } from "./public-event.ts";
+import { versionOf } from "./event.ts";
 
-it("reserved kinds are shown like any other, so that journals of later versions can be read as far as they are known", () => {
-  for (const kind of RESERVED_KINDS) {
-    const recorded = { seq: 1, at: 2, event: { kind, step: 0 } as never };
-    expect(publicEvent("x", recorded, "summary")).toEqual({
-      seq: 1,
-      at: 2,
-      kind: `workflow.${kind}`,
-      v: 1,
-      execution: "x",
-      step: 0,
-    });
-  }
+it("a kind is of the first version that knows it, so that older ones leave rows alone that hold it", () => {
+  const versions = (kinds: readonly string[]) => kinds.map(versionOf);
+  expect(versions(["created", "tasks.settled", "finished"])).toEqual([1, 1, 1]);
+  expect(versions(["tasks.waiting", "task.step", "child.finished"])).toEqual([2, 2, 2]);
+  expect(versions(["command.receipted", "postop.done", "postop.failed", "postop.retried"])).toEqual([
+    3, 3, 3, 3,
+  ]);
 });

@@ -2,7 +2,7 @@
  * Events: the immutable facts of an execution's journal. State is their fold (apply.ts). Bulk events hold their
  * tasks as columns (parallel arrays); payloads are JSON texts, never parsed by the kernel.
  */
-export const EVENT_VERSION = 2;
+export const EVENT_VERSION = 3;
 
 /** Kinds that came after version 1: a row that holds one says so, and older versions leave it alone. */
 const SINCE_2: readonly string[] = [
@@ -13,8 +13,11 @@ const SINCE_2: readonly string[] = [
   "child.finished",
 ];
 
+const SINCE_3: readonly string[] = ["command.receipted", "postop.done", "postop.failed", "postop.retried"];
+
 /** The first version that knows the kind. */
 export function versionOf(kind: string): number {
+  if (SINCE_3.includes(kind)) return 3;
   return SINCE_2.includes(kind) ? 2 : 1;
 }
 
@@ -174,6 +177,56 @@ export interface ChildEvent extends Place {
   readonly status?: FinalStatus;
 }
 
+/** What a worker said of a command: its result with what enrichment put in, or its error. */
+export interface CommandReceipted extends Place {
+  readonly kind: "command.receipted";
+  readonly task: number;
+  readonly attempt: number;
+  /** Which command of the workflow, counted from 0. */
+  readonly step: number;
+  readonly procStatus: "COMPLETE" | "ERROR";
+  /** JSON text; null: there is an error. */
+  readonly result: string | null;
+  /** JSON text; null: there is a result. */
+  readonly error: string | null;
+  readonly worker: string;
+  readonly ms: number;
+}
+
+/** What is done with the result of a command besides enrichment. */
+export type PostOpKind = "persistence" | "broadcast";
+
+/** What a post-operation is: which, of which receipt. */
+export interface PostOpRef extends Place {
+  readonly task: number;
+  readonly step: number;
+  readonly op: PostOpKind;
+  /** Which of the broadcasts; 0 for a persistence. */
+  readonly index: number;
+  /** Sequence number of the `command.receipted` whose result it is about. */
+  readonly receipt: number;
+}
+
+/** A try at a post-operation has ended. */
+export interface PostOpEvent extends PostOpRef {
+  readonly kind: "postop.done" | "postop.failed";
+  readonly attempt: number;
+  /** The state store or the address. */
+  readonly target: string;
+  /** JSON text; null: it is done. */
+  readonly error: string | null;
+  /** When it is tried again; null: it is not. */
+  readonly until: number | null;
+}
+
+/** A post-operation that had failed for good was asked for again. */
+export interface PostOpRetried extends PostOpRef {
+  readonly kind: "postop.retried";
+  readonly target: string;
+  readonly by: string;
+  readonly id: string;
+}
+
 export type TimerPurpose = "sleep" | "wait" | "start" | "deadline" | "task";
 
 export interface TimerEvent {
@@ -228,6 +281,9 @@ export type Event =
   | TaskStep
   | TaskRun
   | ChildEvent
+  | CommandReceipted
+  | PostOpEvent
+  | PostOpRetried
   | TimerEvent
   | { readonly kind: "signalled"; readonly signal: string; readonly id: string; readonly data: string }
   | {
@@ -247,9 +303,6 @@ export type Event =
   | Finished;
 
 export type EventKind = Event["kind"];
-
-/** Kinds whose names are fixed now and whose events come with later parts of the engine. */
-export const RESERVED_KINDS = ["command.receipted", "postop.done", "postop.failed"] as const;
 
 /** An event in its place in the journal. */
 export interface Recorded {

@@ -6,6 +6,7 @@ import { assert } from "../std/assert.ts";
 import { ProgressTable } from "./checkpoint.ts";
 import type { Created, ExecutionError, FinalStatus, Parent, Place, TimerPurpose } from "./event.ts";
 import { IdentitySet } from "./identity-set.ts";
+import type { OwedOp } from "./owed-op.ts";
 import type { HandlerPlan, PhasePlan, Plan } from "./plan.ts";
 import { TaskTable } from "./task-table.ts";
 
@@ -28,6 +29,30 @@ export interface ChildState {
   readonly child: string;
   readonly attempt: number;
   readonly isOpen: boolean;
+}
+
+/** A command's result that is journaled, while its task is not done: its persistence, or a broadcast, is awaited. */
+export interface Receipted {
+  /** Sequence number of its `command.receipted`. */
+  readonly seq: number;
+  readonly attempt: number;
+  readonly worker: string;
+  readonly ms: number;
+  /** JSON text. */
+  readonly result: string;
+}
+
+/** What is known of a command of the workflow, in the newest visit of its phase. */
+export interface CommandState {
+  /** When its phase began. */
+  readonly startedAt: number;
+  /** When its last receipt came; null: none has. */
+  readonly receiptedAt: number | null;
+  /** Sequence number of its last `command.receipted`; 0: there is none. */
+  readonly receipt: number;
+  readonly status: "COMPLETE" | "ERROR" | null;
+  /** JSON text. */
+  readonly error: string | null;
 }
 
 export class HandlerState {
@@ -53,6 +78,8 @@ export class HandlerState {
   /** Children by task: those that are open, and those that ended without being done. */
   readonly children = new Map<number, ChildState>();
   openChildren = 0;
+  /** Commands with a result whose tasks are not done, by task. */
+  readonly receipted = new Map<number, Receipted>();
 
   constructor(plan: HandlerPlan) {
     this.plan = plan;
@@ -78,6 +105,18 @@ export class HandlerState {
       this.enumeration.ended === 0 &&
       !this.paged
     );
+  }
+
+  /** Whether no attempt can change the task any more: it is settled, or a command with a result. */
+  isClosed(task: number): boolean {
+    return this.tasks.settled.has(task) || this.receipted.has(task);
+  }
+
+  /** Open tasks that wait for what is done with their results. */
+  get held(): number {
+    let n = 0;
+    for (const task of this.receipted.keys()) if (!this.tasks.settled.has(task)) n++;
+    return n;
   }
 
   /** The sequence number of the row with the task's payload; 0: the task is the input. */
@@ -210,6 +249,14 @@ export class Execution {
   signalCount = 0;
   signalBytes = 0;
   readonly timers = new Map<string, Timer>();
+  /** Post-operations that are owed, by id, in the order in which they came to be. */
+  readonly postops = new Map<string, OwedOp>();
+  /** Broadcasts that were given up, by id: the event that says so, and the task. */
+  readonly undelivered = new Map<string, { readonly seq: number; readonly task: number }>();
+  /** What is known of each command that has begun, by its step. */
+  readonly commands = new Map<number, CommandState>();
+  /** Parts of results that later commands refer to, by the text of the reference: JSON texts. */
+  readonly referred = new Map<string, string>();
   /** Messages applied once, by id: the sequence number of what they did. */
   readonly applied = new Map<string, number>();
   paused: { by: string; reason: string | null; at: number } | null = null;

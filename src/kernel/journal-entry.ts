@@ -128,6 +128,7 @@ function payloadChars(event: Event): number {
   else if (event.kind === "tasks.retrying") for (const text of event.errors) chars += text.length;
   else if (event.kind === "task.step") chars += (event.result ?? event.error ?? "").length;
   else if (event.kind === "task.run") chars += event.state.length;
+  else if (event.kind === "command.receipted") chars += (event.result ?? event.error ?? "").length;
   return chars;
 }
 

@@ -7,6 +7,7 @@ import { Execution, type HandlerState } from "./execution.ts";
 import { encodeEntries } from "./journal-entry.ts";
 import { replay, restore } from "./replay.ts";
 import { readSnapshot, writeSnapshot } from "./snapshot.ts";
+import { NEVER } from "./task-table.ts";
 import { viewExecution } from "./view.ts";
 
 const SEEDS = Array.from({ length: 12 }, (_, i) => i);
@@ -68,6 +69,9 @@ test("the runs are worth it: they end in every way, with repairs, retries, losse
     "child.started",
     "child.finished",
     "late done refused",
+    "command.receipted",
+    "postop.done",
+    "postop.failed",
   ])
     expect([...seen]).toContain(wanted);
 });
@@ -83,11 +87,11 @@ function oneRun(seed: number): string {
     checkState(run, at);
     snapshots.set(run.execution.seq, writeSnapshot(run.execution));
   }
-  checkJournal(run.events, at);
+  checkJournal(run, at);
   checkReplay(run, snapshots, at);
   must(random.finish(), () => `${at} is stuck in ${run.phase} (${run.status})`);
   checkState(run, at);
-  checkJournal(run.events, at);
+  checkJournal(run, at);
   checkSent(run, at);
   return run.status;
 }
@@ -118,6 +122,7 @@ function checkState({ execution, now }: KernelRun, at: string): void {
     must(tasks.failed.size === failed, where("failed is not the size of its set"));
     must(!finished || tasks.starts().length === 0, where("finished with starts"));
     checkProgress(execution, handler, where);
+    checkCommands(execution, handler, where);
   }
   must(!execution.ended || execution.timers.size === 0, () => `${at}: ended with timers`);
   let kept = 0;
@@ -132,6 +137,30 @@ function checkState({ execution, now }: KernelRun, at: string): void {
         () => `${at}: ${phase.name} shows ${parts.join("+")} of ${total}`,
       );
     }
+}
+
+/** Whatever keeps a command's task open is owed, and nothing else is given out for it. */
+function checkCommands(
+  execution: Execution,
+  { plan, tasks, receipted }: HandlerState,
+  where: (what: string) => () => string,
+): void {
+  const visit = execution.currentVisit();
+  const owed = [...execution.postops.values()];
+  for (const [task] of receipted) {
+    must(
+      !tasks.settled.has(task) || tasks.failed.has(task),
+      where(`done task ${task} has a result that is kept`),
+    );
+    if (visit.status !== "running" || tasks.settled.has(task)) continue;
+    const holds = owed.some((op) => op.awaited && op.handler === plan.name && op.task === task);
+    must(holds, where(`task ${task} has a result, is open, and nothing is owed`));
+    must(tasks.until(task) === NEVER, where(`task ${task} has a result and can be given out`));
+  }
+  must(
+    visit.status === "running" || !owed.some(({ awaited }) => awaited),
+    where("the visit is over and something that holds tasks is owed"),
+  );
 }
 
 /** What holds for waits in tasks and for children. */
@@ -183,7 +212,9 @@ function checkSent({ sent, events }: KernelRun, at: string): void {
 }
 
 /** What holds for every journal. */
-function checkJournal(events: readonly Recorded[], at: string): void {
+function checkJournal(run: KernelRun, at: string): void {
+  const events: readonly Recorded[] = run.events;
+  const persists = new Set<string>();
   const once = new Set<string>();
   const done = new Set<string>();
   let round = 1;
@@ -198,7 +229,7 @@ function checkJournal(events: readonly Recorded[], at: string): void {
     must(when >= time, () => `${at}: time goes back at ${seq}`);
     time = when;
     must(
-      !isOver || event.kind === "tasks.late" || event.kind === "retried",
+      !isOver || ["tasks.late", "retried"].includes(event.kind) || event.kind.startsWith("postop."),
       () => `${at}: ${event.kind} at ${seq} after the end`,
     );
     switch (event.kind) {
@@ -219,8 +250,23 @@ function checkJournal(events: readonly Recorded[], at: string): void {
           const key = `${event.phase}/${event.visit}/${event.handler}/${task}`;
           must(!done.has(key), () => `${at}: ${key} settles after it is done`);
           if (event.statuses[n] === "done") done.add(key);
+          const isPersisted = once.has(`${key}/persistence/0 is done`);
+          must(
+            event.statuses[n] !== "done" || !persists.has(key) || isPersisted,
+            () => `${at}: ${key} is done before its result is persisted`,
+          );
         });
         return;
+      case "command.receipted": {
+        const key = `${event.phase}/${event.visit}/${event.handler}/${event.task}`;
+        const plan = run.plan.commands[event.step]?.command;
+        if (plan?.persistence) persists.add(key);
+        return event.result === null ? undefined : justOnce(`${key} has a result`);
+      }
+      case "postop.done": {
+        const { phase, visit, handler, task, op, index } = event;
+        return justOnce(`${phase}/${visit}/${handler}/${task}/${op}/${index} is done`);
+      }
       default:
     }
   });

@@ -3,7 +3,7 @@
  * Receipts and pages need none: what they settle is a set.
  */
 import type { Rejection } from "../std/rejection.ts";
-import type { Parent, Place } from "./event.ts";
+import type { Parent, Place, PostOpRef } from "./event.ts";
 
 export interface StartMessage {
   readonly kind: "start";
@@ -165,6 +165,35 @@ export interface ChildMessage extends Place {
   readonly payload: string;
 }
 
+/** How a try at a post-operation ended. */
+export type PostOpOutcome =
+  | { readonly kind: "done" }
+  | {
+      readonly kind: "failed";
+      readonly error: { readonly name: string; readonly message: string; readonly code?: string };
+      /** It would fail the same way again. */
+      readonly fatal?: true;
+      /** The target asked to be left alone for so long. */
+      readonly retryAfterMs?: number;
+    };
+
+/** The performer's word on a post-operation that is owed. */
+export interface PostOpMessage {
+  readonly kind: "postop";
+  /** The id of the operation. */
+  readonly op: string;
+  readonly attempt: number;
+  readonly outcome: PostOpOutcome;
+}
+
+/** A post-operation that failed for good is asked for again. */
+export interface PostOpRetryMessage {
+  readonly kind: "postop.retry";
+  readonly id: string;
+  readonly by: string;
+  readonly op: PostOpRef;
+}
+
 /** A timer's time has come. Ignored unless that timer is armed. */
 export interface TimerDueMessage {
   readonly kind: "timer";
@@ -192,6 +221,8 @@ export type Message =
   | CheckpointMessage
   | ChildrenMessage
   | ChildMessage
+  | PostOpMessage
+  | PostOpRetryMessage
   | TimerDueMessage
   | DrainedMessage;
 

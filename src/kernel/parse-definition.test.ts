@@ -306,9 +306,9 @@ describe("a definition is refused", () => {
     ["with an empty version", handler({ version: "" }), `${at}.version: must be a text of 1 to 200`],
     ["with an enumerator without code", handler({ enumerate: {} }), `${at}.enumerate.use: undefined is not`],
     [
-      "with what comes later",
+      "with a command without a type",
       one({ handlers: { h: { command: {}, topic: "T" } } }),
-      `${at}: "command" handlers are not available in this version`,
+      `${at}.command.cmd_type: must be a text of 1 to 200`,
     ],
     ["with a version that is no range", handler({ version: "$" }), `${at}.version: "$" is not a range`],
     [
@@ -599,7 +599,7 @@ describe("an onError target", () => {
   });
 });
 
-test("the example of the interface is a definition, less the commands", () => {
+test("the example of the interface is a definition", () => {
   const use = (name: string) => ({ use: `thumbnails.${name}` });
   const definition = parsed({
     rondo: 1,
@@ -630,6 +630,15 @@ test("the example of the interface is a definition, less the commands", () => {
       { name: "cool-off", handlers: { "cool-off": { sleep: "10m" } } },
       { name: "approved", handlers: { approved: { waitFor: "approved", timeout: "2d" } } },
       {
+        name: "embed",
+        handlers: {
+          embed: {
+            command: { cmd_type: "EMBED_REPO", cmd_data: {}, cmd_metadata: {} },
+            topic: "LEXI_CMD_EMBED",
+          },
+        },
+      },
+      {
         name: "map",
         handlers: { map: { script: [{ ...run("one"), timeout: "5s" }], state: {}, resume: true } },
       },
@@ -658,6 +667,7 @@ test("the example of the interface is a definition, less the commands", () => {
       "notify: use",
       "cool-off: sleep",
       "approved: waitFor",
+      "embed: command",
       "map: script",
       "invoices: workflow",
       "cleanup: use",

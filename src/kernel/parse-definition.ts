@@ -9,6 +9,7 @@ import type { Rejection } from "../std/rejection.ts";
 import { type Definition, LIMITS, type PhaseDefinition } from "./definition.ts";
 import { checkMeaning, parsePhase } from "./parse-phase.ts";
 import { Invalid, object, parseName, reference, rejectInvalid } from "./parse-primitive.ts";
+import { parseReferences } from "./reference.ts";
 
 /** The canonical definition of `data`, or why it is refused. */
 export function parseDefinition(data: unknown): Definition | Rejection {
@@ -43,21 +44,34 @@ function definition(data: unknown): Definition {
   if (list.length > LIMITS.phases)
     throw new Invalid("phases", `${list.length} phases; at most ${LIMITS.phases} are allowed`);
   const phases = list.map((entry, i) => parsePhase(entry, `phases[${i}]`));
-  phases.forEach(checkAvailable);
   checkGraph(phases);
+  checkReferences(phases);
   const returns = fields["returns"] === undefined ? undefined : reference(fields["returns"], "returns");
   return { rondo: 1, name, ...defined({ input: fields["input"] as Json | undefined, returns }), phases };
 }
 
-/** Refuses what definitions may say but no engine does yet, rather than to ignore it. */
-function checkAvailable({ name, handlers }: PhaseDefinition): void {
-  for (const [key, handler] of Object.entries(handlers)) {
-    if (handler.command !== undefined)
-      throw new Invalid(
-        `phase "${name}" handler "${key}"`,
-        '"command" handlers are not available in this version',
-      );
-  }
+/** A command refers to results of single commands in earlier phases only: they are there when it is sent. */
+function checkReferences(phases: readonly PhaseDefinition[]): void {
+  const steps: { phase: number; isSingle: boolean }[] = [];
+  for (const [phase, { handlers }] of phases.entries())
+    for (const { command, tasks, enumerate } of Object.values(handlers))
+      if (command !== undefined)
+        steps.push({ phase, isSingle: tasks === undefined && enumerate === undefined });
+  for (const [phase, { name, handlers }] of phases.entries())
+    for (const [key, { command }] of Object.entries(handlers)) {
+      const at = `phase "${name}" handler "${key}".command.cmd_data`;
+      for (const { from, step, text } of parseReferences(command?.cmd_data ?? {}, at)) {
+        const target = steps[step];
+        if (from !== "steps" || (target !== undefined && target.phase < phase && target.isSingle)) continue;
+        const why =
+          target === undefined
+            ? `there are ${steps.length} commands, counted from 0`
+            : target.isSingle
+              ? "that command is not in an earlier phase"
+              : "that command has several tasks";
+        throw new Invalid(at, `"\${${text}}" refers to a result that is not there: ${why}`);
+      }
+    }
 }
 
 /** Targets exist, names are unique, and no repair phase is entered by mere order. */

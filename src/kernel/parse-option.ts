@@ -2,6 +2,7 @@
 import { toStoredText } from "../std/json.ts";
 import { isRejection } from "../std/rejection.ts";
 import { DEFAULTS, LIMITS } from "./definition.ts";
+import { parseCommand, parseTopic } from "./parse-command.ts";
 import {
   duration,
   Invalid,
@@ -148,9 +149,9 @@ export const OPTION_PARSERS: Readonly<Record<string, OptionParser>> = {
   waitFor: parseName,
   optional: (value, path) => boolean(value, path) || undefined,
   schema: json,
-  command: json,
-  topic: text,
-  receiptTopic: text,
+  command: parseCommand,
+  topic: parseTopic,
+  receiptTopic: parseTopic,
   script,
   state: json,
   resume: (value, path) => (boolean(value, path) === true ? undefined : false),

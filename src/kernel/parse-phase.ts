@@ -95,6 +95,10 @@ export function parseHandler(data: unknown, at: string): HandlerDefinition {
           "means nothing where tasks are executions of their own",
           "leave it out",
         );
+  if (parsed["command"] !== undefined && parsed["topic"] === undefined)
+    throw new Invalid(`${at}.topic`, "a command needs a topic", "say where it goes");
+  if (parsed["command"] !== undefined && parsed["receiptTopic"] === parsed["topic"])
+    throw new Invalid(`${at}.receiptTopic`, "is the topic of the command itself", "choose another name");
   const waits = parsed["sleep"] !== undefined || parsed["waitFor"] !== undefined;
   if (waits && (parsed["tasks"] !== undefined || parsed["enumerate"] !== undefined))
     throw new Invalid(at, "a sleep or a wait has exactly one task", "remove tasks and enumerate");
@@ -103,6 +107,14 @@ export function parseHandler(data: unknown, at: string): HandlerDefinition {
 
 /** Refuses options that would count for nothing; throws `Invalid`. */
 export function checkMeaning(handler: HandlerDefinition, at: string): void {
+  if (handler.command === undefined) {
+    for (const option of ["topic", "receiptTopic"] as const)
+      if (handler[option] !== undefined)
+        throw new Invalid(`${at}.${option}`, "means nothing without a command", "leave it out");
+  } else
+    for (const option of ["batch", "version", "schema", "optional", "state", "resume"] as const)
+      if (handler[option] !== undefined)
+        throw new Invalid(`${at}.${option}`, "means nothing for a command", "leave it out");
   // Where code enumerates the children, they count for that.
   if (handler.workflow === undefined || handler.enumerate !== undefined) return;
   for (const option of ["heartbeat", "priority"] as const)

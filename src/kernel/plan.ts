@@ -1,7 +1,10 @@
 /** A definition made ready to run: names resolved to indexes, defaults filled in, the `returns` phase appended. */
 import { assert } from "../std/assert.ts";
+import { type CommandPlan, commandPlanner } from "./command-plan.ts";
 import { DEFAULTS, type Definition, type HandlerDefinition, type PhaseDefinition } from "./definition.ts";
 import { definitionHash } from "./definition-hash.ts";
+import type { Reference } from "./reference.ts";
+import { topicUse } from "./topic.ts";
 
 /** The name of the phase and handler that compute the output. */
 export const RETURNS = "returns";
@@ -22,7 +25,7 @@ export interface Wanted {
 
 export interface HandlerPlan {
   readonly name: string;
-  readonly mode: "use" | "sleep" | "waitFor" | "script" | "workflow";
+  readonly mode: "use" | "sleep" | "waitFor" | "command" | "script" | "workflow";
   /** A sleep or a wait: its one task is settled by time or a signal, and no worker takes it. */
   readonly waits: boolean;
   /** Wire name of the code that processes; empty where no worker does. */
@@ -35,6 +38,8 @@ export interface HandlerPlan {
   /** Wire name of the code that enumerates; null: the tasks are known at once. */
   readonly enumerateUse: string | null;
   readonly definition: HandlerDefinition;
+  /** What is sent to a topic; null: it is no command. */
+  readonly command: CommandPlan | null;
   readonly attempts: number;
   readonly crashes: number;
   readonly backoff: "exponential" | "constant";
@@ -63,11 +68,22 @@ export interface PhasePlan {
   readonly maxVisits: number;
 }
 
+/** A command of a workflow, and where it is. */
+export interface PlannedCommand {
+  readonly phase: PhasePlan;
+  readonly handler: HandlerPlan;
+  readonly command: CommandPlan;
+}
+
 export interface Plan {
   readonly hash: string;
   readonly definition: Definition;
   readonly phases: readonly PhasePlan[];
   readonly byName: ReadonlyMap<string, PhasePlan>;
+  /** The commands in order: the steps that others see. */
+  readonly commands: readonly PlannedCommand[];
+  /** References of commands to the results of others, by the step of the other. */
+  readonly referred: ReadonlyMap<number, readonly Reference[]>;
   /** Index of the `returns` phase, -1 if there is none. */
   readonly returns: number;
 }
@@ -80,13 +96,18 @@ export function compilePlan(definition: Definition): Plan {
     assert(index !== undefined, `phase ${name} exists in a checked definition`);
     return index;
   };
+  const commandOf = commandPlanner(definition);
   const phases = definition.phases.map((phase, i): PhasePlan => {
     const isLast = i === definition.phases.length - 1;
     return {
       index: i,
       name: phase.name,
       handlers: Object.entries(phase.handlers).map(([name, handler]) =>
-        planHandler(name, handler, { work: "process", scope: `${definition.name}.${phase.name}.${name}` }),
+        planHandler(name, handler, {
+          work: "process",
+          scope: `${definition.name}.${phase.name}.${name}`,
+          command: commandOf(handler),
+        }),
       ),
       decision: planDecision(phase),
       among: typeof phase.next === "object" ? phase.next.among : [],
@@ -117,13 +138,29 @@ export function compilePlan(definition: Definition): Plan {
       maxVisits: DEFAULTS.maxVisits,
     });
   }
+  const commands = phases.flatMap((phase) =>
+    phase.handlers.flatMap((handler) =>
+      handler.command === null ? [] : [{ phase, handler, command: handler.command }],
+    ),
+  );
   return {
     hash: definitionHash(definition),
     definition,
     phases,
     byName: new Map(phases.map((phase) => [phase.name, phase])),
+    commands,
+    referred: referencesByStep(commands),
     returns,
   };
+}
+
+function referencesByStep(commands: readonly PlannedCommand[]): ReadonlyMap<number, readonly Reference[]> {
+  const byStep = new Map<number, Reference[]>();
+  for (const { command } of commands)
+    for (const reference of command.references)
+      if (reference.from === "steps")
+        byStep.set(reference.step, [...(byStep.get(reference.step) ?? []), reference]);
+  return byStep;
 }
 
 function planDecision(phase: PhaseDefinition): HandlerPlan | null {
@@ -135,10 +172,11 @@ function planDecision(phase: PhaseDefinition): HandlerPlan | null {
 function planHandler(
   name: string,
   definition: HandlerDefinition,
-  { work, scope }: { work: HandlerPlan["work"]; scope: string },
+  { work, scope, command = null }: { work: HandlerPlan["work"]; scope: string; command?: CommandPlan | null },
 ): HandlerPlan {
   const mode = modeOf(definition);
-  const use = mode === "script" ? SCRIPT_USE : (definition.use ?? "");
+  const use =
+    mode === "script" ? SCRIPT_USE : command === null ? (definition.use ?? "") : topicUse(command.topic);
   const wanted = want(use, definition.version ?? null);
   const enumerateUse = definition.enumerate?.use ?? null;
   const retry = definition.retry ?? {};
@@ -148,17 +186,18 @@ function planHandler(
     mode,
     waits: mode === "sleep" || mode === "waitFor",
     use,
-    scope: mode === "use" ? use : scope,
+    scope: mode === "use" || mode === "command" ? use : scope,
     wanted,
     enumerateUse,
     enumerator: enumerateUse === null ? null : enumerateUse === use ? wanted : want(enumerateUse, null),
     definition,
+    command,
     attempts: retry.attempts ?? DEFAULTS.attempts,
     crashes: retry.crashes ?? DEFAULTS.crashes,
     backoff: retry.backoff ?? "exponential",
     retryMinMs: retry.min ?? DEFAULTS.retryMinMs,
     retryMaxMs: retry.max ?? DEFAULTS.retryMaxMs,
-    timeoutMs: mode === "use" || mode === "script" ? (definition.timeout ?? null) : null,
+    timeoutMs: hasWorkers(mode) ? (definition.timeout ?? null) : null,
     heartbeatMs: definition.heartbeat ?? null,
     priority: definition.priority ?? 0,
     tolerateCount:
@@ -172,9 +211,15 @@ function want(use: string, range: string | null): Wanted {
   return { use, range, key: range === null ? use : `${use} ${range}` };
 }
 
+/** Whether workers process its tasks. */
+function hasWorkers(mode: HandlerPlan["mode"]): boolean {
+  return mode === "use" || mode === "script" || mode === "command";
+}
+
 function modeOf(definition: HandlerDefinition): HandlerPlan["mode"] {
   if (definition.sleep !== undefined) return "sleep";
   if (definition.waitFor !== undefined) return "waitFor";
   if (definition.script !== undefined) return "script";
+  if (definition.command !== undefined) return "command";
   return definition.workflow === undefined ? "use" : "workflow";
 }

@@ -3,6 +3,7 @@
  * ranges; in full, they are rows.
  */
 import type { Json } from "../std/json.ts";
+import { procErr } from "./command-state.ts";
 import {
   type ChildEvent,
   type Event,
@@ -124,6 +125,21 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
     case "child.started":
     case "child.finished":
       return ofOneTask(event, detail);
+    case "command.receipted": {
+      const { task: n, attempt, procStatus: proc_status } = event;
+      const word =
+        event.error === null ? { cmd_result: parse(event.result) } : { proc_err: procErr(event.error) };
+      return { ...place(event), n, attempt, proc_status, ...word };
+    }
+    case "postop.done":
+    case "postop.failed": {
+      const { step, op, target, attempt, error } = event;
+      return { step, op, target, attempt, ...(error === null ? {} : { error: parse(error) }) };
+    }
+    case "postop.retried": {
+      const { step, op, target, by } = event;
+      return { step, op, target, by };
+    }
     default:
       return rest;
   }

@@ -9,6 +9,7 @@ import { DURATION_MAX_MS } from "../std/duration.ts";
 import { advance } from "./advance.ts";
 import { BulkRecorder } from "./bulk-recorder.ts";
 import { CHECKPOINTS_MAX } from "./checkpoint.ts";
+import { enrich } from "./enrich.ts";
 import type { HandlerState } from "./execution.ts";
 import type {
   Answer,
@@ -22,6 +23,7 @@ import type {
 import { delayMs } from "./retry.ts";
 import type { Step } from "./step.ts";
 import { armTask } from "./task-waits.ts";
+import { ENGINE } from "./timers.ts";
 
 /** A batch of receipts for one handler. */
 export function receipts(step: Step, message: ReceiptsMessage): Answer {
@@ -120,7 +122,7 @@ function openHandler(step: Step, message: StartedMessage | LostMessage): Handler
 }
 
 function isOpen(handler: HandlerState, task: number): boolean {
-  return task < handler.offered && !handler.tasks.settled.has(task);
+  return task < handler.offered && !handler.isClosed(task);
 }
 
 function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): Verdict {
@@ -129,7 +131,7 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
   const isTask = Number.isInteger(task) && task >= 0 && task < handler.offered;
   if (handler.plan.waits || handler.plan.mode === "workflow" || !isTask) return "stale";
   const wasLost = handler.tasks.isLost(task, attempt);
-  if (!handler.tasks.settled.has(task)) {
+  if (!handler.isClosed(task)) {
     const isCurrent = receipt.round === step.execution.currentVisit().round;
     if (receipt.live && isCurrent && attempt > handler.tasks.ended(task))
       return takeLive(step, handler, recorder, receipt);
@@ -145,14 +147,13 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
       !isPassed &&
       judged(handler, step, receipt.outcome).status === "done"
     ) {
-      recorder.settleReceipt(receipt, "done", null, receipt.outcome.payload);
+      complete(step, handler, recorder, receipt);
       if (!wasLost) return "accepted";
       recorder.late({ task, attempt, status: "done", accepted: true });
       return "accepted";
     }
   }
-  if (!wasLost)
-    return attempt <= handler.tasks.ended(task) || handler.tasks.settled.has(task) ? "duplicate" : "stale";
+  if (!wasLost) return attempt <= handler.tasks.ended(task) || handler.isClosed(task) ? "duplicate" : "stale";
   recorder.late({ task, attempt, status: receipt.outcome.status, accepted: false });
   return "late";
 }
@@ -161,9 +162,10 @@ function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
   const { task, attempt } = receipt;
   const outcome = withinLimit(handler, task, judged(handler, step, receipt.outcome));
   if (outcome.status === "done") {
-    recorder.settleReceipt(receipt, "done", null, outcome.payload);
+    complete(step, handler, recorder, receipt);
     return "accepted";
   }
+  if (outcome.status === "failed") noteErrorReceipt(step, handler, recorder, receipt);
   if (outcome.status === "suspended") {
     if (!step.execution.draining) recorder.wait({ task, attempt, ...suspension(step, outcome) });
     return "accepted";
@@ -196,6 +198,43 @@ function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
   });
   recorder.retry({ task, attempt, reason: outcome.status, until: step.now + delay, error: outcome.payload });
   return "accepted";
+}
+
+/** A task is done; a command with something to do before that only has its result. */
+function complete(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): void {
+  const { payload } = receipt.outcome;
+  const { command } = handler.plan;
+  if (command === null) return recorder.settleReceipt(receipt, "done", null, payload);
+  const result = enrich(payload, command.enrichment);
+  recorder.flush();
+  emitReceipted(step, handler, receipt, { result, error: null });
+  if (!command.holds) recorder.settleReceipt(receipt, "done", null, result);
+}
+
+/** The error that a worker answered a command with. What the engine itself finds wrong is no receipt. */
+function noteErrorReceipt(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): void {
+  if (handler.plan.command === null || receipt.worker === ENGINE) return;
+  recorder.flush();
+  emitReceipted(step, handler, receipt, { result: null, error: receipt.outcome.payload });
+}
+
+function emitReceipted(
+  step: Step,
+  handler: HandlerState,
+  { task, attempt, worker, ms }: Receipt,
+  word: { readonly result: string | null; readonly error: string | null },
+): void {
+  step.emit({
+    kind: "command.receipted",
+    ...step.execution.currentVisit().place(handler.plan.name),
+    task,
+    attempt,
+    step: handler.plan.command?.step ?? 0,
+    procStatus: word.error === null ? "COMPLETE" : "ERROR",
+    ...word,
+    worker,
+    ms,
+  });
 }
 
 /** What a suspended attempt waits for; one that does not say waits for nothing and goes on at once. */

@@ -1,11 +1,17 @@
 /** When a task or an enumeration that failed is tried again. */
 import { DURATION_MAX_MS } from "../std/duration.ts";
 import { hashText } from "../std/random.ts";
-import type { HandlerPlan } from "./plan.ts";
+
+/** How long is waited between attempts. */
+export interface RetryPolicy {
+  readonly backoff: "exponential" | "constant";
+  readonly retryMinMs: number;
+  readonly retryMaxMs: number;
+}
 
 /** Milliseconds to wait before the next attempt: what the code asked for, within bounds, or the backoff. */
 export function delayMs(
-  plan: HandlerPlan,
+  plan: RetryPolicy,
   failures: number,
   attempt: { readonly id: string; readonly retryAfterMs: number | undefined },
 ): number {
@@ -15,7 +21,7 @@ export function delayMs(
 }
 
 /** Milliseconds to wait after the n-th failure: exponential or constant, with full jitter from a hash of `attemptId`. */
-export function backoffMs(plan: HandlerPlan, failures: number, attemptId: string): number {
+export function backoffMs(plan: RetryPolicy, failures: number, attemptId: string): number {
   const ceiling =
     plan.backoff === "constant"
       ? plan.retryMinMs

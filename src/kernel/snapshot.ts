@@ -5,18 +5,21 @@
 import { type ProgressSnapshot, ProgressTable } from "./checkpoint.ts";
 import {
   type ChildState,
+  type CommandState,
   Execution,
   HandlerState,
+  type Receipted,
   type Signal,
   type Timer,
   Visit,
   type VisitSummary,
 } from "./execution.ts";
 import { IdentitySet } from "./identity-set.ts";
+import type { OwedOp } from "./owed-op.ts";
 import type { HandlerPlan, PhasePlan, Plan } from "./plan.ts";
 import { TaskTable, type TaskTableSnapshot } from "./task-table.ts";
 
-export const FOLD_VERSION = 3;
+export const FOLD_VERSION = 4;
 
 /** Fields that are plain data, copied as they are. */
 const PLAIN = [
@@ -59,6 +62,7 @@ interface HandlerSnapshot {
   readonly pageSeq: readonly number[];
   readonly progress: ProgressSnapshot;
   readonly children: readonly (readonly [number, ChildState])[];
+  readonly receipted: readonly (readonly [number, Receipted])[];
 }
 
 interface VisitSnapshot {
@@ -82,6 +86,10 @@ interface ExecutionSnapshot {
   readonly signals: readonly (readonly [string, readonly Signal[]])[];
   readonly timers: readonly (readonly [string, Timer])[];
   readonly applied: readonly (readonly [string, number])[];
+  readonly postops: readonly OwedOp[];
+  readonly undelivered: readonly (readonly [string, { readonly seq: number; readonly task: number }])[];
+  readonly commands: readonly (readonly [number, CommandState])[];
+  readonly referred: readonly (readonly [string, string])[];
 }
 
 /** The execution as text. */
@@ -94,6 +102,10 @@ export function writeSnapshot(execution: Execution): string {
     signals: [...execution.signals],
     timers: [...execution.timers],
     applied: [...execution.applied],
+    postops: [...execution.postops.values()],
+    undelivered: [...execution.undelivered],
+    commands: [...execution.commands],
+    referred: [...execution.referred],
   };
   return JSON.stringify(snapshot);
 }
@@ -110,6 +122,10 @@ export function readSnapshot(id: string, plan: Plan, text: string): Execution {
   for (const [name, queue] of snapshot.signals) execution.signals.set(name, [...queue]);
   for (const [id, timer] of snapshot.timers) execution.timers.set(id, timer);
   for (const [id, seq] of snapshot.applied) execution.applied.set(id, seq);
+  for (const op of snapshot.postops) execution.postops.set(op.id, op);
+  for (const [id, failed] of snapshot.undelivered) execution.undelivered.set(id, failed);
+  for (const [step, state] of snapshot.commands) execution.commands.set(step, state);
+  for (const [reference, value] of snapshot.referred) execution.referred.set(reference, value);
   return execution;
 }
 
@@ -139,6 +155,7 @@ function writeVisit(visit: Visit): VisitSnapshot {
       pageSeq: handler.pageSeq,
       progress: handler.progress.toSnapshot(),
       children: [...handler.children],
+      receipted: [...handler.receipted],
     })),
   };
 }
@@ -171,6 +188,7 @@ function readVisit(plan: Plan, data: VisitSnapshot): Visit {
       handler.children.set(task, child);
       if (child.isOpen) handler.openChildren++;
     }
+    for (const [task, receipted] of saved.receipted) handler.receipted.set(task, receipted);
     return handler;
   });
   return visit;

@@ -13,6 +13,7 @@ import type { Event, Recorded } from "./event.ts";
 import { Execution } from "./execution.ts";
 import type { Answer, Message, Sent, StartMessage } from "./message.ts";
 import type { Plan } from "./plan.ts";
+import { postOp, retryPostOp } from "./post-op.ts";
 import { attemptsLost, attemptsStarted, receipts } from "./receipts.ts";
 import { checkpoint } from "./task-waits.ts";
 import { timerDue } from "./timer-due.ts";
@@ -114,6 +115,10 @@ function handle(step: Step, message: Exclude<Message, StartMessage>): Answer {
       return startChildren(step, message);
     case "child":
       return childEnded(step, message);
+    case "postop":
+      return postOp(step, message);
+    case "postop.retry":
+      return retryPostOp(step, message);
     case "timer":
       return timerDue(step, message);
     case "drained":

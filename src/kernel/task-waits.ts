@@ -27,7 +27,7 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     Number.isInteger(task) &&
     task >= 0 &&
     task < handler.offered &&
-    !handler.tasks.settled.has(task) &&
+    !handler.isClosed(task) &&
     attempt > handler.tasks.ended(task);
   const isRepeat = isKnown === true && !(done.kind === "run" && isFromStart(handler, message));
   // Also of what is journaled: whoever lost its lease must not go on, with a value that is not the journal's.

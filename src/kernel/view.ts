@@ -127,7 +127,8 @@ function viewHandler(handler: HandlerState, now: number, leased: number): Handle
   const left = total - tasks.settled.size;
   const running = plan.waits ? 0 : Math.min(left, leased + handler.openChildren);
   const suspended = handler.progress.tasks.size === 0 ? 0 : handler.progress.countWaiting(now);
-  const waiting = plan.waits ? left : Math.min(left - running, suspended);
+  const held = handler.receipted.size === 0 ? 0 : handler.held;
+  const waiting = plan.waits ? left : Math.min(left - running, suspended + held);
   const sleeping = suspended === 0 ? 0 : handler.progress.countSleeping(now);
   const retrying = plan.waits ? 0 : Math.min(left - running - waiting, tasks.countRetrying(now) - sleeping);
   return {

@@ -29,7 +29,12 @@ import { newExecutionId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { StoreFault } from "../store/store.ts";
-import { type HandlerCode, type HostedWorkflow, withChildren } from "../worker/handler-code.ts";
+import {
+  type HandlerCode,
+  type HostedTopic,
+  type HostedWorkflow,
+  withChildren,
+} from "../worker/handler-code.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
 import { Worker } from "../worker/worker.ts";
 import { resultsOf } from "./journal-reader.ts";
@@ -97,9 +102,19 @@ export class LocalRondo implements RondoClient {
     });
   }
 
-  /** Hosts the handlers of workflows in this process, and those of the workflows that they start as children. */
-  serve(...workflows: readonly HostedWorkflow[]): this {
-    for (const workflow of workflows) checkHosted(workflow);
+  /**
+   * Hosts the handlers of workflows in this process, and those of the workflows that they start as children; and code
+   * that does the commands of topics.
+   */
+  serve(...parts: readonly (HostedWorkflow | HostedTopic)[]): this {
+    const workflows: HostedWorkflow[] = [];
+    for (const part of parts) {
+      if (isTopic(part)) continue;
+      checkHosted(part);
+      workflows.push(part);
+    }
+    for (const { name, handlers } of parts.filter(isTopic))
+      for (const code of handlers) this.#host(name, code);
     for (const { name } of workflows) this.#named.add(name);
     for (const workflow of withChildren(workflows)) {
       // What is served by its own name is not replaced by what a parent brings along.
@@ -332,6 +347,10 @@ function hasScript({ definition }: Plan): boolean {
   return definition.phases.some(({ handlers }) =>
     Object.values(handlers).some(({ script }) => script !== undefined),
   );
+}
+
+function isTopic(part: unknown): part is HostedTopic {
+  return typeof (part as Partial<HostedTopic> | null)?.topic === "string";
 }
 
 /** Refuses what is not a workflow. */

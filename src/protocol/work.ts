@@ -7,7 +7,7 @@ export type { Checkpoint } from "../kernel/checkpoint.ts";
 
 /** Work for one worker out of one handler: what its items share, and the items. */
 export interface Grant extends Place {
-  readonly do: "enumerate" | "process" | "next" | "returns" | "script";
+  readonly do: "enumerate" | "process" | "next" | "returns" | "command" | "script";
   readonly execution: string;
   readonly workflow: string;
   readonly project: string;
@@ -29,8 +29,17 @@ export interface Grant extends Place {
   readonly batch: number;
   /** The runs of a script task, and the state before the first if it does not come from the task. */
   readonly script: ScriptWork | null;
+  /** Commands only: which one it is, and its topics. Its items' tasks are the commands, with references resolved. */
+  readonly command: CommandWork | null;
   /** W3C trace context of the start. */
   readonly trace: string | null;
+}
+
+export interface CommandWork {
+  /** Which command of the workflow, counted from 0. */
+  readonly step: number;
+  readonly topic: string;
+  readonly receiptTopic: string;
 }
 
 export interface ScriptWork {

@@ -217,6 +217,7 @@ export abstract class EngineHost {
       case "logged":
       case "timers-changed":
       case "letters-sent":
+      case "perform":
         return;
       case "grant":
       case "cancel":

@@ -26,7 +26,7 @@ function showEvent(event: Event): string {
     "tasks" in event && "attempts" in event
       ? ` ${event.tasks.map((task, i) => `${task}.${event.attempts[i]}`).join(" ")}`
       : "task" in event
-        ? ` ${event.task}.${event.attempt}`
+        ? ` ${event.task}${"attempt" in event ? `.${event.attempt}` : ""}`
         : "";
   const place =
     "handler" in event

@@ -279,7 +279,7 @@ export interface Store {
   ): Promise<readonly StoredDeadLetter[]>;
   /** Takes tasks out of a dead letter (null: all of them); an empty one is gone. */
   dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void>;
-  /** Ids of executions that ended before a time, oldest first. */
+  /** Ids of executions that ended before a time and want nothing any more, oldest first. */
   listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]>;
   /** Forgets executions that have ended, with everything about them; others, and those of other owners, are left alone. */
   purge(ids: readonly string[]): Promise<void>;

@@ -38,7 +38,7 @@ export class CodeRunner {
   /** Begins a task, a decision or an output. */
   beginTask(shared: Shared, item: GrantItem, code: HandlerCode): void {
     const context =
-      shared.grant.do === "process"
+      shared.grant.do === "process" || shared.grant.do === "command"
         ? new TaskContext(shared, item, JSON.parse(item.task ?? "null") as unknown)
         : new AttemptContext(shared, item);
     const span = startSpan(context);

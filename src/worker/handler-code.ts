@@ -99,12 +99,22 @@ export interface HandlerCode {
   };
 }
 
-/** Everything a workflow hosts in a worker. */
-export interface HostedWorkflow {
+/** Code that a worker hosts together: that of a workflow, or of a topic. */
+export interface HostedPart {
   readonly name: string;
+  readonly handlers: readonly HandlerCode[];
+  readonly children?: readonly HostedPart[];
+}
+
+/** Code that does the commands of a topic, whatever workflow they are of. */
+export interface HostedTopic extends HostedPart {
+  readonly topic: string;
+}
+
+/** Everything a workflow hosts in a worker. */
+export interface HostedWorkflow extends HostedPart {
   /** The definition as data, not yet parsed. */
   readonly definition: unknown;
-  readonly handlers: readonly HandlerCode[];
   /** Workflows that it starts as children, where it has them as objects. */
   readonly children?: readonly HostedWorkflow[];
 }

@@ -97,6 +97,7 @@ export function makeGrant(tasks: readonly unknown[], more: Partial<Grant> = {}):
           checkpoints: null,
         })),
     resume: null,
+    command: null,
     phases: [],
     batch: 1,
     script: null,

@@ -4,7 +4,7 @@
  */
 
 import { childId } from "../../src/kernel/children.ts";
-import type { Event, EventKind, Recorded } from "../../src/kernel/event.ts";
+import type { Event, EventKind, PostOpKind, Recorded } from "../../src/kernel/event.ts";
 import type { Execution, HandlerState } from "../../src/kernel/execution.ts";
 import type {
   Answer,
@@ -12,6 +12,7 @@ import type {
   ChildMessage,
   Message,
   Outcome,
+  PostOpOutcome,
   Receipt,
   Sent,
   StartMessage,
@@ -221,6 +222,34 @@ export class KernelRun {
     });
   }
 
+  /** The performer's word on what is owed: the first such operation, done unless it is said otherwise. */
+  postOp(
+    kind: PostOpKind,
+    given: {
+      index?: number;
+      task?: number;
+      attempt?: number;
+      error?: string;
+      fatal?: true;
+      retryAfterMs?: number;
+    } = {},
+  ): Answer {
+    const { index = 0, task, error, fatal, retryAfterMs } = given;
+    const owed = [...this.execution.postops.values()].find(
+      (op) => op.op === kind && op.index === index && (task === undefined || op.task === task),
+    );
+    const outcome: PostOpOutcome =
+      error === undefined
+        ? { kind: "done" }
+        : { kind: "failed", error: { name: "Error", message: error }, ...defined({ fatal, retryAfterMs }) };
+    return this.send({
+      kind: "postop",
+      op: owed?.id ?? `nothing/${kind}`,
+      attempt: given.attempt ?? (owed?.ended ?? 0) + 1,
+      outcome,
+    });
+  }
+
   lost(handler: string, ...tasks: number[]): Answer {
     return this.#attempts("lost", handler, tasks);
   }
@@ -327,6 +356,12 @@ export class KernelRun {
       attempts: tasks.map((task) => ({ task, attempt: table.nextAttempt(task), worker: "w1" })),
     });
   }
+}
+
+/** A phase with one command that is named like it. */
+export function command(name: string, postOps: object = {}, handler: object = {}): object {
+  const cmd = { cmd_type: name.toUpperCase(), cmd_data: {}, cmd_metadata: { cmd_post_op: postOps } };
+  return { name, handlers: { [name]: { command: cmd, topic: `CMD_${name.toUpperCase()}`, ...handler } } };
 }
 
 /** A phase with one handler that is named like it. */

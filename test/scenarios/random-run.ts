@@ -28,7 +28,7 @@ export class RandomRun {
     if (random.chance(0.15)) run.now += random.below(3_000);
     const handlers = run.execution.current?.handlers ?? [];
     const handler = handlers.length === 0 ? null : random.pick(handlers);
-    switch (random.below(19)) {
+    switch (random.below(22)) {
       case 0:
       case 1:
       case 2:
@@ -72,6 +72,11 @@ export class RandomRun {
       case 16:
         if (handler?.plan.mode === "workflow") this.#childEnded(handler);
         return;
+      case 17:
+      case 18:
+      case 19:
+        this.#postOp();
+        return;
       default:
         if (random.chance(0.8)) run.drained();
         else run.send({ kind: "drained", phase: random.pick(NAMES), visit: 1, round: random.between(1, 3) });
@@ -84,6 +89,7 @@ export class RandomRun {
     for (let turn = 0; turn < 500 && !run.execution.ended; turn++) {
       const { execution } = run;
       if (execution.status === "paused") run.control("resume", `resume-${turn}`);
+      else if (execution.postops.size > 0) this.#performAll();
       else if (execution.draining) {
         for (const handler of execution.current?.handlers ?? []) this.#endChildren(handler, "cancelled");
         run.drained();
@@ -96,7 +102,29 @@ export class RandomRun {
         for (const handler of [...(execution.current?.handlers ?? [])]) this.#complete(handler, turn);
       }
     }
+    if (run.execution.ended) while (run.execution.postops.size > 0) this.#performAll();
     return run.execution.ended;
+  }
+
+  /** Every post-operation that is owed is done. */
+  #performAll(): void {
+    for (const { op, index, task } of [...this.run.execution.postops.values()])
+      this.run.postOp(op, { index, task });
+  }
+
+  /** A try at one that is owed ends, or at one that is not. */
+  #postOp(): void {
+    const { random, run } = this;
+    const owed = [...run.execution.postops.values()];
+    const { op, index, task } =
+      owed.length === 0 ? ({ op: "broadcast", index: 0, task: 0 } as const) : random.pick(owed);
+    run.postOp(op, {
+      index,
+      task,
+      ...(random.chance(0.5) ? { error: "down" } : {}),
+      ...(random.chance(0.1) ? { fatal: true } : {}),
+      ...(random.chance(0.1) ? { attempt: random.between(1, 4) } : {}),
+    });
   }
 
   #complete(handler: HandlerState, turn: number): void {
@@ -286,7 +314,10 @@ function randomDefinition(random: SeededRandom): object {
 function randomHandler(random: SeededRandom): object {
   const retry = { attempts: random.between(1, 3), crashes: random.between(1, 3) };
   const tolerate = random.pick([0, 0, 1, "50%"]);
-  switch (random.below(9)) {
+  switch (random.below(11)) {
+    case 9:
+    case 10:
+      return randomCommand(random, { retry, tolerate });
     case 0:
       return { sleep: random.below(5_000) };
     case 1:
@@ -319,4 +350,25 @@ function randomHandler(random: SeededRandom): object {
     default:
       return { use: "paged", enumerate: { use: "list" }, retry, tolerate };
   }
+}
+
+function randomCommand(random: SeededRandom, options: object): object {
+  const retry = { attempts: random.between(1, 3) };
+  const postOps = {
+    ...(random.chance(0.3) ? { cmd_result_enrichment: { prop_map: [{ key: "who", val: "me" }] } } : {}),
+    ...(random.chance(0.6)
+      ? { cmd_result_persistence: { target_statestore_name: "s", target_statestore_key: "k", retry } }
+      : {}),
+    cmd_result_broadcasts: Array.from({ length: random.below(3) }, (_, i) => ({
+      url: `http://there/${i}`,
+      await: random.chance(0.3),
+      retry,
+    })),
+  };
+  return {
+    command: { cmd_type: "DO", cmd_metadata: { cmd_post_op: postOps } },
+    topic: "CMD_DO",
+    ...(random.chance(0.4) ? { tasks: Array.from({ length: random.below(4) }, (_, i) => i) } : {}),
+    ...options,
+  };
 }

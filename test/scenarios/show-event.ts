@@ -45,6 +45,13 @@ function details(event: Event): string {
     case "child.started":
     case "child.finished":
       return `${place(event)} ${event.task}#${event.attempt} ${showId(event.child)}${event.status === undefined ? "" : ` ${event.status}`}`;
+    case "command.receipted":
+      return `${place(event)} ${event.task}#${event.attempt} ${event.procStatus} ${event.result ?? error(event.error)}`;
+    case "postop.done":
+    case "postop.failed":
+      return `${place(event)} ${event.task} ${event.op} ${event.index}#${event.attempt} to ${event.target}${event.error === null ? "" : `: ${error(event.error)}, ${event.until === null ? "given up" : `again at ${event.until}`}`}`;
+    case "postop.retried":
+      return `${place(event)} ${event.task} ${event.op} ${event.index} by ${event.by}`;
     case "timer.set":
     case "timer.fired":
     case "timer.cleared":

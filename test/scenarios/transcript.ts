@@ -13,6 +13,7 @@
  *   run H N I [J]         the run with index I is finished, and the state after it   [attempt=N] [round=N] [late]
  *   suspend H N NAME      the attempt ends; the task waits   [until=N] [signal=NAME] [timeout=N] [attempt=N] [late]
  *   children H N...       the owner asks for the children of these tasks
+ *   postop OP [I]         a try at an owed persistence or broadcast ended   [error=TEXT] [fatal] [attempt=N]
  *   lost H N...           attempts whose workers went silent
  *   signal NAME [J]       [id=ID]
  *   timer ID              a timer's time has come
@@ -177,6 +178,15 @@ function send(run: KernelRun, command: string, { words, options }: Arguments): s
       return checkpoint(run, command, { words, options });
     case "children":
       return showAnswer(run.children(first, numbers));
+    case "postop":
+      return showAnswer(
+        run.postOp(first as "persistence", {
+          index: numbers[0] ?? 0,
+          ...numeric(options, "attempt"),
+          ...defined({ error: options["error"] }),
+          ...("fatal" in options ? { fatal: true } : {}),
+        }),
+      );
     case "lost":
       return showAnswer(run.lost(first, ...numbers));
     case "signal":

@@ -1,6 +1,7 @@
 /** What a worker says about itself when it registers, checked; its own address is where it came from. */
 import { isIP } from "node:net";
 import { USE_PATTERN } from "../../kernel/definition.ts";
+import { topicUse } from "../../kernel/topic.ts";
 import { SCRIPT_USE, type Serves, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 
@@ -56,7 +57,7 @@ export function checkRegistration(body: unknown, peer: string | null): CheckedRe
   return {
     name,
     worker,
-    serves,
+    serves: [...serves, ...(topics as string[]).map((topic) => ({ use: topicUse(topic) }))],
     topics: topics as string[],
     capacity: capacity as number,
     url: url === null ? null : (url as string).replace(/\/+$/, ""),

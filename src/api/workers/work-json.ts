@@ -2,6 +2,7 @@
  * The answer to a claim as JSON text, put together by hand: stored texts (tasks, inputs, states) go in as they are,
  * without being parsed, and what the items of a grant share is written once per grant.
  */
+import { markCommand } from "../../protocol/command-wire.ts";
 import type { Grant, GrantItem } from "../../protocol/work.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import type { ItemHistory } from "./item-history.ts";
@@ -52,8 +53,15 @@ export class GrantWriter {
   write(item: GrantItem, record: AttemptRecord, history: ItemHistory | null): string {
     const { id, token } = record;
     const head = `{"attempt":"${id}","token":"${token}","number":${item.number},"n":${item.attempt}`;
-    const task = `,"task":${item.task ?? "null"},"idempotencyKey":"${this.#key}${item.number}"`;
+    const task = `,"task":${this.#task(item, record)},"idempotencyKey":"${this.#key}${item.number}"`;
     return `${head}${task}${this.#more(item, history)}${this.#tail}`;
+  }
+
+  /** A command carries what its receipt would have to repeat on a topic. */
+  #task({ task }: GrantItem, { id, token }: AttemptRecord): string {
+    const { command, execution } = this.#grant;
+    if (command === null || task === null) return task ?? "null";
+    return markCommand(task, { workflow_id: execution, step: command.step, attempt: id, token });
   }
 
   #more(item: GrantItem, history: ItemHistory | null): string {

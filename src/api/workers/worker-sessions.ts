@@ -11,6 +11,7 @@
  */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { AttemptHolder } from "../../engine/io.ts";
+import { topicOf } from "../../kernel/topic.ts";
 import { checkToken, decodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
 import { type Beat, type ReportedAttempt, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import type { ClaimRequest, EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";
@@ -235,8 +236,10 @@ export class WorkerSessions {
         kind: local ? "local" : "remote",
         capacity,
         held,
-        handlers: serves.map(({ use, version }) => (version === undefined ? { use } : { use, version })),
-        topics: session?.registration.topics ?? [],
+        handlers: serves
+          .filter(({ use }) => topicOf(use) === null)
+          .map(({ use, version }) => (version === undefined ? { use } : { use, version })),
+        topics: serves.flatMap(({ use }) => topicOf(use) ?? []),
         version: session?.registration.version ?? null,
         url: session?.registration.url ?? null,
         lastSeenAt: session?.lastSeenAt ?? null,

@@ -250,7 +250,9 @@ export class MemoryTables {
 
   listEnded(options: { finishedBefore: number; max: number }): string[] {
     return [...this.#executions.values()]
-      .flatMap(({ head: { id, order, finishedAt: at } }) => (at === null ? [] : { id, order, at }))
+      .flatMap(({ head: { id, order, want, finishedAt: at } }) =>
+        at === null || want !== "nothing" ? [] : { id, order, at },
+      )
       .filter(({ at }) => at < options.finishedBefore)
       .sort((a, b) => a.at - b.at || a.order - b.order)
       .slice(0, options.max)

@@ -48,7 +48,8 @@ export const RECORD_READS = {
   "dead-of-groups": deadOfGroups(false),
   "dead-of-project": deadOfGroups(true),
   ended: `
-    SELECT id FROM executions WHERE finished_at IS NOT NULL AND finished_at < $1 ORDER BY finished_at, e LIMIT $2`,
+    SELECT id FROM executions WHERE finished_at IS NOT NULL AND finished_at < $1 AND want = 'nothing'
+    ORDER BY finished_at, e LIMIT $2`,
   document: "SELECT body FROM documents WHERE kind = $1 AND id = $2",
   documents: "SELECT id, body FROM documents WHERE kind = $1 AND id > $2 ORDER BY id LIMIT $3",
   "documents-until":

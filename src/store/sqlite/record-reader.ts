@@ -23,7 +23,7 @@ export const RECORD_READS = {
   nextWorkflowWithDead: `SELECT workflow AS next FROM dead_letters WHERE project = ? AND workflow > ?
     ORDER BY workflow LIMIT 1`,
   newestDeadOfGroup: `SELECT ${DEAD} WHERE d.project = ? AND d.workflow = ? AND row < ? ORDER BY row DESC LIMIT ?`,
-  ended: `SELECT id FROM executions WHERE finished_at IS NOT NULL AND finished_at < ?
+  ended: `SELECT id FROM executions WHERE finished_at IS NOT NULL AND finished_at < ? AND want = 'nothing'
     ORDER BY finished_at, e LIMIT ?`,
   document: "SELECT body FROM documents WHERE kind = ? AND id = ?",
   documents: "SELECT id, body FROM documents WHERE kind = ? AND id > ? AND id < ? ORDER BY id LIMIT ?",

@@ -2,8 +2,17 @@
  * Claimed work as grants, as a worker takes them. Tasks, inputs and what earlier attempts left come as values and are
  * kept as JSON texts; consecutive items of one handler are one grant.
  */
+
+import { receiptTopicOf, topicOf } from "../../kernel/topic.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
-import type { Checkpoint, Grant, GrantItem, ReportedAttempt, ScriptWork } from "../../protocol/work.ts";
+import type {
+  Checkpoint,
+  CommandWork,
+  Grant,
+  GrantItem,
+  ReportedAttempt,
+  ScriptWork,
+} from "../../protocol/work.ts";
 import type { Claimed, WorkItem } from "../../protocol/worker-wire.ts";
 import { assert } from "../../std/assert.ts";
 
@@ -108,7 +117,6 @@ function itemOf(one: WorkItem, at: ReportedAttempt, keep: Keep): GrantItem {
 
 function grantOf(one: WorkItem, at: ReportedAttempt): Omit<Grant, "input" | "phases" | "items"> {
   const { resume } = one;
-  assert(one.do !== "command", "commands are not claimed by workers of handlers");
   return {
     do: one.do,
     execution: one.execution,
@@ -129,6 +137,7 @@ function grantOf(one: WorkItem, at: ReportedAttempt): Omit<Grant, "input" | "pha
         ? null
         : { count: resume.count, last: JSON.stringify(resume.last), checksum: resume.checksum },
     script: one.do === "script" ? scriptOf(one) : null,
+    command: one.do === "command" ? commandOf(one) : null,
     trace: one.traceparent ?? null,
   };
 }
@@ -141,4 +150,12 @@ function scriptOf({ runs = [], finished = 0, state }: WorkItem): ScriptWork {
     timeoutMs: null,
   }));
   return { runs: [...done, ...runs], state: JSON.stringify(state ?? null), resume: true };
+}
+
+/** Which command it is, as its mark says. */
+function commandOf({ use, task }: WorkItem): CommandWork {
+  const topic = topicOf(use) ?? use;
+  const mark = (task as { cmd_metadata?: { rondo?: { step?: unknown } } } | null)?.cmd_metadata?.rondo;
+  const step = typeof mark?.step === "number" ? mark.step : 0;
+  return { step, topic, receiptTopic: receiptTopicOf(topic) };
 }

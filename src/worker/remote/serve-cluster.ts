@@ -2,7 +2,7 @@
  * The worker of a process that is itself a node: does tasks of the other nodes whose code is hosted here, so that code
  * which only this process has is reached from all of them. What is this node's own, the worker inside it does.
  */
-import { type HostedWorkflow, withChildren } from "../handler-code.ts";
+import { type HostedPart, withChildren } from "../handler-code.ts";
 import { WorkerLane, type WorkerLaneOptions } from "./worker-lane.ts";
 
 /** `headers` has to prove to the other nodes that one of them asks; `worker` is to be this process's own, and no other's. */
@@ -19,7 +19,7 @@ export interface ClusterWorker {
   /** Attempts of other nodes under way. */
   readonly held: number;
   /** Hosts code for the other nodes, with that of the workflows that it starts as children. */
-  host(...workflows: readonly HostedWorkflow[]): void;
+  host(...workflows: readonly HostedPart[]): void;
   /** The other nodes that are alive now: sessions come and go with them. */
   nodes(urls: readonly string[]): void;
   /** Ends gracefully. */
@@ -38,7 +38,7 @@ export function serveCluster(options: ServeClusterOptions): ClusterWorker {
     onDrain: () => {},
     onDropped: (attempt, why) => options.onTrouble(`${attempt} was not taken: ${why.message}`),
   });
-  const hosted = new Set<HostedWorkflow>();
+  const hosted = new Set<HostedPart>();
   let peers: readonly string[] = [];
   lane.start();
   return {

@@ -8,6 +8,8 @@
  * 3. It beats while it has attempts, and stops those that their node does not want any more.
  * 4. It stops gracefully: no claim, what has not begun goes back, the rest ends within a grace.
  */
+
+import { topicOf } from "../../kernel/topic.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import { type Grant, SCRIPT_USE } from "../../protocol/work.ts";
 import type { Claimed, Registration } from "../../protocol/worker-wire.ts";
@@ -15,7 +17,7 @@ import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { reportPlace } from "../attempt-place.ts";
-import type { HostedWorkflow } from "../handler-code.ts";
+import type { HostedPart } from "../handler-code.ts";
 import type { ScriptOptions } from "../script-runner.ts";
 import { Worker, type WorkerOptions } from "../worker.ts";
 import { BackOff } from "./back-off.ts";
@@ -39,7 +41,7 @@ export interface WorkerLaneOptions {
   /** An id to register under; by default the server makes one. */
   readonly worker?: string;
   readonly capacity: number;
-  readonly workflows: readonly HostedWorkflow[];
+  readonly workflows: readonly HostedPart[];
   /** Without it, this worker does no scripts. */
   readonly scripts?: ScriptOptions;
   readonly secrets?: readonly string[];
@@ -77,7 +79,7 @@ export class WorkerLane {
   readonly #outbox: Outbox;
   readonly #results: RemoteResults;
   readonly #worker: Worker;
-  readonly #hosted: HostedWorkflow[] = [];
+  readonly #hosted: HostedPart[] = [];
   /** Its id, once it has one: the same at every node. */
   #id: string | null;
   #isRegistered = false;
@@ -164,7 +166,7 @@ export class WorkerLane {
   }
 
   /** Hosts more code, and says so at every node. */
-  host(workflows: readonly HostedWorkflow[]): void {
+  host(workflows: readonly HostedPart[]): void {
     this.#addCode(workflows);
     for (const { link } of this.#sessions.all)
       if (link.isConnected) link.registerAgain().catch(this.#options.onBug);
@@ -238,7 +240,7 @@ export class WorkerLane {
     for (const { claims } of this.#sessions.all) claims.wake();
   }
 
-  #addCode(workflows: readonly HostedWorkflow[]): void {
+  #addCode(workflows: readonly HostedPart[]): void {
     for (const workflow of workflows) {
       this.#hosted.push(workflow);
       for (const code of workflow.handlers) this.#worker.host(workflow.name, code);
@@ -248,17 +250,20 @@ export class WorkerLane {
   #registration(): Registration {
     const { name, capacity, scripts, version } = this.#options;
     const url = this.#options.url();
-    const handlers = this.#hosted.flatMap(({ handlers: list }) =>
-      list.map(({ use, version: served, enumerate }) => ({
+    const codes = this.#hosted.flatMap(({ handlers: list }) => list);
+    const topics = codes.flatMap(({ use }) => topicOf(use) ?? []);
+    const handlers = codes
+      .filter(({ use }) => topicOf(use) === null)
+      .map(({ use, version: served, enumerate }) => ({
         use,
         ...(served === undefined ? {} : { version: served }),
         enumerates: enumerate !== undefined,
-      })),
-    );
+      }));
     return {
       name,
       ...(this.#id === null ? {} : { worker: this.#id }),
       handlers: scripts === undefined ? handlers : [...handlers, { use: SCRIPT_USE }],
+      ...(topics.length === 0 ? {} : { topics: [...new Set(topics)] }),
       capacity,
       ...(url === null ? {} : { url }),
       version,

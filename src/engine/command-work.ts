@@ -1,0 +1,32 @@
+/** What goes out for a task: the task itself, or the command that it stands for, with its references resolved. */
+import { resolveCommand } from "../kernel/resolve-command.ts";
+import { ENGINE } from "../kernel/timers.ts";
+import type { HandlerDesk } from "./handler-desk.ts";
+import type { NodeState } from "./node-state.ts";
+import type { Slot } from "./slot.ts";
+import { taskText } from "./task-pages.ts";
+
+/** The text to give out; undefined: its page is not in memory; null: it cannot be sent, and its task fails. */
+export function workText(
+  node: NodeState,
+  slot: Slot,
+  desk: HandlerDesk,
+  task: number,
+): string | null | undefined {
+  const text = taskText(node, slot, desk, task);
+  const { command } = desk.state.plan;
+  if (command === null || text === undefined || slot.execution === null) return text;
+  const resolved = resolveCommand(slot.execution, command, text);
+  if ("text" in resolved) return resolved.text;
+  desk.take(task);
+  const outcome = { status: "failed", fatal: true, payload: resolved.error } as const;
+  const attempt = desk.state.tasks.nextAttempt(task);
+  const receipt = { task, attempt, round: desk.visit.round, live: true, worker: ENGINE, ms: 0, outcome };
+  const place = desk.visit.place(desk.state.plan.name);
+  node.enqueue(slot, {
+    kind: "message",
+    message: { kind: "receipts", ...place, receipts: [receipt] },
+    request: null,
+  });
+  return null;
+}

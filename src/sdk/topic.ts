@@ -1,0 +1,57 @@
+/** Code that does the commands of a topic, for a process that serves it. */
+import type { CommandDefinition } from "../kernel/definition.ts";
+import { parseTopic } from "../kernel/parse-command.ts";
+import { rejectInvalid } from "../kernel/parse-primitive.ts";
+import { topicUse } from "../kernel/topic.ts";
+import { RondoError, reject, unwrap } from "../std/rejection.ts";
+import type { HandlerCode, HostedTopic, Log, ProcessContext } from "../worker/handler-code.ts";
+
+/** What the code of a topic gets. */
+export interface CommandContext<Data = unknown> {
+  /** The command, with references to earlier results replaced by them. */
+  readonly cmd: Required<CommandDefinition> & { readonly cmd_data: Data };
+  readonly execution: string;
+  readonly attempt: number;
+  /** The same for all attempts at the command. */
+  readonly idempotencyKey: string;
+  /** Lines that are stored with the attempt. */
+  readonly log: Log;
+  progress(done: number, total?: number): void;
+  /** Aborted when the attempt is cancelled, out of time, or its lease is lost. */
+  readonly signal: AbortSignal;
+  /** Makes this worker write `[redacted]` wherever the value would be logged or told in an error; returns the value. */
+  readonly secret: (value: string) => string;
+}
+
+/** Serves a topic by code: what it returns is the command's result, what it throws is its error. */
+export function topic<Data = unknown>(
+  name: string,
+  run: (context: CommandContext<Data>) => unknown,
+): HostedTopic {
+  unwrap(rejectInvalid(() => parseTopic(name, "topic")));
+  if (typeof run !== "function")
+    throw new RondoError(reject("invalid_input", `topic "${name}": there is no code`, { path: "run" }));
+  const code: HandlerCode = {
+    use: topicUse(name),
+    process: (context) => run(commandContext<Data>(context)),
+  };
+  return Object.freeze({ topic: name, name: topicUse(name), handlers: [code] });
+}
+
+function commandContext<Data>(context: ProcessContext): CommandContext<Data> {
+  return {
+    cmd: context.task as CommandContext<Data>["cmd"],
+    execution: context.execution,
+    attempt: context.attempt,
+    idempotencyKey: context.idempotencyKey,
+    // Made on first use, as for any task.
+    get log() {
+      return context.log;
+    },
+    get signal() {
+      return context.signal;
+    },
+    progress: (done, total) => context.progress(done, total),
+    secret: (value) => context.secret(value),
+  };
+}
