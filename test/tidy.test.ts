@@ -56,7 +56,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   http: ["std"],
   worker: [...BASE, "http"],
   script: BASE,
-  command: BASE,
+  command: [...BASE, ...PORT],
   amqp: BASE,
   schedule: [...BASE, ...PORT],
   retention: [...BASE, ...PORT],

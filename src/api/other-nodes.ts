@@ -58,6 +58,7 @@ const questionSchema = z.strictObject({
     .strictObject({
       worker: z.string().nullable(),
       project: z.string().nullable().optional(),
+      execution: z.string().nullable().optional(),
       max: z.number().int().min(1).max(1_000),
     })
     .optional(),

@@ -1,6 +1,7 @@
 import type { Route } from "./route.ts";
 import { adminRoutes } from "./routes/admin.ts";
 import { backupRoute } from "./routes/backup.ts";
+import { commandRoutes } from "./routes/commands.ts";
 import { controlRoutes } from "./routes/controls.ts";
 import { deadLetterRoutes } from "./routes/dead-letters.ts";
 import type { Desk } from "./routes/desk.ts";
@@ -21,6 +22,7 @@ export function routeTable(desk: Desk): readonly Route[] {
     ...eventRoutes(desk),
     ...taskRoutes(desk),
     ...workflowRoutes(desk),
+    ...commandRoutes(desk),
     ...scheduleRoutes(desk),
     ...nodeRoutes(desk),
     ringRoute(desk),

@@ -32,6 +32,8 @@ get /v1/executions/{id}/tasks
 get /v1/executions/{id}/tasks/states
 get /v1/executions/{id}/why
 get /v1/limits
+get /v1/projects/{project}/workflows
+get /v1/projects/{project}/workflows/{id}
 get /v1/ring
 get /v1/scaling
 get /v1/schedules
@@ -56,6 +58,7 @@ post /v1/executions/{id}/pause
 post /v1/executions/{id}/resume
 post /v1/executions/{id}/retry
 post /v1/executions/{id}/signals
+post /v1/projects/{project}/workflows
 post /v1/schedules
 post /v1/schedules/{id}/pause
 post /v1/schedules/{id}/resume

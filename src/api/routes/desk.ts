@@ -1,6 +1,7 @@
 /** What the handlers of routes work with. */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Inspection } from "../../engine/io.ts";
+import { sha256 } from "../../std/hash.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { type Caller, seesProject } from "../access/caller.ts";
 import type { EndedSessions } from "../access/ended-sessions.ts";
@@ -41,4 +42,18 @@ export async function inspectFor(
 export function projectFor(caller: Caller, wanted: string | undefined): { project?: string } | null {
   if (caller.project === null) return wanted === undefined ? {} : { project: wanted };
   return wanted === undefined || wanted === caller.project ? { project: caller.project } : null;
+}
+
+/** Ids are taken for all projects: who is bound to one learns no more than that. */
+export function idTaken(caller: Caller, { message }: Rejection, path = "id"): Rejection {
+  return reject(
+    "conflict",
+    caller.project === null ? message : "an execution with this id exists, and it is not this start",
+    { path, hint: "choose another id" },
+  );
+}
+
+/** The id of what a request with an Idempotency-Key starts: the same for the same key in the same project. */
+export function keyedId(project: string, ...key: readonly string[]): string {
+  return `key_${sha256([project, ...key].join("\n")).slice(0, 40)}`;
 }

@@ -1,8 +1,7 @@
 /** Starting, listing and reading executions. */
 import { z } from "@hono/zod-openapi";
 import { checkList, checkStart } from "../../protocol/check-request.ts";
-import { sha256 } from "../../std/hash.ts";
-import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { isRejection, reject } from "../../std/rejection.ts";
 import type { StoredHead } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import { timeOf } from "../desks/start-desk.ts";
@@ -10,7 +9,7 @@ import { type Answer, json, type Route, route } from "../route.ts";
 import { EXECUTION_STATUSES, executionSchema, startSchema, summarySchema } from "../schemas/execution.ts";
 import { cursor, executionParams, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
 import { etagOf } from "../wire/send-answer.ts";
-import { type Desk, inspectFor, projectFor } from "./desk.ts";
+import { type Desk, idTaken, inspectFor, keyedId, projectFor } from "./desk.ts";
 
 const TAG = "executions";
 
@@ -198,18 +197,6 @@ const droppedSchema = z
   })
   .openapi("Dropped");
 
-/** Ids are taken for all projects: who is bound to one learns no more than that. */
-function idTaken(caller: Caller, { message }: Rejection): Rejection {
-  return reject(
-    "conflict",
-    caller.project === null ? message : "an execution with this id exists, and it is not this start",
-    {
-      path: "id",
-      hint: "choose another id",
-    },
-  );
-}
-
 type StartOptions = Omit<z.output<typeof startSchema>, "workflow" | "input">;
 
 /** The options of a start, with the id that the key makes. */
@@ -229,7 +216,7 @@ function checkOptions(
   }
   const checked = checkStart({ ...options, ...times, ...(own === null ? {} : { project: own }) });
   if (isRejection(checked) || checked.id !== undefined || key === null) return checked;
-  return { ...checked, id: `key_${sha256(`${checked.project}\n${key}`).slice(0, 40)}` };
+  return { ...checked, id: keyedId(checked.project, key) };
 }
 
 async function listExecutions(

@@ -31,6 +31,8 @@ export interface StayOptions extends WaitOptions {
   readonly wasStarted: boolean;
   /** False: it was started without an input. */
   readonly hasInput?: boolean;
+  /** Gives what is printed at the end instead of the output. */
+  readonly document?: () => Promise<unknown>;
 }
 
 /** Stays with an execution at a server until it is over; Ctrl-C leaves it alone. */
@@ -57,6 +59,7 @@ export async function stay(
       timeout: options.timeout,
       json: options.json,
       hasInput: options.hasInput,
+      document: options.document,
       whyOf: (each) => rondo.execution(each).why(),
       goOn: serverCommand(["wait", handle.id], options),
       see: serverCommand(["inspect", handle.id], options),

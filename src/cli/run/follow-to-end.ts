@@ -26,6 +26,8 @@ export interface FollowToEndOptions extends TellOptions {
   readonly whyOf: (id: string) => Promise<string>;
   /** The command that goes on with it. */
   readonly goOn: string;
+  /** Gives what is printed at the end instead of the output, and of the execution. */
+  readonly document?: (() => Promise<unknown>) | undefined;
 }
 
 /** Resolves with the exit code. */
@@ -53,7 +55,8 @@ export async function followToEnd(
   if (ending === "ended") {
     await shown;
     const view = await handle.status();
-    return tellEnd(screen, view, { ...options, failure: await failureLines(handle, view) });
+    const instead = options.document === undefined ? undefined : { value: await options.document() };
+    return tellEnd(screen, view, { ...options, shown: instead, failure: await failureLines(handle, view) });
   }
   screen.still();
   if (ending === "timeout")

@@ -1,0 +1,92 @@
+/** Starts what is handed in as command documents: each workflow becomes a definition, and an execution of it. */
+import type { Submission, SubmittedWorkflow } from "../../command/parse-submission.ts";
+import { COMMANDS_TAG, submissionDefinition } from "../../command/submission-definition.ts";
+import type { Definition } from "../../kernel/definition.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { Caller } from "../access/caller.ts";
+import type { DefinitionDesk } from "../desks/definition-desk.ts";
+import type { StartDesk, Started } from "../desks/start-desk.ts";
+import { idTaken, keyedId } from "../routes/desk.ts";
+
+export interface SubmitParts {
+  readonly definitions: DefinitionDesk;
+  readonly starts: StartDesk;
+}
+
+export interface SubmitRequest {
+  readonly submission: Submission;
+  readonly project: string;
+  readonly caller: Caller;
+  /** The Idempotency-Key. */
+  readonly key: string | null;
+  readonly trace: string | null;
+}
+
+interface Prepared {
+  readonly workflow: SubmittedWorkflow;
+  readonly definition: Definition;
+  readonly workflowHash: string;
+}
+
+/** Starts all of them; nothing is started if one of them is wrong. */
+export async function submitAll(
+  parts: SubmitParts,
+  request: SubmitRequest,
+): Promise<readonly Started[] | Rejection> {
+  const prepared: Prepared[] = [];
+  const ids = new Set<string>();
+  for (const workflow of request.submission.workflows) {
+    const made = submissionDefinition(workflow);
+    if (isRejection(made)) return made;
+    if (workflow.id !== null && ids.has(workflow.id))
+      return reject("invalid_input", `${workflow.path}: the id ${workflow.id} is there twice`, {
+        path: workflow.path,
+      });
+    if (workflow.id !== null) ids.add(workflow.id);
+    prepared.push({ workflow, ...made });
+  }
+  const started: Started[] = [];
+  for (const [i, one] of prepared.entries()) {
+    const begun = await submitOne(parts, one, { ...request, i });
+    if (isRejection(begun)) return afterOthers(begun, started);
+    started.push(begun);
+  }
+  return started;
+}
+
+async function submitOne(
+  { definitions, starts }: SubmitParts,
+  { workflow, definition, workflowHash }: Prepared,
+  { project, caller, key, trace, i }: SubmitRequest & { readonly i: number },
+): Promise<Started | Rejection> {
+  const put = await definitions.put(definition);
+  if (isRejection(put)) return put;
+  const at = workflow.path === "" ? "workflow_id" : `${workflow.path}.workflow_id`;
+  const id = workflow.id ?? (key === null ? undefined : keyedId(project, key, `commands ${i}`));
+  const started = await starts.begin(put.known, "{}", {
+    id,
+    project,
+    tags: { [COMMANDS_TAG]: workflowHash },
+    startAt: undefined,
+    deadline: undefined,
+    trace,
+  });
+  if (isRejection(started)) return started.code === "conflict" ? idTaken(caller, started, at) : started;
+  if (started.view.project !== project)
+    return idTaken(caller, reject("conflict", `execution ${started.id} exists in another project`), at);
+  // The name is of the commands alone: where they go and how they are tried again belongs to a start as well.
+  if (started.existed && started.view.workflowHash !== put.known.hash)
+    return idTaken(
+      caller,
+      reject("conflict", `execution ${started.id} exists with other topics or options`),
+      at,
+    );
+  return started;
+}
+
+/** A refusal that comes after some were started says so. */
+function afterOthers(refusal: Rejection, started: readonly Started[]): Rejection {
+  if (started.length === 0) return refusal;
+  const ids = started.map(({ id }) => id).join(", ");
+  return { ...refusal, message: `${refusal.message}; those before it were started: ${ids}` };
+}
