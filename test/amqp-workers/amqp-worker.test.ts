@@ -7,7 +7,7 @@ import type { HandlerCode, ProcessContext } from "../../src/worker/handler-code.
 import { openTestBroker } from "../broker/rabbitmq-server.ts";
 import type { TestBroker } from "../broker/test-broker.ts";
 import { until } from "../faults/until.ts";
-import { StandIn } from "./stand-in.ts";
+import { attempt, StandIn } from "./stand-in.ts";
 
 const USE = "flow.work";
 let broker: TestBroker | null = null;
@@ -39,7 +39,7 @@ async function open(
     prefix: "rondo",
     name: "test",
     capacity: options.capacity ?? 10,
-    workflows: [{ name: "flow", definition: {}, handlers: [{ use: USE, ...code }] }],
+    workflows: [{ name: "flow", handlers: [{ use: USE, ...code }] }],
     clock: systemClock(),
     random: systemRandom,
     onLog: () => {},
@@ -92,12 +92,10 @@ describe("an enumeration", () => {
     await until("its delivery is acknowledged", () => at.worker.held === 0);
   });
 
-  test("without code of its own is one task, the input", async () => {
+  test("is not asked of a worker whose code does not enumerate", async () => {
     const at = await open({ process: () => null });
     if (at === null) return;
-    await at.engine.enumerate();
-    await until("it has ended", () => at.engine.enumerated.length === 1 && at.engine.intake.length === 1);
-    expect(at.engine.intake[0]?.data).toEqual({ n: 3 });
+    expect(await at.engine.consumersOf("rondo.workflow.handler.flow.work.enumerate")).toBe(0);
   });
 
   test("that fails says so", async () => {
@@ -225,6 +223,54 @@ describe("cancel.consumer", () => {
   });
 });
 
+describe("commands", () => {
+  const cmd = { cmd_type: "ADD", cmd_data: { a: 1, b: 2 } };
+  const mark = { workflow_id: "ex_1", step: 0, attempt: attempt(0, 1), token: "of 0" };
+  const commands: Partial<HandlerCode> = {
+    use: "topic:SUM_CMD",
+    process({ task }) {
+      const { a, b } = (task as { cmd_data: { a: number; b: number } }).cmd_data;
+      if (b === 0) throw new Error("nothing to add");
+      return { sum: a + b };
+    },
+  };
+
+  test("are done, and their receipts repeat them with the result or the error", async () => {
+    const at = await open(commands);
+    if (at === null) return;
+    const receipts = await at.engine.listen("SUM_RECEIPT");
+    await at.engine.send("SUM_CMD", { ...cmd, cmd_metadata: { user: "u", rondo: mark } });
+    await until("the receipt is there", () => receipts.length === 1);
+    expect(receipts[0]).toEqual({ ...cmd, cmd_metadata: { user: "u", rondo: mark }, cmd_result: { sum: 3 } });
+    await at.engine.send("SUM_CMD", { ...cmd, cmd_data: { a: 1, b: 0 }, cmd_metadata: { rondo: mark } });
+    await until("the other too", () => receipts.length === 2);
+    expect(receipts[1]).toMatchObject({
+      proc_err: { message: "nothing to add" },
+      cmd_metadata: { rondo: mark },
+    });
+    expect(receipts[1]).not.toHaveProperty("cmd_result");
+  });
+
+  test("that no engine sent are done as well; one that cannot be read is put aside", async () => {
+    const at = await open(commands);
+    if (at === null) return;
+    const receipts = await at.engine.listen("SUM_RECEIPT");
+    await at.engine.send("SUM_CMD", Buffer.from("{"));
+    await at.engine.send("SUM_CMD", cmd);
+    await until("the receipt is there", () => receipts.length === 1);
+    expect(receipts[0]).toEqual({ ...cmd, cmd_result: { sum: 3 } });
+    expect(at.notes).toHaveLength(1);
+  });
+
+  test("answer where they ask for it", async () => {
+    const at = await open(commands);
+    if (at === null) return;
+    const receipts = await at.engine.listen("ELSEWHERE");
+    await at.engine.send("SUM_CMD", cmd, { replyTo: "ELSEWHERE" });
+    await until("the receipt is there", () => receipts.length === 1);
+  });
+});
+
 describe("what the world does", () => {
   test("a cut connection: what runs is not run again, and its word arrives once it has ended", async () => {
     const code = gate();
@@ -252,7 +298,7 @@ describe("what the world does", () => {
   });
 
   test("queues that are deleted and made again are consumed again", async () => {
-    const at = await open({ process: ({ number }) => number });
+    const at = await open({ enumerate: () => [1], process: ({ number }) => number });
     if (at === null) return;
     await at.engine.process();
     await at.engine.remake(at.engine.taskQueue);

@@ -8,7 +8,7 @@ import type {
   ProcessMessage,
   TaskMessage,
 } from "../../src/protocol/amqp-wire.ts";
-import { amqpNames, FANOUT, SHARED_QUEUE } from "../../src/protocol/amqp-wire.ts";
+import { amqpNames, FANOUT, SHARED_QUEUE, TOPIC_QUEUE } from "../../src/protocol/amqp-wire.ts";
 import { encodeAttempt } from "../../src/protocol/attempt-id.ts";
 import { until } from "../faults/until.ts";
 
@@ -113,11 +113,18 @@ export class StandIn {
     await this.#channel.waitForConfirms();
   }
 
-  async send(queue: string, message: unknown): Promise<void> {
-    this.#channel.sendToQueue(queue, Buffer.isBuffer(message) ? message : json(message), {
-      persistent: true,
-    });
+  async send(queue: string, message: unknown, more: { replyTo?: string } = {}): Promise<void> {
+    const body = Buffer.isBuffer(message) ? message : json(message);
+    this.#channel.sendToQueue(queue, body, { persistent: true, ...more });
     await this.#channel.waitForConfirms();
+  }
+
+  /** What comes in a topic, from now on. */
+  async listen(topic: string): Promise<unknown[]> {
+    const heard: unknown[] = [];
+    await this.#channel.assertQueue(topic, TOPIC_QUEUE);
+    await this.#consume(topic, heard);
+    return heard;
   }
 
   async remake(queue: string): Promise<void> {
@@ -163,6 +170,10 @@ export class StandIn {
 
   async #hear(queue: string, into: unknown[]): Promise<void> {
     await this.#channel.assertQueue(queue, SHARED_QUEUE);
+    await this.#consume(queue, into);
+  }
+
+  async #consume(queue: string, into: unknown[]): Promise<void> {
     const onMessage = (message: ConsumeMessage | null): void => {
       if (message !== null) into.push(JSON.parse(message.content.toString()));
     };

@@ -10,19 +10,14 @@
  * 4. It stops gracefully: consumes no more, hands back what has not begun, lets the rest end within a grace.
  */
 import type { Channel, ChannelModel } from "amqplib";
-import {
-  amqpNames,
-  type EnumerateMessage,
-  FANOUT,
-  SHARED_QUEUE,
-  type TaskMessage,
-} from "../../protocol/amqp-wire.ts";
-import { decodeAttempt } from "../../protocol/attempt-id.ts";
-import type { Grant, GrantItem, ReportedAttempt } from "../../protocol/work.ts";
+import { receiptTopicOf, topicOf } from "../../kernel/topic.ts";
+import { amqpNames, FANOUT, SHARED_QUEUE, TOPIC_QUEUE } from "../../protocol/amqp-wire.ts";
+import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
+import type { ReportedAttempt } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { samePlace } from "../attempt-place.ts";
-import { type HostedWorkflow, withChildren } from "../handler-code.ts";
+import { type HostedPart, withChildren } from "../handler-code.ts";
 import { Worker, type WorkerOptions } from "../worker.ts";
 import { Answers } from "./answers.ts";
 import { BrokerLink } from "./broker-link.ts";
@@ -30,8 +25,16 @@ import type { Delivery } from "./consumer.ts";
 import { HeldAttempts } from "./held-attempts.ts";
 import { KeptConsumer } from "./kept-consumer.ts";
 import { Publisher } from "./publisher.ts";
-import { readCancelConsumer, readEnumerate, readProcess, readTask } from "./read-message.ts";
+import {
+  readCancelConsumer,
+  readCommand,
+  readEnumerate,
+  readMark,
+  readProcess,
+  readTask,
+} from "./read-message.ts";
 import { type TaskQueue, TaskQueues } from "./task-queues.ts";
+import { commanding, type Gathered, listing, working } from "./write-grant.ts";
 
 export interface AmqpWorkerOptions {
   readonly url: string;
@@ -40,7 +43,8 @@ export interface AmqpWorkerOptions {
   readonly name: string;
   /** Attempts at a time. */
   readonly capacity: number;
-  readonly workflows: readonly HostedWorkflow[];
+  /** Workflows and topics. */
+  readonly workflows: readonly HostedPart[];
   readonly secrets?: readonly string[];
   readonly clock: Clock;
   readonly random: Random;
@@ -64,14 +68,6 @@ const REBIND_MS = 15_000;
 const LACKS =
   "a worker over AMQP has no steps, sleeps, waits or earlier results; serve this handler over HTTP: rondo worker --url";
 
-/** Deliveries of one task queue that came together. */
-interface Gathered {
-  readonly queue: TaskQueue;
-  readonly at: ReportedAttempt;
-  readonly message: TaskMessage;
-  readonly items: GrantItem[];
-}
-
 export class AmqpWorker {
   readonly #options: AmqpWorkerOptions;
   readonly #names: ReturnType<typeof amqpNames>;
@@ -88,6 +84,7 @@ export class AmqpWorker {
   #bound: { readonly channel: Channel; readonly queue: string } | null = null;
   #stopRebinding: (() => void) | null = null;
   #isReady = false;
+  #foreigners = 0;
 
   constructor(options: AmqpWorkerOptions) {
     const { url, name, prefix, clock, random, capacity, onTrouble, onBug } = options;
@@ -113,8 +110,12 @@ export class AmqpWorker {
       onDelivery: (queue, delivery) => this.#task(queue, delivery),
       onBug,
     });
-    const uses = this.#host();
-    this.#kept = [this.#control(), ...uses.map((use) => this.#enumerations(use))];
+    const { uses, topics } = this.#host();
+    this.#kept = [
+      this.#control(),
+      ...uses.map((use) => this.#enumerations(use)),
+      ...topics.map((topic) => this.#commands(topic)),
+    ];
     this.#link = new BrokerLink({
       ...{ url, name, clock, random, onTrouble },
       onUp: (connection) => this.#up(connection),
@@ -153,19 +154,22 @@ export class AmqpWorker {
     await this.#within(LAST_WORDS_MS, () => this.#link.close());
   }
 
-  /** Hosts the code; answers the wire names of what enumerates, be it one task: the input. */
-  #host(): readonly string[] {
-    const listed = new Set<string>();
+  /** Hosts the code; answers the wire names of what enumerates, and the topics. */
+  #host(): { readonly uses: readonly string[]; readonly topics: readonly string[] } {
+    const uses = new Set<string>();
+    const topics = new Set<string>();
     for (const { name, handlers } of withChildren(this.#options.workflows)) {
       for (const code of handlers) {
-        const { use, enumerate, answer } = code;
-        const hasTasks = code.process !== undefined || code.processBatch !== undefined;
+        const { use, enumerate, process, processBatch, answer } = code;
+        const topic = topicOf(use);
         this.#worker.host(name, code);
-        if (hasTasks || enumerate !== undefined) listed.add(use);
-        if (hasTasks || answer !== undefined) this.#uses.set(this.#names.process(use), use);
+        if (topic !== null) topics.add(topic);
+        else if ((process ?? processBatch ?? answer) !== undefined)
+          this.#uses.set(this.#names.process(use), use);
+        if (enumerate !== undefined) uses.add(use);
       }
     }
-    return [...listed];
+    return { uses: [...uses], topics: [...topics] };
   }
 
   async #up(connection: ChannelModel): Promise<void> {
@@ -233,6 +237,22 @@ export class AmqpWorker {
     });
   }
 
+  /** A topic and its receipt topic are shared with others: they are declared only where they are not there. */
+  #commands(topic: string): KeptConsumer {
+    const { clock, onNote, capacity } = this.#options;
+    return new KeptConsumer({
+      clock,
+      onNote,
+      prefetch: () => capacity,
+      prepare: async (channel) => {
+        for (const queue of [receiptTopicOf(topic), topic])
+          if (!(await this.#link.hasQueue(queue))) await channel.assertQueue(queue, TOPIC_QUEUE);
+        return topic;
+      },
+      onDelivery: (delivery) => this.#command(topic, delivery),
+    });
+  }
+
   #told(exchange: string, body: Buffer): void {
     const use = this.#uses.get(exchange);
     if (use === undefined) {
@@ -293,6 +313,31 @@ export class AmqpWorker {
     for (const one of gathered) this.#worker.take(working(one));
   }
 
+  #command(topic: string, delivery: Delivery): void {
+    const { content, properties } = delivery.message;
+    const command = readCommand(content);
+    if (command === null) return this.#putAside(delivery);
+    const mark = readMark(command);
+    const at = (mark === null ? null : decodeAttempt(mark.attempt)) ?? this.#foreign();
+    const receiptTopic = String(properties.replyTo ?? receiptTopicOf(topic));
+    const held = { kind: "command", id: encodeAttempt(at), at, command, receiptTopic, delivery } as const;
+    if (!this.#held.add(held, (body) => this.#answers.again(held, body))) return;
+    this.#worker.take(commanding(topic, at, { command, receiptTopic, step: mark?.step ?? 0 }));
+  }
+
+  /** A command that no engine sent is an attempt too, of nobody's. */
+  #foreign(): ReportedAttempt {
+    const place = {
+      execution: "foreign",
+      phase: "command",
+      visit: 1,
+      handler: "command",
+      round: 1,
+      epoch: 0,
+    };
+    return { ...place, task: this.#foreigners++, attempt: 1, claim: 0 };
+  }
+
   #putAside(delivery: Delivery): void {
     delivery.nack(false);
     this.#broken(delivery.message.fields.routingKey);
@@ -309,38 +354,6 @@ export class AmqpWorker {
       run().then(resolve, fail).finally(cancel);
     });
   }
-}
-
-const SHARED = { project: "", version: null, heartbeatMs: 0, phases: [], script: null, trace: null } as const;
-
-function listing(use: string, message: EnumerateMessage, at: ReportedAttempt): Grant {
-  const { execution, phase, visit, handler, round, epoch } = at;
-  const { resume } = message;
-  return {
-    ...SHARED,
-    ...{ execution, phase, visit, handler, round, epoch, use },
-    do: "enumerate",
-    workflow: message.workflow ?? "",
-    input: JSON.stringify(message.input ?? null),
-    timeoutMs: message.timeout_ms ?? null,
-    resume: resume === undefined ? null : { ...resume, last: JSON.stringify(resume.last) },
-    batch: 1,
-    items: [{ number: -1, attempt: at.attempt, claim: at.claim, task: null, checkpoints: null }],
-  };
-}
-
-function working({ queue, at, message, items }: Gathered): Grant {
-  const { execution, phase, visit, handler, round, epoch } = at;
-  return {
-    ...SHARED,
-    ...{ execution, phase, visit, handler, round, epoch, use: queue.use, input: queue.input, items },
-    do: message.do ?? "process",
-    workflow: queue.message.workflow ?? "",
-    timeoutMs: queue.message.timeout_ms ?? null,
-    resume: null,
-    phases: message.phases ?? [],
-    batch: queue.message.batch ?? 1,
-  };
 }
 
 function lacking(): Promise<never> {

@@ -1,6 +1,6 @@
 /**
  * What the worker says, as messages: tasks that an enumeration found go to its intake, its end to `enumerated`, the last
- * word on a task to its finished queue. A delivery is acknowledged when the last word on it is confirmed. That an
+ * word on a task to its finished queue, that on a command to its receipt topic. A delivery is acknowledged when the last word on it is confirmed. That an
  * attempt began, and what it logs, is not told over a broker.
  */
 
@@ -13,7 +13,7 @@ import type {
 } from "../../protocol/amqp-wire.ts";
 import type { Report } from "../../protocol/work.ts";
 import { assert } from "../../std/assert.ts";
-import type { Held, HeldAttempts, HeldEnumeration, HeldTask } from "./held-attempts.ts";
+import type { Held, HeldAttempts, HeldCommand, HeldEnumeration, HeldTask } from "./held-attempts.ts";
 import type { Published, Publisher } from "./publisher.ts";
 
 export interface AnswersOptions {
@@ -70,10 +70,21 @@ export class Answers {
       };
       for (const { task, attempt, claim, ms, outcome } of report.receipts) {
         const held = this.#options.held.get({ ...report, task, attempt, claim });
-        if (held?.kind !== "task") said();
-        else this.#publish(held, finishedBody(held, outcome, ms), said);
+        if (held === undefined || held.kind === "enumeration") said();
+        else if (held.kind === "task") this.#publish(held, finishedBody(held, outcome, ms), said);
+        else this.#receipt(held, outcome, said);
       }
     });
+  }
+
+  /** A command that was handed back has no receipt: it goes to whoever serves the topic next. */
+  #receipt(held: HeldCommand, outcome: Outcome, said: () => void): void {
+    if (outcome.status !== "cancelled") {
+      this.#publish(held, receiptBody(held, outcome), said);
+      return;
+    }
+    this.#options.held.giveBack(held);
+    said();
   }
 
   #end(report: Extract<Report, { kind: "enumeration" }>): Promise<Verdicts> {
@@ -91,12 +102,9 @@ export class Answers {
       else all.giveBack(held);
       said();
     };
-    publisher.publish({
-      queue: held.kind === "task" ? held.finishedQueue : enumerated,
-      id: held.id,
-      body,
-      done,
-    });
+    const queue =
+      held.kind === "task" ? held.finishedQueue : held.kind === "command" ? held.receiptTopic : enumerated;
+    publisher.publish({ queue, id: held.id, body, done });
   }
 
   #page(page: PageReport): Promise<Verdicts> {
@@ -135,6 +143,13 @@ function finishedBody({ at, id, token }: HeldTask, outcome: Outcome, ms: number)
   const text = JSON.stringify(head);
   // The result is JSON text already.
   return Buffer.from(outcome.status === "done" ? `${text.slice(0, -1)},"result":${outcome.payload}}` : text);
+}
+
+/** The command again, with its result or its error. */
+function receiptBody({ command }: HeldCommand, outcome: Outcome): Buffer {
+  const { cmd_result: _, proc_err: __, ...cmd } = command;
+  if (outcome.status !== "done") return Buffer.from(JSON.stringify({ ...cmd, proc_err: errorOf(outcome) }));
+  return Buffer.from(`${JSON.stringify(cmd).slice(0, -1)},"cmd_result":${outcome.payload}}`);
 }
 
 function intakeBody({ message, id }: HeldEnumeration, page: PageReport, i: number): Buffer {

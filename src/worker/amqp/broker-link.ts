@@ -62,6 +62,22 @@ export class BrokerLink {
     }
   }
 
+  /** Whether there is such a queue, however it was declared. */
+  async hasQueue(queue: string): Promise<boolean> {
+    const channel = await this.#connection?.createChannel();
+    if (channel === undefined) return false;
+    // What there is not breaks the channel; it is thrown below as well.
+    channel.on("error", () => {});
+    try {
+      await channel.checkQueue(queue);
+    } catch (thrown) {
+      if (thrown instanceof Error && "code" in thrown && thrown.code === 404) return false;
+      throw thrown;
+    }
+    await channel.close();
+    return true;
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#stopWaiting?.();

@@ -26,7 +26,14 @@ export interface HeldEnumeration extends HeldOne {
   readonly message: EnumerateMessage;
 }
 
-export type Held = HeldTask | HeldEnumeration;
+/** A command. One that no engine marked has an id of this worker's own, and its receipt is told by its hashes. */
+export interface HeldCommand extends HeldOne {
+  readonly kind: "command";
+  readonly command: Readonly<Record<string, unknown>>;
+  readonly receiptTopic: string;
+}
+
+export type Held = HeldTask | HeldEnumeration | HeldCommand;
 
 /** Words on attempts whose delivery was lost, for when they are delivered once more. */
 const SAID_MAX = 1_000;
@@ -93,7 +100,7 @@ export class HeldAttempts {
   beatsOf(taskQueue: string): readonly Beat[] {
     const beats = new Map<string, Beat & { attempts: Beat["attempts"][number][] }>();
     for (const held of this.#held.values()) {
-      if ((held.kind === "task" ? held.taskQueue : held.message.task_queue) !== taskQueue) continue;
+      if (queueOf(held) !== taskQueue) continue;
       const place = `${attemptPrefix(held.at)}${held.at.epoch}`;
       const beat = beats.get(place) ?? { ...reportPlace(held.at), attempts: [] };
       const { task, attempt, claim } = held.at;
@@ -121,4 +128,9 @@ export class HeldAttempts {
     this.#counts.delete(held.taskQueue);
     this.#onEmpty(held.taskQueue);
   }
+}
+
+function queueOf(held: Held): string | null {
+  if (held.kind === "command") return null;
+  return held.kind === "task" ? held.taskQueue : held.message.task_queue;
 }

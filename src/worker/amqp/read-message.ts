@@ -5,6 +5,7 @@ import type {
   ProcessMessage,
   TaskMessage,
 } from "../../protocol/amqp-wire.ts";
+import type { CommandMark } from "../../protocol/command-wire.ts";
 
 type Kind = "text" | "number" | "any";
 
@@ -51,6 +52,18 @@ export function readTask(body: Buffer): TaskMessage | null {
 /** Null: it is none. */
 export function readCancelConsumer(body: Buffer): CancelConsumerMessage | null {
   return read<CancelConsumerMessage>(body, { task_queue: "text" });
+}
+
+/** A command with its type and, if an engine sent it, its mark; null: it is none. */
+export function readCommand(body: Buffer): Readonly<Record<string, unknown>> | null {
+  return read<Readonly<Record<string, unknown>>>(body, { cmd_type: "text" });
+}
+
+/** The mark of a command; null: no engine sent it. */
+export function readMark(command: Readonly<Record<string, unknown>>): CommandMark | null {
+  const { cmd_metadata: metadata } = command as { cmd_metadata?: { rondo?: Partial<CommandMark> } | null };
+  const mark = metadata?.rondo;
+  return typeof mark?.attempt === "string" ? (mark as CommandMark) : null;
 }
 
 function read<T>(body: Buffer, fields: Readonly<Record<string, Kind>>): T | null {
