@@ -37,7 +37,7 @@ export async function assembleCluster(
     secret: options.secret ?? null,
     ...defined({ settings: options.settings, leaseMs: options.leaseMs }),
   });
-  return { ...assembleOn(node.engine, { ...options, store }, parts), node };
+  return { ...(await assembleOn(node.engine, { ...options, store }, parts)), node };
 }
 
 /** A port that nobody listens at. */

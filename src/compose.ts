@@ -1,5 +1,7 @@
 /** The one place that names adapters, with compose-server.ts: turns settings into a running Rondo. */
 import { availableParallelism } from "node:os";
+import type { AmqpBridge } from "./amqp/bridge.ts";
+import type { BrokerSettings } from "./amqp/settings.ts";
 import { Engine, type EngineOptions } from "./engine/driver.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
 import type { Settings } from "./engine/settings.ts";
@@ -28,6 +30,11 @@ export interface OpenOptions {
   readonly secrets?: readonly string[];
   /** Runs scripts without the outer layer of their sandbox where it cannot be had. For trusted scripts only. */
   readonly unsafeNoJail?: boolean;
+  /** `amqp://...`: handlers and topics that nobody else serves go to workers of this RabbitMQ. */
+  readonly broker?: string | null;
+  /** What the names of queues and exchanges there begin with; `rondo` by default. */
+  readonly prefix?: string;
+  readonly brokerSettings?: Partial<BrokerSettings>;
   /** Gets what handlers log, as they log it. */
   readonly onLog?: (line: LogLine) => void;
   /** Gets faults of the world that the engine works around, such as a full disk. */
@@ -69,6 +76,8 @@ export interface Assembled {
   readonly random: Random;
   readonly rondo: LocalRondo;
   readonly onFault: (fault: Error) => void;
+  /** The broker, if there is one. */
+  readonly broker: AmqpBridge | null;
 }
 
 /** Puts the parts together. */
@@ -81,6 +90,30 @@ export async function assemble(
   const { clock, onStop, onFault } = parts;
   const engine = await Engine.open({ store, clock, onStop, onFault, ...defined({ settings, settingsFor }) });
   return assembleOn(engine, { ...options, store }, parts);
+}
+
+/** Opens the way to the broker, loaded only where there is one. It is left before the engine is closed. */
+async function openBroker(
+  engine: EnginePort,
+  { broker, prefix = "rondo", store, brokerSettings }: OpenOptions & { readonly store: Store },
+  { clock, random, onFault }: SharedParts,
+): Promise<AmqpBridge | null> {
+  if (broker === undefined || broker === null) return null;
+  const [{ AmqpBridge }, { noteRemote }] = await Promise.all([
+    import("./amqp/bridge.ts"),
+    import("./api/remote-mark.ts"),
+  ]);
+  if (engine.info.partitions === 1) await noteRemote(store, engine.info);
+  const settings = defined({ settings: brokerSettings });
+  const bridge = new AmqpBridge({ url: broker, prefix, engine, store, clock, random, onFault, ...settings });
+  const close = engine.close.bind(engine);
+  engine.close = async () => {
+    await bridge.close();
+    await close();
+  };
+  // It connects as soon as the broker is there.
+  void bridge.start();
+  return bridge;
 }
 
 type SharedParts = Pick<Assembled, "clock" | "random" | "onFault"> & {
@@ -100,12 +133,14 @@ export function sharedParts(options: OpenOptions): SharedParts {
 }
 
 /** Rondo over an engine that is open. */
-export function assembleOn(
+export async function assembleOn(
   engine: EnginePort,
   options: OpenOptions & { readonly store: Store },
-  { clock, random, onFault, onStop }: SharedParts,
-): Assembled {
+  parts: SharedParts,
+): Promise<Assembled> {
+  const { clock, random, onFault, onStop } = parts;
   const { store } = options;
+  const broker = await openBroker(engine, options, parts);
   const rondo = new LocalRondo({
     engine,
     store,
@@ -117,7 +152,7 @@ export function assembleOn(
     onLog: options.onLog ?? (() => {}),
     onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
   });
-  return { engine, store, clock, random, rondo, onFault };
+  return { engine, store, clock, random, rondo, onFault, broker };
 }
 
 /** How a worker of this process runs scripts: the sandbox is loaded with the first of them. */

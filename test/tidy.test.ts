@@ -57,7 +57,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   worker: [...BASE, "http"],
   script: BASE,
   command: [...BASE, ...PORT],
-  amqp: BASE,
+  amqp: [...BASE, ...PORT, "engine"],
   schedule: [...BASE, ...PORT],
   retention: [...BASE, ...PORT],
   transfer: [...BASE, ...PORT, "engine"],

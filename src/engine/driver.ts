@@ -2,7 +2,7 @@
  * The driver: does the I/O that an engine node asks for, and nothing else decides here. It feeds inputs in, performs
  * outputs, wakes the node when its time comes, and backs off when the store fails.
  */
-import type { Beat, Report, ReportedAttempt, Serves } from "../protocol/work.ts";
+import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Rejection } from "../std/rejection.ts";
 import { type Commit, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
@@ -24,6 +24,7 @@ import type {
   Dropped,
   Input,
   Inspection,
+  JoinOptions,
   OpenAttempt,
   Output,
   Overview,
@@ -101,20 +102,15 @@ export class Engine implements EnginePort {
     return inspection;
   }
 
-  /** An engine by itself takes every execution for its own. */
-
   /** The epoch in which this node has the execution's partition; null: it does not. */
   readonly epochOf = (execution: string): number | null => this.#node.epochOf(execution);
 
   readonly isOwn = (execution: string): boolean => this.epochOf(execution) !== null;
 
-  /** Connects a worker. */
-  join(
-    worker: string,
-    link: WorkerLink,
-    options: { serves: readonly Serves[]; capacity: number; local: boolean; asks?: boolean },
-  ): void {
+  /** Connects a worker; queues hear what others serve by now. */
+  join(worker: string, link: WorkerLink, options: JoinOptions): void {
     this.#links.set(worker, link);
+    for (const other of this.#links.values()) if (other !== link) other.joined?.(options.serves);
     this.#input({ kind: "worker-joined", worker, ...options });
   }
 
@@ -135,6 +131,11 @@ export class Engine implements EnginePort {
   /** A remote worker's attempts are alive; its link is told of those whose leases are gone. */
   beat(worker: string, beats: readonly Beat[]): void {
     this.#inputNow({ kind: "worker-beats", worker, beats });
+  }
+
+  /** A worker gives claims back that nobody has begun. */
+  release(worker: string, beats: readonly Beat[]): void {
+    this.#input({ kind: "worker-releases", worker, beats });
   }
 
   /** A worker is gone; its open leases end by their own rules. */
@@ -317,6 +318,10 @@ export class Engine implements EnginePort {
         return this.#links.get(output.worker)?.take(output.grant);
       case "cancel":
         return this.#links.get(output.worker)?.cancel(output.attempts, output.why);
+      case "withdraw":
+        return this.#links.get(output.worker)?.withdraw?.(output.from, output.why);
+      case "desk-closed":
+        return this.#links.get(output.worker)?.closed?.(output.desk);
       case "ask-permits":
       case "grant-permits":
       case "call-permits":

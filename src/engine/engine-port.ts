@@ -4,13 +4,21 @@
  */
 import type { ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
-import type { Beat, Report, ReportedAttempt, Serves } from "../protocol/work.ts";
+import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import { newExecutionId } from "../std/id.ts";
 import type { Random } from "../std/random.ts";
 import type { Rejection } from "../std/rejection.ts";
 import type { StoreInfo } from "../store/store.ts";
 import type { Progress, Reply, WorkerLink } from "./driver-options.ts";
-import type { AttemptFilter, AttemptHolder, Dropped, Inspection, OpenAttempt, Overview } from "./io.ts";
+import type {
+  AttemptFilter,
+  AttemptHolder,
+  Dropped,
+  Inspection,
+  JoinOptions,
+  OpenAttempt,
+  Overview,
+} from "./io.ts";
 
 /** A message that somebody waits for the answer of. */
 export type Request = StartMessage | ControlMessage | SignalMessage;
@@ -52,17 +60,15 @@ export interface EnginePort {
   watchLogs(execution: string, logged: () => void): () => void;
 
   /** Connects a worker to this node. */
-  join(
-    worker: string,
-    link: WorkerLink,
-    options: { serves: readonly Serves[]; capacity: number; local: boolean; asks?: boolean },
-  ): void;
+  join(worker: string, link: WorkerLink, options: JoinOptions): void;
   /** A remote worker asks for up to so many items; the newest word counts, 0 takes it back. */
   claim(worker: string, max: number): void;
   /** Delivers a worker's reports; resolves with verdicts, in their order, once they are committed. */
   report(worker: string, reports: readonly Report[]): Promise<readonly (readonly string[])[]>;
   /** A remote worker's attempts are alive. */
   beat(worker: string, beats: readonly Beat[]): void;
+  /** A worker gives claims back that nobody has begun: nothing is burnt, and nothing is journaled. */
+  release(worker: string, beats: readonly Beat[]): void;
   /** A worker is gone. */
   leave(worker: string): void;
 

@@ -17,6 +17,7 @@ export interface HandedLease
   extends ReportPlace,
     Pick<Lease, "task" | "attempt" | "claim" | "worker" | "position" | "lastLine" | "permits"> {
   readonly isStarted: boolean;
+  readonly queued?: true;
 }
 
 export interface LeaseTable {
@@ -65,6 +66,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
           lastLine,
           permits,
           isStarted,
+          ...(lease.queued ? { queued: true as const } : {}),
         });
       }
     }
@@ -175,6 +177,7 @@ function isOpen(desk: HandlerDesk, { task, attempt, round }: HandedLease): boole
 function give(node: NodeState, slot: Slot, desk: HandlerDesk, handed: HandedLease): void {
   const { openedAt } = slot.tenure;
   const { task, attempt, claim, epoch, worker, position, lastLine, permits, isStarted } = handed;
+  const queued = handed.queued === true;
   const silenceMs = isStarted ? node.heartbeatMs(desk.state.plan) : node.settings.claimLeaseMs;
   desk.leases.set(task, {
     task,
@@ -183,9 +186,10 @@ function give(node: NodeState, slot: Slot, desk: HandlerDesk, handed: HandedLeas
     epoch,
     worker,
     local: false,
+    queued,
     startedAt: isStarted ? openedAt : 0,
     // From the opening on, however late the execution is loaded.
-    until: openedAt + silenceMs,
+    until: queued ? Number.POSITIVE_INFINITY : openedAt + silenceMs,
     recorded: task !== ENUMERATION && desk.state.tasks.startOf(task) !== undefined,
     reported: false,
     cancelled: false,

@@ -8,13 +8,13 @@
  */
 import { decodeEntry, type Entry } from "../kernel/journal-entry.ts";
 import type { Plan } from "../kernel/plan.ts";
-import type { ReportedAttempt, Serves } from "../protocol/work.ts";
+import type { ReportedAttempt } from "../protocol/work.ts";
 import { assert, unreachable } from "../std/assert.ts";
 import type { StoreInfo } from "../store/store.ts";
 import { CleanUp } from "./clean-up.ts";
 import { ClusterDesk } from "./cluster-desk.ts";
 import { CommitDesk } from "./commit-desk.ts";
-import { endHold, grantAll } from "./granting.ts";
+import { grantAll } from "./granting.ts";
 import { type HandedLease, type LeaseTable, leaseTable, noteHandedOver } from "./hand-over.ts";
 import type { AttemptFilter, AttemptHolder, Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
 import { LetterDesk } from "./letter-desk.ts";
@@ -29,7 +29,7 @@ import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
 import type { ReportAnswer } from "./slot.ts";
 import { extendLeases, sweepLeases } from "./sweep.ts";
 import { TimerDesk, WAKE } from "./timer-desk.ts";
-import { RosterEntry } from "./worker-roster.ts";
+import { workerClaims, workerJoined, workerLeft, workerReleases } from "./worker-desk.ts";
 
 export class EngineNode {
   readonly #node: NodeState;
@@ -121,18 +121,21 @@ export class EngineNode {
       case "timers-scanned":
         return this.#timers.scanned(input.timers, input.until, { max: input.max, now: node.now });
       case "worker-joined":
-        return this.#workerJoined(input);
-      case "worker-claims": {
-        const worker = node.roster.workers.get(input.worker);
-        if (worker !== undefined) worker.wanted = input.max;
+        workerJoined(node, input);
+        return this.#residency.rescan();
+      case "worker-claims":
+        if (workerClaims(node, input.worker, input.max)) this.#residency.rescan();
         return;
-      }
       case "worker-reports":
         return this.#reports(input);
       case "worker-beats":
         return this.#beats(input);
+      case "worker-releases":
+        for (const slot of workerReleases(node, input.worker, input.beats))
+          if (slot.status === "clean") this.#cleanUp.becameClean(slot);
+        return;
       case "worker-left":
-        return this.#workerLeft(input.worker);
+        return workerLeft(node, input.worker);
       case "taken":
       case "yield":
       case "lost":
@@ -321,31 +324,6 @@ export class EngineNode {
       if (slot.status === "loading") slot.beats.push({ beat: one, worker: input.worker });
       else beat(this.#node, slot, one, input.worker);
     }
-  }
-
-  #workerJoined(input: {
-    worker: string;
-    serves: readonly Serves[];
-    capacity: number;
-    local: boolean;
-    asks?: boolean;
-  }): void {
-    const node = this.#node;
-    const entry = new RosterEntry(input.worker, input);
-    for (const slot of node.slots.values()) {
-      for (const desk of slot.desks)
-        for (const lease of desk.leases.values())
-          if (lease.worker === input.worker && !lease.reported) entry.held++;
-    }
-    this.#workerLeft(input.worker);
-    node.roster.join(entry);
-    this.#residency.rescan();
-  }
-
-  #workerLeft(id: string): void {
-    const worker = this.#node.roster.workers.get(id);
-    if (worker !== undefined) endHold(this.#node, worker);
-    this.#node.roster.leave(id);
   }
 
   #pageRead(execution: string, seq: number, entry: Entry | null): void {

@@ -95,6 +95,7 @@ export class OwnershipDesk {
     }
     if (ended.size === 0) return;
     const isOver = (execution: string) => ended.has(node.tenures.partitionOf(execution));
+    node.roster.queued?.forget(isOver);
     this.#parts.letters.forget(isOver);
     this.#parts.timers.forget(isOver);
     node.limits.forget(isOver);

@@ -215,6 +215,8 @@ export abstract class EngineHost {
         return this.purge(output.ids);
       case "inspected":
       case "logged":
+      case "withdraw":
+      case "desk-closed":
       case "timers-changed":
       case "letters-sent":
       case "perform":
