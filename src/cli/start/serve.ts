@@ -30,10 +30,6 @@ export interface RunningServer {
 /** Opens it, and tells where it is: the address is the first line of stdout, or all of it as JSON. */
 export async function serve(loaded: LoadedConfig, options: StartFlags): Promise<RunningServer> {
   const { config } = loaded;
-  if (config.broker !== null)
-    throw new CliError(EXIT.usage, `this version does not work with a broker (${config.broker})`, [
-      "leave --broker, RONDO_BROKER and `broker` in the configuration away",
-    ]);
   const risk = directoryRisk(config.store);
   if (risk !== null) tell(`rondo: ${risk.what}: ${risk.mend}`);
   const server = await open(loaded);
@@ -112,6 +108,8 @@ export function serverOptions({ config, origins }: LoadedConfig): ServerOptions 
     hosts: config.hosts,
     adminToken: config.adminToken,
     secret: config.secret,
+    broker: config.broker,
+    prefix: config.prefix,
     limits: config.limits,
     leaseMs: config.lease,
     heartbeatMs: config.heartbeat,
