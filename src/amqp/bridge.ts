@@ -194,6 +194,7 @@ export class AmqpBridge implements WorkerLink {
     this.#served.elsewhere(serves);
     const uses = new Set(serves.map(({ use }) => use));
     for (const desk of this.#desks.values()) if (uses.has(desk.facts.use)) desk.giveWay();
+    this.#enumerations.giveWay(uses);
   }
 
   #takeTasks(grant: Grant): void {

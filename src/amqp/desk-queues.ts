@@ -64,6 +64,10 @@ export class DeskQueues {
   #turn: Promise<void> = Promise.resolve();
   #isOpening = false;
   #isOpen = false;
+  /** The queues were there once: where they are not, something is lost. */
+  #wasOpen = false;
+  /** Words of workers are lost. */
+  #isDeleted = false;
   #isWithdrawn = false;
   #isOver = false;
   #isGone = false;
@@ -250,6 +254,10 @@ export class DeskQueues {
     this.#strikes = 0;
     this.#heardAt = this.#parts.clock.now();
     this.#lone.clear();
+    if (held.length === 0) return;
+    const gone = new Set(held);
+    this.#backlog = this.#backlog.filter(({ id }) => !gone.has(id));
+    this.#parts.publisher.forget(({ id }) => gone.has(id));
     if (isDeleted) {
       this.#isOpen = false;
       this.#lone.detach();
@@ -267,16 +275,25 @@ export class DeskQueues {
       await book.putDesk({ place: this.place, use: this.facts.use });
       this.#isBooked = true;
     }
+    let isLost = false;
     if (!this.#isOpen) {
+      isLost = this.#isDeleted || (this.#wasOpen && (await session.look(names.tasks(this.place))) === null);
+      this.#isDeleted = false;
       await session.with((channel) => assertDesk(channel, this.#topology));
       const consumed = await session.consume.consume(names.finished(this.place), (message) => {
         if (message !== null) return onWord(message, session.consume, this);
-        // Somebody deleted the queue.
+        // Somebody deleted the queue, and with it words that nobody has heard.
+        this.#isDeleted = true;
         this.#isOpen = false;
         this.open();
       });
       this.#consumer = consumed.consumerTag;
       this.#isOpen = true;
+      this.#wasOpen = true;
+    }
+    if (isLost) {
+      await takeReady(session, [names.tasks(this.place), names.alone(this.place)]);
+      this.#lost(this.#held(), false);
     }
     if (this.#isOld && this.#backlog.length > 0) await this.#tidy(session);
     this.broadcast();

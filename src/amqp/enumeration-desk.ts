@@ -32,6 +32,8 @@ export interface EnumerationDeskParts {
 
 interface Open {
   readonly enumeration: Enumeration;
+  /** The wire name of the code. */
+  readonly use: string;
   readonly queue: string;
   readonly body: Buffer;
   consumer: string | null;
@@ -68,6 +70,7 @@ export class EnumerationDesk {
     });
     this.#open.set(enumeration.id, {
       enumeration,
+      use: grant.use,
       queue: names.enumerate(grant.use),
       body: enumerateBody(grant, at, names, engine.info.key),
       consumer: null,
@@ -113,6 +116,17 @@ export class EnumerationDesk {
     for (const { enumeration } of this.#at(place)) {
       if (why === "paused" && !enumeration.isUntouched) continue;
       this.#giveBack(enumeration);
+    }
+  }
+
+  /** Other workers serve these too: what waits at the broker for nobody is given back. */
+  giveWay(uses: ReadonlySet<string>): void {
+    for (const { enumeration, use, queue } of this.#open.values()) {
+      if (!uses.has(use) || !enumeration.isUntouched) continue;
+      this.#run(async (session) => {
+        const counts = await session.look(queue);
+        if ((counts?.consumers ?? 0) === 0 && enumeration.isUntouched) this.#giveBack(enumeration);
+      });
     }
   }
 

@@ -3,8 +3,6 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type LocalRondo, type OpenOptions, openRondo } from "rondo";
-import { parseDefinition } from "../../src/kernel/parse-definition.ts";
-import { unwrap } from "../../src/std/rejection.ts";
 import { openTestBroker } from "../broker/rabbitmq-server.ts";
 import type { TestBroker } from "../broker/test-broker.ts";
 import { until } from "../faults/until.ts";
@@ -32,6 +30,11 @@ export class AmqpBench {
   static async make(options: { prefix?: string; store?: string } = {}): Promise<AmqpBench | null> {
     const broker = await openTestBroker();
     return broker === null ? null : new AmqpBench(broker, options);
+  }
+
+  /** For another process: where the store and the broker are. */
+  get place(): { store: string; broker: string; prefix: string } {
+    return { store: this.#store, broker: this.broker.url, prefix: this.prefix };
   }
 
   async open(options: Partial<OpenOptions> = {}): Promise<LocalRondo> {
@@ -62,6 +65,17 @@ export class AmqpBench {
       .map(({ name }) => name)
       .filter((name) => name.startsWith(start) && !name.startsWith(`${start}handler.`))
       .sort();
+  }
+
+  /** Messages that nobody has taken in queues of visits whose names end so. */
+  async ready(ending: string): Promise<number> {
+    const connection = await this.broker.connect();
+    const channel = await connection.createChannel();
+    let count = 0;
+    for (const { name } of await this.broker.queues())
+      if (name.endsWith(ending)) count += (await channel.checkQueue(name)).messageCount;
+    await connection.close();
+    return count;
   }
 
   /** All queues of visits are gone. */
@@ -99,8 +113,4 @@ function readable(content: Buffer): unknown {
   }
 }
 
-/** A workflow as data, whose handlers are served elsewhere. */
-export function described(name: string, phases: readonly unknown[]) {
-  const definition = unwrap(parseDefinition({ rondo: 1, name, phases }));
-  return { name, definition, handlers: [], inputSchema: undefined, children: [] } as never;
-}
+export { described } from "./described.ts";

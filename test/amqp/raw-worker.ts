@@ -28,7 +28,9 @@ export class RawWorker {
   readonly #prefix: string;
   readonly #handlers: Readonly<Record<string, RawHandler>>;
   readonly #prefetch: number;
-  readonly #queues = new Map<string, string>();
+  readonly #queues = new Map<string, { readonly channel: Channel; readonly tag: string }>();
+
+  #isKilled = false;
 
   private constructor(
     connection: ChannelModel,
@@ -61,15 +63,14 @@ export class RawWorker {
   }
 
   /** Gone without a word: whatever it has is delivered again. */
-  async kill(): Promise<void> {
+  kill(): void {
     const { stream } = this.#connection.connection as unknown as { stream: { destroy(): void } };
-    const closed = new Promise((resolve) => this.#connection.on("close", resolve));
     stream.destroy();
-    await closed;
+    this.#isKilled = true;
   }
 
   async close(): Promise<void> {
-    await this.#connection.close().catch(() => {});
+    if (!this.#isKilled) await this.#connection.close().catch(ofTheBroker);
   }
 
   /** Says something to a queue, as it is. */
@@ -100,7 +101,7 @@ export class RawWorker {
       const queue = `${this.#prefix}.workflow.handler.${use}.enumerate`;
       await channel.assertQueue(queue, { durable: true });
       await channel.consume(queue, (message) => {
-        if (message !== null) void this.#enumerate(message, handler);
+        if (message !== null) this.#enumerate(message, handler).catch(ofTheBroker);
       });
     }
     await channel.consume(
@@ -110,10 +111,10 @@ export class RawWorker {
         const body = JSON.parse(message.content.toString()) as Body;
         const queue = String(body["task_queue"]);
         const handler = uses.get(message.fields.exchange);
-        if (handler === undefined) void this.#cancel(queue);
+        if (handler === undefined) this.#cancel(queue).catch(ofTheBroker);
         else {
           this.processes.push(body);
-          if (handler.process !== undefined) void this.#consume(queue, handler);
+          if (handler.process !== undefined) this.#consume(queue, handler).catch(ofTheBroker);
         }
       },
       { noAck: true },
@@ -122,24 +123,29 @@ export class RawWorker {
 
   async #cancel(queue: string): Promise<void> {
     this.cancelled.push(queue);
-    const tag = this.#queues.get(queue);
-    if (tag === undefined) return;
+    const open = this.#queues.get(queue);
     this.#queues.delete(queue);
-    await this.#channel.cancel(tag);
+    // What it has not begun goes back with the channel; what it has begun is said all the same.
+    await open?.channel.cancel(open.tag);
   }
 
+  /** Each queue has a channel of its own: one that is gone by now closes no other. */
   async #consume(queue: string, handler: RawHandler): Promise<void> {
     if (this.#queues.has(queue)) return;
-    const consumerTag = `${process.pid}-${queue}`.slice(-200);
-    this.#queues.set(queue, consumerTag);
-    await this.#channel.consume(
+    const channel = await this.#connection.createChannel();
+    channel.on("error", ofTheBroker);
+    channel.on("close", () => this.#queues.delete(queue));
+    const tag = `raw-${process.pid}-${++consumers}`;
+    this.#queues.set(queue, { channel, tag });
+    await channel.prefetch(this.#prefetch);
+    await channel.consume(
       queue,
       (message) => {
         // The queue was deleted: `process` comes again if there is more.
         if (message === null) this.#queues.delete(queue);
-        else void this.#process(message, handler);
+        else this.#process(message, channel, handler).catch(ofTheBroker);
       },
-      { consumerTag },
+      { consumerTag: tag },
     );
   }
 
@@ -159,7 +165,7 @@ export class RawWorker {
     this.#channel.ack(message);
   }
 
-  async #process(message: ConsumeMessage, handler: RawHandler): Promise<void> {
+  async #process(message: ConsumeMessage, channel: Channel, handler: RawHandler): Promise<void> {
     const body = JSON.parse(message.content.toString()) as Body;
     const task = { data: body["data"], body, redelivered: message.fields.redelivered };
     this.seen.push(task);
@@ -173,8 +179,15 @@ export class RawWorker {
       said = { ...word, status: "failed", error: { name: "Error", message: text, fatal } };
     }
     await this.say(String(body["finished_queue"]), said);
-    this.#channel.ack(message);
+    channel.ack(message);
   }
+}
+
+let consumers = 0;
+
+/** Queues go when a visit is over, and tests break connections: what is left of it is delivered again. */
+function ofTheBroker(thrown: unknown): void {
+  if (!(thrown instanceof Error)) throw thrown;
 }
 
 /** An error that is not tried again. */
