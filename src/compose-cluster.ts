@@ -1,9 +1,21 @@
 /** A node of a cluster: Rondo over a store that many processes share. Loaded only where the store is such a one. */
 import { createServer } from "node:net";
-import { type Assembled, assembleOn, type OpenOptions, sharedParts } from "./compose.ts";
+import {
+  type Assembled,
+  assembleOn,
+  CAPACITY,
+  type OpenOptions,
+  type SharedParts,
+  scriptsOf,
+  sharedParts,
+} from "./compose.ts";
+import type { Elsewhere } from "./local/local-rondo.ts";
+import { packageVersion } from "./package-version.ts";
 import { ClusterNode } from "./peer/cluster-node.ts";
 import { defined } from "./std/defined.ts";
+import { newExecutionId } from "./std/id.ts";
 import type { ClusterStore } from "./store/cluster-store.ts";
+import { serveCluster } from "./worker/remote/serve-cluster.ts";
 
 export interface ClusterOptions extends OpenOptions {
   /** The URL of the database. */
@@ -37,7 +49,38 @@ export async function assembleCluster(
     secret: options.secret ?? null,
     ...defined({ settings: options.settings, leaseMs: options.leaseMs }),
   });
-  return { ...(await assembleOn(node.engine, { ...options, store }, parts)), node };
+  const elsewhere = workerFor(node, options, parts);
+  return { ...(await assembleOn(node.engine, { ...options, store, elsewhere }, parts)), node };
+}
+
+/** The worker of this process for the other nodes, at those that are alive. */
+function workerFor(node: ClusterNode, options: ClusterOptions, parts: SharedParts): Elsewhere {
+  const { clock, random, onFault, onStop } = parts;
+  const { onLog, secrets } = options;
+  const id = `node-${newExecutionId(clock.now(), random).slice(3)}`;
+  const worker = serveCluster({
+    name: nameOf(node.url),
+    worker: id,
+    token: node.workerToken,
+    capacity: options.capacity ?? CAPACITY,
+    version: packageVersion(),
+    clock,
+    random,
+    scripts: scriptsOf(options.unsafeNoJail === true),
+    onLog: ({ execution, phase, handler }, { number, attempt }, level, said) =>
+      onLog?.({ execution, phase, handler, task: number, attempt, level, parts: said }),
+    // A node that cannot be reached is looked at by the ring: what is left to say is why.
+    onTrouble: (what) => (what === null ? undefined : onFault(new Error(`work for other nodes: ${what}`))),
+    onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
+    ...defined({ secrets }),
+  });
+  node.owners.onChange(() => worker.nodes(node.owners.peers.map(({ url }) => url)));
+  return worker;
+}
+
+/** A worker's name for a node: where it is, in the letters that names have. */
+function nameOf(url: string): string {
+  return `node-${url.replace(/^\w+:\/+/, "").replace(/[^A-Za-z0-9_.-]+/g, "-")}`.slice(0, 60);
 }
 
 /** A port that nobody listens at. */

@@ -1,11 +1,11 @@
 /** A node with its HTTP API. Apart from compose.ts, so that who runs Rondo in process neither loads nor sees the server. */
-import { readFileSync } from "node:fs";
 import { urlOf } from "./api/listen.ts";
 import type { Metrics } from "./api/metrics.ts";
 import type { ApiConfig, ApiLimits } from "./api/parts.ts";
 import type { RondoServer } from "./api/serve.ts";
 import { type Assembled, assemble, isShared, type OpenOptions, storeOf } from "./compose.ts";
 import type { LocalRondo } from "./local/local-rondo.ts";
+import { packageVersion } from "./package-version.ts";
 import type { ClusterNode } from "./peer/cluster-node.ts";
 import { PEER_PATH } from "./peer/peer-wire.ts";
 import { systemClock } from "./std/clock.ts";
@@ -168,12 +168,8 @@ function clusterParts(node: ClusterNode) {
     peers: { path: PEER_PATH, answer: node.routes.answer.bind(node.routes) },
     ring: () => node.view(),
     otherNodes: node.others,
+    nodeToken: node.workerToken,
     onMoved: (listener: () => void) => node.owners.onChange(listener),
     nodes: () => [node.url, ...node.owners.peers.map(({ url }) => url)].sort(),
   };
-}
-
-function packageVersion(): string {
-  const manifest = readFileSync(new URL("../package.json", import.meta.url), "utf8");
-  return (JSON.parse(manifest) as { version: string }).version;
 }

@@ -10,8 +10,10 @@ import { systemRandom } from "./std/random.ts";
 import { RondoError, reject } from "./std/rejection.ts";
 import { declareDatabaseRestored, PostgresStore } from "./store/postgres/postgres-store.ts";
 import {
+  type DatabaseFacts,
   dropSchema,
   moveSchema,
+  readDatabase,
   readSchema,
   refuseUsed,
   SCHEMA_DEFAULT,
@@ -79,6 +81,11 @@ export async function migrateDatabase(
   await store.close({ clean: true });
   const { version: to } = await readSchema(at);
   return { from, to };
+}
+
+/** What `doctor` says about a database. Nothing is changed. */
+export function lookAtDatabase(place: Pick<TransferPlace, "store" | "schema">): Promise<DatabaseFacts> {
+  return readDatabase(schemaPlace(place));
 }
 
 /** Whether a URL names a database. */

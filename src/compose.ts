@@ -5,7 +5,7 @@ import type { BrokerSettings } from "./amqp/settings.ts";
 import { Engine, type EngineOptions } from "./engine/driver.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
 import type { Settings } from "./engine/settings.ts";
-import { LocalRondo, type LogLine } from "./local/local-rondo.ts";
+import { type Elsewhere, LocalRondo, type LogLine } from "./local/local-rondo.ts";
 import { type Clock, systemClock } from "./std/clock.ts";
 import { defined } from "./std/defined.ts";
 import { type Random, systemRandom } from "./std/random.ts";
@@ -43,6 +43,8 @@ export interface OpenOptions {
   readonly onStop?: (reason: Error) => void;
 }
 
+/** Items in flight at a worker, unless asked for otherwise. */
+export const CAPACITY = 2_000;
 /** The silence after which an attempt of a worker elsewhere is lost. */
 const REMOTE_SILENCE_MS = 30_000;
 
@@ -116,11 +118,12 @@ async function openBroker(
   return bridge;
 }
 
-type SharedParts = Pick<Assembled, "clock" | "random" | "onFault"> & {
+/** What an engine and all that is over it share. */
+export type SharedParts = Pick<Assembled, "clock" | "random" | "onFault"> & {
   readonly onStop: (reason: Error) => void;
 };
 
-/** What an engine and all that is over it share. */
+/** Those parts, from options. */
 export function sharedParts(options: OpenOptions): SharedParts {
   // Refused before anything is opened.
   new Secrets(options.secrets);
@@ -135,19 +138,20 @@ export function sharedParts(options: OpenOptions): SharedParts {
 /** Rondo over an engine that is open. */
 export async function assembleOn(
   engine: EnginePort,
-  options: OpenOptions & { readonly store: Store },
+  options: OpenOptions & { readonly store: Store; readonly elsewhere?: Elsewhere },
   parts: SharedParts,
 ): Promise<Assembled> {
   const { clock, random, onFault, onStop } = parts;
-  const { store } = options;
+  const { store, elsewhere } = options;
   const broker = await openBroker(engine, options, parts);
   const rondo = new LocalRondo({
     engine,
     store,
     clock,
     random,
-    capacity: options.capacity ?? 2_000,
+    capacity: options.capacity ?? CAPACITY,
     scripts: scriptsOf(options.unsafeNoJail === true),
+    ...(elsewhere === undefined ? {} : { elsewhere }),
     ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
     onLog: options.onLog ?? (() => {}),
     onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),

@@ -26,13 +26,14 @@ const PARTS = [
   "script",
   "command",
   "amqp",
-].concat(["schedule", "retention", "peer"]);
+].concat(["schedule", "retention", "peer", "audit"]);
 const ALL_BUT_CLI = [...BASE, "store", ...PARTS, "api", "sim", "bench", "demo", "client", "config"].concat([
   "http",
   "compose.ts",
   "compose-cluster.ts",
   "compose-server.ts",
   "compose-transfer.ts",
+  "package-version.ts",
   "transfer",
   "index.ts",
   "client.ts",
@@ -59,6 +60,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   command: [...BASE, ...PORT],
   amqp: [...BASE, ...PORT, "engine"],
   schedule: [...BASE, ...PORT],
+  audit: [...BASE, ...PORT],
   retention: [...BASE, ...PORT],
   transfer: [...BASE, ...PORT, "engine"],
   sdk: [...BASE, "type worker"],
@@ -87,8 +89,10 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   "compose-cluster.ts": ANYTHING,
   "compose-server.ts": ANYTHING,
   "compose-transfer.ts": ANYTHING,
+  "package-version.ts": [],
   "index.ts": ANYTHING,
   "testing.ts": ANYTHING,
+  "register.ts": [],
 };
 
 /** Folders that run anywhere, and the few files in them that may use `node:` modules. */

@@ -223,10 +223,7 @@ async function openChannel(connection: ChannelModel): Promise<Channel> {
   return channel;
 }
 
-async function withChannel<T>(
-  connection: ChannelModel,
-  work: (channel: Channel) => Promise<T>,
-): Promise<T> {
+async function withChannel<T>(connection: ChannelModel, work: (channel: Channel) => Promise<T>): Promise<T> {
   try {
     const channel = await openChannel(connection);
     const done = await work(channel);

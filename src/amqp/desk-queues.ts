@@ -245,7 +245,9 @@ export class DeskQueues {
     const { execution, phase, visit, handler } = this.place;
     return engine
       .openAttempts({ worker, execution, max: HELD_MAX })
-      .filter((open) => open.phase === phase && open.visit === visit && open.handler === handler && open.task >= 0)
+      .filter(
+        (open) => open.phase === phase && open.visit === visit && open.handler === handler && open.task >= 0,
+      )
       .map(({ attempt }) => attempt);
   }
 
@@ -264,7 +266,9 @@ export class DeskQueues {
       this.open();
     }
     this.#parts.onFault(
-      new BrokerFault(`${held.length} tasks of ${this.key} are gone from the broker: they are published again`),
+      new BrokerFault(
+        `${held.length} tasks of ${this.key} are gone from the broker: they are published again`,
+      ),
     );
     this.release(held);
   }

@@ -218,7 +218,8 @@ export class EnumerationDesk {
       return;
     }
     const isSilent =
-      clock.now() - open.heardAt >= settings.silenceMs * 2 ** open.silences && open.silences < settings.silencesMax;
+      clock.now() - open.heardAt >= settings.silenceMs * 2 ** open.silences &&
+      open.silences < settings.silencesMax;
     if (isSilent) open.silences++;
     if (counts === null || counts.consumers === 0) open.strikes++;
     if (isSilent || counts === null || (open.strikes >= STRIKES_MAX && enumeration.isUntouched))

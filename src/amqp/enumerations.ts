@@ -96,7 +96,8 @@ export class Enumeration {
     // Said before, by this worker or by one that has begun anew.
     if (item.position < this.#next) return words.acknowledge(delivery);
     if (item.position > this.#next) {
-      if (this.#early.size >= EARLY_MAX) return words.refuse(delivery, "too many tasks before it are missing");
+      if (this.#early.size >= EARLY_MAX)
+        return words.refuse(delivery, "too many tasks before it are missing");
       const known = this.#early.get(item.position);
       if (known !== undefined) words.acknowledge(known.delivery);
       this.#early.set(item.position, { ...item, delivery });

@@ -74,7 +74,8 @@ export function readWord(fields: Fields, key: string): ReadWord | Rejection {
 function readOutcome(fields: Fields, isEnumeration: boolean): Outcome | Rejection {
   const { result, error, total } = fields;
   const { status = isEnumeration && error === undefined ? "done" : undefined } = fields;
-  if (!STATUSES.includes(status)) return invalid("`status` is none of done, failed, crashed, killed, cancelled");
+  if (!STATUSES.includes(status))
+    return invalid("`status` is none of done, failed, crashed, killed, cancelled");
   if (status === "done") {
     if (isEnumeration) {
       if (total !== undefined && !isCount(total)) return invalid("`total` is not a number of tasks");
@@ -95,7 +96,9 @@ export function readError(
   const { name, message, code, stack, fatal, retryAfterMs } = given;
   const payload = JSON.stringify({
     name: cut(name, 100) ?? "Error",
-    message: cut(message, LIMITS.errorChars) ?? (error === undefined ? status : JSON.stringify(error).slice(0, 1_000)),
+    message:
+      cut(message, LIMITS.errorChars) ??
+      (error === undefined ? status : JSON.stringify(error).slice(0, 1_000)),
     code: cut(code, 100),
     stack: cut(stack, LIMITS.errorChars),
   });
@@ -115,8 +118,13 @@ export function readItem(fields: Fields, at: ReportedAttempt): ReadItem | Reject
   const task = toStoredText(data, { bytesMax: LIMITS.taskBytes, what: `data of task ${position}` });
   if (isRejection(task)) return task;
   for (const text of [key, identity])
-    if (text !== undefined && !(typeof text === "string" && text.length <= KEY_CHARS_MAX && text.isWellFormed()))
-      return invalid(`\`key\` or \`identity\` of task ${position} is not a text of at most ${KEY_CHARS_MAX} characters`);
+    if (
+      text !== undefined &&
+      !(typeof text === "string" && text.length <= KEY_CHARS_MAX && text.isWellFormed())
+    )
+      return invalid(
+        `\`key\` or \`identity\` of task ${position} is not a text of at most ${KEY_CHARS_MAX} characters`,
+      );
   return {
     position,
     task,

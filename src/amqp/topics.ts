@@ -212,7 +212,8 @@ export class Topics {
       return isRejection(at) ? words.refuse(delivery, at.message) : this.#take(at, fields, delivery);
     }
     this.#parts.findCommand(fields).then((at) => {
-      if (at === null) words.refuse(delivery, "no mark `rondo`, and not exactly one open command has its hashes");
+      if (at === null)
+        words.refuse(delivery, "no mark `rondo`, and not exactly one open command has its hashes");
       else this.#take(at, fields, delivery);
     }, onFault);
   }

@@ -37,7 +37,11 @@ export async function assertDesk(channel: Channel, desk: DeskTopology): Promise<
 }
 
 /** Makes the queue into which one attempt at an enumeration puts what it finds. */
-export async function assertIntake(channel: Channel, intake: string, settings: BrokerSettings): Promise<void> {
+export async function assertIntake(
+  channel: Channel,
+  intake: string,
+  settings: BrokerSettings,
+): Promise<void> {
   await channel.assertQueue(intake, { durable: true, arguments: { "x-expires": settings.expiresMs } });
 }
 

@@ -113,6 +113,8 @@ export interface ApiParts {
   readonly peers?: PeerPort;
   /** In a cluster: asks the other nodes what only they know, and answers the same. Left out: there are none. */
   readonly otherNodes?: OtherNodes;
+  /** In a cluster: what the workers inside other nodes show. */
+  readonly nodeToken?: string;
   /** In a cluster: how it is. Left out: this server is alone. */
   readonly ring?: () => ClusterShown;
   /** Tells those who come second to the store where this server listens. */

@@ -25,11 +25,7 @@ export async function noteRemote(store: Store, { owned }: StoreInfo): Promise<vo
 }
 
 /** The routes of workers, the registration of which is remembered before it is answered. */
-export function rememberRemote(
-  routes: readonly Route[],
-  store: Store,
-  info: StoreInfo,
-): readonly Route[] {
+export function rememberRemote(routes: readonly Route[], store: Store, info: StoreInfo): readonly Route[] {
   let remembered: Promise<void> | null = null;
   const remember = (): Promise<void> => {
     remembered ??= noteRemote(store, info).catch((fault: unknown) => {

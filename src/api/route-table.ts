@@ -1,5 +1,6 @@
 import type { Route } from "./route.ts";
 import { adminRoutes } from "./routes/admin.ts";
+import { auditRoutes } from "./routes/audit.ts";
 import { backupRoute } from "./routes/backup.ts";
 import { commandRoutes } from "./routes/commands.ts";
 import { controlRoutes } from "./routes/controls.ts";
@@ -18,6 +19,7 @@ import { workflowRoutes } from "./routes/workflows.ts";
 export function routeTable(desk: Desk): readonly Route[] {
   return [
     ...executionRoutes(desk),
+    ...auditRoutes(desk),
     ...controlRoutes(desk),
     ...eventRoutes(desk),
     ...taskRoutes(desk),

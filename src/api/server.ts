@@ -92,6 +92,7 @@ export class ApiServer {
         endedSessions,
         clock,
         key: engine.info.key,
+        nodeToken: parts.nodeToken,
         isLocal: isLoopback(config.host),
       }),
       rateLimit: new RateLimit(clock, limits.requestsPerSecond),

@@ -23,7 +23,8 @@ export async function loadEntryPoints(): Promise<Record<string, unknown>> {
   const { name, exports } = readManifest();
   const files = Object.entries(exports).flatMap(([subpath, target]) => {
     const file = new URL(typeof target === "string" ? target : target.default, ROOT);
-    return file.pathname.endsWith(".js") && existsSync(file)
+    // What only changes how files are loaded is nothing to import.
+    return subpath !== "./register" && file.pathname.endsWith(".js") && existsSync(file)
       ? [[name + subpath.slice(1), file] as const]
       : [];
   });

@@ -94,6 +94,11 @@ export class OwnershipDriver {
     this.#input({ kind: "fenced", partitions });
   }
 
+  /** The engine found what a newer node wrote. */
+  unreadable(partition: number): void {
+    this.#input({ kind: "unreadable", partitions: [partition] });
+  }
+
   /** Asks soon who is there and who has what: something may have moved. */
   refresh(): void {
     this.#input({ kind: "hinted" });

@@ -23,6 +23,8 @@ export type OwnershipInput =
   | { readonly kind: "yield-failed"; readonly yield: number }
   /** A write of the engine was refused: these partitions are somebody else's, or in another state than it thinks. */
   | { readonly kind: "fenced"; readonly partitions: readonly number[] }
+  /** The engine found what it cannot read there: a newer node is to have them, if there is one. */
+  | { readonly kind: "unreadable"; readonly partitions: readonly number[] }
   /** Nodes or partitions may have moved. */
   | { readonly kind: "hinted" }
   /** Hand everything over and be gone. */

@@ -23,6 +23,8 @@ class Bench {
   /** Incarnation -> URL; a1 is the node itself. */
   nodes: Record<string, string> = { a1: A };
   own = "a1";
+  /** What versions nodes read, if not the second. */
+  reads: Record<string, number> = {};
   /** What is left of the others' leases. */
   othersMs = 9_000;
 
@@ -46,6 +48,7 @@ class Bench {
       url,
       incarnation,
       since: 0,
+      reads: this.reads[incarnation] ?? 2,
       leaseUntil: now + (incarnation === this.own ? LEASE_MS : this.othersMs),
     }));
     return { now, incarnation: this.own, leaseUntil: now + LEASE_MS, nodes, partitions: [...this.rows] };
@@ -332,6 +335,35 @@ describe("giving up:", () => {
     expect(bench.peace(3_000)).toEqual([{ kind: "yield", yield: 2, partitions: OF_B }]);
     expect(bench.input({ kind: "yielded", yield: 1 })).toEqual([]);
     expect(bench.owned).toEqual(ALL);
+  });
+});
+
+describe("what cannot be read:", () => {
+  const one = OF_A[0] as number;
+
+  test("a newer node is to have it: it is yielded at once, and not taken again", () => {
+    const bench = Bench.beside();
+    bench.reads = { b1: 3 };
+    bench.tick(3_000);
+    bench.renewed();
+    expect(bench.input({ kind: "unreadable", partitions: [one] })).toEqual([
+      { kind: "yield", yield: 1, partitions: [one] },
+    ]);
+    expect(bench.input({ kind: "yielded", yield: 1 })).toEqual([
+      { kind: "release", partitions: [one], clean: true },
+    ]);
+    bench.input({ kind: "released" });
+    bench.set([one], null, 2);
+    bench.peace(60_000);
+    expect(bench.node.view().owned.map(({ partition }) => partition)).not.toContain(one);
+  });
+
+  test("while nobody is newer it stays, since nobody could do better; who comes gets it", () => {
+    const bench = Bench.beside();
+    expect(bench.input({ kind: "unreadable", partitions: [one] })).toEqual([]);
+    bench.reads = { b1: 3 };
+    bench.tick(3_000);
+    expect(bench.renewed()).toEqual([{ kind: "yield", yield: 1, partitions: [one] }]);
   });
 });
 

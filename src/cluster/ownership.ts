@@ -3,7 +3,8 @@
  * 1. It renews its lease. When it could not for so long that the lease may have ended, it drops everything it has.
  * 2. From each answer it sees what is free and belongs here, and takes that; the engine begins with what it got.
  * 3. What belongs elsewhere is handed over, some at a time, once members have been the same for a while.
- * 4. To leave it hands everything over, gives it back clean, and ends its membership: nobody waits for a lease.
+ * 4. What the engine cannot read, since a newer node wrote it, is handed over at once while there is a newer node.
+ * 5. To leave it hands everything over, gives it back clean, and ends its membership: nobody waits for a lease.
  *
  * What it believes is only ever less than what the store says: a partition is had from the answer of `take` until it
  * is yielded, lost or in doubt, and given back after that. If the store says that one is this node's and it does not
@@ -64,6 +65,8 @@ export class OwnershipNode {
   /** Handed over to others last. */
   #givenUp: readonly number[] = [];
   readonly #freeSince = new Map<number, number>();
+  /** Where the engine found what it cannot read. */
+  readonly #unreadable = new Set<number>();
 
   constructor(settings: Partial<OwnershipSettings> = {}) {
     this.#settings = { ...OWNERSHIP_SETTINGS, ...settings };
@@ -106,6 +109,9 @@ export class OwnershipNode {
       case "fenced":
         this.#lose(input.partitions, "a write was refused");
         return this.#renewSoon();
+      case "unreadable":
+        for (const partition of input.partitions) this.#unreadable.add(partition);
+        return this.#giveUpUnreadable();
       case "hinted":
         return this.#renewSoon();
       case "leave":
@@ -196,7 +202,26 @@ export class OwnershipNode {
     this.#isMember = true;
     this.#noteMembers(membership);
     this.#compare(membership);
-    if (this.#status === "active") this.#giveUp(membership);
+    if (this.#status !== "active") return;
+    this.#giveUpUnreadable();
+    this.#giveUp(membership);
+  }
+
+  /** What cannot be read here is not for this node while a newer one is there. */
+  #isForNewer(partition: number): boolean {
+    if (!this.#unreadable.has(partition)) return false;
+    const { nodes = [] } = this.#membership ?? {};
+    const own = nodes.find(({ incarnation }) => incarnation === this.#incarnation)?.reads ?? 0;
+    return nodes.some(({ reads }) => reads > own);
+  }
+
+  #giveUpUnreadable(): void {
+    if (this.#status !== "active") return;
+    this.#yield(
+      [...this.#held].flatMap(([partition, held]) =>
+        held.yield === null && this.#isForNewer(partition) ? partition : [],
+      ),
+    );
   }
 
   /** When the lease of another node ends unless it renews: then what it had is free. */
@@ -232,6 +257,10 @@ export class OwnershipNode {
       else if (held !== undefined) continue;
       if (!isOwn) this.#yielded.delete(partition);
       else if (this.#yielded.has(partition)) continue;
+      if (this.#isForNewer(partition)) {
+        if (isOwn) strays.push(partition);
+        continue;
+      }
       const isFree = owner === null || !live.has(owner);
       if (!isFree) this.#freeSince.delete(partition);
       else if (!this.#freeSince.has(partition)) this.#freeSince.set(partition, this.#now);

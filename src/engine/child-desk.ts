@@ -11,10 +11,14 @@ import { fetchPage, taskText } from "./task-pages.ts";
 /** Children asked for in one message. */
 const STARTS_MAX = 256;
 
+/** How often what was missing is asked for again. */
+const ASK_AGAIN_MS = 30_000;
+
 /** The newest definitions of workflows that are named by handlers. */
 export class NewestPlans {
   readonly #plans = new Map<string, Plan | null>();
   readonly #asking = new Set<string>();
+  #nextAskAt = 0;
   /** Asked for before a newer definition was stored: the answer may be too old. */
   readonly #stale = new Set<string>();
 
@@ -38,10 +42,25 @@ export class NewestPlans {
     if (this.#asking.has(workflow)) this.#stale.add(workflow);
   }
 
+  /** Workflows that were not there and are worth asking for again: the word that another node stored one may be lost. */
+  missingAgain(now: number): readonly string[] {
+    if (now < this.#nextAskAt) return [];
+    this.#nextAskAt = now + ASK_AGAIN_MS;
+    return [...this.#plans].filter(([, plan]) => plan === null).map(([workflow]) => workflow);
+  }
+
   /** Whether it is known that there is no such workflow. */
   isMissing(workflow: string): boolean {
     return this.#plans.get(workflow) === null;
   }
+}
+
+/** Executions with children of this workflow that can be looked at now. */
+export function waitingFor(node: NodeState, workflow: string): readonly Slot[] {
+  return [...node.slots.values()].filter(
+    ({ status, desks }) =>
+      status === "clean" && desks.some(({ state }) => state.plan.definition.workflow === workflow),
+  );
 }
 
 /** Asks for the children that can start now. */

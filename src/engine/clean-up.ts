@@ -7,7 +7,7 @@ import type { FinalStatus } from "../kernel/event.ts";
 import type { Answer, Message, Verdict } from "../kernel/message.ts";
 import { holdsTasks } from "../kernel/owed-op.ts";
 import { type ExecutionView, type RunningCounts, viewExecution } from "../kernel/view.ts";
-import { type GrantItem, type ReportPlace, UNKNOWN_WORKER } from "../protocol/work.ts";
+import { type GrantItem, UNKNOWN_WORKER } from "../protocol/work.ts";
 import { reject } from "../std/rejection.ts";
 import { type ExecutionWrite, workKey } from "../store/store.ts";
 import { startChildren } from "./child-desk.ts";
@@ -17,8 +17,9 @@ import { ENUMERATION } from "./lease.ts";
 import type { LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import { noteDropped } from "./note-dropped.ts";
-import { notOwner } from "./ownership-desk.ts";
+import { heldBack, notOwner } from "./ownership-desk.ts";
 import type { PostOpDesk } from "./post-op-desk.ts";
+import { tellClosed, withdrawQueued } from "./queue-words.ts";
 import { beat, endReported, tellToStop } from "./reporting.ts";
 import type { Residency } from "./residency.ts";
 import type { HeldGrant, Queued, Slot } from "./slot.ts";
@@ -138,6 +139,21 @@ export class CleanUp {
     this.#residency.count(slot);
   }
 
+  /**
+   * What was stepped has events that a node of the cluster does not read yet: it is as if it had not been. Reports and
+   * what the store knows of wait here; whoever asks is told.
+   */
+  holdBack(stepped: Stepped): void {
+    const { slot } = stepped;
+    this.again(stepped);
+    this.#node.dispatcher.withdraw(slot);
+    slot.queue = slot.queue.filter((queued) => {
+      const isAsked = queued.kind === "message" && queued.request !== null;
+      if (isAsked) this.#node.emit({ kind: "reply", request: queued.request, answer: heldBack(slot.id) });
+      return !isAsked;
+    });
+  }
+
   /** After the commit of what was stepped, if its partition is no longer this node's: only answers are left to give. */
   answer({ slot, taken }: Stepped, isWritten: boolean): void {
     for (const { queued, answer, existed } of taken) {
@@ -165,7 +181,7 @@ export class CleanUp {
     if (execution !== null && !execution.ended) {
       for (const desk of slot.desks) this.#expireSuspects(slot, desk);
       if (execution.draining) this.#drain(slot);
-      if (node.roster.queued !== null && !execution.open) this.#withdraw(slot, node.roster.queued.id);
+      if (node.roster.queued !== null && !execution.open) withdrawQueued(node, slot);
       this.#openPages(slot);
       for (const desk of slot.desks) if (desk.state.plan.mode === "workflow") startChildren(node, slot, desk);
       node.offerAll(slot);
@@ -272,26 +288,13 @@ export class CleanUp {
 
   /** Leases of a visit that is over: whoever still works on it is told to stop. */
   #closeDesks(slot: Slot): void {
-    const { queued } = this.#node.roster;
     for (const desk of slot.closedDesks.splice(0)) {
-      if (queued !== null) {
-        queued.desks.delete(`${slot.id}/${desk.key}`);
-        this.#node.emit({ kind: "desk-closed", worker: queued.id, desk: placeOf(slot, desk) });
-      }
+      if (this.#node.roster.queued !== null) tellClosed(this.#node, slot, desk);
       for (const lease of [...desk.leases.values()]) {
         if (!lease.reported) tellToStop(this.#node, slot, { desk, lease }, "cancel");
         this.#node.endLease(desk, lease);
       }
       for (const seq of desk.state.pageSeq) this.#node.pages.drop(slot.id, seq);
-    }
-  }
-
-  /** Paused, failing or cancelled: what waits in queues is not to begin. */
-  #withdraw(slot: Slot, worker: string): void {
-    const why = slot.execution?.draining === true ? "cancelled" : "paused";
-    for (const desk of slot.desks) {
-      const isThere = desk.openLeases > 0 && [...desk.leases.values()].some(({ queued }) => queued);
-      if (isThere) this.#node.emit({ kind: "withdraw", worker, from: placeOf(slot, desk), why });
     }
   }
 
@@ -380,16 +383,6 @@ function takeBackChildren(slot: Slot, message: Message): void {
 
 function runningOf({ desks }: Slot): RunningCounts {
   return new Map(desks.map((desk) => [desk.state.plan.name, runningTasks(desk)]));
-}
-
-function placeOf(slot: Slot, desk: HandlerDesk): ReportPlace {
-  const { epoch } = slot.tenure;
-  return {
-    ...desk.visit.place(desk.state.plan.name),
-    execution: slot.id,
-    round: desk.round,
-    epoch,
-  };
 }
 
 function runningTasks(desk: HandlerDesk): number {

@@ -1,6 +1,6 @@
 /** What a node of a cluster shares with the others: partitions that come and go, and limits that all count under. */
 import type { CleanUp } from "./clean-up.ts";
-import type { ClusterInput } from "./io.ts";
+import type { ClusterInput, Members } from "./io.ts";
 import type { LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import { OwnershipDesk } from "./ownership-desk.ts";
@@ -19,6 +19,7 @@ export class ClusterDesk {
   readonly #node: NodeState;
   readonly #letters: LetterDesk;
   readonly #timers: TimerDesk;
+  readonly #cleanUp: CleanUp;
   readonly ownership: OwnershipDesk;
   readonly permits: PermitHomes;
 
@@ -26,8 +27,22 @@ export class ClusterDesk {
     this.#node = node;
     this.#letters = desks.letters;
     this.#timers = desks.timers;
+    this.#cleanUp = desks.cleanUp;
     this.ownership = new OwnershipDesk(node, desks);
     this.permits = new PermitHomes(node);
+  }
+
+  #members(members: Members): void {
+    const node = this.#node;
+    const before = node.writes;
+    this.permits.members(members);
+    if (node.writes <= before) return;
+    // The last older node has gone.
+    for (const slot of [...node.slots.values()]) {
+      if (slot.needs === 0 || node.isHeldBack(slot)) continue;
+      slot.needs = 0;
+      if (slot.status === "clean") this.#cleanUp.becameClean(slot);
+    }
   }
 
   hear(input: ClusterInput): void {
@@ -46,7 +61,7 @@ export class ClusterDesk {
       case "permits-called":
         return this.permits.called(input.partitions);
       case "members":
-        return this.permits.members(input);
+        return this.#members(input);
       case "timers-due":
         for (const timer of input.timers)
           if (this.#node.tenures.of(timer.execution) !== undefined)

@@ -2,6 +2,8 @@
  * Commits: steps the executions that have messages, writes what they did in as few commits as may be under way, and
  * hands the verdicts on. An execution is in at most one commit under way.
  */
+import { EVENT_VERSION } from "../kernel/event.ts";
+import { versionNeeded } from "../kernel/vocabulary.ts";
 import { assert } from "../std/assert.ts";
 import type { CommitVerdict } from "../store/store.ts";
 import type { CleanUp } from "./clean-up.ts";
@@ -9,6 +11,7 @@ import type { DoneLetter, LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
 import { type Stepped, stepSlot } from "./stepping.ts";
+import type { TimerDesk } from "./timer-desk.ts";
 
 /** Messages of one execution that are stepped before others have their turn. */
 const SLICE_MESSAGES = 256;
@@ -25,6 +28,7 @@ export class CommitDesk {
   readonly #node: NodeState;
   readonly #cleanUp: CleanUp;
   readonly #letters: LetterDesk;
+  readonly #timers: TimerDesk;
   readonly #lose: (partitions: readonly number[]) => void;
   /** Commits without a verdict yet, by number. */
   readonly #underWay = new Map<number, UnderWay>();
@@ -32,11 +36,17 @@ export class CommitDesk {
 
   constructor(
     node: NodeState,
-    parts: { cleanUp: CleanUp; letters: LetterDesk; lose: (partitions: readonly number[]) => void },
+    parts: {
+      cleanUp: CleanUp;
+      letters: LetterDesk;
+      timers: TimerDesk;
+      lose: (partitions: readonly number[]) => void;
+    },
   ) {
     this.#node = node;
     this.#cleanUp = parts.cleanUp;
     this.#letters = parts.letters;
+    this.#timers = parts.timers;
     this.#lose = parts.lose;
   }
 
@@ -78,6 +88,8 @@ export class CommitDesk {
     this.#underWay.delete(commit);
     for (const letter of underWay.lettersDone) this.#letters.applied(letter.to, [letter.id]);
     this.#letters.rescan();
+    // It may have been made: then timers are set that nobody here has seen.
+    this.#timers.rescan();
     for (const stepped of underWay.stepped) {
       if (stepped.slot.tenure.isOver) this.#cleanUp.answer(stepped, false);
       else this.#cleanUp.again(stepped);
@@ -104,12 +116,18 @@ export class CommitDesk {
     let messages = 0;
     let chars = 0;
     let taken = 0;
+    const isMixed = node.writes < EVENT_VERSION;
     for (; taken < node.runnable.length; taken++) {
       if (stepped.length >= writesMax || messages >= commitMessagesMax || chars >= commitCharsMax) break;
       const slot = node.runnable[taken] as Slot;
       slot.isRunnable = false;
-      if (slot.status !== "clean" || slot.queue.length === 0) continue;
+      if (slot.status !== "clean" || slot.queue.length === 0 || node.isHeldBack(slot)) continue;
       const result = stepSlot(node, slot, Math.min(SLICE_MESSAGES, commitMessagesMax - messages));
+      slot.needs = isMixed ? versionNeeded(result.events) : 0;
+      if (node.isHeldBack(slot)) {
+        this.#cleanUp.holdBack(result);
+        continue;
+      }
       messages += result.messages;
       chars += result.chars;
       if (result.write === null) {

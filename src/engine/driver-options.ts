@@ -42,7 +42,16 @@ export type ClusterWord = Extract<
 /** What an engine of a cluster has to say to the others: to the owner of a partition, to a node; or that it was fenced. */
 export type ClusterOutput = Extract<
   Output,
-  { kind: "fenced" | "ask-permits" | "grant-permits" | "call-permits" | "timers-changed" | "letters-sent" }
+  {
+    kind:
+      | "fenced"
+      | "unreadable"
+      | "ask-permits"
+      | "grant-permits"
+      | "call-permits"
+      | "timers-changed"
+      | "letters-sent";
+  }
 >;
 
 export interface EngineOptions {

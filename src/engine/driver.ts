@@ -34,6 +34,7 @@ import { nowFor } from "./now-for.ts";
 import type { Settings } from "./settings.ts";
 import { StorePatience } from "./store-patience.ts";
 import { type ReadOutput, readFor } from "./store-reads.ts";
+import { WorkerLinks } from "./worker-links.ts";
 
 export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 
@@ -47,7 +48,7 @@ export class Engine implements EnginePort {
   readonly #node: EngineNode;
   readonly #now: () => number;
   readonly info: StoreInfo;
-  readonly #links = new Map<string, WorkerLink>();
+  readonly #links = new WorkerLinks();
   readonly #audience = new Audience();
   #requests = 0;
   #isScheduled = false;
@@ -109,8 +110,7 @@ export class Engine implements EnginePort {
 
   /** Connects a worker; queues hear what others serve by now. */
   join(worker: string, link: WorkerLink, options: JoinOptions): void {
-    this.#links.set(worker, link);
-    for (const other of this.#links.values()) if (other !== link) other.joined?.(options.serves);
+    this.#links.add(worker, link, options.serves);
     this.#input({ kind: "worker-joined", worker, ...options });
   }
 
@@ -140,7 +140,7 @@ export class Engine implements EnginePort {
 
   /** A worker is gone; its open leases end by their own rules. */
   leave(worker: string): void {
-    this.#links.delete(worker);
+    this.#links.remove(worker);
     this.#input({ kind: "worker-left", worker });
   }
 
@@ -315,13 +315,10 @@ export class Engine implements EnginePort {
       case "logged":
         return this.#audience.hear(output);
       case "grant":
-        return this.#links.get(output.worker)?.take(output.grant);
       case "cancel":
-        return this.#links.get(output.worker)?.cancel(output.attempts, output.why);
       case "withdraw":
-        return this.#links.get(output.worker)?.withdraw?.(output.from, output.why);
       case "desk-closed":
-        return this.#links.get(output.worker)?.closed?.(output.desk);
+        return this.#links.tell(output);
       case "ask-permits":
       case "grant-permits":
       case "call-permits":
@@ -334,9 +331,8 @@ export class Engine implements EnginePort {
       case "yielded":
         return this.cluster.yielded(output);
       case "unreadable":
-        return this.#options.onFault?.(
-          new Error(`execution ${output.execution} is left alone: ${output.why}`),
-        );
+        this.#options.onFault?.(new Error(`execution ${output.execution} is left alone: ${output.why}`));
+        return this.#options.onCluster?.(output);
     }
   }
 
@@ -381,7 +377,7 @@ export class Engine implements EnginePort {
   }
 
   async #ask(worker: string, attempts: readonly Beat[]): Promise<void> {
-    const beats = (await this.#links.get(worker)?.ask?.(attempts)) ?? [];
+    const beats = await this.#links.ask(worker, attempts);
     if (beats.length > 0) this.#input({ kind: "worker-vouches", worker, beats });
   }
 

@@ -2,7 +2,6 @@
  * An engine as the rest of the process uses it: the API, handles, worker sessions, schedules. One over a store of its
  * own is an `Engine`; in a cluster it is a `ClusterEngine`, which asks the node that has the execution.
  */
-import type { ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import { newExecutionId } from "../std/id.ts";
@@ -18,10 +17,10 @@ import type {
   JoinOptions,
   OpenAttempt,
   Overview,
+  Request,
 } from "./io.ts";
 
-/** A message that somebody waits for the answer of. */
-export type Request = StartMessage | ControlMessage | SignalMessage;
+export type { Request } from "./io.ts";
 
 /** What a start brings: its plan, and whether nobody can have used its id before. */
 export interface StartOf {

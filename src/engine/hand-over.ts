@@ -52,7 +52,8 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
       };
       for (const lease of desk.leases.values()) {
         if (lease.local) return null;
-        if (lease.reported) continue;
+        // A word that is held back is said again to the next owner: until then the lease is open.
+        if (lease.reported && !node.isHeldBack(slot)) continue;
         const { task, attempt, claim, epoch, worker, position, lastLine, permits } = lease;
         const isStarted = lease.startedAt > 0;
         leases.push({

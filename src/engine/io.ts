@@ -32,12 +32,15 @@ import type {
 import type { LeaseTable, Left } from "./hand-over.ts";
 import type { PostOpTask } from "./post-ops.ts";
 
+/** A message that somebody waits for the answer of. */
+export type Request = StartMessage | ControlMessage | SignalMessage | PostOpRetryMessage;
+
 export type Input =
   | {
       readonly kind: "request";
       readonly request: number;
       readonly execution: string;
-      readonly message: StartMessage | ControlMessage | SignalMessage | PostOpRetryMessage;
+      readonly message: Request;
       readonly plan?: Plan;
       readonly fresh?: boolean;
       /** The answer says how the execution is after it. */
@@ -176,6 +179,8 @@ export interface Members {
   readonly live: readonly string[];
   /** How often each partition has been taken. */
   readonly epochs: ReadonlyMap<number, number>;
+  /** The version of events that all of them read. */
+  readonly reads: number;
 }
 
 /** How an execution ended. */
@@ -355,4 +360,9 @@ export type Output =
    * for the next owner; null: not all of that is known. */
   | { readonly kind: "yielded"; readonly partition: number; readonly leases: LeaseTable | null }
   /** An execution this node cannot go on with: its definition or its rows are unknown to this version. */
-  | { readonly kind: "unreadable"; readonly execution: string; readonly why: string };
+  | {
+      readonly kind: "unreadable";
+      readonly execution: string;
+      readonly partition: number;
+      readonly why: string;
+    };

@@ -657,6 +657,20 @@ describe("a workflow that is not there", () => {
     }
   });
 
+  test("is asked for again where others may have stored it, now and then", () => {
+    const bench = missing();
+    const members = { kind: "members", self: "n1", live: ["n1"], epochs: new Map(), reads: 9 } as const;
+    bench.input(members);
+    bench.settle();
+    bench.plan(KID, "kid");
+    bench.input(members);
+    bench.settle();
+    expect(bench.status("e1")).toBe("running");
+    bench.sleep(30_000);
+    bench.input(members);
+    expectFamilyDone(bench, 2);
+  });
+
   test("that is stored while it is looked for is found", () => {
     const bench = new NodeBench();
     bench.held.add("find-workflow");

@@ -40,7 +40,7 @@ export class NodeState {
   /** Slots with messages to step, in the order they got them. */
   readonly runnable: Slot[] = [];
   /** The nodes of the cluster, as of the last word about them. */
-  members: Members = { self: "", live: [], epochs: new Map() };
+  members: Members = { self: "", live: [], epochs: new Map(), reads: Number.POSITIVE_INFINITY };
   outputs: Output[] = [];
   now: number;
   /** Counts the turns that handlers had. */
@@ -135,10 +135,20 @@ export class NodeState {
   /** Whether post-operations of the execution are under way. Set by the node, which has the desk. */
   performs: (execution: string) => boolean = () => false;
 
+  /** The highest version of events that may be written: every node that is there reads it. */
+  get writes(): number {
+    return Math.min(this.settings.vocabulary.events, this.members.reads);
+  }
+
+  /** Whether the execution can go on only with events that some node does not read yet. */
+  isHeldBack({ needs }: Slot): boolean {
+    return needs > this.writes;
+  }
+
   /** Offers everything the slot has ready to the workers. */
   offerAll(slot: Slot): void {
     if (slot.status !== "clean" || slot.execution === null || !slot.execution.open || this.closing) return;
-    if (slot.tenure.isYielding) return;
+    if (slot.tenure.isYielding || this.isHeldBack(slot)) return;
     // Who was served longest ago is first, since a commit may have taken it out of its ring meanwhile.
     const desks =
       slot.desks.length > 1 ? [...slot.desks].sort((a, b) => a.servedAt - b.servedAt) : slot.desks;

@@ -11,6 +11,7 @@ import type { Plan } from "../kernel/plan.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
 import { assert, unreachable } from "../std/assert.ts";
 import type { StoreInfo } from "../store/store.ts";
+import { waitingFor } from "./child-desk.ts";
 import { CleanUp } from "./clean-up.ts";
 import { ClusterDesk } from "./cluster-desk.ts";
 import { CommitDesk } from "./commit-desk.ts";
@@ -20,7 +21,7 @@ import type { AttemptFilter, AttemptHolder, Dropped, Input, OpenAttempt, Output,
 import { LetterDesk } from "./letter-desk.ts";
 import { NodeState } from "./node-state.ts";
 import { openAttempts, overviewOf } from "./overview.ts";
-import { notOwner } from "./ownership-desk.ts";
+import { notOwner, whyNotTaken } from "./ownership-desk.ts";
 import { nameKeys } from "./permits.ts";
 import { PostOpDesk } from "./post-op-desk.ts";
 import { beat, holderOf, noteArrival, vouch } from "./reporting.ts";
@@ -99,9 +100,7 @@ export class EngineNode {
         node.newest.found(input.workflow, input.plan);
         return this.#offerChildren(input.workflow);
       case "definition-stored":
-        node.newest.forget(input.workflow);
-        this.#residency.rescan();
-        return this.#offerChildren(input.workflow);
+        return this.#mayBeDefined(input.workflow);
       case "purge":
         return this.#purge(input.ids);
       case "purged":
@@ -142,9 +141,11 @@ export class EngineNode {
       case "permits-asked":
       case "permits-granted":
       case "permits-called":
-      case "members":
       case "letters-stored":
       case "timers-due":
+        return this.#cluster.hear(input);
+      case "members":
+        node.newest.missingAgain(node.now).forEach((workflow) => this.#mayBeDefined(workflow));
         return this.#cluster.hear(input);
       case "closing":
         node.closing = true;
@@ -179,20 +180,13 @@ export class EngineNode {
   /** When `advance` is needed again if nothing comes in; Infinity: never. */
   nextWakeAt(): number {
     const { limits, roster } = this.#node;
-    return Math.min(
-      this.#timers.nextAt(),
-      this.#nextSweepAt,
-      limits.nextUnblockAt(),
-      roster.nextHoldEnd(),
-      this.#cluster.permits.nextAt(),
-    );
+    const parts = [limits.nextUnblockAt(), roster.nextHoldEnd(), this.#cluster.permits.nextAt()];
+    return Math.min(this.#timers.nextAt(), this.#nextSweepAt, ...parts);
   }
 
   /** Open leases whose receipts have not come: what a graceful end waits for. */
   get openLeases(): number {
-    let open = 0;
-    for (const slot of this.#node.slots.values()) open += slot.openLeases;
-    return open;
+    return [...this.#node.slots.values()].reduce((sum, slot) => sum + slot.openLeases, 0);
   }
 
   /** What is open at workers elsewhere, for the next owner of each partition; null: something is open in this process. */
@@ -214,9 +208,8 @@ export class EngineNode {
 
   /** True while attempts of a former owner may still run, so that an end now is not a clean one. */
   get hasSuspects(): boolean {
-    if (this.#node.suspects.size > 0) return true;
-    for (const slot of this.#node.slots.values()) if (slot.suspects.length > 0) return true;
-    return false;
+    const { suspects, slots } = this.#node;
+    return suspects.size > 0 || [...slots.values()].some((slot) => slot.suspects.length > 0);
   }
 
   /** The epoch of the execution's partition; null: it is not this node's. */
@@ -258,12 +251,16 @@ export class EngineNode {
     return this.#node.slots.get(execution)?.dropped ?? [];
   }
 
+  /** There may be a newer definition: who waits for it looks again. */
+  #mayBeDefined(workflow: string): void {
+    this.#node.newest.forget(workflow);
+    this.#residency.rescan();
+    this.#offerChildren(workflow);
+  }
+
   /** Executions whose children wait for this workflow's definition. */
   #offerChildren(workflow: string): void {
-    for (const slot of [...this.#node.slots.values()]) {
-      const isWaiting = slot.desks.some(({ state }) => state.plan.definition.workflow === workflow);
-      if (slot.status === "clean" && isWaiting) this.#cleanUp.becameClean(slot);
-    }
+    for (const slot of waitingFor(this.#node, workflow)) this.#cleanUp.becameClean(slot);
   }
 
   /** What is over and not in use is forgotten; a load that is asked for later finds nothing. */
@@ -285,9 +282,8 @@ export class EngineNode {
   #request(input: Extract<Input, { kind: "request" }>): void {
     const node = this.#node;
     const { message, request, plan, execution } = input;
-    const tenure = node.tenures.of(execution);
-    if (tenure === undefined || tenure.isYielding)
-      return node.emit({ kind: "reply", request, answer: notOwner(execution) });
+    const refused = whyNotTaken(node, execution);
+    if (refused !== null) return node.emit({ kind: "reply", request, answer: refused });
     if (plan !== undefined && message.kind === "start") this.addPlan(plan, message.project);
     const isFresh = input.fresh === true && !node.slots.has(execution);
     const slot = isFresh ? this.#residency.freshSlot(execution) : this.#residency.slot(execution);

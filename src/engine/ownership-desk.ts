@@ -3,7 +3,7 @@
  * and is let go of once nothing of it is under way. What is lost is dropped at once: its new owner has it all from the
  * store, and whoever waited for an answer is told to ask there.
  */
-import { reject } from "../std/rejection.ts";
+import { type Rejection, reject } from "../std/rejection.ts";
 import type { Ownership } from "../store/store.ts";
 import type { CleanUp } from "./clean-up.ts";
 import { type Left, leaseTable, noteHandedOver } from "./hand-over.ts";
@@ -25,6 +25,21 @@ interface Parts {
 /** The answer about an execution that is not this node's. */
 export function notOwner(execution: string) {
   return reject("not_owner", `execution ${execution} is at another node`, { hint: "ask again" });
+}
+
+/** The answer about an execution that waits for the end of an upgrade. */
+export function heldBack(execution: string) {
+  return reject("not_ready", `execution ${execution} waits until every node of the cluster is upgraded`, {
+    hint: "ask again when the older nodes have been replaced",
+  });
+}
+
+/** Why a request about an execution is not taken now; null: it is. */
+export function whyNotTaken(node: NodeState, execution: string): Rejection | null {
+  const tenure = node.tenures.of(execution);
+  if (tenure === undefined || tenure.isYielding) return notOwner(execution);
+  const slot = node.slots.get(execution);
+  return slot !== undefined && node.isHeldBack(slot) ? heldBack(execution) : null;
 }
 
 export class OwnershipDesk {
@@ -64,14 +79,22 @@ export class OwnershipDesk {
   /** Lets go of what nothing is under way in. */
   release(): void {
     for (const tenure of this.#yielding) {
-      if (!isQuiet(tenure)) continue;
+      if (!this.#isQuiet(tenure)) continue;
       const leases = leaseTable(this.#node, tenure);
-      if (leases === null) continue;
+      // What runs in this process ends first, unless its word is held back: then it ends in doubt.
+      const isHeldBack = () => [...tenure.slots].some((slot) => this.#node.isHeldBack(slot));
+      if (leases === null && !isHeldBack()) continue;
       this.#yielding.delete(tenure);
       const { partition } = tenure;
       this.#node.emit({ kind: "yielded", partition, leases: this.#hasSuspects(tenure) ? null : leases });
       this.lost([tenure.partition]);
     }
+  }
+
+  #isQuiet({ slots }: Tenure): boolean {
+    for (const slot of slots)
+      if (slot.status === "dirty" || (slot.queue.length > 0 && !this.#node.isHeldBack(slot))) return false;
+    return true;
   }
 
   /** Whether attempts of a former owner may still run there. */
@@ -96,6 +119,10 @@ export class OwnershipDesk {
     if (ended.size === 0) return;
     const isOver = (execution: string) => ended.has(node.tenures.partitionOf(execution));
     node.roster.queued?.forget(isOver);
+    // What was to go out and has not: a stale owner gives out nothing.
+    node.outputs = node.outputs.filter(
+      (output) => output.kind !== "grant" || !isOver(output.grant.execution),
+    );
     this.#parts.letters.forget(isOver);
     this.#parts.timers.forget(isOver);
     node.limits.forget(isOver);
@@ -130,9 +157,4 @@ export class OwnershipDesk {
     residency.evict(slot);
     node.suspects.delete(slot.id);
   }
-}
-
-function isQuiet({ slots }: Tenure): boolean {
-  for (const slot of slots) if (slot.status === "dirty" || slot.queue.length > 0) return false;
-  return true;
 }

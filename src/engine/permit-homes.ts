@@ -12,7 +12,8 @@ export function membersOf({ incarnation, nodes, partitions }: Membership): Membe
   const there = new Set(nodes.map((node) => node.incarnation));
   for (const { owner } of partitions) if (owner !== null) there.add(owner);
   const epochs = new Map(partitions.map(({ partition, epoch }) => [partition, epoch]));
-  return { self: incarnation, live: [...there], epochs };
+  const reads = Math.min(...nodes.map((node) => node.reads));
+  return { self: incarnation, live: [...there], epochs, reads };
 }
 
 export class PermitHomes {
@@ -27,10 +28,11 @@ export class PermitHomes {
   }
 
   /** Who is there. */
-  members({ self, live, epochs }: Members): void {
+  members(told: Members): void {
     const { members, tenures, limits, now } = this.#node;
+    const { self, live, epochs } = told;
     if (self !== members.self) limits.shares?.rename();
-    this.#node.members = { self, live, epochs };
+    this.#node.members = told;
     limits.moved(epochs, now);
     const there = new Set(live);
     for (const { home } of tenures.all()) home.members(there, now);

@@ -340,7 +340,7 @@ export class Residency {
   #giveUp(slot: Slot, why: string): void {
     const node = this.#node;
     const answer = reject("not_ready", `execution ${slot.id} cannot be read: ${why}`);
-    node.emit({ kind: "unreadable", execution: slot.id, why });
+    node.emit({ kind: "unreadable", execution: slot.id, partition: slot.tenure.partition, why });
     for (const request of slot.inspections) node.emit({ kind: "inspected", request, inspection: answer });
     for (const queued of slot.queue) {
       if (queued.kind === "message" && queued.request !== null)

@@ -3,7 +3,6 @@ import type { Execution } from "../kernel/execution.ts";
 import { UnknownVersion } from "../kernel/journal-entry.ts";
 import type { Plan } from "../kernel/plan.ts";
 import { restore } from "../kernel/replay.ts";
-import { FOLD_VERSION } from "../kernel/snapshot.ts";
 import type { LoadedExecution } from "../store/store.ts";
 import { takeOver } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
@@ -14,9 +13,9 @@ import type { Slot } from "./slot.ts";
 export function restoreSlot(node: NodeState, slot: Slot, loaded: LoadedExecution, plan: Plan): string | null {
   let execution: Execution;
   try {
-    const snapshot =
-      loaded.snapshot !== null && loaded.snapshot.foldVersion === FOLD_VERSION ? loaded.snapshot.body : null;
-    execution = restore(slot.id, plan, { snapshot, entries: loaded.entries });
+    const { events: reads, fold } = node.settings.vocabulary;
+    const snapshot = loaded.snapshot?.foldVersion === fold ? loaded.snapshot.body : null;
+    execution = restore(slot.id, plan, { snapshot, entries: loaded.entries, reads });
   } catch (thrown) {
     if (!(thrown instanceof UnknownVersion)) throw thrown;
     return thrown.message;

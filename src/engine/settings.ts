@@ -1,5 +1,6 @@
 /** The numbers an engine node runs by. */
 import { DEFAULTS } from "../kernel/definition.ts";
+import { VOCABULARY, type Vocabulary } from "../kernel/vocabulary.ts";
 
 export interface Settings {
   /** How long an unstarted claim of a remote worker lives. */
@@ -45,6 +46,8 @@ export interface Settings {
   readonly postOpsEach: number;
   /** How long a worker that is asked about a silent attempt may take to vouch for it. */
   readonly askMs: number;
+  /** What the node reads. */
+  readonly vocabulary: Vocabulary;
 }
 
 export const DEFAULT_SETTINGS: Settings = {
@@ -71,4 +74,5 @@ export const DEFAULT_SETTINGS: Settings = {
   postOpsMax: 64,
   postOpsEach: 8,
   askMs: 3_000,
+  vocabulary: VOCABULARY,
 };

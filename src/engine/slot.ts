@@ -94,6 +94,8 @@ export class Slot {
   /** The (project, workflow) pair it is counted under among the slots with work; null: it is not. */
   countedAs: string | null = null;
 
+  /** The version of the events that it goes on with: above what may be written, its messages wait. */
+  needs = 0;
   /** The load that it waits for, by its number. */
   load = 0;
 

@@ -7,7 +7,7 @@ import type { Recorded, TasksSettled } from "../kernel/event.ts";
 import type { Execution } from "../kernel/execution.ts";
 import { encodeEntries } from "../kernel/journal-entry.ts";
 import type { Answer, Message, Sent, StartMessage } from "../kernel/message.ts";
-import { FOLD_VERSION, writeSnapshot } from "../kernel/snapshot.ts";
+import { writeSnapshot } from "../kernel/snapshot.ts";
 import { create, step } from "../kernel/step.ts";
 import { endOfChild } from "../kernel/tell-parent.ts";
 import { assert } from "../std/assert.ts";
@@ -343,5 +343,6 @@ function markOpened(
 function takeSnapshot(node: NodeState, slot: Slot): Snapshot | null {
   const { execution } = slot;
   if (execution === null || slot.rowsSinceSnapshot < node.settings.snapshotRows) return null;
-  return { seq: execution.seq, foldVersion: FOLD_VERSION, chain: slot.chain, body: writeSnapshot(execution) };
+  const { fold: foldVersion } = node.settings.vocabulary;
+  return { seq: execution.seq, foldVersion, chain: slot.chain, body: writeSnapshot(execution) };
 }

@@ -1,5 +1,6 @@
 // The desk of the nearest timers, against a store of a hundred thousand.
 import { describe, expect, test } from "vitest";
+import { NodeBench } from "../../test/conformance/node-bench.ts";
 import { SeededRandom } from "../std/random.ts";
 import type { StoredTimer } from "../store/store.ts";
 import { DEFAULT_SETTINGS } from "./settings.ts";
@@ -106,4 +107,18 @@ describe("the timer desk", () => {
     desk.scanned([row], 90_000, { max: 10_000, now: 30_000 });
     expect(desk.takeDue(30_000)).toMatchObject(row);
   });
+});
+
+test("a timer whose commit was made, though its answer was lost, fires in its time", () => {
+  const bench = new NodeBench();
+  bench.holdsCommits = true;
+  const started = bench.start(bench.plan([{ name: "rest", handlers: { rest: { sleep: 5_000 } } }]), "e1");
+  bench.settle();
+  bench.commitUnheard();
+  bench.settle();
+  bench.holdsCommits = false;
+  bench.settle();
+  expect(bench.reply(started)).toMatchObject({ kind: "applied" });
+  bench.sleep(5_000);
+  expect(bench.status("e1")).toBe("done");
 });

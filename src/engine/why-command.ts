@@ -21,8 +21,10 @@ export function whyCommand(
   const since = Math.min(...[...desk.leases.values()].map(({ startedAt }) => startedAt).filter((t) => t > 0));
   if (desk.openLeases === 0) return null;
   const more = desk.openLeases === 1 ? "a receipt" : `${desk.openLeases} receipts`;
-  const long = since === Number.POSITIVE_INFINITY ? "" : ` for ${showDuration(Math.max(0, now - since))}`;
-  return `${at} waits${long} for ${more} of "${command.cmd.cmd_type}" on ${command.receiptTopic}.`;
+  const what = `${more} of "${command.cmd.cmd_type}" on ${command.receiptTopic}`;
+  return since === Number.POSITIVE_INFINITY
+    ? `${at} waits for ${what}.`
+    : `${at} has waited ${showDuration(Math.max(0, now - since))} for ${what}.`;
 }
 
 /** What an execution that has ended still owes; null: nothing. */

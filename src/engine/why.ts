@@ -17,6 +17,8 @@ export function whyWaiting(node: NodeState, slot: Slot): string {
     const owed = whyStillOwed(execution, node.now);
     return `It is ${execution.status}${execution.error ? `: ${execution.error.message}` : ""}${owed === null ? "" : `; ${owed}`}.`;
   }
+  if (node.isHeldBack(slot))
+    return `It waits for the end of an upgrade: it goes on with events of version ${slot.needs}, and a node reads only version ${node.writes}.`;
   if (execution.status === "cancelling")
     return `It is being cancelled by ${execution.cancelling?.by ?? "someone"}: ${open(slot)} must still end.`;
   if (execution.paused !== null) {

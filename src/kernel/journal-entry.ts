@@ -59,12 +59,17 @@ export function encodeEntries(events: readonly Recorded[]): Entry[] {
 
 /** The events of a row. */
 export function decodeEntry(entry: Entry): Recorded[] {
+  return decodeUpTo(EVENT_VERSION, entry);
+}
+
+/** The events of a row, for whoever reads versions up to this. */
+export function decodeUpTo(reads: number, entry: Entry): Recorded[] {
   const end = entry.body.indexOf("\n");
   const header = JSON.parse(end < 0 ? entry.body : entry.body.slice(0, end)) as {
     v: number;
     events: Record<string, unknown>[];
   };
-  if (!(header.v >= 1 && header.v <= EVENT_VERSION)) throw new UnknownVersion(header.v);
+  if (!(header.v >= 1 && header.v <= reads)) throw new UnknownVersion(header.v, reads);
   let at = end + 1;
   return header.events.map((packed, i) => {
     const event: Record<string, unknown> = {};
@@ -83,8 +88,8 @@ export function decodeEntry(entry: Entry): Recorded[] {
 /** A row written by a newer Rondo. */
 export class UnknownVersion extends Error {
   override name = "UnknownVersion";
-  constructor(version: number) {
-    super(`the journal holds rows of version ${version}; this Rondo reads versions up to ${EVENT_VERSION}`);
+  constructor(version: number, reads: number) {
+    super(`the journal holds rows of version ${version}; this Rondo reads versions up to ${reads}`);
   }
 }
 

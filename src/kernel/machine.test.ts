@@ -278,7 +278,7 @@ function checkReplay(run: KernelRun, snapshots: ReadonlyMap<number, string>, at:
   const { id, seq } = run.execution;
   const folded = new Execution(id, run.plan);
   for (const [to, text] of [...snapshots].filter(([to]) => to % 7 === 0 || to === seq)) {
-    replay(folded, entries, to);
+    replay(folded, entries, { to });
     expect(writeSnapshot(folded), `${at} at ${to}`).toBe(text);
     expect(writeSnapshot(readSnapshot(id, run.plan, text)), `${at} at ${to}`).toBe(text);
     const restored = restore(id, run.plan, { snapshot: text, entries });

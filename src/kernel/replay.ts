@@ -1,8 +1,9 @@
 /** An execution from its stored parts: the snapshot where it is valid, and the rows after it. */
 import { assert } from "../std/assert.ts";
 import { apply } from "./apply.ts";
+import { EVENT_VERSION } from "./event.ts";
 import { Execution } from "./execution.ts";
-import { decodeEntry, type Entry } from "./journal-entry.ts";
+import { decodeUpTo, type Entry } from "./journal-entry.ts";
 import type { Plan } from "./plan.ts";
 import { readSnapshot } from "./snapshot.ts";
 
@@ -10,10 +11,13 @@ import { readSnapshot } from "./snapshot.ts";
 export function replay(
   execution: Execution,
   entries: readonly Entry[],
-  to = Number.POSITIVE_INFINITY,
+  {
+    to = Number.POSITIVE_INFINITY,
+    reads = EVENT_VERSION,
+  }: { readonly to?: number; readonly reads?: number } = {},
 ): Execution {
   for (const entry of entries) {
-    for (const recorded of decodeEntry(entry)) {
+    for (const recorded of decodeUpTo(reads, entry)) {
       if (recorded.seq > to) return execution;
       if (recorded.seq > execution.seq) apply(execution, recorded);
     }
@@ -25,11 +29,11 @@ export function replay(
 export function restore(
   id: string,
   plan: Plan,
-  parts: { snapshot: string | null; entries: readonly Entry[] },
+  parts: { snapshot: string | null; entries: readonly Entry[]; reads?: number },
 ): Execution {
   const execution =
     parts.snapshot === null ? new Execution(id, plan) : readSnapshot(id, plan, parts.snapshot);
-  replay(execution, parts.entries);
+  replay(execution, parts.entries, parts);
   assert(execution.seq > 0, "a stored execution has at least one event");
   return execution;
 }

@@ -31,6 +31,7 @@ import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/
 import { StoreFault } from "../store/store.ts";
 import {
   type HandlerCode,
+  type HostedPart,
   type HostedTopic,
   type HostedWorkflow,
   withChildren,
@@ -45,10 +46,19 @@ export interface LocalRondoOptions extends LocalParts {
   readonly capacity: number;
   /** Runs scripts; without it, none are done here. */
   readonly scripts?: ScriptOptions;
+  /** In a cluster: what is served here is done for the other nodes too. */
+  readonly elsewhere?: Elsewhere;
   /** Values that are redacted in logs and errors. */
   readonly secrets?: readonly string[];
   readonly onLog: (line: LogLine) => void;
   readonly onBug: (thrown: unknown) => void;
+}
+
+/** The worker that does tasks of other nodes in this process. */
+export interface Elsewhere {
+  host(parts: readonly HostedPart[]): void;
+  hostScripts(): void;
+  stop(graceMs: number): Promise<void>;
 }
 
 /** What a handler logged, as it is logged. */
@@ -113,8 +123,10 @@ export class LocalRondo implements RondoClient {
       checkHosted(part);
       workflows.push(part);
     }
-    for (const { name, handlers } of parts.filter(isTopic))
-      for (const code of handlers) this.#host(name, code);
+    for (const topic of parts.filter(isTopic)) {
+      for (const code of topic.handlers) this.#host(topic.name, code);
+      this.#options.elsewhere?.host([topic]);
+    }
     for (const { name } of workflows) this.#named.add(name);
     for (const workflow of withChildren(workflows)) {
       // What is served by its own name is not replaced by what a parent brings along.
@@ -122,8 +134,11 @@ export class LocalRondo implements RondoClient {
       const plan = planOf(workflow);
       this.#served.set(workflow.name, { workflow, plan });
       for (const code of workflow.handlers) this.#host(workflow.name, code);
-      if (this.#options.scripts !== undefined && hasScript(plan))
+      if (this.#options.scripts !== undefined && hasScript(plan)) {
         this.#serves.set(SCRIPT_USE, { use: SCRIPT_USE });
+        this.#options.elsewhere?.hostScripts();
+      }
+      if (workflow.handlers.length > 0) this.#options.elsewhere?.host([workflow]);
       // If the disk is full just now, a start tries again.
       this.#store(plan).catch((fault: unknown) => {
         if (!(fault instanceof StoreFault)) this.#options.onBug(fault);
@@ -195,7 +210,7 @@ export class LocalRondo implements RondoClient {
         charsMax: 1_048_576,
       });
       if (entries.length === 0) break;
-      replay(execution, entries, seq);
+      replay(execution, entries, { to: seq });
     }
     return viewExecution(execution, execution.now);
   }
@@ -205,7 +220,8 @@ export class LocalRondo implements RondoClient {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#options.engine.quiesce();
-    await this.#worker.stop(options.graceMs ?? 10_000);
+    const graceMs = options.graceMs ?? 10_000;
+    await Promise.all([this.#worker.stop(graceMs), this.#options.elsewhere?.stop(graceMs)]);
     await this.#options.engine.close();
   }
 

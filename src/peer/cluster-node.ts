@@ -45,6 +45,8 @@ export class ClusterNode {
   readonly engine: ClusterEngine;
   readonly routes: PeerRoutes;
   readonly owners: Owners;
+  /** What the worker inside a node shows to the others. */
+  readonly workerToken: string;
   /** What is to end too, while everything is handed over. */
   onLeave: (() => Promise<void>) | null = null;
   readonly #local: Engine;
@@ -59,6 +61,7 @@ export class ClusterNode {
     this.url = url;
     this.#local = local;
     const key = new PeerKey(secret, info);
+    this.workerToken = key.workerToken;
     this.owners = new Owners({
       url,
       partitions: info.partitions,
@@ -194,6 +197,8 @@ export class ClusterNode {
     switch (output.kind) {
       case "fenced":
         return this.#ownership.fenced(output.partitions);
+      case "unreadable":
+        return this.#ownership.unreadable(output.partition);
       case "ask-permits": {
         const { partition, asks, declares } = output;
         const owner = this.owners.ownerAt(partition);

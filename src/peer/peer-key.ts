@@ -27,6 +27,11 @@ export class PeerKey {
       .digest();
   }
 
+  /** What the workers inside nodes show to the other nodes: it opens what a worker may do, and nothing else. */
+  get workerToken(): string {
+    return `node_${createHmac("sha256", this.#key).update("worker").digest("base64url")}`;
+  }
+
   sign({ path, from, digest }: Signed): string {
     return createHmac("sha256", this.#key).update(`${path}\n${from}\n${digest}`).digest("base64url");
   }

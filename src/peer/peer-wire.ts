@@ -1,7 +1,6 @@
 /** What passes between nodes over HTTP: paths, headers, bodies. What comes in is checked before it reaches the engine. */
 import { z } from "zod";
-import type { Ending } from "../engine/io.ts";
-import type { ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
+import type { Ending, Request } from "../engine/io.ts";
 import type { Beat, Report } from "../protocol/work.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 
@@ -34,7 +33,7 @@ export interface WatchLine {
 
 export interface SendBody {
   readonly execution: string;
-  readonly message: StartMessage | ControlMessage | SignalMessage;
+  readonly message: Request;
   readonly fresh: boolean;
 }
 
@@ -105,6 +104,19 @@ const message = z.discriminatedUnion("kind", [
     fromParent: z.boolean().optional(),
   }),
   z.strictObject({ kind: z.literal("signal"), id, signal: text, data: text }),
+  z.strictObject({
+    kind: z.literal("postop.retry"),
+    id,
+    by: text,
+    op: z.strictObject({
+      ...place,
+      task: whole,
+      step: whole,
+      op: z.enum(["persistence", "broadcast"]),
+      index: whole,
+      receipt: whole,
+    }),
+  }),
 ]);
 
 const report = z.discriminatedUnion("kind", [

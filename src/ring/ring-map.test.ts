@@ -22,7 +22,7 @@ describe("the map of the ring", () => {
 
   test("counts a node that came back at its URL by its latest life; partitions of the former have no owner", () => {
     const before = reading(["a", "b"]);
-    const again = { url: "a", incarnation: "a#2", leaseUntil: 1, since: 2 };
+    const again = { url: "a", incarnation: "a#2", leaseUntil: 1, since: 2, reads: 2 };
     const map = RingMap.of({ ...before, nodes: [again, ...before.nodes] });
     expect(map.members).toEqual([
       { url: "a", incarnation: "a#2" },

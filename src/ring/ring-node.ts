@@ -27,8 +27,6 @@ import { TimerWatch } from "./watch.ts";
 
 /** How much sooner than watchers need it a timer is carried, for clocks that differ. */
 const HORIZON_SLACK_MS = 5_000;
-/** How long before the end of its lease a node takes no more hints, for clocks that differ. */
-const LEASE_SLACK_MS = 1_000;
 /** Cycles on average without a token before it counts as lost, and how long that is at most. */
 const LOST_CYCLES = 4;
 const LOST_MAX_MS = 8_000;
@@ -352,7 +350,7 @@ export class RingNode {
 
   /** A node that slept past its lease takes no hint away from the owner of now. */
   #owns(partition: number): boolean {
-    return this.#owned.has(partition) && this.#now < this.#leaseUntil - LEASE_SLACK_MS;
+    return this.#owned.has(partition) && this.#now < this.#leaseUntil - this.#settings.leaseSlackMs;
   }
 
   #isNear({ due }: StoredTimer): boolean {

@@ -30,6 +30,8 @@ export interface RingSettings {
   readonly dueEveryMs: number;
   /** How often at most the store is asked for the members because of what the ring noticed. */
   readonly readMembersMs: number;
+  /** How long before its lease ends a node takes no hints any more: clocks may differ by so much. */
+  readonly leaseSlackMs: number;
 }
 
 /** What a ring runs by unless told otherwise. */
@@ -52,4 +54,5 @@ export const DEFAULT_RING_SETTINGS: RingSettings = {
   dueMax: 100,
   dueEveryMs: 100,
   readMembersMs: 1_000,
+  leaseSlackMs: 1_000,
 };

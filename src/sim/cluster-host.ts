@@ -1,16 +1,16 @@
 /**
- * A node of a simulated cluster: its engine and its ownership over a database that others write to as well. Calls to the
- * database fail before or after they have had their effect; the process freezes for longer than its lease, dies, leaves
- * in good order and comes back. What it asks of the database happens there, whatever becomes of the process.
+ * A node of a simulated cluster: its engine, its ownership and its place in the ring, over a database that others write to
+ * as well. The process freezes for longer than its lease, dies, leaves in good order and comes back, perhaps in another
+ * version. What it asks of the database happens there, whatever becomes of the process.
  */
-import { OwnershipNode } from "../cluster/ownership.ts";
-import type { OwnershipInput, OwnershipOutput, OwnershipSettings } from "../cluster/ownership-io.ts";
-import { type LeaseTable, leftBy, tableFor } from "../engine/hand-over.ts";
 import type { Input } from "../engine/io.ts";
 import { EngineNode } from "../engine/node.ts";
 import { membersOf } from "../engine/permit-homes.ts";
+import { FOLD_VERSION } from "../kernel/snapshot.ts";
+import { VOCABULARY, type Vocabulary } from "../kernel/vocabulary.ts";
 import type { Membership } from "../store/cluster-store.ts";
-import type { Ownership } from "../store/store.ts";
+import type { Commit, CommitVerdict } from "../store/store.ts";
+import { type Database, DatabaseLink } from "./database-link.ts";
 import {
   type ClusterOutput,
   type CommitOutput,
@@ -18,17 +18,13 @@ import {
   type HostParts,
   SIM_SETTINGS,
 } from "./engine-host.ts";
+import { LEASE_MS, NodeOwnership, type Process } from "./node-ownership.ts";
+import { NodeRing, type RingMessage } from "./node-ring.ts";
 import { showWrite } from "./show-event.ts";
+import { must } from "./trace.ts";
 
-/** A tenth of what is real. */
-const LEASE_MS = 1_000;
-const OWNERSHIP: Partial<OwnershipSettings> = {
-  renewMs: 300,
-  stableMs: 1_000,
-  yieldMax: 2,
-  orphanMs: 1_500,
-  hintGapMs: 10,
-};
+/** A version of long ago, which knows the first events only. */
+const OLDER: Vocabulary = { events: 1, fold: FOLD_VERSION - 1 };
 const SETTINGS = {
   ...SIM_SETTINGS,
   suspectMs: 300,
@@ -46,68 +42,64 @@ export interface Neighbours {
   /** A message from one node to another. */
   send(from: ClusterHost, to: ClusterHost, input: Input): void;
   readonly database: Database;
+  /** A question of the ring to another node, by its name; the answer may get lost. */
+  post(from: ClusterHost, to: string, message: RingMessage, answered: (answer: unknown) => void): void;
+  /** The node met what a newer one wrote. */
+  unreadable(from: ClusterHost, partition: number): void;
   /** Letters were stored for these executions. */
   stored(from: ClusterHost, executions: readonly string[]): void;
 }
 
-/** How the database does. */
-export interface Database {
-  /** Its calls fail until then. */
-  downUntil: number;
-  /** Its calls take long until then. */
-  slowUntil: number;
-}
-
-interface Yield {
-  readonly yield: number;
-  /** Those that have not been let go of yet. */
-  readonly partitions: Set<number>;
-  isClean: boolean;
-}
-
 export class ClusterHost extends EngineHost {
   readonly #neighbours: Neighbours;
-  #ownership = new OwnershipNode(OWNERSHIP);
-  /** Its name in the database, as of the last renewal that had its effect there. */
-  #session: string | null = null;
-  #sessions = 0;
-  #ownWakeAt = Number.POSITIVE_INFINITY;
-  /** The yield that each partition is in. */
-  readonly #yields = new Map<number, Yield>();
+  readonly #ownership: NodeOwnership;
+  readonly ring: NodeRing;
   #frozenUntil = 0;
-  /** It cannot reach the database until then. */
-  #cutUntil = 0;
+  readonly #database: DatabaseLink;
   #commits: CommitOutput[] = [];
   isAway = false;
   /** It does not come back. */
   isRetired = false;
-
+  /** Of an older version: from its next start on. */
+  isOlder = false;
   constructor(name: string, parts: HostParts, neighbours: Neighbours) {
     super(name, parts);
     this.#neighbours = neighbours;
+    this.#database = new DatabaseLink(this.world, this.random, neighbours.database);
+    const process = this.#process();
+    this.ring = new NodeRing(process, {
+      carry: (to, message, answered) => neighbours.post(this, to, message, answered),
+      readMembers: () => this.#ownership.input({ kind: "hinted" }),
+    });
+    this.#ownership = new NodeOwnership(process, {
+      membership: (membership) => this.#heard(membership),
+      moved: () => this.ring.input({ kind: "owned", partitions: this.#ownership.owned }),
+      left: () => this.#hasLeft(),
+    });
   }
 
   get session(): string | null {
-    return this.#session;
+    return this.#ownership.session;
   }
 
   override open(): void {
     const { projects, trace, timeline } = this.world;
     trace.note(timeline.now, `${this.name}open`);
-    this.#session = null;
-    this.#ownership = new OwnershipNode(OWNERSHIP);
-    this.#ownWakeAt = Number.POSITIVE_INFINITY;
-    this.#yields.clear();
     this.#commits = [];
     this.#frozenUntil = 0;
     this.isAway = false;
-    this.begin(new EngineNode(this.tables.info([]), this.clock(), { ...SETTINGS, projects }));
-    this.#own({ kind: "tick" });
+    this.vocabulary = this.isOlder ? OLDER : VOCABULARY;
+    if (this.isOlder) this.world.count("older node");
+    const settings = { ...SETTINGS, projects, vocabulary: this.vocabulary };
+    this.begin(new EngineNode(this.tables.info([]), this.clock(), settings));
+    this.ring.open();
+    this.#ownership.open();
   }
 
   override crash(): void {
     if (this.node === null) return;
     this.world.trace.note(this.world.timeline.now, `${this.name}crash`);
+    this.world.count("node crash");
     this.end();
     this.#comeBack();
   }
@@ -115,7 +107,8 @@ export class ClusterHost extends EngineHost {
   override close(): void {
     if (this.node === null) return;
     this.world.trace.note(this.world.timeline.now, `${this.name}leaves`);
-    this.#own({ kind: "leave" });
+    this.ring.input({ kind: "leaving" });
+    this.#ownership.input({ kind: "leave" });
     const { incarnation } = this;
     // What runs in this process may take its time; then it is not waited for.
     this.later(5_000, () => this.incarnation === incarnation && this.crash());
@@ -127,27 +120,48 @@ export class ClusterHost extends EngineHost {
     this.close();
   }
 
+  /** Comes back as the newest version. */
+  upgrade(): void {
+    this.world.count("node upgraded");
+    this.isOlder = false;
+    this.close();
+  }
+
+  /** Comes back as an older version. */
+  downgrade(): void {
+    this.world.count("node downgraded");
+    this.isOlder = true;
+    this.close();
+  }
+
+  /** Whether it has known for so long that a newer node is there. */
+  knowsNewer(ms: number): boolean {
+    return this.world.timeline.now - this.#ownership.newerSince >= ms;
+  }
+
   /** SIGSTOP for a while. */
   freeze(ms: number): void {
     this.world.trace.note(this.world.timeline.now, `${this.name}frozen for ${ms}`);
     this.#frozenUntil = this.world.timeline.now + ms;
+    if (ms > LEASE_MS) this.world.count("pause beyond the lease");
     this.world.ledger.leases.unsteady(this.#frozenUntil);
   }
 
   /** The database cannot be reached for a while. */
   cut(ms: number): void {
     this.world.trace.note(this.world.timeline.now, `${this.name}cut off for ${ms}`);
-    this.#cutUntil = this.world.timeline.now + ms;
-    this.world.ledger.leases.unsteady(this.#cutUntil);
+    this.#database.cutUntil = this.world.timeline.now + ms;
+    this.world.count("connection cut");
+    this.world.ledger.leases.unsteady(this.#database.cutUntil);
   }
 
   heal(): void {
     this.#frozenUntil = 0;
-    this.#cutUntil = 0;
+    this.#database.cutUntil = 0;
   }
 
   protected override mayAct(): boolean {
-    return this.node?.isOwner !== true || this.#ownership.mayAct(this.world.timeline.now);
+    return this.node?.isOwner !== true || this.#ownership.mayAct();
   }
 
   protected override later(ms: number, run: () => void): void {
@@ -166,6 +180,48 @@ export class ClusterHost extends EngineHost {
     this.#thawed(() => this.incarnation === incarnation && this.deliver(input));
   }
 
+  /** What the parts of the process have of it. */
+  #process(): Process {
+    return {
+      name: this.name,
+      world: this.world,
+      random: this.random,
+      tables: this.tables,
+      database: this.#database,
+      vocabulary: () => this.vocabulary,
+      clock: () => this.clock(),
+      later: (ms, run) => {
+        const { incarnation } = this;
+        this.later(ms, () => {
+          if (this.incarnation === incarnation) run();
+        });
+      },
+      toEngine: (input) => this.deliver(input),
+    };
+  }
+
+  #heard(membership: Membership): void {
+    this.ring.members(membership);
+    this.deliver({ kind: "members", ...membersOf(membership) });
+    // What others stored while nobody told.
+    this.deliver({ kind: "letters-stored" });
+  }
+
+  #hasLeft(): void {
+    this.world.trace.note(this.world.timeline.now, `${this.name}has left`);
+    this.world.count("node hands over");
+    this.end();
+    this.#comeBack();
+  }
+
+  /** Something of the ring arrives. */
+  hear(arrive: () => void): void {
+    const { incarnation } = this;
+    this.#thawed(() => {
+      if (this.node !== null && this.incarnation === incarnation) arrive();
+    });
+  }
+
   #comeBack(): void {
     this.isAway = true;
     const { timeline } = this.world;
@@ -173,150 +229,30 @@ export class ClusterHost extends EngineHost {
     timeline.after(this.random.pick([1, 200, 3_000]), () => this.node === null && this.open());
   }
 
-  #own(input: OwnershipInput): void {
-    const { timeline } = this.world;
-    if (input.kind === "membership") {
-      this.deliver({ kind: "members", ...membersOf(input.membership) });
-      // What others stored while nobody told.
-      this.deliver({ kind: "letters-stored" });
-    }
-    this.#ownership.input(input, timeline.now);
-    for (;;) {
-      const outputs = this.#ownership.advance(timeline.now);
-      if (outputs.length === 0) break;
-      for (const output of outputs) this.#performOwn(output);
-    }
-    const at = this.#ownership.nextWakeAt();
-    if (this.node === null || at === Number.POSITIVE_INFINITY || at === this.#ownWakeAt) return;
-    this.#ownWakeAt = at;
-    const { incarnation } = this;
-    this.later(Math.max(1, at - timeline.now), () => {
-      this.#ownWakeAt = Number.POSITIVE_INFINITY;
-      if (this.incarnation === incarnation) this.#own({ kind: "tick" });
-    });
-  }
-
-  #performOwn(output: OwnershipOutput): void {
-    const { timeline, trace } = this.world;
-    const session = this.#session ?? "";
-    switch (output.kind) {
-      case "renew": {
-        const askedAt = timeline.now;
-        return this.#call(() => ({ kind: "membership", membership: this.#renew(), askedAt }));
-      }
-      case "take":
-        return this.#call(() => {
-          const owned = this.tables.take(session, output.partitions, timeline.now);
-          this.world.partitionsTaken(owned);
-          const names = owned.map(({ partition, epoch }) => `${partition}.${epoch}`).join(" ");
-          trace.note(timeline.now, `${this.name}takes ${names}`);
-          return { kind: "taken", owned };
-        });
-      case "release":
-        return this.#call(() => {
-          this.tables.release(session, output.partitions, { clean: output.clean });
-          trace.note(timeline.now, `${this.name}releases ${output.partitions.join(" ")} ${output.clean}`);
-          return { kind: "released" };
-        });
-      case "leave":
-        return this.#call(() => {
-          this.tables.leave(session, { clean: false });
-          return { kind: "has-left" };
-        });
-      case "yield": {
-        const one = { yield: output.yield, partitions: new Set(output.partitions), isClean: true };
-        for (const partition of output.partitions) this.#yields.set(partition, one);
-        return this.deliver({ kind: "yield", partitions: output.partitions });
-      }
-      case "engine-taken":
-        return this.deliver({ kind: "taken", owned: output.owned, left: this.#left(output.owned) });
-      case "engine-lost":
-        for (const partition of output.partitions) this.#yields.delete(partition);
-        return this.deliver({ kind: "lost", partitions: output.partitions });
-      case "left":
-        trace.note(timeline.now, `${this.name}has left`);
-        this.end();
-        return this.#comeBack();
-      default:
-        return;
-    }
-  }
-
-  /** A call to the database: fails before it gets there, or its answer is lost, or both ways are slow. */
-  #call(effect: () => OwnershipInput): void {
-    const { timeline } = this.world;
-    const { incarnation } = this;
-    const dice = this.random.u32() / 4294967296;
-    const isCut = this.#isUnreachable();
-    const answer = (input: OwnershipInput) =>
-      this.later(this.random.below(5), () => this.incarnation === incarnation && this.#own(input));
-    timeline.after(this.#wayMs(5), () => {
-      if (isCut || this.#isUnreachable() || (this.world.has("failed-commits") && dice < 0.03))
-        return answer({ kind: "call-failed" });
-      const input = effect();
-      if (this.world.has("lost-replies") && dice > 0.97) return answer({ kind: "call-failed" });
-      answer(input);
-    });
-  }
-
-  /** How long a call takes to get there. */
-  #wayMs(withinMs: number): number {
-    const { slowUntil } = this.#neighbours.database;
-    const isSlow = slowUntil > this.world.timeline.now;
-    // Some are so late that the partition has another owner by then.
-    return this.random.below(withinMs) + (isSlow ? this.random.below(this.random.pick([600, 3_000])) : 0);
-  }
-
-  #isUnreachable(): boolean {
-    return Math.max(this.#cutUntil, this.#neighbours.database.downUntil) > this.world.timeline.now;
-  }
-
   /** A read is made again and again until it is answered. */
   protected override unreachableMs(): number {
-    const until = Math.max(this.#cutUntil, this.#neighbours.database.downUntil);
-    return Math.max(0, until - this.world.timeline.now) + this.#wayMs(1);
-  }
-
-  #renew(): Membership {
-    const { timeline } = this.world;
-    const next = `${this.name}${++this.#sessions}`;
-    const renewal = { url: this.name, incarnation: this.#session, next, leaseMs: LEASE_MS };
-    const membership = this.tables.renew(renewal, timeline.now);
-    this.#session = membership.incarnation;
-    return membership;
-  }
-
-  #left(owned: readonly Ownership[]) {
-    const tables: { own: Ownership; table: LeaseTable }[] = [];
-    for (const own of owned) {
-      if (own.epoch === 1 || own.uncleanEpoch === own.epoch - 1) continue;
-      const table = tableFor(own, this.tables.getDocument("leases", String(own.partition)));
-      if (table !== null) tables.push({ own, table });
-    }
-    return leftBy(tables);
+    return this.#database.unreachableMs + this.#database.wayMs(1);
   }
 
   protected override toCluster(output: ClusterOutput): void {
     switch (output.kind) {
+      case "unreadable":
+        return this.#unreadable(output.partition, output.why);
       case "fenced":
-        return this.#own({ kind: "fenced", partitions: output.partitions });
-      case "yielded": {
-        const one = this.#yields.get(output.partition);
-        if (one === undefined) return;
-        const { partition, leases } = output;
-        if (leases === null) one.isClean = false;
-        else this.tables.putDocument("leases", String(partition), JSON.stringify(leases));
-        one.partitions.delete(partition);
-        if (one.partitions.size > 0) return;
-        const kind = one.isClean ? "yielded" : "yield-failed";
-        this.later(this.random.below(5), () => this.#own({ kind, yield: one.yield }));
+        return this.#ownership.input({ kind: "fenced", partitions: output.partitions });
+      case "yielded":
+        return this.#ownership.yielded(output.partition, output.leases);
+      case "timers-changed":
+        this.ring.input({ kind: "timers-set", timers: output.set });
+        return this.ring.input({ kind: "timers-ended", timers: output.ended });
+      case "letters-sent":
+        for (const partition of output.partitions) this.ring.input({ kind: "hint", partition, count: 1 });
         return;
-      }
       case "ask-permits": {
         const home = this.#neighbours.ownerOf(output.partition);
         const { asks, partition } = output;
         const declares = output.declares === true ? [partition] : [];
-        const input: Input = { kind: "permits-asked", node: this.#session ?? "", asks, declares };
+        const input: Input = { kind: "permits-asked", node: this.session ?? "", asks, declares };
         if (home !== undefined) this.#neighbours.send(this, home, input);
         return;
       }
@@ -334,9 +270,19 @@ export class ClusterHost extends EngineHost {
     }
   }
 
+  /** Only what a newer node wrote: and then that one is to have it, soon. */
+  #unreadable(partition: number, why: string): void {
+    const { trace, timeline } = this.world;
+    must(this.vocabulary === OLDER, `unreadable: ${why}`);
+    this.world.count("unreadable to an older node");
+    trace.note(timeline.now, `${this.name}cannot read something in ${partition}`);
+    this.#ownership.input({ kind: "unreadable", partitions: [partition] });
+    this.#neighbours.unreadable(this, partition);
+  }
+
   protected override purge(ids: readonly string[]): void {
     const { ledger, timeline, trace } = this.world;
-    const session = this.#session ?? "";
+    const session = this.session ?? "";
     timeline.after(this.random.below(50), () => {
       ledger.beforePurge(ids);
       this.tables.purge(ids, session);
@@ -348,16 +294,21 @@ export class ClusterHost extends EngineHost {
 
   /** One connection for commits: one after another, in the order they were asked for. */
   protected override commit(asked: CommitOutput): void {
+    for (const { execution, entries } of asked.content.writes)
+      for (const { body } of entries)
+        must(
+          rowVersion(body) <= Math.min(this.#ownership.readByAll, this.vocabulary.events),
+          `${execution}: nothing is written that a node which is there cannot read`,
+        );
     this.#commits.push(asked);
     if (this.#commits.length === 1) this.#write(asked);
   }
 
   #write({ commit, content }: CommitOutput): void {
     const { incarnation, world } = this;
-    const session = this.#session ?? "";
-    const dice = this.random.u32() / 4294967296;
-    const isCut = this.#isUnreachable();
-    const answer = (input: Input) =>
+    const session = this.session ?? "";
+    const dies = world.has("crash") && this.random.chance(0.03);
+    const hear = (input: Input) =>
       this.later(this.random.below(8), () => {
         if (this.incarnation !== incarnation) return;
         this.#commits.shift();
@@ -365,23 +316,37 @@ export class ClusterHost extends EngineHost {
         if (next !== undefined) this.#write(next);
         this.deliver(input);
       });
-    world.timeline.after(this.#wayMs(8), () => {
-      if (isCut || this.#isUnreachable() || (world.has("failed-commits") && dice < 0.03))
-        return answer({ kind: "commit-failed", commit, nothingWritten: true });
-      const verdict = this.tables.commit(content, session);
-      this.tables.settle();
-      const refused = verdict.kind === "fenced" ? verdict.partitions : verdict.fenced;
-      world.written(content, refused);
-      showWrite(world, `${this.name}commit ${commit} ${verdict.kind} ${refused.join(" ")}`, content);
-      world.ledger.sync();
-      this.#neighbours.stored(
-        this,
-        content.writes.flatMap(({ letters = [] }) => letters.map(({ to }) => to)),
-      );
-      if (world.has("crash") && dice > 0.97 && this.incarnation === incarnation) return this.crash();
-      if (world.has("lost-replies") && dice < 0.06)
-        return answer({ kind: "commit-failed", commit, nothingWritten: false });
-      answer({ kind: "committed", commit, verdict });
+    this.#database.call({
+      withinMs: 8,
+      make: () => this.#commitAt(content, session, commit),
+      answer: (verdict) => {
+        if (dies && this.incarnation === incarnation) this.crash();
+        else hear({ kind: "committed", commit, verdict });
+      },
+      failed: (isMade) => {
+        world.count(isMade ? "answer lost after a commit" : "commit lost before it was made");
+        hear({ kind: "commit-failed", commit, nothingWritten: !isMade });
+      },
     });
   }
+
+  /** What a commit does at the database. */
+  #commitAt(content: Commit, session: string, commit: number): CommitVerdict {
+    const { world } = this;
+    const verdict = this.tables.commit(content, session);
+    this.tables.settle();
+    const refused = verdict.kind === "fenced" ? verdict.partitions : verdict.fenced;
+    if (refused.length > 0) world.count("write refused");
+    world.written(content, refused);
+    showWrite(world, `${this.name}commit ${commit} ${verdict.kind} ${refused.join(" ")}`, content);
+    world.ledger.sync();
+    const to = content.writes.flatMap(({ letters = [] }) => letters.map((letter) => letter.to));
+    this.#neighbours.stored(this, to);
+    return verdict;
+  }
+}
+
+/** The version that a row says it needs. */
+function rowVersion(body: string): number {
+  return Number(/^\{"v":(\d+)/.exec(body)?.[1] ?? 0);
 }

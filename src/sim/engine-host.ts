@@ -7,13 +7,14 @@ import type { EngineNode } from "../engine/node.ts";
 import type { Settings } from "../engine/settings.ts";
 import type { ReadOutput } from "../engine/store-reads.ts";
 import type { Plan } from "../kernel/plan.ts";
+import { VOCABULARY, type Vocabulary } from "../kernel/vocabulary.ts";
 import type { Report } from "../protocol/work.ts";
 import type { SeededRandom } from "../std/random.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
 import { QUANTUM } from "./check/ledger.ts";
 import { Roster } from "./check/roster.ts";
 import { readFor } from "./node-reads.ts";
-import { must, Violation } from "./trace.ts";
+import { must } from "./trace.ts";
 import type { World } from "./world.ts";
 
 /** Small numbers, so that every edge is met often. */
@@ -40,7 +41,17 @@ export type CommitOutput = Extract<Output, { kind: "commit" }>;
 /** What concerns the other nodes of a cluster. */
 export type ClusterOutput = Extract<
   Output,
-  { kind: "fenced" | "yielded" | "ask-permits" | "grant-permits" | "call-permits" }
+  {
+    kind:
+      | "unreadable"
+      | "timers-changed"
+      | "letters-sent"
+      | "fenced"
+      | "yielded"
+      | "ask-permits"
+      | "grant-permits"
+      | "call-permits";
+  }
 >;
 
 export interface HostParts {
@@ -94,6 +105,13 @@ export abstract class EngineHost {
 
   get isUp(): boolean {
     return this.node !== null;
+  }
+
+  /** What the process reads, in this version. */
+  protected vocabulary: Vocabulary = VOCABULARY;
+
+  private get sources() {
+    return { tables: this.tables, plans: this.plans, foldVersion: this.vocabulary.fold };
   }
 
   /** A new process. */
@@ -203,22 +221,21 @@ export abstract class EngineHost {
         return client.replied(output.request, output.answer, output.existed ?? false);
       case "progressed":
         return ledger.progressed(output.execution, output.seq);
+      case "unreadable":
+      case "timers-changed":
+      case "letters-sent":
       case "fenced":
       case "yielded":
       case "ask-permits":
       case "grant-permits":
       case "call-permits":
         return this.toCluster(output);
-      case "unreadable":
-        throw new Violation(`unreadable: ${output.why}`);
       case "purge":
         return this.purge(output.ids);
       case "inspected":
       case "logged":
       case "withdraw":
       case "desk-closed":
-      case "timers-changed":
-      case "letters-sent":
       case "perform":
         return;
       case "grant":
@@ -240,7 +257,7 @@ export abstract class EngineHost {
   #read(output: ReadOutput): void {
     const withinMs = output.kind === "get-definition" ? this.random.pick([5, 5, 500]) : 5;
     this.answer(() => {
-      const answer = readFor(this.tables, this.plans, output);
+      const answer = readFor(this.sources, output);
       if (answer.kind === "loaded")
         for (const { loaded } of answer.loads) if (loaded !== null) this.world.ledger.checkLoad(loaded);
       return answer;
@@ -250,7 +267,11 @@ export abstract class EngineHost {
   #toWorker(output: Extract<Output, { worker: string }>): void {
     const { ledger, timeline, trace, staff } = this.world;
     const worker = staff.worker(output.worker);
-    const isLost = worker?.local === false && this.world.has("lost-messages") && this.random.chance(0.05);
+    const isLost =
+      worker?.local === false &&
+      ((this.world.has("lost-messages") && this.random.chance(0.05)) ||
+        this.world.isCut(this.name, output.worker));
+    if (isLost) this.world.count("message lost");
     const delay = worker?.local === true ? 0 : this.world.delay();
     switch (output.kind) {
       case "grant": {
@@ -292,7 +313,7 @@ export abstract class EngineHost {
     for (let i = 0; i < 5; i++) {
       for (const output of node?.advance(this.clock()) ?? []) {
         if (output.kind === "inspected") return "why" in output.inspection ? output.inspection.why : null;
-        if (output.kind === "load") node?.input(readFor(this.tables, this.plans, output), this.clock());
+        if (output.kind === "load") node?.input(readFor(this.sources, output), this.clock());
       }
     }
     return null;

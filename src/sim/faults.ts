@@ -24,9 +24,45 @@ export const FAULTS = [
   "skewed-clocks",
   "late-nodes",
   "leaving-nodes",
+  "splits",
+  "older-nodes",
 ] as const;
 
 export type Fault = (typeof FAULTS)[number];
+
+/** What befell a run, as it is counted: a fault that is allowed and never happens shows nothing. */
+export const HAPPENINGS = [
+  "message delayed",
+  "message lost",
+  "message repeated",
+  "message overtaken",
+  "one-way cut",
+  "network split",
+  "message cut off",
+  "commit lost before it was made",
+  "answer lost after a commit",
+  "call lost before it was made",
+  "answer lost after a call",
+  "database restart",
+  "slow database",
+  "connection cut",
+  "pause beyond the lease",
+  "skewed clock",
+  "clock jump",
+  "node joins late",
+  "node leaves for good",
+  "node hands over",
+  "node crash",
+  "write refused",
+  "timer told by a watcher",
+  "older node",
+  "node upgraded",
+  "node downgraded",
+  "newer events held back",
+  "unreadable to an older node",
+] as const;
+
+export type Happening = (typeof HAPPENINGS)[number];
 
 /** The faults of a run: all, less those left out. */
 export function faultsWithout(without: readonly string[]): ReadonlySet<Fault> {

@@ -5,11 +5,18 @@
  * --executions N  --without a,b                 a smaller run: what a shrunk failure says
  * --bugs          plants each known bug in a copy and expects it to be found within --within seeds
  * --twice         runs each seed twice and compares the trace hashes      --hashes  prints them     --json
- * --soak          seeds without end             --threads N    so many at a time
+ * --soak          seeds until it is stopped             --threads N    so many at a time
  */
 import { parseArgs } from "node:util";
+import { monotonicMs } from "../std/monotonic.ts";
+import { systemRandom } from "../std/random.ts";
 import { nodesOf, runSeed } from "./run.ts";
 import { runSeeds, type SeedReport, type SeedRun } from "./seed-threads.ts";
+
+/** Where a soak begins, at the latest. */
+const SOAK_FROM_MAX = 1_000_000_000;
+/** Seeds between two words about how it goes. */
+const PROGRESS_EVERY = 100;
 
 const HELP = `rondo sim: runs the engine, its store, workers, network and clocks under seeds, and checks every promise
 
@@ -18,7 +25,7 @@ const HELP = `rondo sim: runs the engine, its store, workers, network and clocks
   --cluster          2 to 7 nodes over one database (--nodes N: so many)
   --executions N     --without a,b      a smaller run, as a shrunk failure says
   --twice            each seed twice, comparing the traces
-  --soak             seeds from --from on, until it is stopped
+  --soak             seeds from a random one on (--from N: from there), until it is stopped
   --threads N        so many at a time (one for each core)
   --hashes           prints the hash of each trace
   --bugs             plants known bugs in copies and expects each to be found (--within N seeds, --only NAME, --replay)
@@ -85,7 +92,10 @@ export async function runSim(args: readonly string[]): Promise<number> {
     });
   const isSoak = values.soak === true;
   const many = {
-    from: Number(values.from ?? 1),
+    from:
+      values.from === undefined && isSoak
+        ? 1 + (systemRandom.u32() % SOAK_FROM_MAX)
+        : Number(values.from ?? 1),
     seeds: isSoak ? Number.POSITIVE_INFINITY : Number(values.seeds ?? (values.first === true ? 2_000 : 200)),
     executions,
     nodesOf: nodesFor,
@@ -157,26 +167,41 @@ function firstLine({ violation }: SeedReport): string {
 
 async function runMany(options: Many): Promise<number> {
   const kinds = new Set<string>();
+  const happened: Record<string, number> = {};
   let ran = 0;
   let failed = 0;
+  const isSoak = options.seeds === Number.POSITIVE_INFINITY;
+  const since = monotonicMs();
+  let isStopped = false;
+  const stop = () => {
+    isStopped = true;
+  };
+  // What is under way is reported, and then all of it is summed up.
+  if (isSoak) process.once("SIGINT", stop).once("SIGTERM", stop);
   await runSeeds(runsOf(options, true), {
     ...(options.threads === undefined ? {} : { threads: options.threads }),
     onReport: (report) => {
       ran++;
       for (const kind of report.kinds) kinds.add(kind);
+      for (const [what, times] of report.happened) happened[what] = (happened[what] ?? 0) + times;
       if (options.hashes) process.stdout.write(`${report.seed} ${report.hash}\n`);
-      if (report.violation === null) {
-        if (options.seeds === Number.POSITIVE_INFINITY && ran % 1_000 === 0)
-          process.stderr.write(`${ran} seeds from ${options.from}: ${failed} broke\n`);
-        return true;
+      if (report.violation !== null) {
+        failed++;
+        process.stdout.write(`seed ${report.seed}: ${report.violation.split("\n").slice(0, 4).join("\n")}\n`);
+        process.stdout.write(`  replay: ${report.replay}\n`);
       }
-      failed++;
-      process.stdout.write(`seed ${report.seed}: ${report.violation.split("\n").slice(0, 4).join("\n")}\n`);
-      process.stdout.write(`  replay: ${report.replay}\n`);
-      return true;
+      if (isSoak && ran % PROGRESS_EVERY === 0) {
+        const perSecond = (ran * 1_000) / (monotonicMs() - since);
+        process.stderr.write(
+          `${ran} seeds from ${options.from}: ${failed} broke (${perSecond.toFixed(1)} a second)\n`,
+        );
+      }
+      return !isStopped;
     },
   });
-  const summary = { seeds: ran, failed, kinds: [...kinds].sort() };
+  process.off("SIGINT", stop);
+  process.off("SIGTERM", stop);
+  const summary = { seeds: ran, failed, kinds: [...kinds].sort(), happened };
   if (options.json) process.stdout.write(`${JSON.stringify(summary)}\n`);
   else
     process.stdout.write(

@@ -82,6 +82,7 @@ export class NodeHost extends EngineHost {
   }
 
   protected override toCluster(output: ClusterOutput): void {
+    if (output.kind === "unreadable") throw new Violation(`unreadable: ${output.why}`);
     if (output.kind === "fenced") throw new Violation(`the only owner was fenced: ${output.why}`);
   }
 

@@ -2,14 +2,20 @@
 import type { Input } from "../engine/io.ts";
 import type { ReadOutput } from "../engine/store-reads.ts";
 import type { Plan } from "../kernel/plan.ts";
-import { FOLD_VERSION } from "../kernel/snapshot.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
 
+interface Sources {
+  readonly tables: MemoryTables;
+  readonly plans: ReadonlyMap<string, Plan>;
+  /** Of the snapshots that the node reads. */
+  readonly foldVersion: number;
+}
+
 /** The answer, from what is in the tables now. */
-export function readFor(tables: MemoryTables, plans: ReadonlyMap<string, Plan>, output: ReadOutput): Input {
+export function readFor({ tables, plans, foldVersion }: Sources, output: ReadOutput): Input {
   switch (output.kind) {
     case "load": {
-      const loaded = tables.load(output.ids, { foldVersion: FOLD_VERSION });
+      const loaded = tables.load(output.ids, { foldVersion });
       return {
         kind: "loaded",
         load: output.load,

@@ -1,5 +1,5 @@
 /** Runs one seed, and shrinks what it finds. */
-import { FAULTS, faultsWithout } from "./faults.ts";
+import { FAULTS, faultsWithout, type Happening } from "./faults.ts";
 import { Violation } from "./trace.ts";
 import { World } from "./world.ts";
 
@@ -17,6 +17,8 @@ export interface RunResult {
   readonly violation: string | null;
   readonly kinds: ReadonlySet<string>;
   readonly lines: number;
+  /** How often what befell it. */
+  readonly happened: ReadonlyMap<Happening, number>;
 }
 
 /** How many nodes the cluster of a seed has. */
@@ -39,6 +41,7 @@ export function runSeed(options: RunOptions): RunResult {
     violation,
     kinds: world.ledger.kinds,
     lines: world.trace.lines,
+    happened: world.happened,
   });
   try {
     world.run();

@@ -1,6 +1,7 @@
 /** Runs seeds on all cores. Reports come in the order of the seeds, whichever thread is done first. */
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
+import type { Happening } from "./faults.ts";
 import { type RunOptions, replayLine, runSeed, shrink } from "./run.ts";
 
 /** One seed to run, as it is sent to a thread. */
@@ -17,14 +18,16 @@ export interface SeedReport {
   readonly hash: string;
   readonly violation: string | null;
   readonly kinds: readonly string[];
+  /** How often what befell it. */
+  readonly happened: ReadonlyMap<Happening, number>;
   /** The line that runs it again, if it broke. */
   readonly replay: string | null;
 }
 
 /** Runs one seed in this thread. */
 export function reportOf({ twice, shrinks, ...run }: SeedRun): SeedReport {
-  const { hash, violation, kinds } = runSeed(run);
-  const report = { seed: run.seed, hash, violation, kinds: [...kinds], replay: null };
+  const { hash, violation, kinds, happened } = runSeed(run);
+  const report = { seed: run.seed, hash, violation, kinds: [...kinds], happened, replay: null };
   if (violation !== null) return { ...report, replay: shrinks ? replayLine(shrink(run)) : null };
   const again = twice ? runSeed(run).hash : hash;
   if (again === hash) return report;

@@ -104,8 +104,11 @@ export class SimClient {
 
   replied(request: number, answer: Answer, existed: boolean): void {
     const asked = this.#asked.get(request);
-    // Whoever asks at the wrong node asks again.
-    if (asked === undefined || (answer.kind === "rejection" && answer.code === "not_owner")) return;
+    // Whoever asks at the wrong node, or in the middle of an upgrade, asks again.
+    const isLater = answer.kind === "rejection" && ["not_owner", "not_ready"].includes(answer.code);
+    if (answer.kind === "rejection" && answer.code === "not_ready")
+      this.#world.count("newer events held back");
+    if (asked === undefined || isLater) return;
     this.#asked.delete(request);
     const { message, execution } = asked;
     if (message.kind === "start" && message.input === '"other"') {

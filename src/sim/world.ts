@@ -15,7 +15,7 @@ import type { Commit, Ownership } from "../store/store.ts";
 import { Ledger } from "./check/ledger.ts";
 import type { Model } from "./check/model.ts";
 import type { EngineHost } from "./engine-host.ts";
-import type { Fault } from "./faults.ts";
+import type { Fault, Happening } from "./faults.ts";
 import { SimClient } from "./sim-client.ts";
 import { ClusterSite, SingleSite, type Site } from "./site.ts";
 import { Staff } from "./staff.ts";
@@ -35,7 +35,10 @@ export interface WorldOptions {
 }
 
 const HEAL_AT_MS = 15_000;
-const GIVE_UP_MS = 3_600_000;
+/** How often it is looked at whether nodes agree again, and after which time they must. */
+const SETTLED_EVERY_MS = 500;
+const SETTLED_WITHIN_MS = 120_000;
+const GIVE_UP_MS = 900_000;
 const STEPS_MAX = 2_000_000;
 /** What befalls the nodes of a cluster, and how often. */
 const TROUBLES: readonly (readonly [Fault, number])[] = [
@@ -44,6 +47,8 @@ const TROUBLES: readonly (readonly [Fault, number])[] = [
   ["slow-database", 6_000],
   ["database-restarts", 9_000],
   ["leaving-nodes", 12_000],
+  ["splits", 6_000],
+  ["older-nodes", 3_000],
 ];
 /** What stays as it is when faults are over. */
 const FOR_EVER: readonly Fault[] = ["poison", "local-worker"];
@@ -66,6 +71,9 @@ export class World {
   /** Executions that the client starts. */
   readonly #executions = new Map<string, Plan>();
   #isHealed = false;
+  #healedAt = 0;
+  /** When it is next looked at whether nodes agree. */
+  #lookAt = 0;
   /** The epoch of each partition's last owner. */
   readonly #epochs = new Map<number, number>();
 
@@ -90,6 +98,13 @@ export class World {
     this.#site = isCluster
       ? new ClusterSite(parts, { nodes: options.nodes, partitions: this.#partitions })
       : new SingleSite(parts);
+  }
+
+  /** How often what happened. */
+  readonly happened = new Map<Happening, number>();
+
+  count(what: Happening): void {
+    this.happened.set(what, (this.happened.get(what) ?? 0) + 1);
   }
 
   /** Several nodes over one database. */
@@ -141,13 +156,15 @@ export class World {
       this.timeline.after(0, () => worker.isDead || this.#site.fromWorker(worker, input));
       return;
     }
-    if (this.has("lost-messages") && this.#random.chance(0.05)) return;
+    if (this.has("lost-messages") && this.#random.chance(0.05)) return this.count("message lost");
     const send = (ms: number) =>
       this.timeline.after(ms, () => worker.isDead || this.#site.fromWorker(worker, input));
     send(this.delay());
     // What comes twice may come much later the second time.
-    if (input.kind === "worker-reports" && this.has("repeated-messages") && this.#random.chance(0.1))
+    if (input.kind === "worker-reports" && this.has("repeated-messages") && this.#random.chance(0.1)) {
+      this.count("message repeated");
       send(this.#random.below(this.#random.pick([20, 3_000])));
+    }
   }
 
   fromClient(input: Extract<Input, { kind: "request" }>): void {
@@ -188,6 +205,11 @@ export class World {
       }
     }
     this.ledger.written(refused.length === 0 ? content : { fence: content.fence, writes });
+  }
+
+  /** Whether nothing gets from one to the other. */
+  isCut(from: string, to: string): boolean {
+    return this.#site.isCut(from, to);
   }
 
   /** It has not been heard of for so long that the node is told. */
@@ -235,7 +257,9 @@ export class World {
 
   /** How long a message takes. */
   delay(): number {
-    return this.#random.chance(0.05) && !this.#isHealed ? this.#random.below(2_000) : this.#random.below(10);
+    if (!this.#random.chance(0.05) || this.#isHealed) return this.#random.below(10);
+    this.count("message delayed");
+    return this.#random.below(2_000);
   }
 
   #populate(): void {
@@ -291,6 +315,7 @@ export class World {
     repeat("frozen-workers", 4_000, () => this.staff.freezeOne());
     repeat("clock-jumps", 5_000, () => {
       const skew = host().jump(random.pick([-2_000, 500, 20_000]));
+      this.count("clock jump");
       this.trace.note(this.timeline.now, `clock ${skew}`);
       if (this.isCluster) this.ledger.leases.unsteady(this.timeline.now);
     });
@@ -316,6 +341,7 @@ export class World {
   /** Faults are over: everything that is held is released, and now it has to end. */
   #heal(): void {
     this.#isHealed = true;
+    this.#healedAt = this.timeline.now;
     this.behaviour.healed = true;
     this.trace.note(this.timeline.now, "heal");
     this.#site.heal();
@@ -341,11 +367,17 @@ export class World {
 
   /** Everything has ended, and nothing is on its way any more. */
   #isOver(): boolean {
-    return (
-      this.#isHealed &&
-      this.ledger.allEnded(this.#executions.keys()) &&
-      this.#tables.scanLetters({ after: 0, max: 1, partitions: null }).length === 0
+    if (!this.#isHealed || !this.ledger.allEnded(this.#executions.keys())) return false;
+    if (this.#tables.scanLetters({ after: 0, max: 1, partitions: null }).length > 0) return false;
+    // Looked at now and then: it takes a while.
+    if (this.timeline.now < this.#lookAt) return false;
+    this.#lookAt = this.timeline.now + SETTLED_EVERY_MS;
+    const unsettled = this.#site.unsettled();
+    must(
+      unsettled === null || this.timeline.now < this.#healedAt + SETTLED_WITHIN_MS,
+      `long after the last fault, ${unsettled}`,
     );
+    return unsettled === null;
   }
 
   #why(id: string): string {

@@ -17,6 +17,8 @@ export interface MemberNode {
   readonly leaseUntil: number;
   /** When this incarnation joined. */
   readonly since: number;
+  /** The version of events that it reads. */
+  readonly reads: number;
 }
 
 /** Who is there, and who has what, at one moment of the store's clock. */

@@ -1,7 +1,8 @@
 /**
- * A user's workflow under seeds: its own handlers run, in one process over a store in memory, while the process dies at
- * its commits and starts again, commits fail, answers are lost and requests are repeated. Each run must end as one
- * without faults does; its journal must only grow and count every task once; and what the user says must hold.
+ * A user's workflow under seeds: its own handlers run, in one process or in a cluster of several over one store in memory,
+ * while processes die at their commits, stand still, leave and start again, commits fail, answers are lost and requests are
+ * repeated. Each run must end as one without faults does; its journal must only grow and count every task once; and what
+ * the user says must hold.
  */
 import type { PublicEvent } from "../kernel/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
@@ -14,13 +15,16 @@ import type { HostedWorkflow } from "../worker/handler-code.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
 import { checkJournal, checkSame } from "./simulated-checks.ts";
 import { type FaultCounts, SimulatedFaults } from "./simulated-faults.ts";
-import { TestRondo } from "./test-rondo.ts";
+import { TEST_PARTITIONS, TestCluster } from "./test-cluster.ts";
+import { type TestClock, TestRondo } from "./test-rondo.ts";
 
 /** What to simulate. */
 export interface SimulateOptions<W extends AnyWorkflow = AnyWorkflow> {
   /** How many seeds, from 1 on (default 100); or which. */
   readonly seeds?: number | readonly number[];
   readonly input: WorkflowInput<W>;
+  /** How many nodes: 1 is one process over its own store. By default every other seed is a cluster of 2 to 4. */
+  readonly nodes?: number;
   /** Other workflows whose handlers are served, such as children that are named only. */
   readonly workflows?: readonly HostedWorkflow[];
   /** Sent, each once, whenever nothing else can happen: by the names of signals. */
@@ -36,6 +40,8 @@ export interface SimulateOptions<W extends AnyWorkflow = AnyWorkflow> {
 /** One run, when it is over. */
 export interface SimulatedRun<Output> {
   readonly seed: number;
+  /** How many nodes there were. */
+  readonly nodes: number;
   readonly execution: ExecutionView;
   readonly output: Output | null;
   readonly events: readonly PublicEvent[];
@@ -45,6 +51,8 @@ export interface SimulatedRun<Output> {
 /** All runs. */
 export interface SimulationSummary extends FaultCounts {
   readonly runs: number;
+  /** Of these, those with several nodes. */
+  readonly clusterRuns: number;
 }
 
 /** Something did not hold, under this seed. */
@@ -63,6 +71,15 @@ export class SimulationFailed extends Error {
 
 const ID = "simulated";
 const STEPS_MAX = 50_000;
+const NOTHING: FaultCounts = { crashes: 0, failedCommits: 0, lostReplies: 0, pauses: 0, leaves: 0 };
+/** All timers are kept in memory, so that a year passes in as many steps as it has timers. */
+const SETTINGS = { timerHorizonMs: 100 * 366 * 86_400_000, timersMax: 1_000_000 };
+/** Of a cluster: what may still run at a node that is gone is waited for. */
+const CLUSTER_SETTINGS = { ...SETTINGS, suspectMs: 30_000 };
+
+/** What runs a workflow. */
+type Simulated = Pick<TestCluster, "start" | "execution" | "events" | "settle" | "pass"> &
+  AsyncDisposable & { readonly clock: TestClock };
 
 /** Runs the workflow under each seed; throws a `SimulationFailed` at the first that breaks. */
 export async function simulateWorkflow<W extends AnyWorkflow>(
@@ -72,7 +89,7 @@ export async function simulateWorkflow<W extends AnyWorkflow>(
 ): Promise<SimulationSummary> {
   const { seeds = 100 } = options;
   const all = typeof seeds === "number" ? Array.from({ length: seeds }, (_, i) => i + 1) : seeds;
-  const summary = { runs: 0, crashes: 0, failedCommits: 0, lostReplies: 0 };
+  const summary = { ...NOTHING, runs: 0, clusterRuns: 0 };
   const expected =
     options.check === undefined ? await runOnce(workflow, { ...options, seed: 0 }, scripts) : null;
   for (const seed of all) {
@@ -84,9 +101,8 @@ export async function simulateWorkflow<W extends AnyWorkflow>(
       throw failed(seed, cause, run.events);
     }
     summary.runs++;
-    summary.crashes += run.faults.crashes;
-    summary.failedCommits += run.faults.failedCommits;
-    summary.lostReplies += run.faults.lostReplies;
+    if (run.nodes > 1) summary.clusterRuns++;
+    for (const kind of Object.keys(NOTHING) as (keyof FaultCounts)[]) summary[kind] += run.faults[kind];
   }
   return summary;
 }
@@ -97,23 +113,9 @@ async function runOnce<W extends AnyWorkflow>(
   options: SimulateOptions<W> & { readonly seed: number },
   scripts: ScriptOptions,
 ): Promise<SimulatedRun<WorkflowOutput<W>>> {
-  const { seed, input, crashesMax = 3 } = options;
-  const random = new SeededRandom(seed);
-  const tables = new MemoryTables({ random: random.child("store") });
-  let t: TestRondo | null = null;
-  const faults = new SimulatedFaults(random.child("faults"), {
-    crashesMax,
-    crash: () => void t?.crash(),
-  });
-  t = new TestRondo([workflow, ...(options.workflows ?? [])], {
-    tables,
-    random: random.child("ids"),
-    capacity: 100,
-    settings: {},
-    onLog: () => {},
-    scripts,
-    ...(seed === 0 ? {} : { faults }),
-  });
+  const { seed, input } = options;
+  const nodes = seed === 0 ? 1 : (options.nodes ?? nodesOf(seed));
+  const { t, faults } = await open(workflow, { ...options, nodes }, scripts);
   try {
     await start(t, workflow, input);
     // Whoever got no answer asks again.
@@ -123,12 +125,55 @@ async function runOnce<W extends AnyWorkflow>(
     const events = t.events(ID);
     checkJournal(events);
     const output = execution.output as WorkflowOutput<W> | null;
-    return { seed, execution, output, events, faults: faults.counts };
+    return { seed, nodes, execution, output, events, faults: faults.counts };
   } catch (cause) {
     throw cause instanceof SimulationFailed ? cause : failed(seed, cause, t.events(ID));
   } finally {
     await t[Symbol.asyncDispose]();
   }
+}
+
+/** Every other run is one of several nodes. */
+function nodesOf(seed: number): number {
+  return seed % 2 === 1 ? 1 : 2 + ((seed / 2) % 3);
+}
+
+/** The Rondo of a run, of one process or several. */
+async function open<W extends AnyWorkflow>(
+  workflow: W & HostedWorkflow,
+  options: SimulateOptions<W> & { readonly seed: number; readonly nodes: number },
+  scripts: ScriptOptions,
+): Promise<{ t: Simulated; faults: SimulatedFaults }> {
+  const { seed, nodes, crashesMax = 3, workflows = [] } = options;
+  const random = new SeededRandom(seed);
+  const faults = new SimulatedFaults(random.child("faults"), { crashesMax });
+  const all = [workflow, ...workflows];
+  const common = { capacity: 100, settings: SETTINGS, onLog: () => {}, scripts };
+  if (nodes > 1) {
+    const tables = new MemoryTables({ random: random.child("store"), partitions: TEST_PARTITIONS });
+    const ids = random.child("ids");
+    return {
+      t: await TestCluster.open(all, {
+        ...common,
+        settings: CLUSTER_SETTINGS,
+        tables,
+        nodes,
+        random: ids,
+        faults,
+      }),
+      faults,
+    };
+  }
+  const tables = new MemoryTables({ random: random.child("store") });
+  let t: TestRondo | null = null;
+  const own = faults.of({ crash: () => void t?.crash() });
+  t = new TestRondo(all, {
+    ...common,
+    tables,
+    random: random.child("ids"),
+    ...(seed === 0 ? {} : { faults: own }),
+  });
+  return { t, faults };
 }
 
 function failed(seed: number, cause: unknown, events: readonly PublicEvent[]): SimulationFailed {
@@ -137,12 +182,12 @@ function failed(seed: number, cause: unknown, events: readonly PublicEvent[]): S
   return new SimulationFailed(seed, what, { cause, events: last.join("\n") });
 }
 
-function start<W extends AnyWorkflow>(t: TestRondo, workflow: W, input: WorkflowInput<W>): Promise<unknown> {
+function start<W extends AnyWorkflow>(t: Simulated, workflow: W, input: WorkflowInput<W>): Promise<unknown> {
   return ask(t, () => t.start<W>(workflow, input as never, { id: ID }));
 }
 
 /** Asks until there is an answer: time passes meanwhile, and engines die. */
-async function ask<T>(t: TestRondo, make: () => Promise<T>): Promise<T> {
+async function ask<T>(t: Simulated, make: () => Promise<T>): Promise<T> {
   for (let i = 0; i < 100; i++) {
     let outcome: { readonly value: T } | { readonly error: unknown } | null = null;
     make().then(
@@ -161,14 +206,15 @@ async function ask<T>(t: TestRondo, make: () => Promise<T>): Promise<T> {
     if (ended !== null && "value" in ended) return ended.value;
     const error = ended?.error;
     const isAskedAgain =
-      error instanceof RondoError && ["not_ready", "store_unavailable"].includes(error.code);
+      error instanceof RondoError && ["not_ready", "not_owner", "store_unavailable"].includes(error.code);
     if (ended !== null && !isAskedAgain) throw error;
+    await t.clock.advance(1_000);
   }
   throw new Error("nobody answers");
 }
 
 /** Lets time pass until the execution has ended. */
-async function drive<W extends AnyWorkflow>(t: TestRondo, options: SimulateOptions<W>): Promise<void> {
+async function drive<W extends AnyWorkflow>(t: Simulated, options: SimulateOptions<W>): Promise<void> {
   const until = t.clock.now() + unwrap(parseDuration(options.within ?? "400d", "within"));
   const signals = new Map(Object.entries(options.signals ?? {}));
   for (let step = 0; step < STEPS_MAX; step++) {
@@ -181,14 +227,11 @@ async function drive<W extends AnyWorkflow>(t: TestRondo, options: SimulateOptio
       signals.delete(signal[0]);
       await ask(t, () => t.execution(ID).signal(signal[0], signal[1], { id: `simulated-${signal[0]}` }));
     }
-    const ms = t.nextAt - t.clock.now();
-    if (ms === Number.POSITIVE_INFINITY && signals.size === 0) break;
-    if (t.clock.now() > until) break;
-    await t.clock.advance(Math.max(1, Math.min(ms, 86_400_000)));
+    if (t.clock.now() > until || (!(await t.pass()) && signals.size === 0)) break;
   }
   throw new Error(`it did not end: ${await ask(t, () => t.execution(ID).why())}`);
 }
 
-function status(t: TestRondo): Promise<ExecutionView> {
+function status(t: Simulated): Promise<ExecutionView> {
   return ask(t, () => t.execution(ID).status());
 }

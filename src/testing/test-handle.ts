@@ -1,6 +1,7 @@
 /** A handle that outlives crashes: it asks whichever engine lives, and waits on through the death of one. */
 import type { PublicEvent } from "../kernel/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
+import type { LocalRondo } from "../local/local-rondo.ts";
 import type {
   ControlOptions,
   EventsOptions,
@@ -10,13 +11,19 @@ import type {
   ResultOptions,
 } from "../sdk/handle.ts";
 import { RondoError, reject } from "../std/rejection.ts";
-import { ENDED, type Life } from "./life.ts";
+import { ENDED, type Mortal } from "./mortal.ts";
+
+/** Whoever answers, as long as it lives. */
+export interface Answering {
+  readonly rondo: LocalRondo;
+  readonly ended: Mortal["ended"];
+}
 
 export class TestHandle<Output> implements ExecutionHandle<Output> {
   readonly id: string;
-  readonly #life: () => Promise<Life>;
+  readonly #life: () => Promise<Answering>;
 
-  constructor(id: string, life: () => Promise<Life>) {
+  constructor(id: string, life: () => Promise<Answering>) {
     this.id = id;
     this.#life = life;
   }
@@ -93,7 +100,7 @@ export class TestHandle<Output> implements ExecutionHandle<Output> {
 
   async [Symbol.asyncDispose](): Promise<void> {}
 
-  #in(life: Life): ExecutionHandle<Output> {
+  #in(life: Answering): ExecutionHandle<Output> {
     return life.rondo.execution(this.id) as ExecutionHandle<Output>;
   }
 
@@ -104,7 +111,7 @@ export class TestHandle<Output> implements ExecutionHandle<Output> {
 }
 
 /** The answer, or a rejection if the engine dies before it gives one. */
-export async function orCrashed<T>(answer: Promise<T>, life: Life): Promise<T> {
+export async function orCrashed<T>(answer: Promise<T>, life: Answering): Promise<T> {
   const first = await Promise.race([answer, life.ended]);
   if (first !== ENDED) return first;
   throw new RondoError(

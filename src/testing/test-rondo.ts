@@ -27,6 +27,9 @@ export interface TestClock extends Clock {
   advance(duration: Duration): Promise<void>;
 }
 
+/** Time passes by a day at most: others may have something to say. */
+export const PASS_MAX_MS = 86_400_000;
+
 export class TestRondo implements RondoClient, AsyncDisposable {
   readonly #options: Omit<LifeOptions, "clock" | "onStop">;
   readonly #workflows: readonly HostedWorkflow[];
@@ -87,9 +90,11 @@ export class TestRondo implements RondoClient, AsyncDisposable {
       .map((recorded) => publicEvent(id, recorded, detail));
   }
 
-  /** When something happens next, if nothing else does; Infinity: never. */
-  get nextAt(): number {
-    return this.#clock.nextAt;
+  /** Lets time pass until something can happen; false: nothing will. */
+  async pass(): Promise<boolean> {
+    const ms = this.#clock.nextAt - this.#clock.now();
+    await this.#clock.advance(Math.max(1, Math.min(ms, PASS_MAX_MS)));
+    return ms !== Number.POSITIVE_INFINITY;
   }
 
   /** Resolves when nothing more happens unless time moves. */

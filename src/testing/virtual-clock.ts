@@ -1,7 +1,8 @@
 /**
  * A clock that stands still until it is told to move. Its timers fire in the order of their times, each at exactly
  * its time; between two of them everything that can run without time passing is let run. `soon` is real, so that
- * promises of user code and the engine's turns mix as they do in production; nothing ever sleeps.
+ * promises of user code and the engine's turns mix as they do in production; nothing ever sleeps. Time can also be
+ * skipped: then what runs by the `steady` clock does not notice.
  */
 import { type Clock, systemClock } from "../std/clock.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
@@ -24,10 +25,12 @@ const PATIENT_TURNS = 40;
 
 /** The clock of a `testRondo`. */
 export class VirtualClock implements Clock {
-  readonly #timers = new Heap<Timer>((a, b) => a.due < b.due || (a.due === b.due && a.order < b.order));
+  readonly #timers = soonestFirst();
+  readonly #steadyTimers = soonestFirst();
   readonly #real: Clock = systemClock({ hold: true });
   readonly #isUserCodeRunning: () => boolean;
   #now = BEGINNING;
+  #skippedMs = 0;
   #order = 0;
   #pending = 0;
 
@@ -40,13 +43,19 @@ export class VirtualClock implements Clock {
   }
 
   after(ms: number, run: () => void): () => void {
-    const timer = {
-      due: this.#now + Math.ceil(Math.max(0, ms)),
-      order: this.#order++,
-      run,
-      isCancelled: false,
-    };
-    this.#timers.push(timer);
+    return this.#add(this.#timers, this.#now + Math.ceil(Math.max(0, ms)), run);
+  }
+
+  /** For what does not notice when time is skipped. */
+  readonly steady: Clock = {
+    now: () => this.#now - this.#skippedMs,
+    after: (ms, run) => this.#add(this.#steadyTimers, this.steady.now() + Math.ceil(Math.max(0, ms)), run),
+    soon: (run) => this.soon(run),
+  };
+
+  #add(timers: Heap<Timer>, due: number, run: () => void): () => void {
+    const timer = { due, order: this.#order++, run, isCancelled: false };
+    timers.push(timer);
     return () => {
       timer.isCancelled = true;
     };
@@ -62,8 +71,22 @@ export class VirtualClock implements Clock {
 
   /** When the next timer fires; Infinity: there is none. */
   get nextAt(): number {
-    while (this.#timers.peek()?.isCancelled === true) this.#timers.pop();
-    return this.#timers.peek()?.due ?? Number.POSITIVE_INFINITY;
+    return Math.min(this.nextOwnAt, this.#nextSteadyAt);
+  }
+
+  /** The same without steady timers. */
+  get nextOwnAt(): number {
+    return dueOf(this.#timers);
+  }
+
+  get #nextSteadyAt(): number {
+    return dueOf(this.#steadyTimers) + this.#skippedMs;
+  }
+
+  /** It is later all at once. */
+  skip(ms: number): void {
+    this.#now += ms;
+    this.#skippedMs += ms;
   }
 
   /** Moves time on by a duration; resolves when everything due by then has happened. */
@@ -71,8 +94,9 @@ export class VirtualClock implements Clock {
     const until = this.#now + unwrap(parseDuration(duration, "advance"));
     await this.settle();
     while (this.nextAt <= until) {
-      const timer = this.#timers.pop() as Timer;
-      this.#now = Math.max(this.#now, timer.due);
+      const { nextAt } = this;
+      const timer = (this.nextOwnAt === nextAt ? this.#timers : this.#steadyTimers).pop() as Timer;
+      this.#now = Math.max(this.#now, nextAt);
       timer.run();
       await this.settle();
     }
@@ -87,4 +111,13 @@ export class VirtualClock implements Clock {
       await new Promise<void>((resolve) => this.#real.soon(resolve));
     }
   }
+}
+
+function soonestFirst(): Heap<Timer> {
+  return new Heap((a, b) => a.due < b.due || (a.due === b.due && a.order < b.order));
+}
+
+function dueOf(timers: Heap<Timer>): number {
+  while (timers.peek()?.isCancelled === true) timers.pop();
+  return timers.peek()?.due ?? Number.POSITIVE_INFINITY;
 }

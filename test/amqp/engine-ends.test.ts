@@ -44,7 +44,9 @@ describe("an engine that ends", () => {
     await bench.isTidy();
   });
 
-  test("A6 killed, with messages in queues and at workers: all of them are counted, once", async ({ skip }) => {
+  test("A6 killed, with messages in queues and at workers: all of them are counted, once", async ({
+    skip,
+  }) => {
     if (!isHere) return skip();
     const child = fork(new URL("./engine-process.mjs", import.meta.url).pathname, [
       JSON.stringify({ ...bench.place, phases: PHASES }),
@@ -68,7 +70,9 @@ describe("an engine that ends", () => {
     await bench.isTidy();
   });
 
-  test("killed after its execution was over elsewhere: what it left is removed by the next", async ({ skip }) => {
+  test("killed after its execution was over elsewhere: what it left is removed by the next", async ({
+    skip,
+  }) => {
     if (!isHere) return skip();
     const child = fork(new URL("./engine-process.mjs", import.meta.url).pathname, [
       JSON.stringify({ ...bench.place, phases: PHASES }),
@@ -88,10 +92,14 @@ describe("an engine that ends", () => {
 });
 
 describe("names", () => {
-  test("with the prefix distribot are those of the documents that the protocol comes from", async ({ skip }) => {
+  test("with the prefix distribot are those of the documents that the protocol comes from", async ({
+    skip,
+  }) => {
     if (!isHere) return skip();
     const rondo = await bench.open();
-    const worker = await bench.worker({ resize: { enumerate: () => [1], process: () => new Promise(() => {}) } });
+    const worker = await bench.worker({
+      resize: { enumerate: () => [1], process: () => new Promise(() => {}) },
+    });
     const phases = [{ name: "start", handlers: { resize: { use: "resize", enumerate: { use: "resize" } } } }];
     const { id } = await rondo.start(described("flow", phases), null as never);
     await until("it is taken", () => worker.seen.length === 1);

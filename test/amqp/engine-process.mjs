@@ -6,7 +6,13 @@ const jiti = createJiti(import.meta.url);
 const { openRondo } = await jiti.import("../../src/index.ts");
 const { described } = await jiti.import("./described.ts");
 const settings = { broadcastMs: 300, lookMs: 200 };
-const rondo = await openRondo({ store, broker, prefix, brokerSettings: settings, settings: { heartbeatMs: 1_000 } });
+const rondo = await openRondo({
+  store,
+  broker,
+  prefix,
+  brokerSettings: settings,
+  settings: { heartbeatMs: 1_000 },
+});
 const { id } = await rondo.start(described("flow", phases), null);
 process.send({ id });
 setInterval(() => {}, 1_000);

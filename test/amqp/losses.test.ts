@@ -17,11 +17,14 @@ afterEach(() => (isHere ? bench.close() : undefined));
 const TASKS = Array.from({ length: 40 }, (_, i) => i);
 const flow = (more: object = {}) =>
   described("flow", [{ name: "work", handlers: { work: { use: "work", tasks: TASKS, ...more } } }]);
-const counts = async (handle: { status(): Promise<{ phases: readonly { handlers: readonly object[] }[] }> }) =>
-  (await handle.status()).phases[0]?.handlers[0];
+const counts = async (handle: {
+  status(): Promise<{ phases: readonly { handlers: readonly object[] }[] }>;
+}) => (await handle.status()).phases[0]?.handlers[0];
 
 /** Does something at the broker as an administrator does. */
-async function atBroker(act: (queue: string, channel: import("amqplib").Channel) => Promise<unknown>): Promise<void> {
+async function atBroker(
+  act: (queue: string, channel: import("amqplib").Channel) => Promise<unknown>,
+): Promise<void> {
   const connection = await bench.broker.connect();
   const channel = await connection.createChannel();
   for (const name of await bench.visitQueues()) await act(name, channel);
@@ -42,7 +45,9 @@ describe("tasks that are gone from the broker are found and published again", ()
     await bench.isTidy();
   });
 
-  test("after a purge under a worker that has taken some, which is found by its silence", async ({ skip }) => {
+  test("after a purge under a worker that has taken some, which is found by its silence", async ({
+    skip,
+  }) => {
     if (!isHere) return skip();
     const rondo = await bench.open({ brokerSettings: { silenceMs: 1_000 } });
     const handle = await rondo.start(flow(), null as never);
@@ -114,7 +119,9 @@ describe("connections", () => {
     await bench.isTidy();
   });
 
-  test("to a broker that is not there: the start is taken, it waits and says why, and goes on later", async ({ skip }) => {
+  test("to a broker that is not there: the start is taken, it waits and says why, and goes on later", async ({
+    skip,
+  }) => {
     if (!isHere) return skip();
     const { url, proxy } = await bench.broker.proxy();
     proxy.life = () => ({ up: 1, down: 1 });
@@ -129,7 +136,9 @@ describe("connections", () => {
 });
 
 describe("poison", () => {
-  test("a task that takes its worker down goes alone, then fails; its neighbours are done", async ({ skip }) => {
+  test("a task that takes its worker down goes alone, then fails; its neighbours are done", async ({
+    skip,
+  }) => {
     if (!isHere) return skip();
     const rondo = await bench.open();
     const tasks = Array.from({ length: 12 }, (_, i) => i);
@@ -180,7 +189,15 @@ describe("poison", () => {
     const handle = await rondo.start(flow({ tasks: [1] }), null as never);
     await until("it has it", () => worker.seen.length === 1);
     const { finished_queue, attempt, token, task } = worker.seen[0]?.body ?? {};
-    const word = { workflow_id: handle.id, phase: "work", handler: "work", task, attempt, token, status: "done" };
+    const word = {
+      workflow_id: handle.id,
+      phase: "work",
+      handler: "work",
+      task,
+      attempt,
+      token,
+      status: "done",
+    };
     await worker.say(String(finished_queue), spoil(word));
     await until("it is there", async () => (await bench.ready("rondo.dead")) === 1);
     const [dead] = await bench.messagesIn("rondo.dead");

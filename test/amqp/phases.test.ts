@@ -18,7 +18,8 @@ const work = (name = "work", more: object = {}) => ({
   name,
   handlers: { [name]: { use: name, enumerate: { use: name }, retry: { min: 1, max: 1 }, ...more } },
 });
-const kinds = (events: readonly { kind: string }[]) => events.map(({ kind }) => kind.replace("workflow.", ""));
+const kinds = (events: readonly { kind: string }[]) =>
+  events.map(({ kind }) => kind.replace("workflow.", ""));
 
 describe("phases over queues", () => {
   test("A1 three tasks are processed, and handler, phase and workflow finish once each, in this order", async ({
@@ -66,7 +67,9 @@ describe("phases over queues", () => {
     expect(phases[0]?.handlers.map(({ done }) => done)).toEqual([2, 5, 1]);
   });
 
-  test("A3 B1 an enumeration without tasks, and a phase without handlers, finish at once", async ({ skip }) => {
+  test("A3 B1 an enumeration without tasks, and a phase without handlers, finish at once", async ({
+    skip,
+  }) => {
     if (!isHere) return skip();
     const rondo = await bench.open();
     await bench.worker({ work: { enumerate: () => [], process: () => null } });
@@ -77,7 +80,9 @@ describe("phases over queues", () => {
     await bench.isTidy();
   });
 
-  test("A4 B8 the same finished message again, and one for a phase that is over, change nothing", async ({ skip }) => {
+  test("A4 B8 the same finished message again, and one for a phase that is over, change nothing", async ({
+    skip,
+  }) => {
     if (!isHere) return skip();
     const rondo = await bench.open();
     let go: () => void = () => {};
@@ -93,7 +98,11 @@ describe("phases over queues", () => {
     const { finished_queue, attempt, token, task } = first?.body ?? {};
     const again = { workflow_id: handle.id, phase: "work", handler: "work", task, attempt, token };
     for (let i = 0; i < 3; i++)
-      await worker.say(String(finished_queue), { ...again, status: i === 2 ? "failed" : "done", result: "other" });
+      await worker.say(String(finished_queue), {
+        ...again,
+        status: i === 2 ? "failed" : "done",
+        result: "other",
+      });
     await until("they are taken", async () => (await bench.ready(".finished")) === 0);
     expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ done: 2, failed: 0 });
     go();
@@ -133,7 +142,10 @@ describe("phases over queues", () => {
     if (!isHere) return skip();
     const rondo = await bench.open();
     const stuck = await bench.worker({
-      work: { enumerate: () => Array.from({ length: 20 }, (_, i) => i), process: () => new Promise(() => {}) },
+      work: {
+        enumerate: () => Array.from({ length: 20 }, (_, i) => i),
+        process: () => new Promise(() => {}),
+      },
     });
     const handle = await rondo.start(described("flow", [work()]), null as never);
     await until("it has some", () => stuck.seen.length === 10);
@@ -168,7 +180,9 @@ describe("phases over queues", () => {
     await bench.isTidy();
   });
 
-  test("B11 a task that fails for good leads to onError; without it the execution is failed", async ({ skip }) => {
+  test("B11 a task that fails for good leads to onError; without it the execution is failed", async ({
+    skip,
+  }) => {
     if (!isHere) return skip();
     const rondo = await bench.open();
     const worker = await bench.worker({
@@ -193,7 +207,9 @@ describe("phases over queues", () => {
     await bench.isTidy();
   });
 
-  test("an attempt that fails is tried again by its policy, and says so in the next message", async ({ skip }) => {
+  test("an attempt that fails is tried again by its policy, and says so in the next message", async ({
+    skip,
+  }) => {
     if (!isHere) return skip();
     const rondo = await bench.open();
     let tries = 0;

@@ -20,6 +20,7 @@ const MATRIX: Readonly<Record<string, string>> = {
   startExecution: OPERATORS,
   listExecutions: VIEWERS,
   getExecution: VIEWERS,
+  auditExecution: VIEWERS,
   whyExecution: VIEWERS,
   listDropped: VIEWERS,
   cancelExecution: OPERATORS,

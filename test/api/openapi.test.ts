@@ -25,6 +25,7 @@ get /v1/config
 get /v1/dead-letters
 get /v1/executions
 get /v1/executions/{id}
+get /v1/executions/{id}/audit
 get /v1/executions/{id}/dropped
 get /v1/executions/{id}/events
 get /v1/executions/{id}/logs

@@ -4,15 +4,15 @@
  * is in `held` are made at once, and answered by `answer(kind)`. Everything that left the node is kept, in order, in
  * `outputs`.
  */
-import type { Input, JoinOptions, Output } from "../../src/engine/io.ts";
+import type { Input, Inspection, JoinOptions, Output } from "../../src/engine/io.ts";
 import { EngineNode } from "../../src/engine/node.ts";
+import type { PostOpTask } from "../../src/engine/post-ops.ts";
 import type { Settings } from "../../src/engine/settings.ts";
 import type { EventKind, Recorded } from "../../src/kernel/event.ts";
 import { decodeEntry } from "../../src/kernel/journal-entry.ts";
-import type { Answer, ControlMessage, Outcome, Verdict } from "../../src/kernel/message.ts";
+import type { Answer, ControlMessage, Outcome, PostOpOutcome, Verdict } from "../../src/kernel/message.ts";
 import { parseDefinition } from "../../src/kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../../src/kernel/plan.ts";
-import type { ExecutionView } from "../../src/kernel/view.ts";
 import type {
   Grant,
   GrantItem,
@@ -329,7 +329,21 @@ export class NodeBench {
     return this.outputs.filter((output) => output.kind === kind) as OutputOf<K>[];
   }
 
-  inspect(execution: string): { view: ExecutionView; why: string } {
+  /** Post-operations that were given out so far, in order. */
+  get errands(): PostOpTask[] {
+    return this.of("perform").map(({ task }) => task);
+  }
+
+  /** A try at a post-operation has ended: done unless there is an error. */
+  performed({ execution, id, attempt }: PostOpTask, error?: string, more: { fatal?: true } = {}): void {
+    const outcome: PostOpOutcome =
+      error === undefined
+        ? { kind: "done" }
+        : { kind: "failed", error: { name: "Error", message: error }, ...more };
+    this.input({ kind: "performed", execution, op: id, attempt, outcome });
+  }
+
+  inspect(execution: string): Inspection {
     const request = ++this.#requests;
     this.input({ kind: "inspect", request, execution });
     this.settle();

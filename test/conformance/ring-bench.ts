@@ -16,6 +16,7 @@ export function reading(urls: readonly string[], more: { now?: number; life?: nu
     incarnation: `${url}#${life}`,
     leaseUntil: Number.POSITIVE_INFINITY,
     since: life,
+    reads: 2,
   }));
   const ordered = nodes.toSorted((a, b) => (a.url < b.url ? -1 : 1));
   return {

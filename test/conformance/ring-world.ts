@@ -82,7 +82,7 @@ export class RingWorld {
   readonly #cuts = new Set<string>();
   readonly #leases = new Map<
     string,
-    { url: string; incarnation: string; leaseUntil: number; since: number }
+    { url: string; incarnation: string; leaseUntil: number; since: number; reads: number }
   >();
   readonly #owners: (string | null)[];
   readonly #epochs: number[];
@@ -361,7 +361,7 @@ export class RingWorld {
     return found;
   }
 
-  #live(): { url: string; incarnation: string; leaseUntil: number; since: number }[] {
+  #live(): { url: string; incarnation: string; leaseUntil: number; since: number; reads: number }[] {
     const live = [...this.#leases.values()].filter(({ leaseUntil }) => leaseUntil > this.now);
     const members = live.map(({ incarnation }) => incarnation).join();
     if (members !== this.#membersBefore) this.#changedAt = this.now;
@@ -392,7 +392,13 @@ export class RingWorld {
   #renew(process: Process): void {
     this.#inside(process, () => {
       const { url, incarnation, joinedAt } = process;
-      this.#leases.set(incarnation, { url, incarnation, leaseUntil: this.now + LEASE_MS, since: joinedAt });
+      this.#leases.set(incarnation, {
+        url,
+        incarnation,
+        leaseUntil: this.now + LEASE_MS,
+        since: joinedAt,
+        reads: 2,
+      });
       const live = this.#live();
       const best = (p: number) =>
         pickOwner(

@@ -1,9 +1,10 @@
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
+import { HAPPENINGS, type Happening } from "../../src/sim/faults.ts";
 import { nodesOf, runSeed } from "../../src/sim/run.ts";
 
 const run = promisify(execFile);
@@ -42,6 +43,32 @@ describe("the simulator", () => {
     expect(await simulate([...args, "--threads", "3"])).toBe(await simulate([...args, "--threads", "1"]));
   });
 
+  it("lets everything happen that can go wrong in a cluster", { timeout: 120_000 }, async () => {
+    const said = await simulate(["--cluster", "--seeds", "100", "--json"]);
+    const { happened } = JSON.parse(said) as { happened: Partial<Record<Happening, number>> };
+    const rare = HAPPENINGS.filter((what) => (happened[what] ?? 0) < 3);
+    expect(rare, JSON.stringify(happened)).toEqual([]);
+    // What befalls nearly every run.
+    for (const what of OFTEN) expect(happened[what], what).toBeGreaterThanOrEqual(80);
+  });
+
+  it("soaks until it is stopped, and then sums up", { timeout: 120_000 }, async () => {
+    const child = spawn(process.execPath, [rondo, "sim", "--cluster", "--soak", "--threads", "2"]);
+    let out = "";
+    let said = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      out += text;
+    });
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      said += text;
+      if (text.includes("seeds from")) child.kill("SIGINT");
+    });
+    const code = await new Promise((resolve) => child.on("close", resolve));
+    expect(said).toMatch(/^100 seeds from \d+: 0 broke \(\d+\.\d a second\)\n/);
+    expect(out).toMatch(/seeds from \d+: \d+ held, 0 broke; \d+ kinds of events seen\n$/);
+    expect(code).toBe(0);
+  });
+
   it("gives different traces for different seeds", () => {
     const hashes = new Set(Array.from({ length: 20 }, (_, i) => runSeed({ seed: 500 + i }).hash));
     expect(hashes.size).toBe(20);
@@ -78,6 +105,30 @@ describe("the simulator", () => {
     }
   });
 });
+
+const OFTEN: readonly Happening[] = [
+  "message delayed",
+  "message lost",
+  "message repeated",
+  "message overtaken",
+  "message cut off",
+  "one-way cut",
+  "network split",
+  "database restart",
+  "slow database",
+  "connection cut",
+  "pause beyond the lease",
+  "skewed clock",
+  "clock jump",
+  "node joins late",
+  "node hands over",
+  "node crash",
+  "commit lost before it was made",
+  "answer lost after a commit",
+  "call lost before it was made",
+  "answer lost after a call",
+  "timer told by a watcher",
+];
 
 const ALL_KINDS = [
   "cancelling",

@@ -25,15 +25,42 @@ describe("simulate", () => {
     expect(summary.lostReplies).toBeGreaterThan(0);
   });
 
+  test("runs every other seed in a cluster, whose nodes die, stand still and leave", async () => {
+    const nodes = new Set<number>();
+    const check = (run: { readonly nodes: number; readonly output: unknown }) => {
+      nodes.add(run.nodes);
+      expect(run.output).toEqual({ sum: 30, count: 5 });
+    };
+    const summary = await simulate(copy, { seeds: 60, input: null, check });
+    expect(summary.clusterRuns).toBe(30);
+    expect([...nodes].sort()).toEqual([1, 2, 3, 4]);
+    expect(summary.pauses).toBeGreaterThan(0);
+    expect(summary.leaves).toBeGreaterThan(0);
+  });
+
+  test("runs all seeds with so many nodes, or with one", async () => {
+    expect((await simulate(copy, { seeds: 4, input: null, nodes: 3 })).clusterRuns).toBe(4);
+    expect((await simulate(copy, { seeds: 4, input: null, nodes: 1 })).clusterRuns).toBe(0);
+  });
+
+  test("lets a year pass in a cluster, and children be at other nodes", async () => {
+    const child = workflow({ name: "child" }).phase("one", { process: () => 1 });
+    const yearly = workflow({ name: "yearly" })
+      .sleep("rest", "365d")
+      .child("many", child, { enumerate: () => [null, null, null, null] });
+    const summary = await simulate(yearly, { seeds: [2, 4, 6, 8, 10, 12], input: null });
+    expect(summary.clusterRuns).toBe(6);
+  });
+
   test("gives the same history for the same seed", async () => {
     const histories: string[] = [];
     for (let i = 0; i < 2; i++)
       await simulate(copy, {
-        seeds: [7],
+        seeds: [7, 8, 10, 12],
         input: null,
         check: ({ events }) => void histories.push(JSON.stringify(events)),
       });
-    expect(histories[1]).toBe(histories[0]);
+    expect(histories.slice(4)).toEqual(histories.slice(0, 4));
   });
 
   test("finds code that counts what it does twice, and says by which seed", async () => {

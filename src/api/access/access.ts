@@ -2,6 +2,7 @@
  * Who is let in. The directory's socket is admin. Over TCP without any token: everybody on this machine, as admin, if
  * the server listens on loopback. Once there is a token, every request needs one, as a bearer or by a session's cookie.
  */
+import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { checkToken } from "../../protocol/attempt-id.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -22,12 +23,16 @@ export interface AccessOptions {
   readonly clock: Clock;
   /** Signs session cookies and the tokens of attempts. */
   readonly key: string;
+  /** In a cluster: what the workers inside other nodes show. */
+  readonly nodeToken?: string | undefined;
   /** Whether the server listens on a loopback address. */
   readonly isLocal: boolean;
 }
 
 /** How long who is not known waits for the store. */
 const LOOK_MS = 5_000;
+/** The worker inside another node. */
+const NODE: Caller = { name: "node", role: "worker", project: null, token: null, countedBy: null };
 const SOCKET: Caller = { name: "socket", role: "admin", project: null, token: null, countedBy: null };
 /** Of routes that need no caller. */
 const ANYBODY: Caller = { name: "anybody", role: "viewer", project: null, token: null, countedBy: null };
@@ -42,6 +47,7 @@ export class Access {
   /** Who asks; a rejection if they have to say so and do not. */
   identify(incoming: IncomingMessage, via: Via): Caller | Rejection {
     if (via === "socket") return SOCKET;
+    if (this.#isNode(incoming)) return NODE;
     const { tokens, isLocal } = this.#options;
     const peer = peerOf(incoming);
     if (!tokens.any) {
@@ -80,6 +86,12 @@ export class Access {
     } finally {
       cancel();
     }
+  }
+
+  #isNode(incoming: IncomingMessage): boolean {
+    const { nodeToken } = this.#options;
+    const bearer = bearerOf(incoming);
+    return nodeToken !== undefined && bearer !== null && isSame(nodeToken, bearer);
   }
 
   #tokenOf(incoming: IncomingMessage): Token | null {
@@ -138,6 +150,12 @@ export function peerOf(incoming: IncomingMessage): string {
 /** What stands behind `Authorization: Bearer`. */
 export function bearerOf(incoming: IncomingMessage): string | null {
   return /^Bearer +([\x21-\x7e]{1,500})$/i.exec(incoming.headers.authorization ?? "")?.[1] ?? null;
+}
+
+/** In a time that does not depend on where they differ. */
+function isSame(right: string, given: string): boolean {
+  const [one, other] = [Buffer.from(right), Buffer.from(given)];
+  return one.length === other.length && timingSafeEqual(one, other);
 }
 
 function callerOf({ id, name, role, project }: Token): Caller {

@@ -1,6 +1,8 @@
-/** Dead letters: tasks that failed for good. */
+/** Dead letters: tasks that failed for good, and broadcasts of results that were given up. */
 import { z } from "@hono/zod-openapi";
+import type { PostOpEvent, Recorded } from "../../kernel/event.ts";
 import { decodeEntry } from "../../kernel/journal-entry.ts";
+import { ENGINE } from "../../kernel/timers.ts";
 import type { Json } from "../../std/json.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { StoredDeadLetter } from "../../store/store.ts";
@@ -42,6 +44,10 @@ const letterSchema = z
     handler: z.string().nullable(),
     count: z.number().int(),
     tasks: z.array(taskSchema).openapi({ description: `at most ${TASKS_SHOWN} of them` }),
+    postOp: z
+      .object({ step: z.number().int(), op: z.string(), target: z.string() })
+      .nullable()
+      .openapi({ description: "the broadcast that was given up; null: tasks failed" }),
   })
   .openapi("DeadLetter");
 
@@ -57,9 +63,9 @@ function listRoute(desk: Desk): Route {
       method: "get",
       path: "/v1/dead-letters",
       tag: TAG,
-      summary: "Tasks that failed for good, the newest first",
+      summary: "What failed for good, the newest first",
       description:
-        "One letter holds the tasks that one event settled as failed. A page with large errors ends early.",
+        "One letter holds the tasks that one event settled as failed, or a broadcast of a command's result that was given up. A page with large errors ends early.",
       access: "viewer",
       query: z.strictObject({
         project: name.optional(),
@@ -101,8 +107,9 @@ function retryRoute(desk: Desk): Route {
       method: "post",
       path: "/v1/dead-letters/{id}/retry",
       tag: TAG,
-      summary: "Retry the execution that a letter is of",
-      description: "Opens its next round: all that is not done runs again, and its letters are gone.",
+      summary: "Retry what a letter is of",
+      description:
+        "Tasks: opens the next round of their execution, in which all that is not done runs again, and its letters are gone. A broadcast: it alone is made again.",
       access: "operator",
       params,
       headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
@@ -114,10 +121,20 @@ function retryRoute(desk: Desk): Route {
       const letter = await find(desk, ask.caller, ask.params.id);
       if (isRejection(letter)) return letter;
       const { execution, project } = letter;
-      await desk.rondo.execution(execution).retry({
-        by: ask.caller.name,
-        ...(ask.idempotencyKey === null ? {} : { id: ask.idempotencyKey }),
-      });
+      const by = { by: ask.caller.name, ...(ask.idempotencyKey === null ? {} : { id: ask.idempotencyKey }) };
+      const event = (await eventOf(desk, letter))?.event;
+      if (event?.kind !== "postop.failed") await desk.rondo.execution(execution).retry(by);
+      else {
+        const { phase, visit, handler, task, step, op, index, receipt } = event;
+        const { answer } = await desk.engine.send(execution, {
+          kind: "postop.retry",
+          id: `letter-${letter.order}`,
+          ...by,
+          op: { phase, visit, handler, task, step, op, index, receipt },
+        });
+        if (isRejection(answer)) return answer;
+        await desk.store.dropDeadLetter(letter.order, null);
+      }
       ask.target(execution, project);
       const after = await desk.engine.inspect(execution);
       return isRejection(after) ? after : json(after.view);
@@ -160,11 +177,17 @@ async function find({ store }: Desk, caller: Caller, id: number): Promise<Stored
     : reject("not_found", `there is no dead letter ${id}`);
 }
 
-/** A letter with what its event says of its tasks. */
-async function show({ store }: Desk, letter: StoredDeadLetter): Promise<z.output<typeof letterSchema>> {
-  const { order: id, execution, workflow, project, seq } = letter;
+/** The event that a letter is of. */
+async function eventOf({ store }: Desk, { execution, seq }: StoredDeadLetter): Promise<Recorded | undefined> {
   const [entry] = await store.readJournal({ execution, from: seq, to: seq, rowsMax: 1 });
-  const recorded = entry === undefined ? undefined : decodeEntry(entry).find((one) => one.seq === seq);
+  return entry === undefined ? undefined : decodeEntry(entry).find((one) => one.seq === seq);
+}
+
+/** A letter with what its event says of its tasks, or of the post-operation. */
+async function show(desk: Desk, letter: StoredDeadLetter): Promise<z.output<typeof letterSchema>> {
+  const { order: id, execution, workflow, project, seq } = letter;
+  const recorded = await eventOf(desk, letter);
+  const given = recorded?.event.kind === "postop.failed" ? recorded.event : null;
   const event = recorded?.event.kind === "tasks.settled" ? recorded.event : null;
   const shown = new Set(letter.tasks.slice(0, TASKS_SHOWN));
   const tasks = (event?.tasks ?? []).flatMap((n, i) =>
@@ -187,10 +210,16 @@ async function show({ store }: Desk, letter: StoredDeadLetter): Promise<z.output
     project,
     seq,
     at: recorded?.at ?? null,
-    phase: event?.phase ?? null,
-    visit: event?.visit ?? 0,
-    handler: event?.handler ?? null,
+    phase: (event ?? given)?.phase ?? null,
+    visit: (event ?? given)?.visit ?? 0,
+    handler: (event ?? given)?.handler ?? null,
     count: letter.tasks.length,
-    tasks,
+    tasks: given === null ? tasks : [taskOf(given)],
+    postOp: given === null ? null : { step: given.step, op: given.op, target: given.target },
   };
+}
+
+/** The task whose result could not be told to somebody, with why. */
+function taskOf({ task: n, attempt, op, error }: PostOpEvent): z.output<typeof taskSchema> {
+  return { n, attempt, reason: op, worker: ENGINE, error: JSON.parse(error ?? "null") as Json };
 }

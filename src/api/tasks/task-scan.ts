@@ -9,9 +9,14 @@ export interface IndexedHandler extends Place {
   readonly index: TaskIndex;
 }
 
+interface ScannedHandler extends IndexedHandler {
+  /** Commands with a result that are not done, and the attempt. */
+  readonly receipted: Map<number, number>;
+}
+
 export class TaskScan {
   readonly #plan: Plan;
-  readonly #handlers = new Map<string, IndexedHandler>();
+  readonly #handlers = new Map<string, ScannedHandler>();
   /** The last event taken in. */
   seq = 0;
 
@@ -36,8 +41,11 @@ export class TaskScan {
     this.seq = seq;
     if (event.kind === "handler.started") this.#start(event);
     else if (event.kind === "retried") {
-      for (const { phase, visit, index } of this.#handlers.values())
-        if (phase === event.phase && visit === event.visit) index.reopen();
+      for (const { phase, visit, index, receipted } of this.#handlers.values()) {
+        if (phase !== event.phase || visit !== event.visit) continue;
+        index.reopen();
+        for (const [task, attempt] of receipted) index.note(task, { state: "waiting", attempt });
+      }
     } else if ("handler" in event) this.#fold(event, seq);
   }
 
@@ -45,12 +53,14 @@ export class TaskScan {
     const plan = this.#planOf(phase, handler);
     const isOne = plan === undefined || plan.waits || new HandlerState(plan).impliesTask;
     const index = new TaskIndex(plan?.waits === true ? "waiting" : "pending", isOne ? 1 : 0);
-    this.#handlers.set(keyOf({ phase, visit, handler }), { phase, visit, handler, index });
+    const at = { phase, visit, handler };
+    this.#handlers.set(keyOf(at), { ...at, index, receipted: new Map() });
   }
 
   #fold(event: Extract<Event, Place>, seq: number): void {
-    const index = this.#handlers.get(keyOf(event))?.index;
-    if (index === undefined) return;
+    const scanned = this.#handlers.get(keyOf(event));
+    if (scanned === undefined) return;
+    const { index } = scanned;
     switch (event.kind) {
       case "tasks.enumerated":
         return index.addPage(event.from, event.count, seq);
@@ -68,8 +78,18 @@ export class TaskScan {
         return;
       case "child.started":
         return index.note(event.task, { state: "running", attempt: event.attempt });
+      case "command.receipted": {
+        const { task, attempt, worker } = event;
+        // What is done with the result comes before the task is done.
+        if (event.result === null || this.#planOf(event.phase, event.handler)?.command?.holds !== true)
+          return;
+        scanned.receipted.set(task, attempt);
+        return index.note(task, { state: "waiting", attempt, worker });
+      }
       default:
         if ("tasks" in event) foldTasks(index, event, seq);
+        if (event.kind === "tasks.settled" && scanned.receipted.size > 0)
+          event.tasks.forEach((task, i) => event.statuses[i] === "done" && scanned.receipted.delete(task));
     }
   }
 

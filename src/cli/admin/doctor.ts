@@ -2,9 +2,11 @@
  * `rondo doctor`: every setting with where it came from, and what can be looked at from here: the runtime, the data
  * directory, the server, the sandbox. Nothing is changed.
  */
+
 import { statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { hidePasswords } from "../../config/hide-passwords.ts";
 import { type LoadedConfig, showOrigin } from "../../config/load-config.ts";
 import { SETTINGS, type SettingName } from "../../config/settings.ts";
 import { showDuration } from "../../std/duration.ts";
@@ -33,7 +35,7 @@ interface Finding {
 /** Looks at everything; 1 if something is wrong. */
 export async function doctor(options: DoctorOptions): Promise<ExitCode> {
   const loaded = await readConfig({ ...options });
-  const findings = [runtime(), await directory(loaded), await server(loaded, options), await sandbox()];
+  const findings = [runtime(), await store(loaded), await server(loaded, options), await sandbox()];
   const settings = (Object.keys(SETTINGS) as SettingName[]).map((name) => ({
     name,
     value: shownValue(name, loaded),
@@ -71,6 +73,32 @@ function runtime(): Finding {
     verdict: fits ? "ok" : "wrong",
     says: fits ? says : `${says}: needs node ${NODE_MIN.join(".")} or newer`,
   };
+}
+
+async function store(loaded: LoadedConfig): Promise<Finding> {
+  const { isDatabase } = await import("../../compose-transfer.ts");
+  return isDatabase(loaded.config.store) ? database(loaded) : directory(loaded);
+}
+
+/** Whether the database answers, what is in it, and how many nodes work on it. */
+async function database({ config }: LoadedConfig): Promise<Finding> {
+  const what = "store";
+  const { lookAtDatabase } = await import("../../compose-transfer.ts");
+  try {
+    const { server, kind, version, nodes } = await lookAtDatabase({ store: config.store });
+    if (kind === "foreign")
+      return {
+        what,
+        verdict: "wrong",
+        says: "the schema of this database holds something else than a store",
+      };
+    const content = kind === "absent" ? "a store is made when it is first used" : `schema version ${version}`;
+    const live = nodes === 1 ? "1 node is alive" : `${nodes} nodes are alive`;
+    return { what, verdict: "ok", says: `PostgreSQL ${server} answers; ${content}; ${live}` };
+  } catch (thrown) {
+    const { message, more } = toCliError(thrown);
+    return { what, verdict: "wrong", says: [message, ...more.slice(0, 1)].join("; ") };
+  }
 }
 
 /** The folder that holds the data, or would: whether it can be written to, and how much room there is. */
@@ -136,7 +164,8 @@ async function sandbox(): Promise<Finding> {
 function shownValue(name: SettingName, { config }: LoadedConfig): unknown {
   const value = config[name];
   const { isSecret = false } = SETTINGS[name] as { isSecret?: boolean };
-  if (!isSecret || value === null || (Array.isArray(value) && value.length === 0)) return value;
+  if (!isSecret || value === null || (Array.isArray(value) && value.length === 0))
+    return hidePasswords(value);
   return Array.isArray(value) ? value.map(() => "(secret)") : "(secret)";
 }
 

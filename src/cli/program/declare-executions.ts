@@ -1,5 +1,6 @@
 /** Verbs about executions at a server. */
 import type { Command } from "commander";
+import type { AuditOptions } from "../executions/audit.ts";
 import type { Control, ControlFlags, SignalFlags } from "../executions/control.ts";
 import type { EventsFlags } from "../executions/events.ts";
 import type { InspectOptions } from "../executions/inspect.ts";
@@ -59,6 +60,21 @@ function declareReading(program: Command, end: End): void {
     async (id: string, options: ServerFlags) =>
       end(await (await import("../executions/why.ts")).why(id, options)),
   );
+  verb(program, "audit [ids...]", {
+    summary: "count executions anew from their journals, and compare",
+    description:
+      "Reads the journals of these executions (by default of all) from the first event on, derives phases, tasks and " +
+      "counts by rules of its own, and compares them with what the server shows. Nothing is changed. Exit code 1 if " +
+      "something does not agree.",
+    isRemote: true,
+  })
+    .option("--status <status>", "with this status only")
+    .option("--workflow <name>", "of this workflow only")
+    .option("--project <name>", "of this project only")
+    .option("--limit <n>", "at most so many, the newest first")
+    .action(async (ids: string[], options: AuditOptions) =>
+      end(await (await import("../executions/audit.ts")).audit(ids, options)),
+    );
   verb(program, "wait <id>", {
     summary: "wait until an execution is over",
     description:

@@ -1,5 +1,6 @@
 /** `run`, and the verbs that serve: `start`, `dev`, `worker`. */
 import { type Command, Option } from "commander";
+import type { InitOptions } from "../init/init.ts";
 import type { RunOptions } from "../run/run-options.ts";
 import type { SubmitFlags } from "../run/submit.ts";
 import type { StartFlags } from "../start/serve.ts";
@@ -37,6 +38,16 @@ export function declareRun(program: Command, end: End): void {
       end(await (await import("../run/run.ts")).run(target, options)),
     );
   declareSubmit(program, end);
+  verb(program, "init [directory]", {
+    summary: "make a small project: a workflow, its tests, scripts",
+    description:
+      "Makes a small project in the directory (by default here): one workflow, its test under the simulator, and scripts. " +
+      "Nothing that is there is overwritten.",
+  })
+    .option("--json", "print what was made as JSON")
+    .action(async (directory: string | undefined, options: InitOptions) =>
+      end((await import("../init/init.ts")).init(directory, options)),
+    );
   serving(verb(program, "start", { summary: "start a server: an engine node and its API" })).action(
     async (options: StartFlags) => end(await (await import("../start/start.ts")).start(options)),
   );

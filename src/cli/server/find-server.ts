@@ -3,10 +3,12 @@
  * else the one that works on the data directory (--store, RONDO_STORE, the configuration, `.rondo`), through the socket
  * in it.
  */
+
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { RemoteRondo } from "../../client/connect.ts";
 import type { Fetch } from "../../client/transport.ts";
+import { withoutPassword } from "../../config/hide-passwords.ts";
 import { type LoadedConfig, loadConfig } from "../../config/load-config.ts";
 import { HttpConnection } from "../../http/http-connection.ts";
 import { HttpFault } from "../../http/http-fault.ts";
@@ -108,9 +110,11 @@ export function hasSocket(store: string): boolean {
 export function socketAddress(store: string): string {
   const directory = directoryOf(store);
   if (directory === null)
-    throw new CliError(EXIT.unreachable, `the store ${store} has no socket to find its server by`, [
-      "name the server: --url http://127.0.0.1:7777, or RONDO_URL",
-    ]);
+    throw new CliError(
+      EXIT.unreachable,
+      `the store ${withoutPassword(store)} has no socket to find its server by`,
+      ["name the server: --url http://127.0.0.1:7777, or RONDO_URL"],
+    );
   const path = join(directory, SOCKET);
   if (!existsSync(path)) throw noServer(store);
   return `unix:${path}`;

@@ -1,7 +1,9 @@
 /** Opens a server by the configuration: what `start` and `dev` have in common. */
+
 import { networkInterfaces } from "node:os";
 import { isLoopback } from "../../api/access/hosts.ts";
 import { openServer, type ServerOptions } from "../../compose-server.ts";
+import { hidePasswords } from "../../config/hide-passwords.ts";
 import { type LoadedConfig, showOrigin } from "../../config/load-config.ts";
 import { type Config, SETTINGS, type SettingName } from "../../config/settings.ts";
 import { RondoError } from "../../std/rejection.ts";
@@ -96,7 +98,7 @@ function ownAddresses(): string[] {
 export function serverOptions({ config, origins }: LoadedConfig): ServerOptions {
   const shown = (Object.keys(SETTINGS) as SettingName[]).map((name) => ({
     name,
-    value: config[name],
+    value: hidePasswords(config[name]),
     origin: showOrigin(origins[name]),
     isSecret: (SETTINGS[name] as { isSecret?: boolean }).isSecret === true,
   }));

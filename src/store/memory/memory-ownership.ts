@@ -2,6 +2,7 @@
  * Who has which partition of a store in memory, and who is a member of its cluster. Embedded, the opener has all;
  * in a cluster a node takes what is free. Time is passed in, so that a simulator can let leases lapse.
  */
+import { EVENT_VERSION } from "../../kernel/event.ts";
 import { whyOfAnotherTime, whyStale } from "../check-write.ts";
 import type { MemberNode, Membership } from "../cluster-store.ts";
 import type { Fence, Ownership } from "../store.ts";
@@ -16,6 +17,8 @@ export interface Renewal {
   readonly incarnation: string | null;
   readonly next: string;
   readonly leaseMs: number;
+  /** The version of events that it reads; by default that of this Rondo. */
+  readonly reads?: number;
 }
 
 interface PartitionRow {
@@ -70,12 +73,14 @@ export class MemoryOwnership {
   }
 
   /** Joins, or goes on being a member. */
-  renew({ url, incarnation, next, leaseMs }: Renewal, now: number): Membership {
+  renew({ url, incarnation, next, leaseMs, reads = EVENT_VERSION }: Renewal, now: number): Membership {
     for (const node of this.#nodes.values()) if (node.leaseUntil <= now) this.#nodes.delete(node.incarnation);
     const known = incarnation === null ? undefined : this.#nodes.get(incarnation);
     const leaseUntil = now + leaseMs;
     const node =
-      known === undefined ? { url, incarnation: next, since: now, leaseUntil } : { ...known, leaseUntil };
+      known === undefined
+        ? { url, incarnation: next, since: now, leaseUntil, reads }
+        : { ...known, leaseUntil };
     this.#nodes.set(node.incarnation, node);
     return {
       now,

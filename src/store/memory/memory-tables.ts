@@ -96,6 +96,10 @@ export class MemoryTables {
     return this.#ownership.ownerOf(partition);
   }
 
+  epochOf(partition: number): number {
+    return this.#ownership.epochOf(partition);
+  }
+
   /** Cluster: see the port. The incarnation is the one that the last renewal gave. */
   renew(renewal: Renewal, now: number): Membership {
     this.settle();

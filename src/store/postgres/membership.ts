@@ -2,6 +2,7 @@
  * This node among the others: its incarnation, its lease, the partitions it has. All by a connection of its own, so
  * that no commit or read delays a renewal. It also notices when the database has gone back in time.
  */
+import { EVENT_VERSION } from "../../kernel/event.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
 import type { Membership } from "../cluster-store.ts";
 import type { Letter, Ownership } from "../store.ts";
@@ -10,7 +11,7 @@ import type { Link, Statement } from "./link.ts";
 import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
 const STATEMENTS = {
-  renew: "SELECT renew_node_1($1, $2, $3, $4, $5)",
+  renew: "SELECT renew_node_2($1, $2, $3, $4, $5, $6)",
   take: "SELECT taken, taken_epoch, taken_unclean_epoch FROM take_partitions_1($1, $2, $3, $4) ORDER BY taken",
   release: "SELECT release_partitions_1($1, $2, $3, $4)",
   leave: "SELECT leave_1($1, $2, $3)",
@@ -54,7 +55,8 @@ export class PostgresMembership {
   async renew(): Promise<Membership & { readonly isNew: boolean; readonly walPosition: number }> {
     const { nodeUrl, generation, leaseMs, random = systemRandom } = this.#options;
     const next = Array.from({ length: 3 }, () => random.u32().toString(36)).join("");
-    const rows = await this.#run<[string]>("renew", [generation, nodeUrl, this.#incarnation, next, leaseMs]);
+    const own = [generation, nodeUrl, this.#incarnation, next, leaseMs, EVENT_VERSION];
+    const rows = await this.#run<[string]>("renew", own);
     const membership = JSON.parse((rows[0] as [string])[0]) as Membership & { walPosition: number };
     const isNew = membership.incarnation !== this.#incarnation;
     if (isNew) this.#owned.clear();

@@ -33,6 +33,30 @@ export async function readSchema(place: SchemaPlace): Promise<SchemaState> {
   return state;
 }
 
+/** What there is to say about a database, seen from outside. */
+export interface DatabaseFacts extends SchemaState {
+  /** Of the server. */
+  readonly server: string;
+  /** Nodes whose leases have not lapsed. */
+  readonly nodes: number;
+}
+
+/** Looks at a database and the schema in it without changing anything. */
+export async function readDatabase(place: SchemaPlace): Promise<DatabaseFacts> {
+  let facts: DatabaseFacts = { kind: "absent", version: 0, server: "", nodes: 0 };
+  await once(place, async (client) => {
+    const state = await look(client, place.schema);
+    const { rows } = await client.query<{ server: string }>(
+      "SELECT current_setting('server_version') AS server",
+    );
+    const live = "SELECT count(*)::int AS nodes FROM nodes WHERE lease_until > now_ms_1()";
+    const hasNodes = state.kind === "empty" || state.kind === "used";
+    const nodes = hasNodes ? (await client.query<{ nodes: number }>(live)).rows[0]?.nodes : 0;
+    facts = { ...state, server: rows[0]?.server ?? "", nodes: nodes ?? 0 };
+  });
+  return facts;
+}
+
 /** Drops a schema with all that is in it, if there is one. */
 export async function dropSchema(place: SchemaPlace): Promise<void> {
   await once(place, async (client) => {
@@ -57,7 +81,7 @@ export async function moveSchema(place: SchemaPlace & { readonly from: string })
 /** Throws `conflict` unless nothing would be lost with the schema. */
 export function refuseUsed(schema: string, { kind }: SchemaState): void {
   if (kind === "absent" || kind === "empty") return;
-  const what = kind === "used" ? "has a store in use" : "holds something else than a store";
+  const what = kind === "used" ? "has a store that is not empty" : "holds something else than a store";
   throw new RondoError(
     reject("conflict", `the schema "${schema}" of this database ${what}`, {
       hint: "import into an empty database",

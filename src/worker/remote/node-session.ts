@@ -28,7 +28,7 @@ export interface SessionParts {
   readonly onBug: (thrown: unknown) => void;
 }
 
-export interface NodeSessionOptions extends Pick<ServerLinkOptions, "addresses" | "token" | "headers"> {
+export interface NodeSessionOptions extends Pick<ServerLinkOptions, "addresses" | "token"> {
   /** The node's URL; or another name, for whichever server answers at the addresses. */
   readonly name: string;
   /** Whether there may be others to turn to: then nothing but a claim is sent twice. */

@@ -3,7 +3,7 @@
  * answer does not come. A request is sent until the server has taken or refused it; between tries it waits, longer each
  * time, and the next address has its turn.
  */
-import { type HttpAnswer, HttpConnection, type HttpRequest } from "../../http/http-connection.ts";
+import { HttpConnection } from "../../http/http-connection.ts";
 import { HttpFault } from "../../http/http-fault.ts";
 import type { Registered, Registration } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -14,8 +14,6 @@ export interface ServerLinkOptions {
   /** Tried in turn: `http(s)://host:port` or `unix:<path>`. */
   readonly addresses: readonly string[];
   readonly token?: string;
-  /** Headers for what is asked in the worker's own name. */
-  readonly headers?: RequestHeaders;
   readonly clock: Clock;
   readonly random: Random;
   /** What to register as; `worker` is kept from the first registration on. */
@@ -25,13 +23,6 @@ export interface ServerLinkOptions {
   /** Told when the server cannot be reached or refuses, and when it is there again. */
   readonly onTrouble: (what: string | null) => void;
 }
-
-/** Headers that a request is to carry beside its own, as those that prove who sends it. */
-export type RequestHeaders = (request: {
-  readonly method: string;
-  readonly path: string;
-  readonly body: string;
-}) => Readonly<Record<string, string>>;
 
 export interface PostOptions {
   readonly timeoutMs?: number;
@@ -123,7 +114,7 @@ export class ServerLink {
         }
         const path = `/v1/workers/${encodeURIComponent(this.#worker ?? "")}/${route}`;
         const { timeoutMs = TIMEOUT_MS } = options;
-        const { status, text } = await this.#send(connection, { method: "POST", path, body, timeoutMs });
+        const { status, text } = await connection.send({ method: "POST", path, body, timeoutMs });
         if (status === 200) {
           this.#tell(null);
           return { kind: "answered", value: JSON.parse(text) as unknown };
@@ -175,7 +166,7 @@ export class ServerLink {
     if (isKnown && this.#worker !== null) {
       const path = `/v1/workers/${encodeURIComponent(this.#worker)}`;
       // If it cannot be said, the server notices by itself.
-      await this.#send(this.#connection, { method: "DELETE", path, timeoutMs: 2_000 }).catch(() => null);
+      await this.#connection.send({ method: "DELETE", path, timeoutMs: 2_000 }).catch(() => null);
     }
     for (const connection of this.#connections) connection.close();
   }
@@ -188,12 +179,6 @@ export class ServerLink {
   async registerAgain(): Promise<void> {
     this.#isRegistered = false;
     await this.post("heartbeat", '{"tokens":{}}');
-  }
-
-  #send(connection: HttpConnection, request: HttpRequest): Promise<HttpAnswer> {
-    const { method, path, body = "" } = request;
-    const headers = this.#options.headers?.({ method, path, body });
-    return connection.send(headers === undefined ? request : { ...request, headers });
   }
 
   /** Registers, once for all who wait for it. */
@@ -211,7 +196,7 @@ export class ServerLink {
       ...(url === undefined || !this.#isAsked ? {} : { url }),
       ...(this.#worker === null ? {} : { worker: this.#worker }),
     });
-    const { status, text } = await this.#send(connection, {
+    const { status, text } = await connection.send({
       method: "POST",
       path: "/v1/workers",
       body,

@@ -28,15 +28,13 @@ import { FIRST, NodeSessions } from "./node-sessions.ts";
 import { Outbox } from "./outbox.ts";
 import { readWork } from "./read-work.ts";
 import { RemoteResults } from "./remote-results.ts";
-import type { Refused, RequestHeaders } from "./server-link.ts";
+import type { Refused } from "./server-link.ts";
 import { Spool, type SpooledEvent } from "./spool.ts";
 
 export interface WorkerLaneOptions {
   /** Where to begin, tried in turn: `http(s)://host:port` or `unix:<path>`. None: `become` says which nodes there are. */
   readonly addresses: readonly string[];
   readonly token?: string;
-  /** Headers that prove who asks, instead of a token. */
-  readonly headers?: RequestHeaders;
   readonly name: string;
   /** An id to register under; by default the server makes one. */
   readonly worker?: string;
@@ -213,14 +211,13 @@ export class WorkerLane {
   }
 
   #openSession(name: string, addresses: readonly string[], parts: SessionParts): NodeSession {
-    const { token, headers } = this.#options;
+    const { token } = this.#options;
     return new NodeSession(
       {
         name,
         addresses,
         isOneOfMany: name !== FIRST,
         ...(token === undefined ? {} : { token }),
-        ...(headers === undefined ? {} : { headers }),
         registration: () => this.#registration(),
         onRegistered: (session, { worker, nodes }) => this.#registered(session, worker, nodes),
         onTrouble: (session, what) => this.#sessions.troubled(session, what),

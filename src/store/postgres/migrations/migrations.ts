@@ -4,6 +4,7 @@
  * and a changed one gets the next number beside the old one. What old nodes can no longer live with raises
  * `compatibleFrom`: the oldest version that may still use the database.
  */
+import { ANNOUNCE_VERSIONS } from "./announce-versions.ts";
 import { CHECK_FENCE } from "./check-fence.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
 import { FORGET_EXECUTIONS } from "./forget-executions.ts";
@@ -33,4 +34,5 @@ export const MIGRATIONS: readonly Migration[] = [
       FORGET_EXECUTIONS,
     ].join("\n"),
   },
+  { compatibleFrom: 1, sql: ANNOUNCE_VERSIONS },
 ];

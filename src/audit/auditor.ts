@@ -1,0 +1,322 @@
+/**
+ * The auditor: reads the journal of one execution from its first event on and counts everything anew, by rules of its
+ * own that share nothing with the kernel's fold. Then it compares: with what the journal itself says where handlers and
+ * phases end, and with what the node shows. Memory: a few bits for each task of the visits.
+ */
+import type { Event, Place, Recorded } from "../kernel/event.ts";
+import type { ExecutionView } from "../kernel/view.ts";
+import { HandlerBook } from "./handler-book.ts";
+
+/** Something that must not be. */
+export interface Finding {
+  readonly code: "lost" | "twice" | "order" | "counts" | "timer" | "child" | "differs";
+  /** Where in the journal; 0: not in it. */
+  readonly seq: number;
+  readonly message: string;
+}
+
+export interface Audit {
+  readonly execution: string;
+  readonly events: number;
+  readonly tasks: number;
+  readonly settled: number;
+  /** Tasks of a visit that ended as done without an outcome. */
+  readonly lost: number;
+  /** Outcomes of tasks that had one. */
+  readonly countedTwice: number;
+  readonly findings: readonly Finding[];
+  /** Findings beyond those that are listed. */
+  readonly more: number;
+}
+
+const FINDINGS_MAX = 100;
+
+interface VisitBook {
+  readonly phase: string;
+  readonly visit: number;
+  status: string;
+  readonly handlers: Map<string, HandlerBook>;
+}
+
+export class Auditor {
+  readonly #execution: string;
+  readonly #findings: Finding[] = [];
+  #more = 0;
+  #seq = 0;
+  #lost = 0;
+  #twice = 0;
+  #status = "";
+  #isOver = false;
+  /** The phase that has to start next; null: none has to. */
+  #next: string | null = null;
+  #current: VisitBook | null = null;
+  readonly #visits = new Map<string, VisitBook>();
+  readonly #visitCounts = new Map<string, number>();
+  readonly #timers = new Set<string>();
+  readonly #children = new Map<string, number>();
+
+  constructor(execution: string) {
+    this.#execution = execution;
+  }
+
+  /** The next event of the journal. */
+  take({ seq, event }: Recorded): void {
+    if (seq !== this.#seq + 1) this.#find("order", seq, `event ${seq} comes after ${this.#seq}`);
+    this.#seq = seq;
+    if (seq === 1 && event.kind !== "created")
+      this.#find("order", seq, "the journal does not begin with created");
+    if (seq !== 1 && event.kind === "created") this.#find("order", seq, "created a second time");
+    if (this.#isOver && !MAY_FOLLOW.test(event.kind))
+      this.#find("order", seq, `${event.kind} after the execution had finished`);
+    this.#take(seq, event);
+  }
+
+  /** What it comes to; `view` is what the node shows at the same revision. */
+  end(view: ExecutionView | null): Audit {
+    if (view !== null) this.#compare(view);
+    let [tasks, settled] = [0, 0];
+    for (const { handlers } of this.#visits.values())
+      for (const book of handlers.values()) {
+        tasks += book.size;
+        settled += book.done.size + book.failed.size + book.cancelled.size;
+      }
+    return {
+      execution: this.#execution,
+      events: this.#seq,
+      tasks,
+      settled,
+      lost: this.#lost,
+      countedTwice: this.#twice,
+      findings: this.#findings,
+      more: this.#more,
+    };
+  }
+
+  #take(seq: number, event: Event): void {
+    switch (event.kind) {
+      case "created":
+        this.#status = "running";
+        return;
+      case "phase.started":
+        return this.#phaseStarted(seq, event.phase, event.visit);
+      case "phase.finished":
+        return this.#phaseFinished(seq, event);
+      case "handler.started":
+        return this.#handlerStarted(seq, event);
+      case "tasks.enumerated":
+      case "handler.enumerated":
+      case "handler.finished":
+      case "tasks.settled":
+        return this.#ofHandler(seq, event);
+      case "timer.set":
+        if (this.#timers.has(event.timer))
+          this.#find("timer", seq, `timer ${event.timer} is set a second time`);
+        this.#timers.add(event.timer);
+        return;
+      case "timer.fired":
+      case "timer.cleared":
+        if (!this.#timers.delete(event.timer))
+          this.#find("timer", seq, `timer ${event.timer} ends without being set`);
+        return;
+      case "child.started":
+        this.#children.set(event.child, (this.#children.get(event.child) ?? 0) + 1);
+        return;
+      case "child.finished":
+        return this.#childFinished(seq, event.child);
+      case "paused":
+      case "resumed":
+      case "cancelling":
+        this.#status = STATUS_AFTER[event.kind];
+        return;
+      case "retried":
+        return this.#retried(seq, event);
+      case "finished":
+        return this.#finished(seq, event.status);
+      default:
+        return;
+    }
+  }
+
+  #phaseStarted(seq: number, phase: string, visit: number): void {
+    if (this.#current?.status === "running")
+      this.#find("order", seq, `phase ${phase} starts while ${this.#current.phase} runs`);
+    if (this.#next !== null && this.#next !== phase)
+      this.#find("order", seq, `phase ${phase} starts where ${this.#next} was next`);
+    const due = (this.#visitCounts.get(phase) ?? 0) + 1;
+    if (visit !== due) this.#find("order", seq, `visit ${visit} of ${phase} starts; the next one is ${due}`);
+    this.#visitCounts.set(phase, visit);
+    this.#next = null;
+    this.#current = { phase, visit, status: "running", handlers: new Map() };
+    this.#visits.set(keyOf(phase, visit), this.#current);
+  }
+
+  #phaseFinished(seq: number, event: Extract<Event, { kind: "phase.finished" }>): void {
+    const book = this.#visitOf(seq, event);
+    if (book === null) return;
+    if (book.status !== "running") this.#find("order", seq, `phase ${event.phase} finishes a second time`);
+    for (const [name, handler] of book.handlers)
+      if (!handler.isFinished)
+        this.#find("order", seq, `phase ${event.phase} finishes before its handler ${name}`);
+    book.status = event.status;
+    this.#next = event.next;
+    if (event.status !== "done") return;
+    for (const [name, handler] of book.handlers) {
+      const open = handler.size - handler.done.size - handler.failed.size - handler.cancelled.size;
+      if (open === 0) continue;
+      this.#lost += Math.max(0, open);
+      this.#find(
+        "lost",
+        seq,
+        `${open} tasks of ${event.phase}/${name} have no outcome, and the phase is done`,
+      );
+    }
+  }
+
+  #handlerStarted(seq: number, { phase, visit, handler }: Place): void {
+    const book = this.#visitOf(seq, { phase, visit });
+    if (book === null) return;
+    if (book.handlers.has(handler))
+      this.#find("order", seq, `handler ${phase}/${handler} starts a second time`);
+    book.handlers.set(handler, new HandlerBook());
+  }
+
+  #ofHandler(
+    seq: number,
+    event: Extract<
+      Event,
+      { kind: "tasks.enumerated" | "handler.enumerated" | "handler.finished" | "tasks.settled" }
+    >,
+  ): void {
+    const book = this.#visitOf(seq, event)?.handlers.get(event.handler);
+    const name = `${event.phase}/${event.handler}`;
+    if (book === undefined)
+      return this.#find("order", seq, `${event.kind} of ${name}, which has not started`);
+    switch (event.kind) {
+      case "tasks.enumerated":
+        if (event.from !== book.enumerated)
+          this.#find("counts", seq, `${name}: a page begins at ${event.from} after ${book.enumerated} tasks`);
+        book.hasPages = true;
+        book.enumerated = event.from + event.count;
+        return;
+      case "handler.enumerated":
+        if (book.hasPages && event.total !== book.enumerated)
+          this.#find(
+            "counts",
+            seq,
+            `${name}: ${event.total} tasks in all, and ${book.enumerated} in its pages`,
+          );
+        book.total = event.total;
+        return;
+      case "tasks.settled":
+        for (let i = 0; i < event.tasks.length; i++)
+          this.#settled(
+            seq,
+            { name, book },
+            { task: event.tasks[i] as number, status: event.statuses[i] ?? "done" },
+          );
+        return;
+      case "handler.finished":
+        return this.#handlerFinished(seq, { name, book }, event);
+    }
+  }
+
+  #settled(
+    seq: number,
+    { name, book }: { name: string; book: HandlerBook },
+    { task, status }: { task: number; status: "done" | "failed" | "cancelled" },
+  ): void {
+    if (book.isFinished)
+      this.#find("order", seq, `task ${task} of ${name} is settled after its handler finished`);
+    const isKnown = book.hasPages ? task < book.enumerated : task < (book.total ?? 1);
+    if (!isKnown) this.#find("counts", seq, `task ${task} of ${name} is settled and was never enumerated`);
+    if (!book.settle(task, status)) return;
+    this.#twice++;
+    this.#find("twice", seq, `task ${task} of ${name} is counted twice`);
+  }
+
+  #handlerFinished(
+    seq: number,
+    { name, book }: { name: string; book: HandlerBook },
+    said: { readonly done: number; readonly failed: number; readonly cancelled: number },
+  ): void {
+    if (book.isFinished) this.#find("order", seq, `handler ${name} finishes a second time`);
+    book.isFinished = true;
+    book.said = said;
+    if (said.done !== book.done.size || said.failed !== book.failed.size)
+      this.#find(
+        "counts",
+        seq,
+        `${name} finished with ${said.done} done and ${said.failed} failed; its tasks say ${book.done.size} and ${book.failed.size}`,
+      );
+  }
+
+  #childFinished(seq: number, child: string): void {
+    const open = this.#children.get(child) ?? 0;
+    if (open <= 0) this.#find("child", seq, `child ${child} ends without being started`);
+    this.#children.set(child, open - 1);
+  }
+
+  #retried(seq: number, { phase, visit }: { phase: string; visit: number }): void {
+    if (!this.#isOver) this.#find("order", seq, "retried before it had finished");
+    this.#isOver = false;
+    this.#status = "running";
+    const book = this.#visits.get(keyOf(phase, visit));
+    // Where the next phase had not started yet, there is nothing to open again.
+    if (book === undefined || (book.status === "done" && this.#next !== null)) return;
+    this.#current = book;
+    this.#next = null;
+    book.status = "running";
+    for (const handler of book.handlers.values()) handler.reopen();
+  }
+
+  #finished(seq: number, status: string): void {
+    if (this.#current?.status === "running")
+      this.#find("order", seq, `finished while the phase ${this.#current.phase} runs`);
+    if (this.#next !== null && status === "done")
+      this.#find("order", seq, `finished while the phase ${this.#next} was next`);
+    if (status !== "cancelled") this.#next = null;
+    for (const timer of this.#timers) this.#find("timer", seq, `timer ${timer} is still set`);
+    this.#status = status;
+    this.#isOver = true;
+  }
+
+  /** What the node shows against what was counted here. */
+  #compare(view: ExecutionView): void {
+    const differs = (what: string, shown: string | number, counted: string | number | undefined): void => {
+      if (shown !== counted)
+        this.#find("differs", 0, `${what} is shown as ${shown}; the journal says ${counted ?? "nothing"}`);
+    };
+    differs("the revision", view.revision, this.#seq);
+    differs("the status", view.status, this.#status);
+    for (const { name, visit, status, handlers } of view.phases) {
+      if (visit === 0) continue;
+      const book = this.#visits.get(keyOf(name, visit));
+      differs(`the status of ${name}`, status, book?.status);
+      for (const handler of handlers) {
+        const counted = book?.handlers.get(handler.name);
+        differs(`done of ${name}/${handler.name}`, handler.done, counted?.done.size);
+        differs(`failed of ${name}/${handler.name}`, handler.failed, counted?.failed.size);
+      }
+    }
+  }
+
+  /** The book of the visit that runs, which an event has to be of. */
+  #visitOf(seq: number, { phase, visit }: { phase: string; visit: number }): VisitBook | null {
+    const current = this.#current;
+    if (current?.phase === phase && current.visit === visit && current.status === "running") return current;
+    this.#find("order", seq, `an event of visit ${visit} of ${phase}, which does not run`);
+    return this.#visits.get(keyOf(phase, visit)) ?? null;
+  }
+
+  #find(code: Finding["code"], seq: number, message: string): void {
+    if (this.#findings.length < FINDINGS_MAX) this.#findings.push({ code, seq, message });
+    else this.#more++;
+  }
+}
+
+const MAY_FOLLOW = /^(?:postop\.\w+|tasks\.late|retried)$/;
+const STATUS_AFTER = { paused: "paused", resumed: "running", cancelling: "cancelling" } as const;
+
+function keyOf(phase: string, visit: number): string {
+  return `${phase}/${visit}`;
+}

@@ -1,0 +1,65 @@
+/** `rondo init [directory]`: makes a small project. What is there is never overwritten. */
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { print, printJson } from "../output/print.ts";
+import { packageRoot, readManifest } from "../package-root.ts";
+import { projectFiles } from "./project-files.ts";
+
+export interface InitOptions {
+  readonly json?: boolean;
+}
+
+/** Writes the files, and says what to do next. */
+export function init(directory: string | undefined, options: InitOptions): ExitCode {
+  const at = resolve(directory ?? ".");
+  refuseUsed(at);
+  const files = projectFiles(nameOf(at), dependencyOf(at));
+  const taken = Object.keys(files).filter((path) => existsSync(join(at, path)));
+  if (taken.length > 0)
+    throw new CliError(EXIT.conflict, `there is a ${taken.join(", ")} already in ${shown(at)}`, [
+      "choose another directory: rondo init my-project",
+    ]);
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(at, path)), { recursive: true });
+    writeFileSync(join(at, path), text, { flag: "wx" });
+  }
+  if (options.json) printJson({ directory: at, files: Object.keys(files) });
+  else {
+    for (const path of Object.keys(files)) print(`  ${join(shown(at), path)}`);
+    const steps = [...(at === resolve(".") ? [] : [`cd ${shown(at)}`]), "npm install", "npm run once"];
+    print(`\nnext: ${steps.join(" && ")}`);
+  }
+  return EXIT.ok;
+}
+
+/** A directory with other things in it is probably not meant. */
+function refuseUsed(at: string): void {
+  if (!existsSync(at)) return;
+  const inside = readdirSync(at).filter((name) => !name.startsWith("."));
+  if (inside.length === 0) return;
+  throw new CliError(EXIT.conflict, `${shown(at)} is not empty (${inside.slice(0, 3).join(", ")}...)`, [
+    "choose another directory: rondo init my-project",
+  ]);
+}
+
+/** A name that a package may have. */
+function nameOf(at: string): string {
+  const name = basename(at)
+    .toLowerCase()
+    .replace(/[^a-z0-9-]+/g, "-")
+    .replace(/^-+|-+$/g, "");
+  return name === "" ? "my-workflows" : name;
+}
+
+/** This very version: by its number if it is installed from elsewhere, by its place if this is a checkout. */
+function dependencyOf(at: string): string {
+  return packageRoot.split(sep).includes("node_modules")
+    ? `^${readManifest().version}`
+    : `file:${relative(at, packageRoot)}`;
+}
+
+function shown(at: string): string {
+  return relative(resolve("."), at) || ".";
+}

@@ -1,0 +1,116 @@
+// Partitions that go while something is on its way out, and executions that wait for the end of an upgrade.
+import { describe, expect, test } from "vitest";
+import { type Attempt, NodeBench } from "../../test/conformance/node-bench.ts";
+import { phase } from "../../test/scenarios/kernel-run.ts";
+
+test("what waited for a commit is not given out when the partition was lost before it could be", () => {
+  const bench = new NodeBench();
+  const plan = bench.plan([phase("a", { tasks: [1] })]);
+  bench.start(plan, "e1");
+  bench.join("w", ["w.a"]);
+  bench.settle();
+  bench.restart();
+  bench.holdsCommits = true;
+  bench.join("w", ["w.a"]);
+  bench.settle();
+  // After an unclean stop it starts only once that is committed.
+  expect(bench.waiting).toHaveLength(1);
+  bench.commit();
+  bench.input({ kind: "lost", partitions: [0] });
+  bench.settle();
+  expect(bench.attempts()).toEqual([]);
+});
+
+describe("beside a node that does not read the newest events,", () => {
+  /** A task at work, and nodes that read up to this version. */
+  function atWork(reads: number, { local = true } = {}) {
+    const bench = new NodeBench();
+    const members = (version: number) =>
+      bench.input({
+        kind: "members",
+        self: "a",
+        live: ["a", "b"],
+        epochs: new Map([[0, 1]]),
+        reads: version,
+      });
+    members(reads);
+    bench.start(bench.plan([phase("a", { tasks: [1, 2] })]), "e1");
+    bench.join("w", ["w.a"], { capacity: 1, local });
+    if (!local) bench.claim("w", 1);
+    bench.settle();
+    const [attempt] = bench.attempts();
+    if (attempt === undefined) throw new Error("nothing was given out");
+    return { bench, attempt, members };
+  }
+
+  test("an execution that would go on with one is held back, and goes on when the node has gone", () => {
+    const { bench, attempt, members } = atWork(1);
+    const report = bench.step(attempt, "pay", 7);
+    bench.settle();
+    expect(bench.kinds("e1")).not.toContain("task.step");
+    expect(bench.verdicts(report)).toBeUndefined();
+    expect(bench.inspect("e1").why).toMatch(/end of an upgrade: it goes on with events of version 2/);
+    members(2);
+    bench.settle();
+    expect(bench.verdicts(report)).toEqual([["accepted"]]);
+    expect(bench.kinds("e1")).toContain("task.step");
+    bench.receipt(attempt);
+    bench.settle();
+    expect(bench.attempts()).toHaveLength(2);
+  });
+
+  test("whoever asks something of it meanwhile is told to ask again, and nothing of it is given out", () => {
+    const { bench, attempt } = atWork(1);
+    bench.step(attempt, "pay", 7);
+    bench.receipt(attempt);
+    bench.settle();
+    const asked = bench.control("cancel", "e1");
+    bench.settle();
+    expect(bench.reply(asked)).toMatchObject({ kind: "rejection", code: "not_ready" });
+    expect(bench.attempts()).toHaveLength(1);
+  });
+
+  test("what all read is written as ever", () => {
+    const { bench, attempt } = atWork(1);
+    bench.receipt(attempt);
+    bench.settle();
+    expect(bench.attempts()).toHaveLength(2);
+  });
+
+  test("it lets a partition go that holds such an execution, and the next owner must look for what was open", () => {
+    const { bench, attempt } = atWork(1);
+    bench.step(attempt, "pay", 7);
+    bench.settle();
+    bench.input({ kind: "yield", partitions: [0] });
+    bench.settle();
+    expect(bench.of("yielded")).toEqual([{ kind: "yielded", partition: 0, leases: null }]);
+  });
+
+  test("an attempt elsewhere whose last word is held back is handed over as open", () => {
+    const { bench, attempt } = atWork(1, { local: false });
+    bench.step(attempt, "pay", 7);
+    bench.receipt(attempt);
+    bench.settle();
+    bench.input({ kind: "yield", partitions: [0] });
+    bench.settle();
+    const [yielded] = bench.of("yielded");
+    expect(yielded?.leases?.leases).toMatchObject([{ execution: "e1", task: 0, attempt: 1, worker: "w" }]);
+  });
+});
+
+test("a node that meets newer events than it reads names the partition, and leaves them alone", () => {
+  const bench = new NodeBench();
+  const phases = [phase("a", { tasks: [1] })];
+  bench.start(bench.plan(phases), "e1");
+  bench.join("w", ["w.a"]);
+  bench.settle();
+  bench.step(bench.attempts()[0] as Attempt, "pay", 7);
+  bench.settle();
+  const older = new NodeBench({ vocabulary: { events: 1, fold: 1 } }, bench.tables);
+  older.plan(phases);
+  older.control("pause", "e1");
+  older.settle();
+  const said = older.of("unreadable").at(-1);
+  expect(said).toMatchObject({ execution: "e1", partition: 0 });
+  expect(said?.why).toMatch(/rows of version 2; this Rondo reads versions up to 1/);
+});

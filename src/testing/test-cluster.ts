@@ -1,0 +1,198 @@
+/**
+ * A cluster under test: several nodes over one store in memory, each with its own worker. Nodes die at their commits, stand
+ * still for longer than their leases, leave in good order, and come back; the others go on with what they had.
+ */
+import type { ClusterOutput, ClusterWord } from "../engine/driver-options.ts";
+import { decodeEntry } from "../kernel/journal-entry.ts";
+import { type PublicEvent, publicEvent } from "../kernel/public-event.ts";
+import type { ExecutionHandle, StartOptions } from "../sdk/handle.ts";
+import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
+import type { SeededRandom } from "../std/random.ts";
+import { RondoError, reject } from "../std/rejection.ts";
+import type { HostedWorkflow } from "../worker/handler-code.ts";
+import { ClusterLife, type ClusterLifeOptions } from "./cluster-life.ts";
+import type { NodeFaults, SimulatedFaults } from "./simulated-faults.ts";
+import { orCrashed, TestHandle } from "./test-handle.ts";
+import { PASS_MAX_MS } from "./test-rondo.ts";
+import { VirtualClock } from "./virtual-clock.ts";
+
+/** Of the store that the nodes share. */
+export const TEST_PARTITIONS = 8;
+/** Longer than a lease. */
+const PAUSE_MS = 25_000;
+/** How long a node that leaves is waited for. */
+const LEAVE_MS = 30_000;
+/** A pause in which nothing happens but renewals is skipped if it is longer than this. */
+const SKIP_MS = 60_000;
+
+export interface TestClusterOptions
+  extends Omit<ClusterLifeOptions, "clock" | "url" | "onSay" | "onStop" | "faults" | "random"> {
+  readonly nodes: number;
+  readonly random: SeededRandom;
+  /** Null: nothing goes wrong. */
+  readonly faults: SimulatedFaults | null;
+}
+
+export class TestCluster implements AsyncDisposable {
+  readonly #options: TestClusterOptions;
+  readonly #workflows: readonly HostedWorkflow[];
+  readonly #clock = new VirtualClock(() => this.#lives.some((life) => life?.isAtWork === true));
+  /** By node; null: it is not up. */
+  readonly #lives: (ClusterLife | null)[];
+  #begins = 0;
+  #stopped: Error | null = null;
+  #isOver = false;
+
+  private constructor(workflows: readonly HostedWorkflow[], options: TestClusterOptions) {
+    this.#workflows = workflows;
+    this.#options = options;
+    this.#lives = Array.from({ length: options.nodes }, () => null);
+  }
+
+  static async open(workflows: readonly HostedWorkflow[], options: TestClusterOptions): Promise<TestCluster> {
+    const cluster = new TestCluster(workflows, options);
+    for (let node = 0; node < options.nodes; node++) await cluster.#begin(node);
+    return cluster;
+  }
+
+  get clock(): VirtualClock {
+    return this.#clock;
+  }
+
+  async start<W extends AnyWorkflow>(
+    workflow: W,
+    input: WorkflowInput<NoInfer<W>>,
+    options: StartOptions & { readonly id: string },
+  ): Promise<ExecutionHandle<WorkflowOutput<W>>> {
+    const life = await this.#lifeFor(options.id);
+    await orCrashed(life.rondo.start<W>(workflow, input, options), life);
+    return this.execution<W>(options.id);
+  }
+
+  execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
+    return new TestHandle<WorkflowOutput<W>>(id, () => this.#lifeFor(id));
+  }
+
+  /** The journal as committed so far, with every task in it. */
+  events(id: string): PublicEvent[] {
+    return this.#options.tables
+      .readJournal({ execution: id, from: 1 })
+      .flatMap(decodeEntry)
+      .map((recorded) => publicEvent(id, recorded, "full"));
+  }
+
+  /** Resolves when nothing more happens unless time moves. */
+  async settle(): Promise<void> {
+    await this.#clock.settle();
+    if (this.#stopped !== null) throw new Error("an engine stopped", { cause: this.#stopped });
+  }
+
+  /** Lets time pass until something can happen; false: nothing will. */
+  async pass(): Promise<boolean> {
+    const clock = this.#clock;
+    const idleMs = clock.nextOwnAt - clock.now();
+    const isSteady = this.#isSteady;
+    if (isSteady && idleMs > SKIP_MS) clock.skip(Math.min(idleMs, PASS_MAX_MS) - SKIP_MS / 2);
+    await clock.advance(Math.max(1, clock.nextAt - clock.now()));
+    return !isSteady || idleMs !== Number.POSITIVE_INFINITY;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isOver = true;
+    const lives = this.#lives.filter((life) => life !== null);
+    const closed = Promise.all(lives.map((life) => life.rondo.close({ graceMs: 0 })));
+    await Promise.race([closed, this.#clock.advance(LEAVE_MS)]);
+    for (const life of lives) life.kill();
+  }
+
+  /** Every partition is with a node that is well, and nothing is at work: only renewals are to come by themselves. */
+  get #isSteady(): boolean {
+    const { tables } = this.#options;
+    const well = new Set(this.#lives.flatMap((life) => (life?.isWell === true ? [life.incarnation] : [])));
+    for (let partition = 0; partition < TEST_PARTITIONS; partition++)
+      if (!well.has(tables.ownerOf(partition))) return false;
+    return !this.#lives.some((life) => life?.isAtWork === true);
+  }
+
+  /** Whoever has the execution, as far as that is known; else anybody. */
+  async #lifeFor(execution: string): Promise<ClusterLife> {
+    const up = this.#lives.filter((life) => life?.isUp === true) as ClusterLife[];
+    const life = up.find((one) => one.owns(execution)) ?? up[0];
+    if (life === undefined) throw new RondoError(reject("not_ready", "no node is up", { hint: "ask again" }));
+    return life;
+  }
+
+  async #begin(node: number): Promise<void> {
+    if (this.#isOver || this.#lives[node]?.isUp === true) return;
+    const { nodes: _, faults, random, ...options } = this.#options;
+    let life: ClusterLife | null = null;
+    const own: NodeFaults = {
+      crash: () => this.#end(node, life),
+      pause: () => life?.freeze(PAUSE_MS),
+      leave: () => this.#leave(node, life),
+    };
+    life = await ClusterLife.begin(
+      {
+        ...options,
+        random: random.child(`life ${++this.#begins}`),
+        url: `node-${node}`,
+        clock: this.#clock,
+        onSay: (output) => this.#pass(output, node),
+        onStop: (reason) => {
+          this.#stopped ??= reason;
+        },
+        ...(faults === null ? {} : { faults: faults.of(own) }),
+      },
+      this.#workflows,
+    );
+    this.#lives[node] = life;
+  }
+
+  /** It is gone, and another one comes after a while. */
+  #end(node: number, life: ClusterLife | null): void {
+    if (life === null || !life.isUp) return;
+    life.kill();
+    if (this.#lives[node] === life) this.#lives[node] = null;
+    const ms = this.#options.random.pick([1, 2_000, 20_000]);
+    this.#clock.after(ms, () => {
+      this.#begin(node).catch((thrown: unknown) => {
+        this.#stopped ??= thrown instanceof Error ? thrown : new Error(String(thrown));
+      });
+    });
+  }
+
+  #leave(node: number, life: ClusterLife | null): void {
+    if (life === null) return;
+    const end = () => this.#end(node, life);
+    life.leave().then(end, end);
+    // What its handlers do may take long; then it is not waited for.
+    this.#clock.after(LEAVE_MS, end);
+  }
+
+  /** What a node has to say reaches the others a little later. */
+  #pass(output: ClusterOutput, from: number): void {
+    const self = this.#lives[from]?.incarnation ?? "";
+    const tell = (incarnation: string | null, word: ClusterWord) => {
+      const to = this.#lives.find((life) => life?.isUp === true && life.incarnation === incarnation);
+      if (incarnation !== null) this.#clock.after(1, () => to?.hear(word));
+    };
+    switch (output.kind) {
+      case "ask-permits": {
+        const { partition, asks } = output;
+        const declares = output.declares === true ? [partition] : [];
+        return tell(this.#options.tables.ownerOf(partition), {
+          kind: "permits-asked",
+          node: self,
+          asks,
+          declares,
+        });
+      }
+      case "grant-permits":
+        return tell(output.node, { kind: "permits-granted", grants: output.grants });
+      case "call-permits":
+        return tell(output.node, { kind: "permits-called", partitions: output.partitions });
+      default:
+        return;
+    }
+  }
+}
