@@ -2,6 +2,7 @@
 import { availableParallelism } from "node:os";
 import type { AmqpBridge } from "./amqp/bridge.ts";
 import type { BrokerSettings } from "./amqp/settings.ts";
+import { type LazyPostOps, openPostOps, type PostOpOptions } from "./compose-postops.ts";
 import { Engine, type EngineOptions } from "./engine/driver.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
 import type { Settings } from "./engine/settings.ts";
@@ -18,7 +19,7 @@ import type { ScriptOptions } from "./worker/script-runner.ts";
 
 export { restoreBackup } from "./store/sqlite/restore-backup.ts";
 
-export interface OpenOptions {
+export interface OpenOptions extends PostOpOptions {
   /** `file:<directory>` (default `file:.rondo`), `memory:`, or `postgres://...`, which many nodes can share. */
   readonly store?: string | Store;
   /** Items in flight at the worker in this process. */
@@ -80,6 +81,7 @@ export interface Assembled {
   readonly onFault: (fault: Error) => void;
   /** The broker, if there is one. */
   readonly broker: AmqpBridge | null;
+  readonly postOps: LazyPostOps;
 }
 
 /** Puts the parts together. */
@@ -90,8 +92,16 @@ export async function assemble(
   const store = typeof options.store === "object" ? options.store : storeOf(options.store ?? "file:.rondo");
   const { settings, settingsFor } = options;
   const { clock, onStop, onFault } = parts;
-  const engine = await Engine.open({ store, clock, onStop, onFault, ...defined({ settings, settingsFor }) });
-  return assembleOn(engine, { ...options, store }, parts);
+  const postOps = await openPostOps(options, { store, clock, onFault });
+  const engine = await Engine.open({
+    store,
+    clock,
+    onStop,
+    onFault,
+    postOps,
+    ...defined({ settings, settingsFor }),
+  });
+  return assembleOn(engine, { ...options, store, postOps }, parts);
 }
 
 /** Opens the way to the broker, loaded only where there is one. It is left before the engine is closed. */
@@ -138,11 +148,15 @@ export function sharedParts(options: OpenOptions): SharedParts {
 /** Rondo over an engine that is open. */
 export async function assembleOn(
   engine: EnginePort,
-  options: OpenOptions & { readonly store: Store; readonly elsewhere?: Elsewhere },
+  options: OpenOptions & {
+    readonly store: Store;
+    readonly postOps: LazyPostOps;
+    readonly elsewhere?: Elsewhere;
+  },
   parts: SharedParts,
 ): Promise<Assembled> {
   const { clock, random, onFault, onStop } = parts;
-  const { store, elsewhere } = options;
+  const { store, postOps, elsewhere } = options;
   const broker = await openBroker(engine, options, parts);
   const rondo = new LocalRondo({
     engine,
@@ -153,10 +167,11 @@ export async function assembleOn(
     scripts: scriptsOf(options.unsafeNoJail === true),
     ...(elsewhere === undefined ? {} : { elsewhere }),
     ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
+    onClosed: () => postOps.close(),
     onLog: options.onLog ?? (() => {}),
     onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
   });
-  return { engine, store, clock, random, rondo, onFault, broker };
+  return { engine, store, clock, random, rondo, onFault, postOps, broker };
 }
 
 /** How a worker of this process runs scripts: the sandbox is loaded with the first of them. */

@@ -26,10 +26,11 @@ const PARTS = [
   "script",
   "command",
   "amqp",
-].concat(["schedule", "retention", "peer", "audit"]);
+].concat(["schedule", "retention", "peer", "audit", "guard", "postop"]);
 const ALL_BUT_CLI = [...BASE, "store", ...PARTS, "api", "sim", "bench", "demo", "client", "config"].concat([
   "http",
   "compose.ts",
+  "compose-postops.ts",
   "compose-cluster.ts",
   "compose-server.ts",
   "compose-transfer.ts",
@@ -55,6 +56,8 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   engine: [...BASE, ...PORT],
   peer: [...BASE, ...PORT, "engine", "cluster", "ring", "http"],
   http: ["std"],
+  guard: ["std", "http"],
+  postop: [...BASE, ...PORT, "engine", "http", "guard"],
   worker: [...BASE, "http"],
   script: BASE,
   command: [...BASE, ...PORT],
@@ -67,7 +70,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   local: [...BASE, ...PORT, "engine", "worker", "sdk"],
   testing: [...BASE, "store", "engine", "worker", "sdk", "local"],
   api: [...BASE, ...PARTS, "http"],
-  config: BASE,
+  config: [...BASE, "guard", "postop"],
   client: [...BASE, "sdk"],
   cli: [
     ...BASE,
@@ -87,6 +90,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   "client.ts": [...BASE, "sdk", "client"],
   "compose.ts": ANYTHING,
   "compose-cluster.ts": ANYTHING,
+  "compose-postops.ts": ANYTHING,
   "compose-server.ts": ANYTHING,
   "compose-transfer.ts": ANYTHING,
   "package-version.ts": [],

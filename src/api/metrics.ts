@@ -5,9 +5,8 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Overview } from "../engine/io.ts";
-import { decodeEntry, type Entry } from "../kernel/journal-entry.ts";
 import type { Clock } from "../std/clock.ts";
-import type { Commit, CommitVerdict, Store } from "../store/store.ts";
+import type { CommitVerdict, Store } from "../store/store.ts";
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
@@ -20,9 +19,6 @@ export class Metrics {
     "status",
   ]);
   readonly #requestSeconds = this.#histogram("rondo_http_request_seconds", "Time to answer", ["route"]);
-  readonly #started = this.#counter("rondo_executions_started_total", "Executions started");
-  readonly #ended = this.#counter("rondo_executions_ended_total", "Executions ended", ["status"]);
-  readonly #settled = this.#counter("rondo_tasks_settled_total", "Tasks settled", ["status"]);
   readonly #commits = this.#counter("rondo_commits_total", "Commits to the store", ["verdict"]);
   readonly #commitSeconds = this.#histogram("rondo_commit_seconds", "Time of one commit");
   readonly #streams = this.#gauge("rondo_sse_clients", "Open event streams");
@@ -30,6 +26,9 @@ export class Metrics {
     "rondo_sse_cut_off_total",
     "Event streams cut off: their clients read nothing",
   );
+
+  /** What the engine holds, as it was found for the text under way. */
+  #seen: Overview | null = null;
 
   constructor() {
     this.#delay.enable();
@@ -45,22 +44,25 @@ export class Metrics {
     this.#gauge("rondo_process_resident_bytes", "Resident memory", () => process.memoryUsage.rss());
   }
 
-  /** Adds what the engine holds now, looked up when somebody asks. */
-  watchEngine(overview: () => Overview): void {
-    this.#gauge("rondo_open_leases", "Attempts and claims that workers hold", () => overview().leases);
-    this.#gauge("rondo_resident_executions", "Executions in memory", () => overview().resident);
-    this.#gauge(
-      "rondo_working_executions",
-      "Executions with work, of those in memory",
-      () => overview().working,
-    );
+  /** Adds what the engine holds now and what became of things so far, looked up once when somebody asks. */
+  watchEngine(look: () => Overview): void {
+    const seen = (): Overview => {
+      this.#seen ??= look();
+      return this.#seen;
+    };
+    this.#gauge("rondo_open_leases", "Attempts and claims that workers hold", () => seen().leases);
+    this.#gauge("rondo_resident_executions", "Executions in memory", () => seen().resident);
+    this.#gauge("rondo_working_executions", "Executions with work, of those in memory", () => seen().working);
     this.#gauge("rondo_ready_tasks", "Tasks that could be given out now", () =>
-      overview().ready.reduce((sum, { tasks }) => sum + tasks, 0),
+      seen().ready.reduce((sum, { tasks }) => sum + tasks, 0),
     );
-    this.#gauge("rondo_workers", "Workers connected", () => overview().workers.length);
+    this.#gauge("rondo_workers", "Workers connected", () => seen().workers.length);
     this.#gauge("rondo_worker_capacity", "Attempts that all workers can hold", () =>
-      overview().workers.reduce((sum, { capacity }) => sum + capacity, 0),
+      seen().workers.reduce((sum, { capacity }) => sum + capacity, 0),
     );
+    this.#total("rondo_executions_started_total", "Executions started", () => seen().totals.started);
+    this.#totalBy("rondo_executions_ended_total", "Executions ended", () => seen().totals.ended);
+    this.#totalBy("rondo_tasks_settled_total", "Tasks settled", () => seen().totals.settled);
   }
 
   request(request: { route: string; method: string; status: number; ms: number }): void {
@@ -78,19 +80,14 @@ export class Metrics {
     if (isCutOff) this.#cutOff.inc();
   }
 
-  committed(commit: Commit, verdict: CommitVerdict, ms: number): void {
+  committed(verdict: CommitVerdict, ms: number): void {
     this.#commits.inc({ verdict: verdict.kind });
     this.#commitSeconds.observe(ms / 1_000);
-    if (verdict.kind !== "ok") return;
-    for (const write of commit.writes) {
-      if (write.create && verdict.exists.includes(write.execution)) continue;
-      if (write.create) this.#started.inc();
-      for (const entry of write.entries) this.#count(entry);
-    }
   }
 
   /** The text that Prometheus reads. */
   async text(): Promise<{ type: string; body: string }> {
+    this.#seen = null;
     return { type: this.#registry.contentType, body: await this.#registry.metrics() };
   }
 
@@ -98,21 +95,26 @@ export class Metrics {
     this.#delay.disable();
   }
 
-  #count(entry: Entry): void {
-    const end = entry.body.indexOf("\n");
-    const header = end < 0 ? entry.body : entry.body.slice(0, end);
-    if (!header.includes('"tasks.settled"') && !header.includes('"finished"')) return;
-    for (const { event } of decodeEntry(entry)) {
-      if (event.kind === "finished") this.#ended.inc({ status: event.status });
-      if (event.kind !== "tasks.settled") continue;
-      const counts = new Map<string, number>();
-      for (const status of event.statuses) counts.set(status, (counts.get(status) ?? 0) + 1);
-      for (const [status, count] of counts) this.#settled.inc({ status }, count);
-    }
-  }
-
   #counter(name: string, help: string, labelNames: string[] = []): Counter {
     return new Counter({ name, help, labelNames, registers: [this.#registry] });
+  }
+
+  /** Something that is counted elsewhere. */
+  #total(name: string, help: string, look: () => number): void {
+    const collect = function (this: Counter): void {
+      this.reset();
+      this.inc(look());
+    };
+    new Counter({ name, help, registers: [this.#registry], collect });
+  }
+
+  /** The same, by status. */
+  #totalBy(name: string, help: string, look: () => Readonly<Record<string, number>>): void {
+    const collect = function (this: Counter): void {
+      this.reset();
+      for (const [status, count] of Object.entries(look())) this.inc({ status }, count);
+    };
+    new Counter({ name, help, labelNames: ["status"], registers: [this.#registry], collect });
   }
 
   #histogram(name: string, help: string, labelNames: string[] = []): Histogram {
@@ -135,13 +137,13 @@ export class Metrics {
   }
 }
 
-/** Has every commit of a store counted. */
+/** Has every commit of a store counted and timed. */
 export function meterCommits(store: Store, metrics: Metrics, clock: Clock): void {
   const commit = store.commit.bind(store);
   store.commit = async (content) => {
     const from = clock.now();
     const verdict = await commit(content);
-    metrics.committed(content, verdict, clock.now() - from);
+    metrics.committed(verdict, clock.now() - from);
     return verdict;
   };
 }

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import type { Overview } from "../engine/io.ts";
+import type { Holdings } from "../engine/io.ts";
 import { mergeOverviews } from "./other-nodes.ts";
 
 const worker = (id: string, held: number, local = false) => ({ id, local, capacity: 10, held, serves: [] });
 
 test("what several nodes hold is added up; a worker of many nodes counts once, limits are the same everywhere", () => {
-  const nodes: Overview[] = [
+  const nodes: Holdings[] = [
     {
       workers: [worker("w", 2), worker("local", 1, true)],
       limits: [{ name: "p/u", max: 5, held: 2, waiting: 1 }],

@@ -3,7 +3,7 @@
  * cluster, whichever node serves them. Nodes that do not answer are left out, and named in the header `Rondo-Missing`.
  */
 import { z } from "@hono/zod-openapi";
-import type { AttemptFilter, OpenAttempt, Overview } from "../engine/io.ts";
+import type { AttemptFilter, Holdings, OpenAttempt } from "../engine/io.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import type { ApiParts } from "./parts.ts";
 import { type Answer, type Ask, json, type Route } from "./route.ts";
@@ -30,7 +30,7 @@ interface ShownWorker {
 
 /** What a node says of itself. */
 export interface NodeFacts {
-  readonly overview: Overview;
+  readonly overview: Holdings;
   readonly workers: readonly ShownWorker[];
   readonly attempts: readonly OpenAttempt[];
   /** The worker was there, and will be told. */
@@ -139,8 +139,8 @@ export class AllNodes {
 }
 
 /** What several nodes hold, as if it were one. A worker that is connected to many of them counts once. */
-export function mergeOverviews(overviews: readonly Overview[]): Overview {
-  const sum = (of: (overview: Overview) => number): number =>
+export function mergeOverviews(overviews: readonly Holdings[]): Holdings {
+  const sum = (of: (overview: Holdings) => number): number =>
     overviews.reduce((all, overview) => all + of(overview), 0);
   return {
     workers: mergeWorkers(overviews.map(({ workers }) => workers)),

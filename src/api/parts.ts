@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { OwnershipView } from "../cluster/ownership-io.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { LocalRondo } from "../local/local-rondo.ts";
+import type { StateEntry, StatePlace } from "../postop/state/state-store.ts";
 import type { RingView } from "../ring/io.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
@@ -92,6 +93,14 @@ export interface ClusterShown {
   readonly ownership: Omit<OwnershipView, "mayActUntil" | "nodes" | "stableSince">;
 }
 
+/** What the API asks about post-operations. */
+export interface PostOpPort {
+  /** What is kept at a place; null: nothing is. */
+  readState(place: StatePlace): Promise<StateEntry | null | Rejection>;
+  /** Why a command with this state store or this address would fail, as far as the settings tell; null: it may not. */
+  refusalOf(wanted: { readonly store?: string; readonly url?: string }): Promise<Rejection | null>;
+}
+
 export interface ApiParts {
   readonly engine: EnginePort;
   readonly store: Store;
@@ -103,6 +112,7 @@ export interface ApiParts {
   readonly definitions: DefinitionDesk;
   readonly starts: StartDesk;
   readonly schedules: SchedulePort | null;
+  readonly postOps: PostOpPort;
   /** Routes of other parts: workers. */
   readonly routes: readonly Route[];
   /** Faults and bugs that a request ran into, and that its client is told of in general words only. */

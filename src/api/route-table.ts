@@ -12,6 +12,7 @@ import { healthRoutes } from "./routes/health.ts";
 import { nodeRoutes } from "./routes/node.ts";
 import { ringRoute } from "./routes/ring.ts";
 import { scheduleRoutes } from "./routes/schedules.ts";
+import { stateRoute } from "./routes/state.ts";
 import { taskRoutes } from "./routes/tasks.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 
@@ -26,6 +27,7 @@ export function routeTable(desk: Desk): readonly Route[] {
     ...workflowRoutes(desk),
     ...commandRoutes(desk),
     ...scheduleRoutes(desk),
+    stateRoute(desk),
     ...nodeRoutes(desk),
     ringRoute(desk),
     ...deadLetterRoutes(desk),

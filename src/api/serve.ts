@@ -54,7 +54,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
   const { onMoved } = parts;
   const own = onMoved === undefined ? {} : { isMine: (id: string) => engine.isOwn(id) };
   const schemas = new SchemaDesk({ clock });
-  const definitions = new DefinitionDesk(store, schemas);
+  const definitions = new DefinitionDesk(store, schemas, parts.postOps);
   const starts = new StartDesk({ engine, definitions, clock, random });
   const sessions = new WorkerSessions({
     engine,

@@ -3,8 +3,10 @@
  * default. Adding one here is all it takes for it to be read, checked and shown by `rondo doctor`.
  */
 import { NAME_PATTERN } from "../kernel/definition.ts";
+import type { StateStoreGiven } from "../postop/state-settings.ts";
+import type { WebhookSecretsGiven } from "../postop/webhook-secrets.ts";
 import { showDuration } from "../std/duration.ts";
-import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import { isRejection, type Rejection } from "../std/rejection.ts";
 import {
   checkCount,
   checkDuration,
@@ -14,7 +16,6 @@ import {
   checkText,
   checkTexts,
   checkUrl,
-  fieldsOf,
   type Setting,
 } from "./setting.ts";
 
@@ -43,6 +44,9 @@ export interface LimitSettings {
 }
 
 const NAMES = { pattern: NAME_PATTERN, what: "a name: a letter, then up to 39 letters, digits, _ or -" };
+
+/** Loaded only if one of them is set. */
+const postOps = () => import("./post-op-settings.ts");
 
 /** The table. */
 export const SETTINGS = {
@@ -81,17 +85,24 @@ export const SETTINGS = {
     rebase: (value: readonly string[], resolve: (path: string) => string) => value.map(resolve),
   } satisfies Setting<readonly string[]>,
   stateStores: {
+    env: "RONDO_STATE_STORES",
     inFile: true,
     fallback: {},
-    check: checkMap(checkStateStore, NAMES),
-  } satisfies Setting<Readonly<Record<string, unknown>>>,
-  allowTargets: { inFile: true, fallback: [], check: checkTexts } satisfies Setting<readonly string[]>,
+    check: async (value, what) => (await postOps()).checkStateStores(value, what, NAMES),
+  } satisfies Setting<Readonly<Record<string, StateStoreGiven>>>,
+  allowTargets: {
+    env: "RONDO_ALLOW_TARGETS",
+    inFile: true,
+    fallback: [],
+    check: async (value, what) => (await postOps()).checkAllowTargets(value, what),
+  } satisfies Setting<readonly string[]>,
   webhookSecrets: {
+    env: "RONDO_WEBHOOK_SECRETS",
     inFile: true,
     fallback: [],
     isSecret: true,
-    check: checkTexts,
-  } satisfies Setting<readonly string[]>,
+    check: async (value, what) => (await postOps()).checkWebhookSecrets(value, what),
+  } satisfies Setting<WebhookSecretsGiven>,
   projects: {
     inFile: true,
     fallback: {},
@@ -153,11 +164,4 @@ function checkUrls(value: unknown, what: string): string | Rejection {
     urls.push(url);
   }
   return urls.join(",");
-}
-
-/** Which kinds of stores there are is for the part that opens them to say. */
-function checkStateStore(value: unknown, what: string): unknown {
-  return (typeof value === "string" && value !== "") || fieldsOf(value) !== null
-    ? value
-    : reject("invalid_input", `${what}: a state store is a text or an object`, { path: what });
 }

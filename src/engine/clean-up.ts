@@ -25,6 +25,7 @@ import type { Residency } from "./residency.ts";
 import type { HeldGrant, Queued, Slot } from "./slot.ts";
 import type { Stepped } from "./stepping.ts";
 import { type TimerDesk, WAKE } from "./timer-desk.ts";
+import { addTotals } from "./totals.ts";
 import { whyWaiting } from "./why.ts";
 
 interface CleanUpParts {
@@ -79,7 +80,8 @@ export class CleanUp {
       for (const { timer, due } of write.timersSet) this.#timers.set(slot.id, timer, due);
       for (const letter of write.letters ?? []) this.#letters.sent(letter);
       if (write.logs !== undefined) node.emit({ kind: "logged", execution: slot.id });
-      if (stepped.events.length > 0 && slot.execution !== null) {
+      addTotals(node.totals, stepped.totals);
+      if (stepped.eventCount > 0 && slot.execution !== null) {
         const { seq, ended, status, output } = slot.execution;
         node.emit({
           kind: "progressed",
@@ -155,7 +157,8 @@ export class CleanUp {
   }
 
   /** After the commit of what was stepped, if its partition is no longer this node's: only answers are left to give. */
-  answer({ slot, taken }: Stepped, isWritten: boolean): void {
+  answer({ slot, taken, totals }: Stepped, isWritten: boolean): void {
+    if (isWritten) addTotals(this.#node.totals, totals);
     for (const { queued, answer, existed } of taken) {
       if (!isWritten) this.turnAway(slot.id, queued);
       else if (queued.kind === "message" && queued.request !== null)
@@ -233,8 +236,8 @@ export class CleanUp {
   }
 
   /** Pages that were just journaled are kept in memory while there is room: they are needed soon. */
-  #keepPages({ slot, events }: Stepped): void {
-    for (const { seq, event } of events)
+  #keepPages({ slot, pages }: Stepped): void {
+    for (const { seq, event } of pages)
       if (event.kind === "tasks.enumerated") this.#node.pages.put(slot.id, seq, event);
   }
 

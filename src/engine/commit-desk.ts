@@ -2,8 +2,6 @@
  * Commits: steps the executions that have messages, writes what they did in as few commits as may be under way, and
  * hands the verdicts on. An execution is in at most one commit under way.
  */
-import { EVENT_VERSION } from "../kernel/event.ts";
-import { versionNeeded } from "../kernel/vocabulary.ts";
 import { assert } from "../std/assert.ts";
 import type { CommitVerdict } from "../store/store.ts";
 import type { CleanUp } from "./clean-up.ts";
@@ -116,14 +114,13 @@ export class CommitDesk {
     let messages = 0;
     let chars = 0;
     let taken = 0;
-    const isMixed = node.writes < EVENT_VERSION;
     for (; taken < node.runnable.length; taken++) {
       if (stepped.length >= writesMax || messages >= commitMessagesMax || chars >= commitCharsMax) break;
       const slot = node.runnable[taken] as Slot;
       slot.isRunnable = false;
       if (slot.status !== "clean" || slot.queue.length === 0 || node.isHeldBack(slot)) continue;
       const result = stepSlot(node, slot, Math.min(SLICE_MESSAGES, commitMessagesMax - messages));
-      slot.needs = isMixed ? versionNeeded(result.events) : 0;
+      slot.needs = result.needs;
       if (node.isHeldBack(slot)) {
         this.#cleanUp.holdBack(result);
         continue;

@@ -105,6 +105,8 @@ export class Dispatcher {
       for (const level of levels) {
         const ready = this.#fromLevel(level, worker, roster);
         if (ready === undefined) continue;
+        // The only one has the next turn too.
+        if (this.#projects.size === 1 && level.rings.size > 0) return ready;
         this.#projects.delete(project);
         const left = level.rings.size > 0 ? levels : levels.filter((other) => other !== level);
         if (left.length > 0) this.#projects.set(project, left);
@@ -118,10 +120,15 @@ export class Dispatcher {
     for (const [key, ring] of rings) {
       if (roster.servedBy(worker, ring.wanted) === undefined) continue;
       const ready = ring.shift();
-      rings.delete(key);
-      if (ring.size > 0) rings.set(key, ring);
+      if (ring.size === 0) rings.delete(key);
+      else if (rings.size > 1) {
+        rings.delete(key);
+        rings.set(key, ring);
+      }
       if (ready === undefined) continue;
-      ready.desk.queued.splice(ready.desk.queued.indexOf(key), 1);
+      const { queued } = ready.desk;
+      if (queued.length === 1) queued.pop();
+      else queued.splice(queued.indexOf(key), 1);
       this.size--;
       return ready;
     }

@@ -5,6 +5,7 @@
 import type { HandlerState, Visit } from "../kernel/execution.ts";
 import type { PhaseCounts } from "../protocol/work.ts";
 import { Heap } from "../std/heap.ts";
+import { SparseMap, SparseSet } from "../std/sparse.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
 import type { Page } from "./page-cache.ts";
 
@@ -24,7 +25,7 @@ export class HandlerDesk {
   readonly visit: Visit;
   readonly state: HandlerState;
   readonly round: number;
-  readonly leases = new Map<number, Lease>();
+  readonly leases = new SparseMap<number, Lease>();
   /** How far pages are durably marked as opened: tasks beyond are not given out. */
   opened: number;
   /** Tasks below this number may have been started before an unclean stop: their starts are journaled first. */
@@ -51,8 +52,8 @@ export class HandlerDesk {
   /** In the dispatcher's rings, by use. */
   readonly queued: string[] = [];
   #cursor = 0;
-  readonly #back = new Heap<number>((a, b) => a < b);
-  readonly #isBack = new Set<number>();
+  readonly #back = new Heap<number>(isBefore);
+  readonly #isBack = new SparseSet<number>();
   #parked: Map<string, number[]> | null = null;
   #claims: Map<number, number> | null = null;
   #parkedCount = 0;
@@ -302,6 +303,10 @@ export class HandlerDesk {
       this.#cursor = n + 1;
     }
   }
+}
+
+function isBefore(a: number, b: number): boolean {
+  return a < b;
 }
 
 function firstPageEnd(state: HandlerState): number {

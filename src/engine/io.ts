@@ -31,6 +31,7 @@ import type {
 } from "../store/store.ts";
 import type { LeaseTable, Left } from "./hand-over.ts";
 import type { PostOpTask } from "./post-ops.ts";
+import type { Totals } from "./totals.ts";
 
 /** A message that somebody waits for the answer of. */
 export type Request = StartMessage | ControlMessage | SignalMessage | PostOpRetryMessage;
@@ -218,7 +219,12 @@ export interface Overview {
   readonly leases: number;
   /** Tasks that could be given out now, by the name of the code: an estimate for scaling. */
   readonly ready: readonly { readonly use: string; readonly tasks: number }[];
+  /** What was committed here since it was opened. */
+  readonly totals: Readonly<Totals>;
 }
+
+/** What of it can be added up over nodes. */
+export type Holdings = Omit<Overview, "totals">;
 
 /** Who holds the lease of an attempt. */
 export interface AttemptHolder {

@@ -13,6 +13,7 @@ import { WAITS } from "./permit-desk.ts";
 import type { Settings } from "./settings.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { Tenures } from "./tenures.ts";
+import { noTotals } from "./totals.ts";
 import { WorkerRoster } from "./worker-roster.ts";
 
 /** The name of a project's limit. */
@@ -42,6 +43,7 @@ export class NodeState {
   /** The nodes of the cluster, as of the last word about them. */
   members: Members = { self: "", live: [], epochs: new Map(), reads: Number.POSITIVE_INFINITY };
   outputs: Output[] = [];
+  readonly totals = noTotals();
   now: number;
   /** Counts the turns that handlers had. */
   turns = 0;
@@ -118,7 +120,8 @@ export class NodeState {
 
   /** Adds a message to a slot's queue and puts the slot in line. */
   enqueue(slot: Slot, queued: Queued): void {
-    slot.queue.push(queued);
+    if (slot.queue.length === 0) slot.queue = [queued];
+    else slot.queue.push(queued);
     this.wake(slot);
   }
 

@@ -287,13 +287,7 @@ export class EngineNode {
     if (plan !== undefined && message.kind === "start") this.addPlan(plan, message.project);
     const isFresh = input.fresh === true && !node.slots.has(execution);
     const slot = isFresh ? this.#residency.freshSlot(execution) : this.#residency.slot(execution);
-    node.enqueue(slot, {
-      kind: "message",
-      message,
-      request,
-      ...(plan === undefined ? {} : { plan }),
-      ...(input.views === true ? { views: true } : {}),
-    });
+    node.enqueue(slot, { kind: "message", message, request, plan, views: input.views });
   }
 
   #reports(input: Extract<Input, { kind: "worker-reports" }>): void {

@@ -34,6 +34,7 @@ export function overviewOf(node: NodeState, working: number): Overview {
     working,
     leases,
     ready: [...ready].map(([use, tasks]) => ({ use, tasks })),
+    totals: structuredClone(node.totals),
   };
 }
 

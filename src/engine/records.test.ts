@@ -340,6 +340,33 @@ describe("the overview", () => {
         { use: "w.a", tasks: 8 },
         { use: "w.b", tasks: 3 },
       ],
+      totals: {
+        started: 2,
+        ended: { done: 0, failed: 0, cancelled: 0 },
+        settled: { done: 0, failed: 0, cancelled: 0 },
+      },
+    });
+  });
+
+  test("counts what was started, settled and ended, each once it is committed", () => {
+    const bench = new NodeBench();
+    bench.join("w1", ["w.a"], { capacity: 3 });
+    bench.start(bench.plan([tasks(3, { retry: { attempts: 1 } })]), "e1");
+    bench.settle();
+    const [one, two, three] = bench.attempts() as [Attempt, Attempt, Attempt];
+    bench.receipt(one);
+    expect(bench.node.overview().totals.settled.done).toBe(0);
+    bench.settle();
+    // The same word again counts for nothing.
+    bench.receipt(one);
+    bench.receipt(two);
+    bench.settle();
+    bench.receipt(three, failed);
+    bench.settle();
+    expect(bench.node.overview().totals).toEqual({
+      started: 1,
+      ended: { done: 0, failed: 1, cancelled: 0 },
+      settled: { done: 2, failed: 1, cancelled: 0 },
     });
   });
 

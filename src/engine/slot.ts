@@ -23,9 +23,9 @@ export type Queued =
       readonly kind: "message";
       readonly message: Message;
       readonly request: number | null;
-      readonly plan?: Plan;
+      readonly plan?: Plan | undefined;
       /** Whoever asked wants to know how the execution is after it. */
-      readonly views?: boolean;
+      readonly views?: boolean | undefined;
       /** A grant that is given out once this message (its start) is committed. */
       readonly held?: HeldGrant;
       /** The letter that brought it: gone with the commit that applies it. */

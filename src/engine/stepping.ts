@@ -3,13 +3,14 @@
  * leaves the node here: answers, grants and notices wait in the commit under way until its verdict.
  */
 
-import type { Recorded, TasksSettled } from "../kernel/event.ts";
+import { EVENT_VERSION, type Recorded, type TasksSettled } from "../kernel/event.ts";
 import type { Execution } from "../kernel/execution.ts";
 import { encodeEntries } from "../kernel/journal-entry.ts";
 import type { Answer, Message, Sent, StartMessage } from "../kernel/message.ts";
 import { writeSnapshot } from "../kernel/snapshot.ts";
 import { create, step } from "../kernel/step.ts";
 import { endOfChild } from "../kernel/tell-parent.ts";
+import { versionNeeded } from "../kernel/vocabulary.ts";
 import { assert } from "../std/assert.ts";
 import { canonicalJson } from "../std/canonical-json.ts";
 import type { Json } from "../std/json.ts";
@@ -20,6 +21,7 @@ import type { NodeState } from "./node-state.ts";
 import { toLogRow, toMessage, unrecordedStarts } from "./reporting.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { headOf } from "./slot-head.ts";
+import { countEvent, noTotals, type Totals } from "./totals.ts";
 
 /** The name of the row that brings an execution back for its earliest retry. */
 export const RETRY_TIMER = "~retry";
@@ -28,7 +30,12 @@ export interface Stepped {
   readonly slot: Slot;
   readonly write: ExecutionWrite | null;
   readonly taken: readonly { readonly queued: Queued; readonly answer: Answer; readonly existed: boolean }[];
-  readonly events: readonly Recorded[];
+  /** The commit takes its time and events are large: only those are kept that mean something after it. */
+  readonly eventCount: number;
+  /** The version that readers of its events must know; 0: everybody does. */
+  readonly needs: number;
+  readonly pages: readonly Recorded[];
+  readonly totals: Totals;
   readonly messages: number;
   readonly chars: number;
   /** Letters that were applied. */
@@ -39,10 +46,10 @@ export interface Stepped {
 export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Stepped {
   const snapshot = takeSnapshot(node, slot);
   const before = slot.execution?.seq ?? 0;
-  const events: Recorded[] = [];
   const taken: { queued: Queued; answer: Answer; existed: boolean }[] = [];
   const stale: string[] = [];
-  const effects: Effects = { sent: [], logs: [] };
+  const into: Collected = { events: NO_EVENTS, effects: { sent: [], logs: [] } };
+  const { effects } = into;
   const letters: string[] = [];
   const marks: Record<string, number> = {};
   const queue = slot.queue;
@@ -55,7 +62,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
       taken.push({ queued, answer: { kind: "applied", seq: before }, existed: false });
       continue;
     }
-    const { answer, existed } = stepOne(node, slot, queued, { events, effects });
+    const { answer, existed } = stepOne(node, slot, queued, into);
     taken.push({ queued, answer, existed });
     if (queued.kind === "message" && queued.letter !== undefined) letters.push(queued.letter);
     if (queued.kind === "message" && queued.message.kind === "timer" && answer.kind === "ignored")
@@ -63,8 +70,9 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
   }
   if (slot.execution !== null) {
     for (const message of unrecordedStarts(slot))
-      push(events, step(slot.execution, message, node.now).events);
+      collect(into, step(slot.execution, message, node.now).events);
   }
+  const { events } = into;
   const entries = encodeEntries(events);
   let chars = 0;
   for (const entry of entries) chars += entry.body.length;
@@ -72,11 +80,28 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     slot,
     write: buildWrite(node, slot, { before, events, entries, snapshot, stale, marks, effects }),
     taken,
-    events,
+    eventCount: events.length,
+    needs: node.writes < EVENT_VERSION ? versionNeeded(events) : 0,
+    pages: pagesIn(events),
+    totals: totalsOf(events),
     messages: count,
     chars,
     letters,
   };
+}
+
+const NO_PAGES: readonly Recorded[] = [];
+
+function pagesIn(events: readonly Recorded[]): readonly Recorded[] {
+  return events.some(({ event }) => event.kind === "tasks.enumerated")
+    ? events.filter(({ event }) => event.kind === "tasks.enumerated")
+    : NO_PAGES;
+}
+
+function totalsOf(events: readonly Recorded[]): Totals {
+  const totals = noTotals();
+  for (const recorded of events) countEvent(totals, recorded);
+  return totals;
 }
 
 /** What a step owes besides its events. */
@@ -86,9 +111,11 @@ interface Effects {
 }
 
 interface Collected {
-  readonly events: Recorded[];
+  events: Recorded[];
   readonly effects: Effects;
 }
+
+const NO_EVENTS: Recorded[] = [];
 
 function stepOne(
   node: NodeState,
@@ -130,7 +157,7 @@ function stepOne(
   const created = create(message, queued.plan, node.now);
   slot.execution = created.execution;
   slot.refreshDesks();
-  push(into.events, created.events);
+  collect(into, created.events);
   for (const sent of created.sent) into.effects.sent.push(sent);
   return { answer: created.answer, existed: false };
 }
@@ -150,7 +177,7 @@ function keepLines(
 
 function run(node: NodeState, slot: Slot, message: Exclude<Message, StartMessage>, into: Collected): Answer {
   const stepped = step(slot.execution as Execution, message, node.now);
-  push(into.events, stepped.events);
+  collect(into, stepped.events);
   for (const sent of stepped.sent) into.effects.sent.push(sent);
   slot.refreshDesks();
   return stepped.answer;
@@ -210,8 +237,10 @@ function canonical(text: string): string {
   return canonicalJson(JSON.parse(text) as Json);
 }
 
-function push(events: Recorded[], more: readonly Recorded[]): void {
-  for (const event of more) events.push(event);
+/** Adds the events of a step, which are nobody else's: those of the first one become the list. */
+function collect(into: Collected, more: Recorded[]): void {
+  if (into.events === NO_EVENTS) into.events = more;
+  else for (const event of more) into.events.push(event);
 }
 
 interface Parts {

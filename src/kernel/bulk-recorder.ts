@@ -1,4 +1,5 @@
 /** Gathers what happened to many tasks of one handler into as few events as fit the rows. */
+import { SparseSet } from "../std/sparse.ts";
 import { LIMITS } from "./definition.ts";
 import type { AttemptStatus, Place, RetryReason, SettledStatus } from "./event.ts";
 import type { HandlerState } from "./execution.ts";
@@ -42,7 +43,9 @@ interface Late {
 export class BulkRecorder {
   readonly #step: Step;
   readonly #handler: HandlerState;
-  readonly #held = new Set<number>();
+  /** The first task about which something waits, and the others; -1: none. */
+  #first = -1;
+  readonly #others = new SparseSet<number>();
   #settled: Settlement[] = [];
   #retries: Retry[] = [];
   #late: Late[] = [];
@@ -56,7 +59,7 @@ export class BulkRecorder {
 
   /** True if something about the task waits to be emitted. */
   holds(task: number): boolean {
-    return this.#held.has(task);
+    return task === this.#first || this.#others.has(task);
   }
 
   /** Notes how the task of a receipt ends. */
@@ -81,23 +84,25 @@ export class BulkRecorder {
   }
 
   late(late: Late): void {
-    this.#held.add(late.task);
+    this.#note(late.task);
     this.#late.push(late);
   }
 
   /** Emits what was gathered. */
   flush(): void {
+    if (this.#first === -1) return;
     const step = this.#step;
     const at = step.execution.currentVisit().place(this.#handler.plan.name);
     const retries = this.#retries;
     const settled = this.#settled;
     const late = this.#late;
     const waits = this.#waits;
-    this.#waits = [];
-    this.#retries = [];
-    this.#settled = [];
-    this.#late = [];
-    this.#held.clear();
+    if (waits.length > 0) this.#waits = [];
+    if (retries.length > 0) this.#retries = [];
+    if (settled.length > 0) this.#settled = [];
+    if (late.length > 0) this.#late = [];
+    this.#first = -1;
+    this.#others.clear();
     this.#chars = 0;
     if (
       retries.length + settled.length + waits.length > 0 &&
@@ -176,8 +181,13 @@ export class BulkRecorder {
       this.#chars + chars > LIMITS.rowBytes
     )
       this.flush();
-    this.#held.add(task);
+    this.#note(task);
     this.#chars += chars;
+  }
+
+  #note(task: number): void {
+    if (this.#first === -1) this.#first = task;
+    else this.#others.add(task);
   }
 }
 

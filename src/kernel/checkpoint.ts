@@ -2,6 +2,7 @@
  * What attempts of one task left behind for later ones: steps that are done, waits that were answered, sleeps, finished
  * runs; and what the task waits for now. Only names and places: the payloads are in the journal.
  */
+import { SparseMap } from "../std/sparse.ts";
 
 /** Something an earlier attempt of the task journaled; its payload is in the journal at `seq`. */
 export type Checkpoint =
@@ -43,9 +44,9 @@ export interface TaskProgress {
 
 /** The tasks of a handler that have checkpoints or wait, and who waits for which signal. */
 export class ProgressTable {
-  readonly tasks = new Map<number, TaskProgress>();
+  readonly tasks = new SparseMap<number, TaskProgress>();
   /** By signal, in the order in which they began to wait. */
-  readonly #waitingFor = new Map<string, Set<number>>();
+  readonly #waitingFor = new SparseMap<string, Set<number>>();
 
   /** Notes a step, an answered wait or a sleep; a second one of the same name replaces the first. */
   note(by: Author, checkpoint: Checkpoint): void {

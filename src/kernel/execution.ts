@@ -3,6 +3,7 @@
  * tasks and results are not here.
  */
 import { assert } from "../std/assert.ts";
+import { SparseMap } from "../std/sparse.ts";
 import { ProgressTable } from "./checkpoint.ts";
 import type { Created, ExecutionError, FinalStatus, Parent, Place, TimerPurpose } from "./event.ts";
 import { IdentitySet } from "./identity-set.ts";
@@ -76,7 +77,7 @@ export class HandlerState {
   /** Checkpoints and waits of tasks that have some. */
   progress = new ProgressTable();
   /** Children by task: those that are open, and those that ended without being done. */
-  readonly children = new Map<number, ChildState>();
+  readonly children = new SparseMap<number, ChildState>();
   openChildren = 0;
   /** Commands with a result whose tasks are not done, by task. */
   readonly receipted = new Map<number, Receipted>();
@@ -245,20 +246,20 @@ export class Execution {
   dueRepair = false;
   visited: VisitSummary[] = [];
   readonly visitCounts = new Map<string, number>();
-  readonly signals = new Map<string, Signal[]>();
+  readonly signals = new SparseMap<string, Signal[]>();
   signalCount = 0;
   signalBytes = 0;
-  readonly timers = new Map<string, Timer>();
+  readonly timers = new SparseMap<string, Timer>();
   /** Post-operations that are owed, by id, in the order in which they came to be. */
-  readonly postops = new Map<string, OwedOp>();
+  readonly postops = new SparseMap<string, OwedOp>();
   /** Broadcasts that were given up, by id: the event that says so, and the task. */
-  readonly undelivered = new Map<string, { readonly seq: number; readonly task: number }>();
+  readonly undelivered = new SparseMap<string, { readonly seq: number; readonly task: number }>();
   /** What is known of each command that has begun, by its step. */
-  readonly commands = new Map<number, CommandState>();
+  readonly commands = new SparseMap<number, CommandState>();
   /** Parts of results that later commands refer to, by the text of the reference: JSON texts. */
-  readonly referred = new Map<string, string>();
+  readonly referred = new SparseMap<string, string>();
   /** Messages applied once, by id: the sequence number of what they did. */
-  readonly applied = new Map<string, number>();
+  readonly applied = new SparseMap<string, number>();
   paused: { by: string; reason: string | null; at: number } | null = null;
   cancelling: { by: string; reason: string | null } | null = null;
 

@@ -46,7 +46,8 @@ export function encodeEntries(events: readonly Recorded[]): Entry[] {
     const count = event !== undefined && "tasks" in event.event ? event.event.tasks.length : 0;
     const isFull = chars + size > ROW_CHARS || items + count > ROW_ITEMS;
     if (event === undefined || (i > from && (isFull || event.at !== (events[from] as Recorded).at))) {
-      if (i > from) entries.push(encodeRow(events.slice(from, i)));
+      if (i > from)
+        entries.push(encodeRow(from === 0 && i === events.length ? events : events.slice(from, i)));
       from = i;
       chars = 0;
       items = 0;

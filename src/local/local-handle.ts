@@ -21,6 +21,7 @@ import { newExecutionId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
 import type { Random } from "../std/random.ts";
 import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
+import { SparseSet } from "../std/sparse.ts";
 import { type Store, StoreFault } from "../store/store.ts";
 import { Bell } from "./bell.ts";
 import { readEvents } from "./journal-reader.ts";
@@ -45,7 +46,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   readonly id: string;
   readonly #parts: LocalParts;
   /** What still listens: each is told when the handle is disposed. */
-  readonly #listening = new Set<() => void>();
+  readonly #listening = new SparseSet<() => void>();
   #early: Listening | null = null;
 
   constructor(id: string, parts: LocalParts) {

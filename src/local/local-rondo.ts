@@ -6,11 +6,12 @@
 import { newOwnId } from "../engine/engine-port.ts";
 import { LIMITS } from "../kernel/definition.ts";
 import { Execution } from "../kernel/execution.ts";
+import type { StartMessage } from "../kernel/message.ts";
 import { parseDefinition, parseStored } from "../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/plan.ts";
 import { replay } from "../kernel/replay.ts";
 import { type ExecutionView, viewExecution } from "../kernel/view.ts";
-import { checkList, checkStart } from "../protocol/check-request.ts";
+import { type CheckedStart, checkList, checkStart } from "../protocol/check-request.ts";
 import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
 import type {
   ExecutionHandle,
@@ -52,6 +53,8 @@ export interface LocalRondoOptions extends LocalParts {
   readonly secrets?: readonly string[];
   readonly onLog: (line: LogLine) => void;
   readonly onBug: (thrown: unknown) => void;
+  /** Ends what the engine had to itself. */
+  readonly onClosed?: () => Promise<void>;
 }
 
 /** The worker that does tasks of other nodes in this process. */
@@ -152,7 +155,7 @@ export class LocalRondo implements RondoClient {
     return this;
   }
 
-  async start<W extends AnyWorkflow = AnyWorkflow>(
+  start<W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
     input: WorkflowInput<NoInfer<W>>,
     options: StartOptions = {},
@@ -167,7 +170,9 @@ export class LocalRondo implements RondoClient {
   ): Promise<WorkflowOutput<W>> {
     const { signal, timeout, ...start } = options;
     const handle = await this.#start<WorkflowOutput<W>>(workflow, input, start, true);
-    return handle.result(defined({ signal, timeout }));
+    return signal === undefined && timeout === undefined
+      ? handle.result()
+      : handle.result(defined({ signal, timeout }));
   }
 
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
@@ -223,45 +228,49 @@ export class LocalRondo implements RondoClient {
     const graceMs = options.graceMs ?? 10_000;
     await Promise.all([this.#worker.stop(graceMs), this.#options.elsewhere?.stop(graceMs)]);
     await this.#options.engine.close();
+    await this.#options.onClosed?.();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
+  /** Many of these wait at a time: what is in scope here is in memory until the start is durable. */
   async #start<Output>(
     workflow: AnyWorkflow | string,
     input: unknown,
     options: StartOptions,
     waits: boolean,
   ): Promise<LocalHandle<Output>> {
-    const { engine, clock, random } = this.#options;
     // Awaited only where there is something to wait for: a plain start goes out in the turn it was asked for.
-    const { plan, text } = unwrap(
-      this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)),
-    );
-    const { id, project, tags, startAt, deadline } = unwrap(checkStart(options));
-    if (!this.#isStored.has(plan.hash)) await this.#store(plan);
-    const execution = id ?? newOwnId(engine, clock.now(), random);
-    const handle = new LocalHandle<Output>(execution, this.#parts);
+    const prepared = unwrap(this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)));
+    const message = this.#startMessage(prepared, unwrap(checkStart(options)));
+    if (!this.#isStored.has(prepared.plan.hash)) await this.#store(prepared.plan);
+    const handle = new LocalHandle<Output>(message.execution, this.#parts);
     if (waits) handle.watchEnd();
-    const message = {
-      kind: "start" as const,
-      execution,
+    const start = { plan: prepared.plan, fresh: options.id === undefined };
+    const reply = await this.#options.engine.send(message.execution, message, start);
+    if (isRejection(reply.answer)) {
+      await handle[Symbol.asyncDispose]();
+      throw new RondoError(reply.answer);
+    }
+    return reply.existed && waits ? new LocalHandle<Output>(handle.id, this.#parts) : handle;
+  }
+
+  #startMessage({ plan, text }: { plan: Plan; text: string }, options: CheckedStart): StartMessage {
+    const { engine, clock, random } = this.#options;
+    const { id, project, tags, startAt, deadline } = options;
+    const message: StartMessage = {
+      kind: "start",
+      execution: id ?? newOwnId(engine, clock.now(), random),
       workflow: plan.definition.name,
       hash: plan.hash,
       project,
       input: text,
       tags,
-      ...(startAt === undefined ? {} : { startAt }),
-      ...(deadline === undefined ? {} : { deadline }),
     };
-    const reply = await engine.send(execution, message, { plan, fresh: id === undefined });
-    if (isRejection(reply.answer)) {
-      await handle[Symbol.asyncDispose]();
-      throw new RondoError(reply.answer);
-    }
-    return reply.existed && waits ? new LocalHandle<Output>(execution, this.#parts) : handle;
+    const isPlain = startAt === undefined && deadline === undefined;
+    return isPlain ? message : { ...message, ...defined({ startAt, deadline }) };
   }
 
   /** The plan and the input as stored, where neither needs waiting for; else null. */

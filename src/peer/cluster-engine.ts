@@ -101,8 +101,15 @@ export class ClusterEngine implements EnginePort {
     return this.#owners.isMine(execution);
   }
 
+  /** Nearly everything is this node's own: that costs no more than it does at an engine by itself. */
   async send(execution: string, message: Request, start?: StartOf): Promise<Reply> {
     if (this.#isClosed) return { answer: closedAnswer(), existed: false };
+    if (!this.#owners.isMine(execution)) return this.#sendOn(execution, message, start);
+    const reply = await this.#engine.send(execution, message, start);
+    return isElsewhere(reply.answer) ? this.#sendOn(execution, message, start) : ofFresh(reply, start);
+  }
+
+  async #sendOn(execution: string, message: Request, start?: StartOf): Promise<Reply> {
     const reply = await askOwner<Reply>(this.#ask, {
       execution,
       here: async () => {
@@ -115,8 +122,7 @@ export class ClusterEngine implements EnginePort {
       },
     });
     if (isRejection(reply)) return { answer: reply, existed: false };
-    // Nobody else knows the id of a fresh one: if it was there, an earlier try has made it.
-    return start?.fresh === true ? { ...reply, existed: false } : reply;
+    return ofFresh(reply, start);
   }
 
   async inspect(execution: string): Promise<Inspection | Rejection> {
@@ -257,8 +263,16 @@ export class ClusterEngine implements EnginePort {
 }
 
 function unlessElsewhere<T>(value: T, answer: unknown): PeerAnswer<T> {
-  const isElsewhere = isRejection(answer) && answer.code === "not_owner";
-  return isElsewhere ? { kind: "not-owner" } : { kind: "answered", value };
+  return isElsewhere(answer) ? { kind: "not-owner" } : { kind: "answered", value };
+}
+
+function isElsewhere(answer: unknown): boolean {
+  return isRejection(answer) && answer.code === "not_owner";
+}
+
+/** Nobody else knows the id of a fresh one: if it was there, an earlier try has made it. */
+function ofFresh(reply: Reply, start: StartOf | undefined): Reply {
+  return reply.existed && start?.fresh === true ? { ...reply, existed: false } : reply;
 }
 
 function closedAnswer(): Rejection {

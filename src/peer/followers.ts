@@ -13,6 +13,7 @@ import { HttpFault } from "../http/http-fault.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
+import { SparseSet } from "../std/sparse.ts";
 import { backOffMs } from "./back-off.ts";
 import type { Owners } from "./owners.ts";
 import type { PeerAnswer, PeerClient } from "./peer-client.ts";
@@ -32,8 +33,8 @@ export interface FollowersParts {
 /** One execution that is watched. */
 interface Following {
   readonly execution: string;
-  readonly progress: Set<Progress>;
-  readonly logged: Set<() => void>;
+  readonly progress: SparseSet<Progress>;
+  readonly logged: SparseSet<() => void>;
   /** Who had it when the watching began. */
   term: string;
   /** What was last said of it. */
@@ -104,8 +105,8 @@ export class Followers {
     if (known !== undefined) return known;
     const following: Following = {
       execution,
-      progress: new Set(),
-      logged: new Set(),
+      progress: new SparseSet(),
+      logged: new SparseSet(),
       term: "",
       seq: -1,
       tries: 0,

@@ -163,8 +163,6 @@ export interface ExecutionWrite {
   readonly deadLetters?: readonly DeadLetter[];
   /** Its dead letters from before this write, from this sequence number on, are gone: they are tried again. 0: none. */
   readonly deadLettersCleared?: number;
-  /** Who holds which tasks, left by an owner that releases the partition; null takes it away. Absent: as it was. */
-  readonly leases?: string | null;
 }
 
 export interface Commit {
@@ -193,8 +191,6 @@ export interface LoadedExecution {
   readonly opened: Readonly<Record<string, number>>;
   /** The epoch of the last write. */
   readonly epoch: number;
-  /** What the last owner left about open leases. */
-  readonly leases: string | null;
 }
 
 export interface JournalRange {
@@ -212,6 +208,12 @@ export interface HeadFilter {
   readonly project?: string;
   readonly workflow?: string;
   readonly status?: string;
+}
+
+/** A document as it must be before a write, and as it is after it. */
+export interface Swap {
+  readonly was: string | null;
+  readonly body: string;
 }
 
 /** Which partitions a scan is about; null: all. */
@@ -285,6 +287,8 @@ export interface Store {
   purge(ids: readonly string[]): Promise<void>;
   /** Small things by kind and id (schedules, tokens, the audit log, settings): written without a fence, null deletes. */
   putDocument(kind: string, id: string, body: string | null): Promise<void>;
+  /** Puts a document only if the one that is there is `was` (null: none is); false: it is another, nothing was written. */
+  swapDocument(kind: string, id: string, swap: Swap): Promise<boolean>;
   getDocument(kind: string, id: string): Promise<string | null>;
   /** Documents of a kind in the order of their ids (bytewise), after an id, or newest first before one. */
   listDocuments(

@@ -10,6 +10,7 @@ export const DOCUMENT_KINDS = [
   "schedule",
   "schedule-mark",
   "setting",
+  "state",
   "token",
   "workflow-version",
 ] as const;

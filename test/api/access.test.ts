@@ -55,6 +55,7 @@ const MATRIX: Readonly<Record<string, string>> = {
   listTokens: ADMINS,
   deleteToken: ADMINS,
   createSession: ALL,
+  getState: "viewer operator admin",
   getSession: ALL,
   deleteSession: `${ALL} nobody`,
   getConfig: ADMINS,

@@ -40,6 +40,7 @@ get /v1/scaling
 get /v1/schedules
 get /v1/schedules/{id}
 get /v1/session
+get /v1/state/{store}/{key}
 get /v1/timers
 get /v1/tokens
 get /v1/workers

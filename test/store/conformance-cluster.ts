@@ -75,6 +75,11 @@ export class Node {
       ...(lettersTaken === undefined ? {} : { lettersTaken }),
     });
   }
+
+  /** The ids of all letters that are not taken. */
+  async letters(): Promise<readonly string[]> {
+    return (await this.store.scanLetters({ after: 0, max: 9, partitions: null })).map(({ id }) => id);
+  }
 }
 
 export function describeCluster(name: string, makeCluster: () => Promise<Cluster>): void {
@@ -340,18 +345,26 @@ function describePartitions(get: () => Cluster): void {
     await b.take([1]);
     const letters = [0, 1, 2].map((partition) => ({ id: `l${partition}`, to: idIn(partition), body: "{}" }));
     await a.commit([startIn(0, { letters })]);
-    const left = async () =>
-      (await a.store.scanLetters({ after: 0, max: 9, partitions: null })).map(({ id }) => id);
     expect(await a.commit([], ["l1"])).toMatchObject({ kind: "fenced", partitions: [1] });
     expect(await a.commit([step(idIn(0), 1)], ["l0", "l1", "never"])).toEqual({
       kind: "ok",
       exists: [],
       fenced: [1],
     });
-    expect(await left()).toEqual(["l1", "l2"]);
+    expect(await a.letters()).toEqual(["l1", "l2"]);
     expect(await b.commit([], ["l1"])).toEqual({ kind: "ok", exists: [], fenced: [] });
-    expect(await left()).toEqual(["l2"]);
+    expect(await a.letters()).toEqual(["l2"]);
     expect(await a.commit([], ["never"])).toEqual({ kind: "ok", exists: [], fenced: [] });
+  });
+
+  test("a commit takes a letter that it stores if it writes beside it, whatever others write at the same time", async () => {
+    const a = await Node.join(get(), "http://a");
+    await a.take([0, 1, 2]);
+    const letters = [{ id: "l", to: idIn(1), body: "{}" }];
+    await Promise.all([a.commit([startIn(0, { letters })], ["l"]), a.commit([startIn(1)])]);
+    expect(await a.letters()).toEqual(["l"]);
+    await Promise.all([a.commit([step(idIn(0), 1)]), a.commit([step(idIn(1), 1)], ["l"])]);
+    expect(await a.letters()).toEqual([]);
   });
 
   test("letters are posted without owning anything, and each id once", async () => {

@@ -24,7 +24,6 @@ function describeVerdicts(get: () => Lives): void {
         chain: "chain-a-1",
         opened: {},
         epoch: 1,
-        leases: null,
       },
     ]);
     await lives.restart({ clean: false });

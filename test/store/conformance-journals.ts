@@ -27,22 +27,6 @@ export function describeJournals(get: () => Lives): void {
     expect((await lives.store.load(["a"]))[0]?.opened).toEqual(opened);
   });
 
-  test("a lease table stays with its execution until a write takes it away", async () => {
-    const lives = get();
-    await commit(lives.store, lives.info, [start("a", { leases: "held \0" }), start("b"), start("c")]);
-    await commit(lives.store, lives.info, [step("a", 1), step("b", 1, { leases: "" })]);
-    await commit(lives.store, lives.info, [step("c", 1, { leases: null })]);
-    await lives.restart({ clean: false });
-    const leases = async () =>
-      (await lives.store.load(["a", "b", "c"])).map((execution) => execution?.leases);
-    expect(await leases()).toEqual(["held \0", "", null]);
-    await commit(lives.store, lives.info, [
-      step("a", 2, { leases: "other" }),
-      step("b", 2, { leases: null }),
-    ]);
-    expect(await leases()).toEqual(["other", null, null]);
-  });
-
   test("odd and large bodies come back as they were", async () => {
     const lives = get();
     const bodies = Object.entries(BODIES);

@@ -95,7 +95,7 @@ test("a copy in another database is refused until it is declared restored, which
   const schema = database.newSchema();
   const store = makeStore({ schema });
   const info = await openWhole(store);
-  await commit(store, info, [start("a", { leases: "held" })]);
+  await commit(store, info, [start("a")]);
   // Whoever is connected keeps a database from being copied.
   await store.close({ clean: false });
   await database.query(
@@ -114,7 +114,7 @@ test("a copy in another database is refused until it is declared restored, which
   expect(restored.generation).not.toBe(info.generation);
   expect(restored.key).not.toBe(info.key);
   expect(restored.owned).toEqual([{ partition: 0, epoch: 2, uncleanEpoch: 1 }]);
-  expect((await copy.load(["a"]))[0]).toMatchObject({ leases: null, entries: [{ seq: 1 }] });
+  expect((await copy.load(["a"]))[0]).toMatchObject({ entries: [{ seq: 1 }] });
   await commit(copy, restored, [step("a", 1)]);
   expect(await copy.commit({ fence: fenceOf(info), writes: [step("a", 2)] })).toMatchObject({
     kind: "fenced",

@@ -40,7 +40,6 @@ const full = (id: string, n: number): ExecutionWrite =>
     letters: [{ id: `letter-${id}`, to: id, body: "{}" }],
     logs: [logRow([1])],
     deadLetters: [{ seq: 1, tasks: [1] }],
-    leases: "held",
   });
 
 async function useEverything(store: PostgresStore, info: StoreInfo): Promise<void> {
@@ -80,7 +79,6 @@ async function useEverything(store: PostgresStore, info: StoreInfo): Promise<voi
     logs: [logRow([1, 2], { mayRepeat: true })],
     deadLettersCleared: 1,
     deadLetters: [{ seq: 2, tasks: [2] }],
-    leases: null,
   });
   await commit(
     store,

@@ -63,8 +63,6 @@ interface AbstractWrite {
   /** How far before the end, and whether its chain is the right one. */
   snapshot: { back: number; isRight: boolean; foldVersion: number } | null;
   records: AbstractRecords;
-  /** Absent when undefined. */
-  leases: string | null | undefined;
 }
 
 /** The write as concrete as the port wants it, for an execution that ends at `end` (null: there is none). */
@@ -110,7 +108,6 @@ export function resolveWrite(
             body: `state ${at}`,
           },
     ...resolveRecords(write.records, seq),
-    ...(write.leases === undefined ? {} : { leases: write.leases }),
   };
 }
 
@@ -145,7 +142,6 @@ const write: fc.Arbitrary<AbstractWrite> = fc.record({
     }),
   ),
   records,
-  leases: fc.constantFrom(undefined, undefined, undefined, null, "leases", "", "with \0"),
 });
 
 const somePartitions = fc.uniqueArray(fc.integer({ min: 0, max: 3 }), { maxLength: 4 });

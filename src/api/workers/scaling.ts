@@ -1,5 +1,5 @@
 /** The figures that scale workers, by what one node holds now. */
-import type { Overview } from "../../engine/io.ts";
+import type { Holdings } from "../../engine/io.ts";
 
 export interface Scaling {
   /** Ready and held together. */
@@ -18,7 +18,7 @@ export interface Scaling {
 const CAPACITY = 100;
 
 /** The figures of remote workers; of those that serve one handler only, if it is named. */
-export function scalingOf(overview: Overview, use: string | null): Scaling {
+export function scalingOf(overview: Holdings, use: string | null): Scaling {
   const workers = overview.workers.filter(
     ({ local, serves }) => !local && (use === null || serves.some((served) => served.use === use)),
   );

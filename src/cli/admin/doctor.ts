@@ -18,6 +18,7 @@ import { readManifest } from "../package-root.ts";
 import { directoryRisk } from "../server/directory-risk.ts";
 import { directoryOf, readConfig, type ServerFlags, withServer } from "../server/find-server.ts";
 import { isColoured, Painter, type Style } from "../style.ts";
+import { lookAtState } from "./look-at-state.ts";
 
 export interface DoctorOptions extends ServerFlags {
   readonly host?: string;
@@ -35,7 +36,13 @@ interface Finding {
 /** Looks at everything; 1 if something is wrong. */
 export async function doctor(options: DoctorOptions): Promise<ExitCode> {
   const loaded = await readConfig({ ...options });
-  const findings = [runtime(), await store(loaded), await server(loaded, options), await sandbox()];
+  const findings: Finding[] = [
+    runtime(),
+    await store(loaded),
+    ...(await lookAtState(loaded.config)),
+    await server(loaded, options),
+    await sandbox(),
+  ];
   const settings = (Object.keys(SETTINGS) as SettingName[]).map((name) => ({
     name,
     value: shownValue(name, loaded),

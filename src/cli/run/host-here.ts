@@ -40,6 +40,9 @@ export async function hostHere(
     ...lasting,
     store,
     settings: { projects: config.projects, claimLeaseMs: config.claimLease, sweepMs: config.sweep },
+    stateStores: config.stateStores,
+    allowTargets: config.allowTargets,
+    webhookSecrets: config.webhookSecrets,
     unsafeNoJail: options.unsafeNoJail === true,
     onLog: (line) => {
       const pieces = logLine(line, own);

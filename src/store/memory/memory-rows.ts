@@ -20,7 +20,6 @@ export interface ExecutionRow {
   readonly opened: Readonly<Record<string, number>>;
   readonly snapshot: Snapshot | null;
   readonly epoch: number;
-  readonly leases: string | null;
 }
 
 /** Fields of a head that no later write changes; databases rely on it and do not write them again. */
@@ -31,7 +30,7 @@ export function newRow(write: ExecutionWrite, order: number, epoch: number): Exe
   assert(write.head !== null, "a created execution has a head");
   const head = { ...write.head, order };
   const empty = { journal: [], end: 0, chain: "", timers: new Map<string, number>(), opened: {} };
-  return nextRow({ head, snapshot: null, epoch, leases: null, ...empty }, write, epoch);
+  return nextRow({ head, snapshot: null, epoch, ...empty }, write, epoch);
 }
 
 /** The row after a write. */
@@ -53,7 +52,6 @@ export function nextRow(row: ExecutionRow, write: ExecutionWrite, epoch: number)
     opened: { ...row.opened, ...write.opened },
     snapshot: write.snapshot ?? row.snapshot,
     epoch,
-    leases: write.leases === undefined ? row.leases : write.leases,
   };
 }
 
@@ -69,8 +67,8 @@ export function loadRow(row: ExecutionRow, foldVersion: number | undefined): Loa
   const entries = row.journal
     .filter(({ entry }) => entry.seq > (snapshot?.seq ?? 0))
     .map(({ entry }) => entry);
-  const { head, chain, opened, epoch, leases } = row;
-  return { head, snapshot, entries, chain, opened, epoch, leases };
+  const { head, chain, opened, epoch } = row;
+  return { head, snapshot, entries, chain, opened, epoch };
 }
 
 /** The snapshot, if it is of the version asked for and the journal has its chain hash at its sequence number. */

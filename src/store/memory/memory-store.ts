@@ -19,6 +19,7 @@ import {
   type StoredTimer,
   StoreFault,
   type StoreInfo,
+  type Swap,
 } from "../store.ts";
 import { MemoryTables } from "./memory-tables.ts";
 
@@ -116,6 +117,10 @@ export class MemoryStore implements Store {
 
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {
     this.opened().putDocument(kind, id, body);
+  }
+
+  async swapDocument(kind: string, id: string, swap: Swap): Promise<boolean> {
+    return this.opened().swapDocument(kind, id, swap);
   }
 
   async getDocument(kind: string, id: string): Promise<string | null> {

@@ -30,6 +30,7 @@ import {
   type StoredLogRow,
   type StoredTimer,
   type StoreInfo,
+  type Swap,
   workKey,
 } from "../store.ts";
 import { compareText, MemoryDocuments } from "./memory-documents.ts";
@@ -276,6 +277,10 @@ export class MemoryTables {
 
   putDocument(kind: string, id: string, body: string | null): void {
     this.#documents.put(kind, id, body);
+  }
+
+  swapDocument(kind: string, id: string, swap: Swap): boolean {
+    return this.#documents.swap(kind, id, swap);
   }
 
   getDocument(kind: string, id: string): string | null {

@@ -249,7 +249,6 @@ export class CommitBatch {
       timers: null,
       opened: null,
       snapshot: null,
-      leases: undefined,
       dead: null,
     };
     this.#places.set(id, place);
@@ -272,7 +271,6 @@ export class CommitBatch {
     place.timers = null;
     place.opened = null;
     place.snapshot = null;
-    place.leases = undefined;
     place.dead = null;
     if (known === undefined) this.#created.push({ write, place });
     columns.begin(place);

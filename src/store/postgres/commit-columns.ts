@@ -1,6 +1,6 @@
 /**
  * The columns of one call of `write_commit_1` (migrations/write-commit.ts), made from writes in their order. Several
- * writes of one execution become what is left of them: each timer, mark, head, snapshot and lease table once.
+ * writes of one execution become what is left of them: each timer, mark, head and snapshot once.
  */
 import { packLog } from "../packed-log.ts";
 import type { DeadLetter, ExecutionWrite, Head, Letter, LogRow, Snapshot } from "../store.ts";
@@ -23,7 +23,6 @@ export interface Written {
   timers: Map<string, number | null> | null;
   opened: Map<string, number> | null;
   snapshot: Snapshot | null;
-  leases: string | null | undefined;
   /** Places of its dead letters among those of the call, for when they are cleared again. */
   dead: number[] | null;
 }
@@ -77,7 +76,6 @@ export class CommitColumns {
       for (const mark in write.opened) written.opened.set(mark, write.opened[mark] as number);
     }
     if (write.snapshot !== null) written.snapshot = write.snapshot;
-    if (write.leases !== undefined) written.leases = write.leases;
     if ((write.deadLettersCleared ?? 0) > 0) this.#clearDead(written, write.deadLettersCleared as number);
     if (write.deadLetters !== undefined) for (const dead of write.deadLetters) this.#addDead(written, dead);
   }
@@ -120,7 +118,7 @@ export class CommitColumns {
   }
 
   #finish(written: Written): void {
-    const { ref, head, timers, opened, snapshot, leases } = written;
+    const { ref, head, timers, opened, snapshot } = written;
     if (ref < 0) this.#create(written, head as Head);
     else if (head !== null) this.#changeHead(written, head);
     else if (!written.isTouched) {
@@ -141,10 +139,6 @@ export class CommitColumns {
       this.#pushText("s_chain", encodeText(snapshot.chain));
       this.#pushText("s_body", encodeText(snapshot.body));
     }
-    if (typeof leases === "string") {
-      this.#push("l_ref", ref);
-      this.#pushText("l_body", encodeText(leases));
-    } else if (leases === null && ref > 0) this.#push("lc_e", ref);
   }
 
   #create({ partition, epoch }: Written, head: Head): void {
@@ -228,9 +222,9 @@ function noteTimers(written: Written, { timersCleared, timersSet }: ExecutionWri
 
 const TEXTS =
   `c_id c_workflow c_hash c_project c_status c_phase c_want c_tags c_error j_chain j_body h_status h_phase
-  h_want h_tags h_error tc_timer ts_timer o_mark s_chain s_body l_body m_id m_recipient m_body g_attempt g_body
+  h_want h_tags h_error tc_timer ts_timer o_mark s_chain s_body m_id m_recipient m_body g_attempt g_body
   d_tasks`.split(/\s+/);
-const MARKS = ["tc_e", "ts_ref", "o_ref", "s_ref", "lc_e", "l_ref"];
+const MARKS = ["tc_e", "ts_ref", "o_ref", "s_ref"];
 const RECORDS = ["m_ref", "g_ref", "dc_e", "d_ref"];
 const NUMBERS =
   `c_partition c_epoch c_priority c_created_at c_finished_at j_ref j_seq j_count j_at h_e h_epoch

@@ -4,6 +4,7 @@
  * that would not be so, they do come one after the other.
  */
 import { assert } from "../../std/assert.ts";
+import type { Clock } from "../../std/clock.ts";
 import { whyOfAnotherTime } from "../check-write.ts";
 import { partitionOf } from "../partition-of.ts";
 import { type Commit, type CommitVerdict, type Fence, StoreFault } from "../store.ts";
@@ -31,6 +32,7 @@ export interface QueueOptions {
   readonly partitions: number;
   readonly generation: string;
   readonly lock: number;
+  readonly clock: Clock;
   /** The incarnation of this node. */
   readonly owner: () => string;
 }
@@ -90,9 +92,18 @@ export class CommitQueue {
       if ("alone" in first) {
         this.#waiting.shift();
         await first.alone();
-      } else await this.#writeOrFail(this.#take(first));
+      } else this.#tellSoon(await this.#writeOrFail(this.#take(first)));
     }
     this.#running = null;
+  }
+
+  /**
+   * What follows a verdict takes time, in which the database would have nothing to do: so the next call goes on its way
+   * before the verdicts of this one are told.
+   */
+  #tellSoon(tell: () => void): void {
+    if (this.#waiting.length === 0) tell();
+    else this.#options.clock.soon(tell);
   }
 
   /** The commits that travel together, from the first on. */
@@ -106,25 +117,27 @@ export class CommitQueue {
       if ("alone" in next) break;
       chars += next.chars;
       if (chars > CHARS_MAX || !isSame(next.commit.fence, first.commit.fence)) break;
-      if (letters.isDisturbedBy(next.commit)) break;
+      if (takesItsOwn(first.commit) || letters.isDisturbedBy(next.commit)) break;
       letters.note(next.commit);
     }
     return this.#waiting.splice(0, count) as Pending[];
   }
 
-  async #writeOrFail(pendings: readonly Pending[]): Promise<void> {
+  /** Answers what tells the verdicts. */
+  async #writeOrFail(pendings: readonly Pending[]): Promise<() => void> {
     try {
-      await this.#write(pendings);
+      return await this.#write(pendings);
     } catch (error) {
       if (error instanceof StoreFault && !error.nothingWritten) this.#isInDoubt = true;
-      for (const { reject, commit } of pendings) {
+      for (const { commit } of pendings)
         this.#options.knowledge.forget(commit.writes.map(({ execution }) => execution));
-        reject(error);
-      }
+      return () => {
+        for (const { reject } of pendings) reject(error);
+      };
     }
   }
 
-  async #write(pendings: readonly Pending[]): Promise<void> {
+  async #write(pendings: readonly Pending[]): Promise<() => void> {
     const { knowledge, partitions } = this.#options;
     const batch = new CommitBatch(pendings, partitions);
     for (let tries = 0; ; tries++) {
@@ -137,13 +150,15 @@ export class CommitQueue {
         ends = batch.checkEnds();
       }
       if (ends.wrong.size > 0 && pendings.length > 1) {
-        for (const pending of pendings) await this.#writeOrFail([pending]);
-        return;
+        for (const pending of pendings) (await this.#writeOrFail([pending]))();
+        return () => {};
       }
       batch.refuse(ends.wrong);
       if (await this.#send(batch, session)) break;
     }
-    for (const pending of pendings) pending.resolve(batch.verdictOf(pending));
+    return () => {
+      for (const pending of pendings) pending.resolve(batch.verdictOf(pending));
+    };
   }
 
   /** Looks executions up, which are given with the epochs of their partitions. */
@@ -193,7 +208,9 @@ class LetterOrder {
   readonly #stored = new Set<string>();
   readonly #taken = new Set<string>();
 
-  isDisturbedBy({ writes, lettersTaken }: Commit): boolean {
+  isDisturbedBy(commit: Commit): boolean {
+    const { writes, lettersTaken } = commit;
+    if (takesItsOwn(commit)) return true;
     if (this.#stored.size > 0 && lettersTaken?.some((id) => this.#stored.has(id)) === true) return true;
     if (this.#taken.size === 0) return false;
     return writes.some(({ letters }) => letters?.some(({ id }) => this.#taken.has(id)));
@@ -204,6 +221,16 @@ class LetterOrder {
       if (letters !== undefined) for (const { id } of letters) this.#stored.add(id);
     if (lettersTaken !== undefined) for (const id of lettersTaken) this.#taken.add(id);
   }
+}
+
+/**
+ * Whether a commit takes a letter that it stores. It is taken if it is in a partition that the commit touches, so the
+ * partitions of others must not count.
+ */
+function takesItsOwn({ writes, lettersTaken = [] }: Commit): boolean {
+  if (lettersTaken.length === 0) return false;
+  const taken = new Set(lettersTaken);
+  return writes.some(({ letters }) => letters?.some(({ id }) => taken.has(id)));
 }
 
 /** The numbers of an array as the database writes it. */

@@ -88,7 +88,6 @@ export async function declareRestored(client: pg.Client, schema: string): Promis
   ]);
   await client.query("DELETE FROM nodes");
   await client.query("UPDATE partitions SET owner = NULL, clean = false WHERE epoch > 0");
-  await client.query("DELETE FROM leases");
   await client.query("COMMIT");
 }
 

@@ -28,6 +28,7 @@ import {
   type StoredTimer,
   StoreFault,
   type StoreInfo,
+  type Swap,
 } from "../store.ts";
 import { CommitQueue } from "./commit-queue.ts";
 import { Database, declareRestored, type Meta, PARTITIONS_DEFAULT } from "./database.ts";
@@ -227,6 +228,11 @@ export class PostgresStore implements ClusterStore {
     await this.#use().side.putDocument(kind, id, body);
   }
 
+  async swapDocument(kind: string, id: string, swap: Swap): Promise<boolean> {
+    assertDocumentKey(kind, id);
+    return this.#use().side.swapDocument(kind, id, swap);
+  }
+
   async getDocument(kind: string, id: string): Promise<string | null> {
     return this.#use().records.getDocument(kind, id);
   }
@@ -342,7 +348,7 @@ export class PostgresStore implements ClusterStore {
       knowledge,
       membership,
       hints,
-      queue: new CommitQueue({ link: commits, knowledge, partitions, generation, lock, owner }),
+      queue: new CommitQueue({ link: commits, knowledge, partitions, generation, lock, owner, clock }),
       reader: new PostgresReader(links),
       records: new RecordReader(links),
       side: new SideWriter(links),

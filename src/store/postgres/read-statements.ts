@@ -48,11 +48,10 @@ function listOfGroups(ofProject: boolean): string {
 
 export const READS = {
   load: String.raw`
-    SELECT ${HEAD}, x.epoch, l.body, o.marks, s.seq, s.fold_version, s.chain, s.body, j.rows, j.bodies,
+    SELECT ${HEAD}, x.epoch, o.marks, s.seq, s.fold_version, s.chain, s.body, j.rows, j.bodies,
       z.chain, coalesce(z.last, 0)
     FROM unnest(string_to_array($1, E'\x1f')) AS w (id)
     JOIN executions x ON x.id = w.id
-    LEFT JOIN leases l ON l.e = x.e
     LEFT JOIN LATERAL (SELECT json_object_agg(mark, tasks) AS marks FROM opened WHERE e = x.e) o ON true
     LEFT JOIN LATERAL (
       SELECT y.* FROM snapshots y CROSS JOIN LATERAL (

@@ -40,7 +40,6 @@ type HeadRow = readonly [
 type LoadRow = readonly [
   ...HeadRow,
   epoch: number,
-  leases: string | null,
   opened: string | null,
   snapshotSeq: number | null,
   foldVersion: number,
@@ -165,7 +164,7 @@ export function partitionsValue(partitions: Partitions): string | null {
 }
 
 function loadedOf(row: LoadRow): Loaded {
-  const [epoch, leases, opened, seq, foldVersion, chain, body, rows, bodies, lastChain, end] = row.slice(
+  const [epoch, opened, seq, foldVersion, chain, body, rows, bodies, lastChain, end] = row.slice(
     HEAD_FIELDS,
   ) as unknown as Rest;
   return {
@@ -178,7 +177,6 @@ function loadedOf(row: LoadRow): Loaded {
       chain: lastChain === null ? "" : decodeText(lastChain),
       opened: opened === null ? {} : (JSON.parse(opened) as Record<string, number>),
       epoch,
-      leases: leases === null ? null : decodeText(leases),
     },
   };
 }

@@ -21,6 +21,7 @@ import {
   type StoredTimer,
   StoreFault,
   type StoreInfo,
+  type Swap,
 } from "../store.ts";
 import { Checkpoints } from "./checkpoints.ts";
 import { copyDatabase } from "./copy-database.ts";
@@ -160,6 +161,10 @@ export class DirectoryStore {
     this.#writeSide(body?.length ?? 0, (side) => side.putDocument(kind, id, body));
   }
 
+  swapDocument(kind: string, id: string, swap: Swap): boolean {
+    return this.#writeSide(swap.body.length, (side) => side.swapDocument(kind, id, swap));
+  }
+
   getDocument(kind: string, id: string): string | null {
     return this.#readRecords((records) => records.getDocument(kind, id));
   }
@@ -241,11 +246,12 @@ export class DirectoryStore {
     return this.#guard({ writing: false }, () => read(this.#use().records));
   }
 
-  #writeSide(chars: number, write: (side: SideWriter) => void): void {
-    this.#guard({ writing: true }, () => {
+  #writeSide<T>(chars: number, write: (side: SideWriter) => T): T {
+    return this.#guard({ writing: true }, () => {
       const { side, checkpoints } = this.#use();
-      write(side);
+      const written = write(side);
       checkpoints.note(1, chars);
+      return written;
     });
   }
 

@@ -134,4 +134,8 @@ export const MIGRATIONS: readonly string[] = [
     body ANY NOT NULL
   ) STRICT;
   `,
+  `
+  -- Lease tables are documents, one for a partition.
+  DROP TABLE leases;
+  `,
 ];

@@ -27,8 +27,6 @@ export interface RowWrite {
   readonly opened: readonly { readonly mark: string; readonly tasks: number }[];
   readonly snapshot: Snapshot | null;
   readonly records: RowRecords | null;
-  /** Absent: as it was. */
-  readonly leases?: string | null;
 }
 
 /** Letters, logs and dead letters of a write. */
@@ -51,7 +49,6 @@ export interface RowLog {
 
 const WITH_SNAPSHOT = 1;
 const WITH_RECORDS = 2;
-const WITH_LEASES = 4;
 
 export function packWrites(writes: readonly ExecutionWrite[]): Packed {
   const packed: Packed = [];
@@ -65,17 +62,12 @@ export function packWrites(writes: readonly ExecutionWrite[]): Packed {
     for (const timer of write.timersCleared) packed.push(timer);
     for (const [mark, tasks] of opened) packed.push(mark, tasks);
     const withRecords = hasRecords(write);
-    packed.push(
-      (write.snapshot === null ? 0 : WITH_SNAPSHOT) +
-        (withRecords ? WITH_RECORDS : 0) +
-        (write.leases === undefined ? 0 : WITH_LEASES),
-    );
+    packed.push((write.snapshot === null ? 0 : WITH_SNAPSHOT) + (withRecords ? WITH_RECORDS : 0));
     if (write.snapshot !== null) {
       const { seq, foldVersion, chain, body } = write.snapshot;
       packed.push(seq, foldVersion, chain, body);
     }
     if (withRecords) packRecords(packed, write);
-    if (write.leases !== undefined) packed.push(write.leases);
   }
   return packed;
 }
@@ -104,7 +96,6 @@ export function unpackWrites(packed: Packed): RowWrite[] {
     const parts = reader.number();
     const snapshot = (parts & WITH_SNAPSHOT) === 0 ? null : unpackSnapshot(reader);
     const records = (parts & WITH_RECORDS) === 0 ? null : unpackRecords(reader);
-    const leases = (parts & WITH_LEASES) === 0 ? {} : { leases: reader.textOrNull() };
     writes.push({
       execution,
       create,
@@ -117,7 +108,6 @@ export function unpackWrites(packed: Packed): RowWrite[] {
       opened,
       snapshot,
       records,
-      ...leases,
     });
   }
   return writes;

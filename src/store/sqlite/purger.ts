@@ -28,14 +28,14 @@ export class Purger {
 
   /** Those of the executions that have ended are gone; `lastE` is the greatest number given so far. */
   forget(ids: readonly string[], lastE: number): void {
-    const { ended, note, keepLastE, head, snapshot, timers, opened, leases } = this.#statements;
+    const { ended, note, keepLastE, head, snapshot, timers, opened } = this.#statements;
     inTransaction(this.#connection, () => {
       for (const id of ids) {
         const e = ended.get<{ e: number }>([id])?.e;
         if (e === undefined) continue;
         keepLastE.run([lastE]);
         note.run([e]);
-        for (const statement of [head, snapshot, timers, opened, leases]) statement.run([e]);
+        for (const statement of [head, snapshot, timers, opened]) statement.run([e]);
       }
     });
   }
@@ -69,7 +69,6 @@ function prepareStatements(connection: Connection) {
     snapshot: prepare("DELETE FROM snapshots WHERE e = ?"),
     timers: prepare("DELETE FROM timers WHERE e = ?"),
     opened: prepare("DELETE FROM opened WHERE e = ?"),
-    leases: prepare("DELETE FROM leases WHERE e = ?"),
     next: prepare("SELECT e FROM purged ORDER BY e LIMIT 1"),
     done: prepare("DELETE FROM purged WHERE e = ?"),
     journal: prepare("DELETE FROM journal WHERE row IN (SELECT row FROM journal WHERE e = ? LIMIT ?)"),

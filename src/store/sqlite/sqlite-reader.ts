@@ -43,7 +43,6 @@ export const READS = {
   e: "SELECT e FROM executions WHERE id = ?",
   snapshot: "SELECT seq, fold_version, chain, body FROM snapshots WHERE e = ?",
   opened: "SELECT mark, tasks FROM opened WHERE e = ?",
-  leases: "SELECT body FROM leases WHERE e = ?",
   definition: "SELECT hash, body FROM definitions WHERE hash = ?",
   newestDefinition:
     "SELECT hash, body FROM definitions WHERE hash = (SELECT hash FROM newest_definitions WHERE name = ?)",
@@ -87,7 +86,6 @@ export class SqliteReader {
     if (row === undefined) return null;
     const snapshot = this.#validSnapshot(row.e, foldVersion);
     const opened = this.#statements.opened.all<{ mark: string; tasks: number }>([row.e]);
-    const leases = this.#statements.leases.get<{ body: string | Uint8Array }>([row.e]);
     return {
       head: headOf(row),
       snapshot,
@@ -95,7 +93,6 @@ export class SqliteReader {
       chain: this.#statements.lastRow.get<{ chain: string }>([row.e])?.chain ?? "",
       opened: Object.fromEntries(opened.map(({ mark, tasks }) => [mark, tasks])),
       epoch: row.epoch,
-      leases: leases === undefined ? null : textOf(leases.body),
     };
   }
 

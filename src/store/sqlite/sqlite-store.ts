@@ -24,6 +24,7 @@ import {
   type StoredTimer,
   StoreFault,
   type StoreInfo,
+  type Swap,
 } from "../store.ts";
 import { reserveFile } from "./copy-database.ts";
 import { claimInProcess, releaseInProcess } from "./directory-lock.ts";
@@ -166,6 +167,11 @@ export class SqliteStore implements Store {
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {
     assertDocumentKey(kind, id);
     await this.#call({ kind: "putDocument", of: kind, id, body });
+  }
+
+  async swapDocument(kind: string, id: string, swap: Swap): Promise<boolean> {
+    assertDocumentKey(kind, id);
+    return this.#call({ kind: "swapDocument", of: kind, id, swap });
   }
 
   async getDocument(kind: string, id: string): Promise<string | null> {

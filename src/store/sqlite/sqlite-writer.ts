@@ -152,8 +152,6 @@ export class SqliteWriter {
       this.#statements.snapshot.run([e, seq, foldVersion, chain, textValue(body)]);
       this.#chars += body.length;
     }
-    if (typeof write.leases === "string") this.#statements.leave.run([e, textValue(write.leases)]);
-    else if (write.leases === null) this.#statements.takeLeases.run([e]);
     if (write.records !== null) this.#count(this.#records.write(e, write.records));
     this.#rows += 1 + write.timersCleared.length + write.timersSet.length + write.opened.length;
   }
@@ -233,7 +231,5 @@ function prepareStatements(connection: Connection) {
     clearTimer: prepare("DELETE FROM timers WHERE e = ? AND timer = ?"),
     open: prepare("INSERT OR REPLACE INTO opened VALUES (?, ?, ?)"),
     snapshot: prepare("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)"),
-    leave: prepare("INSERT OR REPLACE INTO leases VALUES (?, ?)"),
-    takeLeases: prepare("DELETE FROM leases WHERE e = ?"),
   } satisfies Record<string, Statement>;
 }

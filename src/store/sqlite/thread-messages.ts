@@ -1,5 +1,5 @@
 /** What the engine's thread asks of the store's thread, and what it gets back. */
-import type { Fence, HeadFilter, JournalRange } from "../store.ts";
+import type { Fence, HeadFilter, JournalRange, Swap } from "../store.ts";
 import type { FaultReport } from "./faults.ts";
 import type { Packed } from "./packed-commit.ts";
 
@@ -47,6 +47,7 @@ export type Call =
       readonly id: string;
       readonly body: string | null;
     }
+  | { readonly kind: "swapDocument"; readonly of: string; readonly id: string; readonly swap: Swap }
   | { readonly kind: "getDocument"; readonly of: string; readonly id: string }
   | {
       readonly kind: "listDocuments";

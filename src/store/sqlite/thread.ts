@@ -66,6 +66,8 @@ function answer(call: Call): unknown {
       return store.sweep();
     case "putDocument":
       return store.putDocument(call.of, call.id, call.body);
+    case "swapDocument":
+      return store.swapDocument(call.of, call.id, call.swap);
     case "getDocument":
       return store.getDocument(call.of, call.id);
     case "listDocuments":
