@@ -14,6 +14,7 @@ import { openServer } from "../../src/compose-server.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { RabbitServer } from "../broker/rabbitmq-server.ts";
 import { TestBroker } from "../broker/test-broker.ts";
+import { Ledger } from "../faults/ledger.ts";
 import { BrokerBreaker } from "./broker-breaker.ts";
 import { BrokerLoad, type Outcome, Receiver } from "./broker-load.ts";
 
@@ -128,7 +129,10 @@ class BrokerChaos {
     const healedMs = Date.now() - healedAt;
     say(`${stuck.length} stuck, over ${healedMs} ms after the last fault`);
     if (stuck.length > 0) say(JSON.stringify(await load.why(stuck)));
-    const outcome = stuck.length > 0 ? { lost: [], miscounted: [], missing: [] } : await load.outcome();
+    const outcome =
+      stuck.length > 0
+        ? { lost: [], miscounted: [], missing: [] }
+        : await load.outcome(new Ledger(join(folder, "ledger.ndjson")).all());
     const { queuesLeft, consumersLeft, deadLetters } = await this.#end(() =>
       server.close({ graceMs: 5_000 }),
     );
@@ -206,6 +210,7 @@ class BrokerChaos {
     const args = [CLI, "worker", FLOWS, "--url", url, "--broker", broker, "--capacity", "50", "--json"];
     const child = spawn(process.execPath, args, {
       cwd: this.#parts.folder,
+      env: { ...process.env, FAULTS: this.#parts.folder },
       stdio: ["ignore", "pipe", "inherit"],
     });
     this.#workers.push(child);

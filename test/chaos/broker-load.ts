@@ -6,6 +6,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { connect, type RemoteClient } from "../../src/client/connect.ts";
 import { audit, type ExecutionView, type JournalEvent } from "../faults/audit.ts";
+import type { Noted } from "../faults/ledger.ts";
 
 const PROJECT = "chaos";
 const TOPIC = "CHAOS_CMD_ADD";
@@ -63,14 +64,20 @@ export class BrokerLoad {
     return Promise.all(first.map((id) => this.#get(`/v1/executions/${id}/why`)));
   }
 
-  /** Compares what is over with what must be. */
-  async outcome(): Promise<Outcome> {
+  /** Compares what is over with what must be, and with what user code noted. */
+  async outcome(noted: readonly Noted[]): Promise<Outcome> {
+    const notedBy = new Map<string, Noted[]>();
+    for (const one of noted) {
+      const list = notedBy.get(one.execution);
+      if (list === undefined) notedBy.set(one.execution, [one]);
+      else list.push(one);
+    }
     const found = { lost: [] as string[], miscounted: [] as string[], missing: [] as string[] };
     for (const id of this.#executions) {
       const view = await this.#get<ExecutionView>(`/v1/executions/${id}`);
       if (view.status !== "done" || view.output !== this.#tasksEach)
         found.lost.push(`${id}: ${view.status}, ${JSON.stringify(view.output ?? view.error)}`);
-      found.miscounted.push(...audit(view, await this.#events(id), []));
+      found.miscounted.push(...audit(view, await this.#events(id), notedBy.get(id) ?? []));
     }
     for (let n = 0; n < this.#commands.length; n++) {
       await this.#checkCommands(n, found);
