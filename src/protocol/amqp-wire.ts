@@ -23,9 +23,6 @@ export function amqpNames(prefix: string): {
   };
 }
 
-/** Default prefix. */
-export const AMQP_PREFIX = "rondo";
-
 /** The enumerate queues and `enumerated`: classic, durable. */
 export const SHARED_QUEUE = { durable: true } as const;
 

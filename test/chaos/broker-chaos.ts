@@ -113,8 +113,8 @@ class BrokerChaos {
     const breaker = new BrokerBreaker({
       ...{ server: rabbit, broker, random, say },
       cuts: [
-        { name: "of the engine", cut: ofEngine.cut },
-        { name: "of workers", cut: ofWorkers.cut },
+        { name: "of the engine", cut: () => ofEngine.cut() },
+        { name: "of workers", cut: () => ofWorkers.cut() },
       ],
       replaceWorker: async () => {
         this.#workers.shift()?.kill("SIGKILL");

@@ -1,5 +1,5 @@
 /** `run`, and the verbs that serve: `start`, `dev`, `worker`. */
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import type { InitOptions } from "../init/init.ts";
 import type { RunOptions } from "../run/run-options.ts";
 import type { SubmitFlags } from "../run/submit.ts";
