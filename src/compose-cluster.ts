@@ -8,6 +8,7 @@ import {
   type SharedParts,
   scriptsOf,
   sharedParts,
+  withOutbox,
 } from "./compose.ts";
 import { openPostOps } from "./compose-postops.ts";
 import type { Elsewhere } from "./local/local-rondo.ts";
@@ -50,7 +51,7 @@ export async function assembleCluster(
     postOps,
     url: options.url,
     secret: options.secret ?? null,
-    ...defined({ settings: options.settings, leaseMs: options.leaseMs }),
+    ...defined({ settings: withOutbox(options), leaseMs: options.leaseMs }),
   });
   const elsewhere = workerFor(node, options, parts);
   return { ...(await assembleOn(node.engine, { ...options, store, postOps, elsewhere }, parts)), node };

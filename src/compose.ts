@@ -90,7 +90,8 @@ export async function assemble(
 ): Promise<Assembled> {
   const parts = sharedParts(options);
   const store = typeof options.store === "object" ? options.store : storeOf(options.store ?? "file:.rondo");
-  const { settings, settingsFor } = options;
+  const { settingsFor } = options;
+  const settings = withOutbox(options);
   const { clock, onStop, onFault } = parts;
   const postOps = await openPostOps(options, { store, clock, onFault });
   const engine = await Engine.open({
@@ -102,6 +103,11 @@ export async function assemble(
     ...defined({ settings, settingsFor }),
   });
   return assembleOn(engine, { ...options, store, postOps }, parts);
+}
+
+/** With a broker, events are published. */
+export function withOutbox({ settings, broker }: OpenOptions): Partial<Settings> | undefined {
+  return broker === undefined || broker === null ? settings : { outbox: true, ...settings };
 }
 
 /** Opens the way to the broker, loaded only where there is one. It is left before the engine is closed. */

@@ -13,17 +13,18 @@ import { FANOUT, SHARED_QUEUE } from "../protocol/amqp-wire.ts";
 import type { Beat, Grant, ReportedAttempt, ReportPlace, Serves } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
-import { isRejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
+import { beatsOf } from "./beats.ts";
 import { toFault } from "./broker-fault.ts";
 import { BrokerLink, type BrokerSession, type LinkState } from "./broker-link.ts";
 import { DeadLetters } from "./dead-letters.ts";
-import { type BookedDesk, DeskBook } from "./desk-book.ts";
-import { beatsOf, type DeskParts, DeskQueues } from "./desk-queues.ts";
+import { DeskBook } from "./desk-book.ts";
+import { DeskSet } from "./desk-set.ts";
+import { consumeEnumerated } from "./enumerated-queue.ts";
 import { EnumerationDesk } from "./enumeration-desk.ts";
-import { type BrokerNames, brokerNames, type DeskPlace, deskKey } from "./names.ts";
+import { EventPublisher } from "./event-publisher.ts";
+import { type BrokerNames, brokerNames } from "./names.ts";
 import { Publisher } from "./publisher.ts";
-import { readFields, readWord } from "./read-message.ts";
 import { ServedAtBroker } from "./served-at-broker.ts";
 import { type BrokerSettings, DEFAULT_BROKER_SETTINGS } from "./settings.ts";
 import { Topics } from "./topics.ts";
@@ -74,8 +75,9 @@ export class AmqpBridge implements WorkerLink {
   readonly #words: WordDesk;
   readonly #enumerations: EnumerationDesk;
   readonly #topics: Topics;
+  readonly #events: EventPublisher;
   readonly #served: ServedAtBroker;
-  readonly #desks = new Map<string, DeskQueues>();
+  readonly #desks: DeskSet;
   #session: BrokerSession | null = null;
   #isBlocked = false;
   #isFull = false;
@@ -100,6 +102,15 @@ export class AmqpBridge implements WorkerLink {
     const parts = { ...this.#shared, words: this.#words };
     this.#enumerations = new EnumerationDesk(parts);
     this.#topics = new Topics({ ...parts, findCommand: options.findCommand ?? (async () => null) });
+    this.#events = new EventPublisher({ ...this.#shared, store, isUp: () => this.#session !== null });
+    this.#desks = new DeskSet(
+      {
+        ...this.#shared,
+        onWord: (message, channel, of) =>
+          this.#words.finished({ message, channel, queue: this.#names.finished(of.place) }, of),
+      },
+      (use) => this.#served.tidy(this.#session, use),
+    );
     this.#served = new ServedAtBroker(this.#names, () => this.#join());
     this.#link = new BrokerLink({
       url,
@@ -148,7 +159,7 @@ export class AmqpBridge implements WorkerLink {
   /** Connects, now or as soon as the broker is there. */
   async start(): Promise<void> {
     this.#every(this.#settings.broadcastMs, () => {
-      for (const desk of this.#desks.values()) desk.broadcast();
+      for (const desk of this.#desks.all()) desk.broadcast();
     });
     this.#every(this.#settings.lookMs, () => this.#look());
     await this.#link.open();
@@ -160,6 +171,7 @@ export class AmqpBridge implements WorkerLink {
     this.#isClosed = true;
     this.#options.engine.claim(BROKER_WORKER, 0);
     for (const stop of this.#timers) stop();
+    this.#events.close();
     if (this.#session !== null && !this.#isBlocked) await this.#publisher.emptyWithin(CLOSE_MS);
     this.#session = null;
     await this.#link.close();
@@ -176,29 +188,25 @@ export class AmqpBridge implements WorkerLink {
   cancel(_beats: readonly Beat[], _why: "cancel" | "lost"): void {}
 
   withdraw(from: ReportPlace, why: "paused" | "cancelled"): void {
-    this.#desks.get(deskKey(from))?.withdraw(why);
+    this.#desks.get(from)?.withdraw(why);
     this.#enumerations.withdraw(from, why);
     if (why === "cancelled") this.#topics.giveUp(from);
   }
 
   closed(place: ReportPlace): void {
     this.#enumerations.close(place);
-    for (const desk of this.#desks.values()) {
-      const { execution, phase, visit, handler, round } = desk.place;
-      const isIt = execution === place.execution && phase === place.phase && visit === place.visit;
-      if (isIt && handler === place.handler && round <= place.round) this.#close(desk);
-    }
+    this.#desks.close(place);
   }
 
   joined(serves: readonly Serves[]): void {
     this.#served.elsewhere(serves);
     const uses = new Set(serves.map(({ use }) => use));
-    for (const desk of this.#desks.values()) if (uses.has(desk.facts.use)) desk.giveWay();
+    for (const desk of this.#desks.all()) if (uses.has(desk.facts.use)) desk.giveWay();
     this.#enumerations.giveWay(uses);
   }
 
   #takeTasks(grant: Grant): void {
-    const desk = this.#desk(grant, {
+    const desk = this.#desks.at(grant, {
       workflow: grant.workflow,
       use: grant.use,
       input: grant.input,
@@ -221,7 +229,7 @@ export class AmqpBridge implements WorkerLink {
       item?.number === 0 &&
       item.attempt === 1 &&
       !this.#served.isKnown(grant.use) &&
-      !this.#desks.has(deskKey(grant))
+      this.#desks.get(grant) === undefined
     );
   }
 
@@ -242,32 +250,6 @@ export class AmqpBridge implements WorkerLink {
     );
   }
 
-  #desk(place: DeskPlace, facts: DeskQueues["facts"], isOld = false): DeskQueues {
-    const key = deskKey(place);
-    let desk = this.#desks.get(key);
-    if (desk === undefined) {
-      const parts: DeskParts = {
-        ...this.#shared,
-        onWord: (message, channel, of) =>
-          this.#words.finished({ message, channel, queue: this.#names.finished(of.place) }, of),
-      };
-      desk = new DeskQueues(place, facts, isOld, parts);
-      this.#desks.set(key, desk);
-    }
-    return desk;
-  }
-
-  #close(desk: DeskQueues): void {
-    desk.close();
-    const { use } = desk.facts;
-    desk.whenIdle(() => {
-      if (!desk.isGone) return;
-      this.#desks.delete(desk.key);
-      const isUsed = [...this.#desks.values()].some(({ facts }) => facts.use === use);
-      if (!isUsed) this.#served.tidy(this.#session, use);
-    });
-  }
-
   async #up(session: BrokerSession): Promise<void> {
     const names = this.#names;
     await session.with(async (channel) => {
@@ -278,13 +260,18 @@ export class AmqpBridge implements WorkerLink {
     });
     if (this.#isClosed) return;
     this.#session = session;
-    await this.#consumeEnumerated(session);
+    await consumeEnumerated(session, this.#names.enumerated, {
+      key: this.#options.engine.info.key,
+      words: this.#words,
+      enumerations: this.#enumerations,
+    });
     this.#publisher.attach(session.publish);
-    for (const desk of this.#desks.values()) desk.open();
+    for (const desk of this.#desks.all()) desk.open();
     this.#enumerations.attach();
     await this.#topics.attach(session);
     await this.#restore();
     if (this.#session !== session) return;
+    this.#events.attach();
     this.#join();
   }
 
@@ -292,69 +279,27 @@ export class AmqpBridge implements WorkerLink {
     this.#session = null;
     this.#isBlocked = false;
     this.#publisher.detach();
-    for (const desk of this.#desks.values()) desk.detach();
+    for (const desk of this.#desks.all()) desk.detach();
     this.#enumerations.detach();
     this.#topics.detach();
     if (this.#hasJoined) this.#options.engine.claim(BROKER_WORKER, 0);
   }
 
-  async #consumeEnumerated(session: BrokerSession): Promise<void> {
-    const queue = this.#names.enumerated;
-    await session.consume.consume(queue, (message) => {
-      // Somebody deleted it: the session is made again, and with it the queue.
-      if (message === null) return void session.consume.close().catch(() => {});
-      const delivery = { message, channel: session.consume, queue };
-      const fields = readFields(message.content);
-      const word = isRejection(fields) ? fields : readWord(fields, this.#options.engine.info.key);
-      if (isRejection(word)) this.#words.refuse(delivery, word.message);
-      else if (word.at.task >= 0) this.#words.refuse(delivery, "it is not about an enumeration");
-      else this.#enumerations.enumerated(word, delivery);
-    });
-  }
-
-  /** What the book says and nobody here has: queues of before this process, or of another node that has gone. */
   async #restore(): Promise<void> {
-    const { engine } = this.#options;
     await this.#enumerations.restore();
-    for (const booked of await this.#book.desks()) {
-      const { place } = booked;
-      if (this.#desks.has(deskKey(place)) || !engine.isOwn(place.execution)) continue;
-      await this.#restoreDesk(booked);
-    }
-  }
-
-  async #restoreDesk({ place, use }: BookedDesk): Promise<void> {
-    const found = await this.#options.engine.inspect(place.execution);
-    if (isRejection(found) && found.code !== "not_found") return;
-    const view = isRejection(found) ? null : found.view;
-    const input = JSON.stringify(view?.input ?? null);
-    const facts = { workflow: view?.workflow ?? "", use, input, timeoutMs: null, batch: 1 };
-    if (this.#desks.has(deskKey(place))) return;
-    const desk = this.#desk(place, facts, true);
-    const isOpen = view?.phases.some(
-      ({ name, visit, status }) => name === place.phase && visit === place.visit && status === "running",
-    );
-    if (isOpen === true && view?.finishedAt === null) desk.open();
-    else this.#close(desk);
+    await this.#desks.restore();
   }
 
   #look(): void {
     const session = this.#session;
     if (session === null) return;
     const { engine, onFault } = this.#options;
-    for (const [key, desk] of this.#desks) {
-      if (desk.isGone) this.#desks.delete(key);
-      else if (engine.isOwn(desk.place.execution)) desk.look();
-      else {
-        desk.handOver();
-        this.#desks.delete(key);
-      }
-    }
+    this.#desks.look();
     this.#enumerations.handOver((execution) => engine.isOwn(execution));
     this.#enumerations.look();
     this.#topics.look();
-    const uses = new Set(Array.from(this.#desks.values(), ({ facts }) => facts.use));
-    const looks = [this.#served.look(session, uses)];
+    this.#events.look();
+    const looks = [this.#served.look(session, this.#desks.uses)];
     // Executions of other nodes come here when those go.
     if (engine.info.partitions > 1) looks.push(this.#restore());
     for (const look of looks)

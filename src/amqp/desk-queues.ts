@@ -9,19 +9,19 @@
  */
 import type { Channel, ConsumeMessage } from "amqplib";
 import type { EnginePort } from "../engine/engine-port.ts";
-import type { CancelConsumerMessage } from "../protocol/amqp-wire.ts";
 import { decodeAttempt } from "../protocol/attempt-id.ts";
-import type { Beat, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
+import { beatsOf } from "./beats.ts";
 import { BrokerFault, toFault } from "./broker-fault.ts";
 import type { BrokerSession } from "./broker-link.ts";
 import type { DeskBook } from "./desk-book.ts";
+import { DeskVoice } from "./desk-voice.ts";
 import { LoneTasks } from "./lone-tasks.ts";
 import { type BrokerNames, type DeskPlace, deskKey } from "./names.ts";
 import type { Outgoing, Publisher } from "./publisher.ts";
 import type { BrokerSettings } from "./settings.ts";
 import { assertDesk, takeReady } from "./topology.ts";
-import { type DeskFacts, processBody } from "./write-message.ts";
+import type { DeskFacts } from "./write-message.ts";
 
 export interface DeskParts {
   /** The name under which the engine knows the broker. */
@@ -44,14 +44,9 @@ export interface TaskCopy {
   readonly body: Buffer;
 }
 
-/** Inputs that are larger are told less often. */
-const LARGE_INPUT_CHARS = 65_536;
-const LARGE_EVERY = 12;
 /** Looks at an empty queue without consumers before its tasks are taken for lost. */
 const STRIKES_MAX = 2;
 const HELD_MAX = 100_000;
-
-let messages = 0;
 
 export class DeskQueues {
   readonly place: DeskPlace;
@@ -59,6 +54,7 @@ export class DeskQueues {
   readonly facts: DeskFacts;
   readonly #parts: DeskParts;
   readonly #lone: LoneTasks;
+  readonly #voice: DeskVoice;
   /** What waits for the queues. */
   #backlog: TaskCopy[] = [];
   #turn: Promise<void> = Promise.resolve();
@@ -77,7 +73,6 @@ export class DeskQueues {
   #heardAt: number;
   #strikes = 0;
   #silences = 0;
-  #broadcasts = 0;
 
   /** `isOld`: it is in the book. */
   constructor(place: DeskPlace, facts: DeskFacts, isOld: boolean, parts: DeskParts) {
@@ -89,6 +84,7 @@ export class DeskQueues {
     this.#isBooked = isOld;
     this.#isOld = isOld;
     this.#heardAt = parts.clock.now();
+    this.#voice = new DeskVoice(this.place, facts, parts);
     this.#lone = new LoneTasks({
       publish: (task) => this.#publish(task, parts.names.alone(this.place)),
       make: () => this.#run((session) => this.#makeLone(session)),
@@ -147,19 +143,7 @@ export class DeskQueues {
 
   /** Says to every worker where the tasks are. */
   broadcast(): void {
-    const { names, settings } = this.#parts;
-    if (!this.#isOpen || this.#isWithdrawn || this.#isOver) return;
-    const isLarge = this.facts.input.length > LARGE_INPUT_CHARS;
-    if (this.#broadcasts++ % (isLarge ? LARGE_EVERY : 1) !== 0) return;
-    const expirationMs = settings.broadcastMs * (isLarge ? 3 * LARGE_EVERY : 3);
-    for (const alone of this.#lone.isMade ? [false, true] : [false])
-      this.#parts.publisher.publish({
-        exchange: names.process(this.facts.use),
-        key: "",
-        id: `process~${++messages}`,
-        body: processBody(this.place, this.facts, names, alone),
-        expirationMs,
-      });
+    if (this.#isOpen && !this.#isWithdrawn && !this.#isOver) this.#voice.process(this.#lone.isMade);
   }
 
   /** Nothing is to begin: what nobody has taken is given back. */
@@ -167,7 +151,7 @@ export class DeskQueues {
     if (this.#isOver || this.#isWithdrawn) return;
     this.#isWithdrawn = true;
     this.release([...this.#backlog.splice(0), ...this.#lone.clear()].map(({ id }) => id));
-    this.#cancelConsumers(why);
+    this.#voice.cancel(why, this.#lone.isMade);
     this.#run((session) => this.#giveBackReady(session));
   }
 
@@ -189,7 +173,7 @@ export class DeskQueues {
     this.#backlog = [];
     this.#lone.clear();
     this.#parts.publisher.forget((message) => this.#isOwn(message));
-    this.#cancelConsumers("finished");
+    this.#voice.cancel("finished", this.#lone.isMade);
     this.#run((session) => this.#remove(session));
   }
 
@@ -326,7 +310,7 @@ export class DeskQueues {
     if (!this.#isOpen) return;
     await session.with((channel) => assertDesk(channel, { ...this.#topology, alone: true }));
     this.#lone.made();
-    this.#broadcasts = 0;
+    this.#voice.begin();
     this.broadcast();
   }
 
@@ -374,21 +358,6 @@ export class DeskQueues {
     return key === names.tasks(this.place) || key === names.alone(this.place);
   }
 
-  #cancelConsumers(reason: NonNullable<CancelConsumerMessage["reason"]>): void {
-    const { names, publisher, settings } = this.#parts;
-    const queues = [names.tasks(this.place), ...(this.#lone.isMade ? [names.alone(this.place)] : [])];
-    for (const queue of queues) {
-      const message: CancelConsumerMessage = { task_queue: queue, reason };
-      publisher.publish({
-        exchange: names.cancelConsumer,
-        key: "",
-        id: `cancel~${++messages}`,
-        body: Buffer.from(JSON.stringify(message)),
-        expirationMs: settings.broadcastMs * 12,
-      });
-    }
-  }
-
   /** One after the other; without a broker it is done when there is one again. */
   #run(step: (session: BrokerSession) => Promise<void>): void {
     this.#turn = this.#turn.then(async () => {
@@ -405,16 +374,4 @@ export class DeskQueues {
       }
     });
   }
-}
-
-/** Attempts as the engine is told of them, by what they have in common. */
-export function beatsOf(attempts: readonly ReportedAttempt[]): Beat[] {
-  const byPlace = new Map<string, Beat & { attempts: { task: number; attempt: number; claim: number }[] }>();
-  for (const { task, attempt, claim, ...place } of attempts) {
-    const key = `${deskKey(place)}/${place.epoch}`;
-    const known = byPlace.get(key);
-    if (known === undefined) byPlace.set(key, { ...place, attempts: [{ task, attempt, claim }] });
-    else known.attempts.push({ task, attempt, claim });
-  }
-  return [...byPlace.values()];
 }

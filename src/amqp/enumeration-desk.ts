@@ -4,10 +4,10 @@ import { type CancelConsumerMessage, SHARED_QUEUE } from "../protocol/amqp-wire.
 import { decodeAttempt, encodeAttempt } from "../protocol/attempt-id.ts";
 import type { Grant, GrantItem } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
+import { beatsOf } from "./beats.ts";
 import { toFault } from "./broker-fault.ts";
 import type { BrokerSession } from "./broker-link.ts";
 import type { DeskBook } from "./desk-book.ts";
-import { beatsOf } from "./desk-queues.ts";
 import { Enumeration } from "./enumerations.ts";
 import { type BrokerNames, type DeskPlace, deskKey } from "./names.ts";
 import type { Publisher } from "./publisher.ts";

@@ -17,7 +17,7 @@ import {
 } from "./driver-options.ts";
 import type { EnginePort, Request, StartOf } from "./engine-port.ts";
 import { Errands } from "./errands.ts";
-import { readLeases, storeLeases } from "./hand-over.ts";
+import { readLeases, storeAllLeases } from "./hand-over.ts";
 import type {
   AttemptFilter,
   AttemptHolder,
@@ -31,6 +31,7 @@ import type {
 } from "./io.ts";
 import { EngineNode } from "./node.ts";
 import { nowFor } from "./now-for.ts";
+import { OutboxDoor } from "./outbox-door.ts";
 import type { Settings } from "./settings.ts";
 import { StorePatience } from "./store-patience.ts";
 import { type ReadOutput, readFor } from "./store-reads.ts";
@@ -56,8 +57,9 @@ export class Engine implements EnginePort {
   #cancelWake: (() => void) | null = null;
   readonly #patience: StorePatience;
   #commitFault: Error | null = null;
-  /** What a cluster does with the engine. */
+  /** What a cluster does with the engine, and whoever publishes its events. */
   readonly cluster: ClusterDoor;
+  readonly outbox: OutboxDoor;
   #stopped: Error | null = null;
   readonly #pending = new Set<Promise<void>>();
   /** Post-operations under way. */
@@ -72,7 +74,9 @@ export class Engine implements EnginePort {
     this.#node = new EngineNode(info, options.clock.now(), { ...options.settings, ...settings });
     this.#now = nowFor(this.#node, options.clock);
     this.#errands = new Errands(options, (performed) => this.#input(performed));
-    this.cluster = new ClusterDoor(options.store, (input) => this.#input(input));
+    const take = (input: Input): void => this.#input(input);
+    this.outbox = new OutboxDoor(take, () => this.#node.scope);
+    this.cluster = new ClusterDoor(options.store, take);
   }
 
   /** Opens the store and starts the node. */
@@ -103,12 +107,11 @@ export class Engine implements EnginePort {
     return inspection;
   }
 
-  /** The epoch in which this node has the execution's partition; null: it does not. */
   readonly epochOf = (execution: string): number | null => this.#node.epochOf(execution);
 
   readonly isOwn = (execution: string): boolean => this.epochOf(execution) !== null;
 
-  /** Connects a worker; queues hear what others serve by now. */
+  /** Connects a worker. */
   join(worker: string, link: WorkerLink, options: JoinOptions): void {
     this.#links.add(worker, link, options.serves);
     this.#input({ kind: "worker-joined", worker, ...options });
@@ -133,7 +136,6 @@ export class Engine implements EnginePort {
     this.#inputNow({ kind: "worker-beats", worker, beats });
   }
 
-  /** A worker gives claims back that nobody has begun. */
   release(worker: string, beats: readonly Beat[]): void {
     this.#input({ kind: "worker-releases", worker, beats });
   }
@@ -237,9 +239,7 @@ export class Engine implements EnginePort {
   async #handOver(): Promise<boolean> {
     if (this.#stopped !== null || this.#patience.isTried) return this.#node.openLeases === 0;
     try {
-      const tables = this.#node.leaseTables();
-      for (const [partition, table] of tables ?? []) await storeLeases(this.#store, partition, table);
-      return tables !== null;
+      return await storeAllLeases(this.#store, this.#node.leaseTables());
     } catch (thrown) {
       if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
       this.#options.onFault?.(thrown);
@@ -328,6 +328,8 @@ export class Engine implements EnginePort {
       case "fenced":
         if (this.#options.onCluster !== undefined) return this.#options.onCluster(output);
         return this.#fail(new Error(`this engine no longer owns its store: ${output.why}`));
+      case "publish":
+        return this.outbox.give(output);
       case "yielded":
         return this.cluster.yielded(output);
       case "unreadable":

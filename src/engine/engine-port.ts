@@ -19,6 +19,7 @@ import type {
   Overview,
   Request,
 } from "./io.ts";
+import type { OutboxDoor } from "./outbox-door.ts";
 
 export type { Request } from "./io.ts";
 
@@ -80,6 +81,9 @@ export interface EnginePort {
   overview(): Overview;
   /** Attempts of this node whose leases are open, of one worker or of all. */
   openAttempts(options: AttemptFilter): readonly OpenAttempt[];
+
+  /** For whoever publishes events of this node. */
+  readonly outbox: OutboxDoor;
 
   /** Stops giving out work. */
   quiesce(): void;

@@ -108,6 +108,15 @@ export async function storeLeases(
   return true;
 }
 
+/** Stores the tables of all partitions; false: something is open in this process, and ends with it. */
+export async function storeAllLeases(
+  store: Store,
+  tables: ReadonlyMap<number, LeaseTable> | null,
+): Promise<boolean> {
+  for (const [partition, table] of tables ?? []) await storeLeases(store, partition, table);
+  return tables !== null;
+}
+
 /** What the last owners left of these partitions, as far as they ended well. */
 export async function readLeases(store: Store, owned: readonly Ownership[]): Promise<Left> {
   const clean = owned.filter(({ epoch, uncleanEpoch }) => epoch > 1 && uncleanEpoch !== epoch - 1);

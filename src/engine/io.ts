@@ -3,7 +3,7 @@
  * driver (real or simulated). The node never waits: it asks by an output and goes on when the input comes.
  */
 import type { CommandView } from "../kernel/command-view.ts";
-import type { FinalStatus } from "../kernel/event.ts";
+import type { FinalStatus, Recorded } from "../kernel/event.ts";
 import type { Entry } from "../kernel/journal-entry.ts";
 import type {
   Answer,
@@ -87,6 +87,10 @@ export type Input =
   | { readonly kind: "worker-beats"; readonly worker: string; readonly beats: readonly Beat[] }
   /** A worker gives claims back that nobody has begun. */
   | { readonly kind: "worker-releases"; readonly worker: string; readonly beats: readonly Beat[] }
+  /** Events of an execution up to this one are published. */
+  | { readonly kind: "published"; readonly execution: string; readonly seq: number }
+  /** What was given out to be published and is not, is given out again. */
+  | { readonly kind: "publish-again" }
   | { readonly kind: "worker-left"; readonly worker: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
   /** A try at a post-operation has ended. */
@@ -313,6 +317,14 @@ export type Output =
     }
   | { readonly kind: "inspected"; readonly request: number; readonly inspection: Inspection | Rejection }
   | { readonly kind: "grant"; readonly worker: string; readonly grant: Grant }
+  /** Committed events are to be published; null: they are to be read from the journal. */
+  | {
+      readonly kind: "publish";
+      readonly execution: string;
+      readonly from: number;
+      readonly to: number;
+      readonly events: readonly Recorded[] | null;
+    }
   /** Nothing of the handler is to begin now: a queue gives back what nobody has taken. */
   | {
       readonly kind: "withdraw";

@@ -10,7 +10,7 @@ import { decodeEntry, type Entry } from "../kernel/journal-entry.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
 import { assert, unreachable } from "../std/assert.ts";
-import type { StoreInfo } from "../store/store.ts";
+import type { Partitions, StoreInfo } from "../store/store.ts";
 import { waitingFor } from "./child-desk.ts";
 import { CleanUp } from "./clean-up.ts";
 import { ClusterDesk } from "./cluster-desk.ts";
@@ -20,6 +20,7 @@ import { type HandedLease, type LeaseTable, leaseTable, noteHandedOver } from ".
 import type { AttemptFilter, AttemptHolder, Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
 import { LetterDesk } from "./letter-desk.ts";
 import { NodeState } from "./node-state.ts";
+import { notePublished, publishAgain } from "./outbox.ts";
 import { openAttempts, overviewOf } from "./overview.ts";
 import { notOwner, whyNotTaken } from "./ownership-desk.ts";
 import { nameKeys } from "./permits.ts";
@@ -31,6 +32,9 @@ import type { ReportAnswer } from "./slot.ts";
 import { extendLeases, sweepLeases } from "./sweep.ts";
 import { TimerDesk, WAKE } from "./timer-desk.ts";
 import { workerClaims, workerJoined, workerLeft, workerReleases } from "./worker-desk.ts";
+
+/** What workers do, beside vouching for an attempt when they are asked. */
+type WorkerWord = "joined" | "claims" | "reports" | "beats" | "releases" | "left";
 
 export class EngineNode {
   readonly #node: NodeState;
@@ -120,21 +124,17 @@ export class EngineNode {
       case "timers-scanned":
         return this.#timers.scanned(input.timers, input.until, { max: input.max, now: node.now });
       case "worker-joined":
-        workerJoined(node, input);
-        return this.#residency.rescan();
       case "worker-claims":
-        if (workerClaims(node, input.worker, input.max)) this.#residency.rescan();
-        return;
       case "worker-reports":
-        return this.#reports(input);
       case "worker-beats":
-        return this.#beats(input);
       case "worker-releases":
-        for (const slot of workerReleases(node, input.worker, input.beats))
-          if (slot.status === "clean") this.#cleanUp.becameClean(slot);
-        return;
       case "worker-left":
-        return workerLeft(node, input.worker);
+        return this.#hearWorker(input);
+      case "published":
+        if (node.tenures.of(input.execution) === undefined) return;
+        return notePublished(node, this.#residency.slot(input.execution), input.seq);
+      case "publish-again":
+        return publishAgain(node);
       case "taken":
       case "yield":
       case "lost":
@@ -217,6 +217,11 @@ export class EngineNode {
     return this.#node.tenures.of(execution)?.epoch ?? null;
   }
 
+  /** The partitions of this node; null: all. */
+  get scope(): Partitions {
+    return this.#node.tenures.scope;
+  }
+
   /** Whether anything is this node's. */
   get isOwner(): boolean {
     return this.#node.tenures.size > 0;
@@ -288,6 +293,28 @@ export class EngineNode {
     const isFresh = input.fresh === true && !node.slots.has(execution);
     const slot = isFresh ? this.#residency.freshSlot(execution) : this.#residency.slot(execution);
     node.enqueue(slot, { kind: "message", message, request, plan, views: input.views });
+  }
+
+  #hearWorker(input: Extract<Input, { kind: `worker-${WorkerWord}` }>): void {
+    const node = this.#node;
+    switch (input.kind) {
+      case "worker-joined":
+        workerJoined(node, input);
+        return this.#residency.rescan();
+      case "worker-claims":
+        if (workerClaims(node, input.worker, input.max)) this.#residency.rescan();
+        return;
+      case "worker-reports":
+        return this.#reports(input);
+      case "worker-beats":
+        return this.#beats(input);
+      case "worker-releases":
+        for (const slot of workerReleases(node, input.worker, input.beats))
+          if (slot.status === "clean") this.#cleanUp.becameClean(slot);
+        return;
+      case "worker-left":
+        return workerLeft(node, input.worker);
+    }
   }
 
   #reports(input: Extract<Input, { kind: "worker-reports" }>): void {

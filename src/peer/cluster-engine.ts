@@ -12,6 +12,7 @@ import type { Engine } from "../engine/driver.ts";
 import { type Progress, type Reply, stoppedAnswer, type WorkerLink } from "../engine/driver-options.ts";
 import type { EnginePort, Request, StartOf } from "../engine/engine-port.ts";
 import type { AttemptHolder, Dropped, Inspection, JoinOptions, OpenAttempt, Overview } from "../engine/io.ts";
+import type { OutboxDoor } from "../engine/outbox-door.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { monotonicMs } from "../std/monotonic.ts";
@@ -83,6 +84,10 @@ export class ClusterEngine implements EnginePort {
 
   get residentCount(): number {
     return this.#engine.residentCount;
+  }
+
+  get outbox(): OutboxDoor {
+    return this.#engine.outbox;
   }
 
   epochOf(execution: string): number | null {

@@ -235,6 +235,7 @@ export abstract class EngineHost {
       case "inspected":
       case "logged":
       case "withdraw":
+      case "publish":
       case "desk-closed":
       case "perform":
         return;

@@ -93,7 +93,7 @@ describe("tasks that are gone from the broker are found and published again", ()
     await until("it is queued again", async () => (await bench.ready(".enumerate")) === 1);
     const worker = await bench.worker({ work: { enumerate: () => [1, 2], process: ({ data }) => data } });
     await handle.result({ timeout: 20_000 });
-    expect(worker.seen.map(({ data }) => data).sort()).toEqual([1, 2]);
+    expect(worker.seen.map(({ data }) => Number(data)).sort((a, b) => a - b)).toEqual([1, 2]);
     await bench.isTidy();
   });
 });
