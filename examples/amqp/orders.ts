@@ -1,4 +1,4 @@
-// A workflow and a topic that `rondo worker --broker` serves: see README.md beside this file.
+// A workflow and a topic that `rondo worker --broker` serves: see readme.md beside this file.
 import { topic, workflow } from "rondo";
 
 interface Order {

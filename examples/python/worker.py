@@ -96,6 +96,7 @@ class Worker:
         channel = self.channel
         channel.confirm_delivery()
         channel.basic_qos(prefetch_count=AT_ONCE)
+        channel.add_on_cancel_callback(self.gone)
         channel.queue_declare(self.name("workflow.handler.enumerated"), durable=True)
         own = channel.queue_declare("", exclusive=True, auto_delete=True).method.queue
         fanouts = {self.name("cancel.consumer"): None}
@@ -135,6 +136,11 @@ class Worker:
                 return
             run = functools.partial(self.task, HANDLERS[use], message.get("input"))
             self.queues[queue] = channel.basic_consume(queue, run)
+
+    def gone(self, frame):
+        """The broker says that a queue is gone; if it is made again, `process` tells of it."""
+        tag = frame.method.consumer_tag
+        self.queues = {queue: known for queue, known in self.queues.items() if known != tag}
 
     def task(self, handler, given, _channel, method, _properties, body):
         """One task; its answer goes to the finished queue that the message names."""

@@ -59,6 +59,23 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
     90_000,
   );
 
+  test.skipIf(!isPika)(
+    "the worker in Python goes on after its connections were closed",
+    async ({ skip }) => {
+      const bench = await ExampleBench.open(await storeOf(kind));
+      if (bench === null) return skip();
+      await bench.python();
+      const handle = await bench.server.rondo.start("letters", { text: TEXT });
+      await until(
+        "some are done",
+        async () => ((await handle.status()).phases[0]?.handlers[0]?.done ?? 0) > 5,
+      );
+      await bench.broker.management.closeConnections(bench.broker.vhost);
+      expect(await handle.result({ timeout: 60_000 })).toEqual({ words: WORDS });
+    },
+    90_000,
+  );
+
   test("the worker of rondo worker --broker does the same, and ends with exit code 0", async ({ skip }) => {
     const bench = await ExampleBench.open(await storeOf(kind));
     if (bench === null) return skip();
