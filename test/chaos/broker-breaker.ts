@@ -84,7 +84,9 @@ export class BrokerBreaker {
 
   async #touch(kind: "purge" | "delete" | "repeat"): Promise<string> {
     const { broker, random } = this.#parts;
-    const queues = (await broker.queues()).map(({ name }) => name).filter((name) => !name.startsWith("amq."));
+    const queues = (await broker.queues())
+      .map(({ name }) => name)
+      .filter((name) => !name.startsWith("amq.") && !name.endsWith(".dead"));
     const queue = queues[random.below(Math.max(1, queues.length))];
     if (queue === undefined) return "nothing";
     const connection = await connect(broker.url);
