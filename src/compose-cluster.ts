@@ -8,8 +8,8 @@ import {
   type SharedParts,
   scriptsOf,
   sharedParts,
-  withOutbox,
 } from "./compose.ts";
+import { withOutbox } from "./compose-broker.ts";
 import { openPostOps } from "./compose-postops.ts";
 import type { Elsewhere } from "./local/local-rondo.ts";
 import { packageVersion } from "./package-version.ts";

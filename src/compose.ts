@@ -1,7 +1,7 @@
 /** The one place that names adapters, with compose-server.ts: turns settings into a running Rondo. */
 import { availableParallelism } from "node:os";
 import type { AmqpBridge } from "./amqp/bridge.ts";
-import type { BrokerSettings } from "./amqp/settings.ts";
+import { type BrokerOptions, openBroker, withOutbox } from "./compose-broker.ts";
 import { type LazyPostOps, openPostOps, type PostOpOptions } from "./compose-postops.ts";
 import { Engine, type EngineOptions } from "./engine/driver.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
@@ -19,7 +19,7 @@ import type { ScriptOptions } from "./worker/script-runner.ts";
 
 export { restoreBackup } from "./store/sqlite/restore-backup.ts";
 
-export interface OpenOptions extends PostOpOptions {
+export interface OpenOptions extends PostOpOptions, BrokerOptions {
   /** `file:<directory>` (default `file:.rondo`), `memory:`, or `postgres://...`, which many nodes can share. */
   readonly store?: string | Store;
   /** Items in flight at the worker in this process. */
@@ -31,11 +31,6 @@ export interface OpenOptions extends PostOpOptions {
   readonly secrets?: readonly string[];
   /** Runs scripts without the outer layer of their sandbox where it cannot be had. For trusted scripts only. */
   readonly unsafeNoJail?: boolean;
-  /** `amqp://...`: handlers and topics that nobody else serves go to workers of this RabbitMQ. */
-  readonly broker?: string | null;
-  /** What the names of queues and exchanges there begin with; `rondo` by default. */
-  readonly prefix?: string;
-  readonly brokerSettings?: Partial<BrokerSettings>;
   /** Gets what handlers log, as they log it. */
   readonly onLog?: (line: LogLine) => void;
   /** Gets faults of the world that the engine works around, such as a full disk. */
@@ -105,35 +100,6 @@ export async function assemble(
   return assembleOn(engine, { ...options, store, postOps }, parts);
 }
 
-/** With a broker, events are published. */
-export function withOutbox({ settings, broker }: OpenOptions): Partial<Settings> | undefined {
-  return broker === undefined || broker === null ? settings : { outbox: true, ...settings };
-}
-
-/** Opens the way to the broker, loaded only where there is one. It is left before the engine is closed. */
-async function openBroker(
-  engine: EnginePort,
-  { broker, prefix = "rondo", store, brokerSettings }: OpenOptions & { readonly store: Store },
-  { clock, random, onFault }: SharedParts,
-): Promise<AmqpBridge | null> {
-  if (broker === undefined || broker === null) return null;
-  const [{ AmqpBridge }, { noteRemote }] = await Promise.all([
-    import("./amqp/bridge.ts"),
-    import("./api/remote-mark.ts"),
-  ]);
-  if (engine.info.partitions === 1) await noteRemote(store, engine.info);
-  const settings = defined({ settings: brokerSettings });
-  const bridge = new AmqpBridge({ url: broker, prefix, engine, store, clock, random, onFault, ...settings });
-  const close = engine.close.bind(engine);
-  engine.close = async () => {
-    await bridge.close();
-    await close();
-  };
-  // It connects as soon as the broker is there.
-  void bridge.start();
-  return bridge;
-}
-
 /** What an engine and all that is over it share. */
 export type SharedParts = Pick<Assembled, "clock" | "random" | "onFault"> & {
   readonly onStop: (reason: Error) => void;
@@ -163,7 +129,7 @@ export async function assembleOn(
 ): Promise<Assembled> {
   const { clock, random, onFault, onStop } = parts;
   const { store, postOps, elsewhere } = options;
-  const broker = await openBroker(engine, options, parts);
+  const broker = await openBroker(engine, options, { store, clock, random, onFault });
   const rondo = new LocalRondo({
     engine,
     store,
@@ -177,7 +143,7 @@ export async function assembleOn(
     onLog: options.onLog ?? (() => {}),
     onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
   });
-  return { engine, store, clock, random, rondo, onFault, postOps, broker };
+  return { engine, store, clock, random, rondo, onFault, broker, postOps };
 }
 
 /** How a worker of this process runs scripts: the sandbox is loaded with the first of them. */

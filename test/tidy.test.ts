@@ -30,6 +30,7 @@ const PARTS = [
 const ALL_BUT_CLI = [...BASE, "store", ...PARTS, "api", "sim", "bench", "demo", "client", "config"].concat([
   "http",
   "compose.ts",
+  "compose-broker.ts",
   "compose-postops.ts",
   "compose-cluster.ts",
   "compose-server.ts",
@@ -90,6 +91,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   "client.ts": [...BASE, "sdk", "client"],
   "compose.ts": ANYTHING,
   "compose-cluster.ts": ANYTHING,
+  "compose-broker.ts": ANYTHING,
   "compose-postops.ts": ANYTHING,
   "compose-server.ts": ANYTHING,
   "compose-transfer.ts": ANYTHING,

@@ -133,8 +133,8 @@ export class EventPublisher {
     });
   }
 
-  async #publish({ execution, from, to, events }: EventsOut): Promise<void> {
-    if (events !== null) return this.#send(execution, events, to);
+  async #publish({ execution, from, to, rows }: EventsOut): Promise<void> {
+    if (rows !== null) return this.#send(execution, rows.flatMap(decodeEntry), to);
     const { store } = this.#options;
     for (let next = from; next <= to; ) {
       const entries = await store.readJournal({ execution, from: next, to, rowsMax: ROWS, charsMax: CHARS });

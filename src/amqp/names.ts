@@ -11,9 +11,6 @@ const NAME_BYTES_MAX = 255;
 /** The longest word that follows the place: the intake with its three numbers. */
 const ENDING_MAX = 60;
 
-/** A prefix that leaves room for everything that follows it. */
-export const PREFIX_PATTERN = /^[A-Za-z][A-Za-z0-9_.-]{0,39}$/;
-
 /** The place of a handler of a visit: what its queues are named by. */
 export type DeskPlace = Omit<ReportPlace, "epoch">;
 

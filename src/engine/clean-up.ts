@@ -92,7 +92,7 @@ export class CleanUp {
         });
       }
     }
-    if (node.settings.outbox && stepped.events.length > 0) giveOutEvents(node, slot, stepped.events);
+    if (node.settings.outbox && write !== null) giveOutEvents(node, slot, write.entries);
     this.#residency.count(slot);
     this.#closeDesks(slot);
     for (const desk of slot.desks) this.#dropSettledPages(slot, desk);

@@ -3,7 +3,7 @@
  * driver (real or simulated). The node never waits: it asks by an output and goes on when the input comes.
  */
 import type { CommandView } from "../kernel/command-view.ts";
-import type { FinalStatus, Recorded } from "../kernel/event.ts";
+import type { FinalStatus } from "../kernel/event.ts";
 import type { Entry } from "../kernel/journal-entry.ts";
 import type {
   Answer,
@@ -323,7 +323,7 @@ export type Output =
       readonly execution: string;
       readonly from: number;
       readonly to: number;
-      readonly events: readonly Recorded[] | null;
+      readonly rows: readonly Entry[] | null;
     }
   /** Nothing of the handler is to begin now: a queue gives back what nobody has taken. */
   | {

@@ -2,7 +2,7 @@
 import type { Partitions } from "../store/store.ts";
 import type { Input, Output } from "./io.ts";
 
-/** Events of one execution; `events` null: they are to be read from its journal. */
+/** Events of one execution; `rows` null: they are to be read from its journal. */
 export type EventsOut = Omit<Extract<Output, { kind: "publish" }>, "kind">;
 
 export class OutboxDoor {

@@ -3,7 +3,7 @@
  * among the timers, which is never due, says so: whoever comes after this process finds it there. Both are written by
  * the commits that have events, and once more when all is published and nothing else is to be written.
  */
-import type { Recorded } from "../kernel/event.ts";
+import type { Entry } from "../kernel/journal-entry.ts";
 import type { NodeState } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
 
@@ -12,6 +12,8 @@ export const EVENTS_TIMER = "~events";
 export const EVENTS_DUE = 8_700_000_000_000_000;
 /** The mark of how far they are. */
 const MARK = "~events";
+/** Larger commits are not kept in memory until they are published. */
+const KEPT_CHARS_MAX = 65_536;
 
 /** What the next write of an execution says of its row; null: nothing new. */
 export function outboxRow(slot: Slot): "set" | "cleared" | null {
@@ -34,13 +36,15 @@ export function restoreOutbox(slot: Slot): void {
   slot.hasEventsRow = mark !== undefined && mark < seq;
 }
 
-/** Events that were just committed go out. */
-export function giveOutEvents(node: NodeState, slot: Slot, events: readonly Recorded[]): void {
-  const first = events[0]?.seq ?? 0;
-  const to = events.at(-1)?.seq ?? 0;
-  if (slot.publishing !== first - 1) return;
-  slot.publishing = to;
-  node.emit({ kind: "publish", execution: slot.id, from: first, to, events });
+/** Rows that were just committed go out; what is large is read from the journal when it is its turn. */
+export function giveOutEvents(node: NodeState, slot: Slot, rows: readonly Entry[]): void {
+  const [first] = rows;
+  const last = rows.at(-1);
+  if (first === undefined || last === undefined || slot.publishing !== first.seq - 1) return;
+  slot.publishing = last.seq + last.count - 1;
+  const isSmall = rows.reduce((sum, { body }) => sum + body.length, 0) <= KEPT_CHARS_MAX;
+  const to = slot.publishing;
+  node.emit({ kind: "publish", execution: slot.id, from: first.seq, to, rows: isSmall ? rows : null });
 }
 
 /** A clean execution that is behind and has nothing under way gives out the rest, to be read from the journal. */
@@ -49,7 +53,7 @@ export function catchUpEvents(node: NodeState, slot: Slot): void {
   if (execution === null || slot.publishing >= execution.seq) return;
   const from = slot.publishing + 1;
   slot.publishing = execution.seq;
-  node.emit({ kind: "publish", execution: slot.id, from, to: execution.seq, events: null });
+  node.emit({ kind: "publish", execution: slot.id, from, to: execution.seq, rows: null });
 }
 
 /** Events up to this one are published. What has nothing else to write forgets that it was behind. */

@@ -165,6 +165,10 @@ describe("persistence", () => {
       fatal: true,
       error: { name: "WrongPlace" },
     });
+    expect(await perform(performer, persistence({ store: "here", key: "é".repeat(1_001) }))).toMatchObject({
+      fatal: true,
+      error: { name: "WrongPlace" },
+    });
     expect(await perform(performer, persistence({ store: "here" }, { receipt: 77 }))).toMatchObject({
       fatal: true,
       error: { name: "NoResult" },

@@ -5,6 +5,7 @@
 import type { PostOps, PostOpTask } from "../engine/post-ops.ts";
 import { decodeEntry } from "../kernel/journal-entry.ts";
 import type { PostOpOutcome } from "../kernel/message.ts";
+import { byteLength } from "../std/json.ts";
 import { type Rejection, RondoError, reject } from "../std/rejection.ts";
 import { type Store, StoreFault } from "../store/store.ts";
 import { type BroadcastParts, sendBroadcast } from "./broadcast.ts";
@@ -25,6 +26,8 @@ interface Result {
 /** The longest that one try may take, whatever the command says. */
 const TRY_MS_MAX = 60_000;
 const READ_MS = 10_000;
+/** What is the key of an index in every database. */
+const PLACE_BYTES_MAX = 2_000;
 
 export class Performer implements PostOps {
   readonly #parts: PerformerParts;
@@ -114,16 +117,14 @@ export class Performer implements PostOps {
 
 /** Keys that one of the stores could not keep. */
 function wrongPlace({ key, partition }: StatePlace): Rejection | null {
-  for (const text of [key, partition ?? ""])
-    if (/\p{Cc}/u.test(text) || !text.isWellFormed() || text.length > 500)
-      return reject(
-        "invalid_input",
-        "a key and a partition are texts of up to 500 characters, without control characters",
-        {
-          path: "key",
-        },
-      );
-  return null;
+  const both = `${key}${partition ?? ""}`;
+  const isFine = !/\p{Cc}/u.test(both) && both.isWellFormed() && byteLength(both) <= PLACE_BYTES_MAX;
+  if (key !== "" && isFine) return null;
+  return reject(
+    "invalid_input",
+    `a key and its partition are texts without control characters, of up to ${PLACE_BYTES_MAX} bytes together`,
+    { path: "key" },
+  );
 }
 
 function failure(thrown: unknown): PostOpOutcome {

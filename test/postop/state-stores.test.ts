@@ -201,6 +201,17 @@ describe("redis", () => {
     expect(told).toHaveLength(1);
   });
 
+  test("that is gone keeps nobody from closing", async () => {
+    const own = await RedisServer.own();
+    onTestFinished(() => own.remove());
+    const told: Error[] = [];
+    const store = new RedisState({ kind: "redis", url: own.url }, (fault) => told.push(fault));
+    await store.put(newPlace(), entry(1, "e"), CALL);
+    await own.kill();
+    await expect.poll(() => told.length).toBe(1);
+    await store.close();
+  });
+
   test("that is not there is a fault; one without the package says what to install", async () => {
     const absent = new RedisState({ kind: "redis", url: "redis://127.0.0.1:1" }, onFault);
     onTestFinished(() => absent.close());

@@ -89,6 +89,6 @@ function serving(command: Command): Command {
     )
     .option("--host <address>", "where to listen (default: $RONDO_HOST, else 127.0.0.1)")
     .option("--port <n>", "0: any that is free (default: $RONDO_PORT, else 7777)")
-    .option("--broker <url>", "a RabbitMQ, whose queues serve workers in any language: amqp://...")
+    .option("--broker <url>", "amqp://...: work for workers at this RabbitMQ (default: $RONDO_BROKER)")
     .option("--json", "print where it listens as JSON: { url, socket }");
 }

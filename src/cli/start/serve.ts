@@ -104,14 +104,14 @@ export function serverOptions({ config, origins }: LoadedConfig): ServerOptions 
   }));
   return {
     store: config.store,
+    broker: config.broker,
+    prefix: config.prefix,
     host: config.host,
     port: config.port,
     advertise: config.advertise,
     hosts: config.hosts,
     adminToken: config.adminToken,
     secret: config.secret,
-    broker: config.broker,
-    prefix: config.prefix,
     limits: config.limits,
     stateStores: config.stateStores,
     allowTargets: config.allowTargets,

@@ -18,6 +18,7 @@ import {
 /** What is used of a client of the package `redis`, from version 5 on. */
 interface RedisClient {
   readonly isOpen: boolean;
+  readonly isReady: boolean;
   on(event: "error" | "ready", listener: (error: Error) => void): unknown;
   connect(): Promise<unknown>;
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
@@ -83,7 +84,10 @@ export class RedisState implements StateStore {
 
   async close(): Promise<void> {
     const client = await this.#client?.catch(() => null);
-    if (client?.isOpen === true) await client.close();
+    if (client === null || client === undefined || !client.isOpen) return;
+    // One that has lost its connection would wait for another.
+    if (client.isReady) await client.close();
+    else client.destroy();
   }
 
   /** The parts are told apart by colons, which are escaped in them. */
