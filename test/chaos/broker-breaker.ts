@@ -1,4 +1,4 @@
-/** Breaks a broker and the ways to it: one fault a second, drawn by a seed. Whatever it breaks it puts back. */
+/** Breaks a broker and the ways to it, one fault after another, drawn by a seed. Whatever it breaks it puts back. */
 import type { ConsumeMessage, GetMessage } from "amqplib";
 import { connect } from "amqplib";
 import type { SeededRandom } from "../../src/std/random.ts";
@@ -84,10 +84,13 @@ export class BrokerBreaker {
 
   async #touch(kind: "purge" | "delete" | "repeat"): Promise<string> {
     const { broker, random } = this.#parts;
-    const queues = (await broker.queues())
-      .map(({ name }) => name)
-      .filter((name) => !name.startsWith("amq.") && !name.endsWith(".dead"));
-    const queue = queues[random.below(Math.max(1, queues.length))];
+    const queues = (await broker.queues()).filter(
+      ({ name }) => !name.startsWith("amq.") && !name.endsWith(".dead"),
+    );
+    const filled = queues.filter(({ messages }) => messages > 0);
+    // Mostly one with something in it: else there is not much to break.
+    const among = filled.length > 0 && random.below(4) > 0 ? filled : queues;
+    const queue = among[random.below(Math.max(1, among.length))]?.name;
     if (queue === undefined) return "nothing";
     const connection = await connect(broker.url);
     // It is closed below; what breaks it before is thrown by the call.

@@ -25,6 +25,8 @@ const WORKERS = 3;
 const TASKS_EACH = 500;
 /** Losses are found soon. */
 const BROKER_SETTINGS = { broadcastMs: 1_000, lookMs: 500, silenceMs: 3_000, silencesMax: 8 };
+/** How long one fault may have its effect before the next. */
+const FAULT_EVERY_MS = 300;
 /** How long everything may take to end after the last fault. */
 const STUCK_MS = 180_000;
 /** Queues that are not of one visit: they stay. */
@@ -147,15 +149,24 @@ class BrokerChaos {
     const { seconds, tasks, commands } = this.#parts;
     const executions = Math.ceil(tasks / TASKS_EACH);
     const startedAt = Date.now();
-    let [started, submitted, broken] = [0, 0, 0];
-    for (let share = 0; share < 1; ) {
-      share = Math.min(1, (Date.now() - startedAt) / (seconds * 1_000));
-      for (; started < executions * share; started++) await load.startTasks();
-      for (; submitted < commands * share; submitted++) await load.submitCommands();
-      for (; broken < Math.floor(seconds * share); broken++)
-        breaker.break().catch((thrown: unknown) => void this.#wrong.push(String(thrown)));
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
+    const passed = (): number => Math.min(1, (Date.now() - startedAt) / (seconds * 1_000));
+    const offer = async (count: number, one: () => Promise<void>): Promise<void> => {
+      for (let offered = 0; offered < count; ) {
+        for (; offered < count * passed(); offered++) await one();
+        await pause(20);
+      }
+    };
+    const faults = async (): Promise<void> => {
+      while (passed() < 1) {
+        await breaker.break();
+        await pause(FAULT_EVERY_MS);
+      }
+    };
+    await Promise.all([
+      offer(executions, () => load.startTasks()),
+      offer(commands, () => load.submitCommands()),
+      faults(),
+    ]);
   }
 
   /** Waits until all is over, the broadcasts too; answers what is not. */
@@ -164,7 +175,7 @@ class BrokerChaos {
       const open = await load.open();
       if (open.length === 0 && load.broadcastsMissing <= 0) return [];
       if (Date.now() > giveUpAt) return open.length > 0 ? open : [];
-      await new Promise((resolve) => setTimeout(resolve, 500));
+      await pause(500);
     }
   }
 
@@ -174,7 +185,7 @@ class BrokerChaos {
     const deadline = Date.now() + 30_000;
     let queuesLeft = await this.#queuesLeft();
     while (queuesLeft.length > 0 && Date.now() < deadline) {
-      await new Promise((resolve) => setTimeout(resolve, 500));
+      await pause(500);
       queuesLeft = await this.#queuesLeft();
     }
     for (const child of this.#workers.splice(0)) {
@@ -222,4 +233,8 @@ class BrokerChaos {
       lines.on("close", resolve);
     });
   }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
