@@ -40,6 +40,7 @@ export interface TopicsParts {
 
 interface Command {
   readonly body: Buffer;
+  readonly receiptTopic: string;
   isSent: boolean;
 }
 
@@ -74,7 +75,7 @@ export class Topics {
     const topic = this.#topic(name);
     for (const item of grant.items) {
       const { id, body } = commandBody(grant, item, this.#parts.engine.info.key);
-      topic.open.set(id, { body, isSent: false });
+      topic.open.set(id, { body, receiptTopic, isSent: false });
       topic.heardAt = this.#parts.clock.now();
       this.#run(async (session) => {
         await this.#consume(session, receiptTopic);
@@ -168,12 +169,13 @@ export class Topics {
   #publish(topic: Topic, id: string): void {
     const command = topic.open.get(id);
     if (command === undefined) return;
-    const { body } = command;
+    const { body, receiptTopic } = command;
     command.isSent = true;
     this.#parts.publisher.publish({
       key: topic.name,
       id,
       body,
+      replyTo: receiptTopic,
       mandatory: true,
       done: (isRouted) => {
         if (isRouted || !topic.open.has(id)) return;
