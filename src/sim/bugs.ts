@@ -123,8 +123,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "poison beside others",
     file: "engine/granting.js",
-    find: "const isAlone = state.tasks.crashes(task) >= ALONE_AFTER_CRASHES;",
-    replace: "const isAlone = false;",
+    find: "if (crashes >= ALONE_AFTER_CRASHES && !worker.queued) {",
+    replace: "if (false) {",
     seed: 8,
   },
   {
