@@ -9,6 +9,8 @@ import {
   scriptsOf,
   sharedParts,
 } from "./compose.ts";
+import { withOutbox } from "./compose-broker.ts";
+import { openPostOps } from "./compose-postops.ts";
 import type { Elsewhere } from "./local/local-rondo.ts";
 import { packageVersion } from "./package-version.ts";
 import { ClusterNode } from "./peer/cluster-node.ts";
@@ -42,15 +44,17 @@ export async function assembleCluster(
   });
   options.onStore?.(store);
   const parts = sharedParts(options);
+  const postOps = await openPostOps(options, { ...parts, store });
   const node = await ClusterNode.open({
     ...parts,
     store,
+    postOps,
     url: options.url,
     secret: options.secret ?? null,
-    ...defined({ settings: options.settings, leaseMs: options.leaseMs }),
+    ...defined({ settings: withOutbox(options), leaseMs: options.leaseMs }),
   });
   const elsewhere = workerFor(node, options, parts);
-  return { ...assembleOn(node.engine, { ...options, store, elsewhere }, parts), node };
+  return { ...(await assembleOn(node.engine, { ...options, store, postOps, elsewhere }, parts)), node };
 }
 
 /** The worker of this process for the other nodes, at those that are alive. */

@@ -1,5 +1,8 @@
 /** The one place that names adapters, with compose-server.ts: turns settings into a running Rondo. */
 import { availableParallelism } from "node:os";
+import type { AmqpBridge } from "./amqp/bridge.ts";
+import { type BrokerOptions, openBroker, withOutbox } from "./compose-broker.ts";
+import { type LazyPostOps, openPostOps, type PostOpOptions } from "./compose-postops.ts";
 import { Engine, type EngineOptions } from "./engine/driver.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
 import type { Settings } from "./engine/settings.ts";
@@ -16,7 +19,7 @@ import type { ScriptOptions } from "./worker/script-runner.ts";
 
 export { restoreBackup } from "./store/sqlite/restore-backup.ts";
 
-export interface OpenOptions {
+export interface OpenOptions extends PostOpOptions, BrokerOptions {
   /** `file:<directory>` (default `file:.rondo`), `memory:`, or `postgres://...`, which many nodes can share. */
   readonly store?: string | Store;
   /** Items in flight at the worker in this process. */
@@ -71,6 +74,9 @@ export interface Assembled {
   readonly random: Random;
   readonly rondo: LocalRondo;
   readonly onFault: (fault: Error) => void;
+  /** The broker, if there is one. */
+  readonly broker: AmqpBridge | null;
+  readonly postOps: LazyPostOps;
 }
 
 /** Puts the parts together. */
@@ -79,10 +85,19 @@ export async function assemble(
 ): Promise<Assembled> {
   const parts = sharedParts(options);
   const store = typeof options.store === "object" ? options.store : storeOf(options.store ?? "file:.rondo");
-  const { settings, settingsFor } = options;
+  const { settingsFor } = options;
+  const settings = withOutbox(options);
   const { clock, onStop, onFault } = parts;
-  const engine = await Engine.open({ store, clock, onStop, onFault, ...defined({ settings, settingsFor }) });
-  return assembleOn(engine, { ...options, store }, parts);
+  const postOps = await openPostOps(options, { store, clock, onFault });
+  const engine = await Engine.open({
+    store,
+    clock,
+    onStop,
+    onFault,
+    postOps,
+    ...defined({ settings, settingsFor }),
+  });
+  return assembleOn(engine, { ...options, store, postOps }, parts);
 }
 
 /** What an engine and all that is over it share. */
@@ -103,12 +118,18 @@ export function sharedParts(options: OpenOptions): SharedParts {
 }
 
 /** Rondo over an engine that is open. */
-export function assembleOn(
+export async function assembleOn(
   engine: EnginePort,
-  options: OpenOptions & { readonly store: Store; readonly elsewhere?: Elsewhere },
-  { clock, random, onFault, onStop }: SharedParts,
-): Assembled {
-  const { store, elsewhere } = options;
+  options: OpenOptions & {
+    readonly store: Store;
+    readonly postOps: LazyPostOps;
+    readonly elsewhere?: Elsewhere;
+  },
+  parts: SharedParts,
+): Promise<Assembled> {
+  const { clock, random, onFault, onStop } = parts;
+  const { store, postOps, elsewhere } = options;
+  const broker = await openBroker(engine, options, { store, clock, random, onFault });
   const rondo = new LocalRondo({
     engine,
     store,
@@ -118,10 +139,11 @@ export function assembleOn(
     scripts: scriptsOf(options.unsafeNoJail === true),
     ...(elsewhere === undefined ? {} : { elsewhere }),
     ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
+    onClosed: () => postOps.close(),
     onLog: options.onLog ?? (() => {}),
     onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
   });
-  return { engine, store, clock, random, rondo, onFault };
+  return { engine, store, clock, random, rondo, onFault, broker, postOps };
 }
 
 /** How a worker of this process runs scripts: the sandbox is loaded with the first of them. */

@@ -26,10 +26,12 @@ const PARTS = [
   "script",
   "command",
   "amqp",
-].concat(["schedule", "retention", "peer", "audit"]);
+].concat(["schedule", "retention", "peer", "audit", "guard", "postop"]);
 const ALL_BUT_CLI = [...BASE, "store", ...PARTS, "api", "sim", "bench", "demo", "client", "config"].concat([
   "http",
   "compose.ts",
+  "compose-broker.ts",
+  "compose-postops.ts",
   "compose-cluster.ts",
   "compose-server.ts",
   "compose-transfer.ts",
@@ -55,19 +57,21 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   engine: [...BASE, ...PORT],
   peer: [...BASE, ...PORT, "engine", "cluster", "ring", "http"],
   http: ["std"],
+  guard: ["std", "http"],
+  postop: [...BASE, ...PORT, "engine", "http", "guard"],
   worker: [...BASE, "http"],
   script: BASE,
-  command: BASE,
-  amqp: BASE,
+  command: [...BASE, ...PORT],
+  amqp: [...BASE, ...PORT, "engine"],
   schedule: [...BASE, ...PORT],
   audit: [...BASE, ...PORT],
   retention: [...BASE, ...PORT],
   transfer: [...BASE, ...PORT, "engine"],
   sdk: [...BASE, "type worker"],
   local: [...BASE, ...PORT, "engine", "worker", "sdk"],
-  testing: [...BASE, "store", "engine", "worker", "sdk", "local"],
+  testing: [...BASE, "store", "engine", "cluster", "worker", "sdk", "local"],
   api: [...BASE, ...PARTS, "http"],
-  config: BASE,
+  config: [...BASE, "guard", "postop"],
   client: [...BASE, "sdk"],
   cli: [
     ...BASE,
@@ -87,6 +91,8 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   "client.ts": [...BASE, "sdk", "client"],
   "compose.ts": ANYTHING,
   "compose-cluster.ts": ANYTHING,
+  "compose-broker.ts": ANYTHING,
+  "compose-postops.ts": ANYTHING,
   "compose-server.ts": ANYTHING,
   "compose-transfer.ts": ANYTHING,
   "package-version.ts": [],
@@ -205,7 +211,7 @@ const fileNames: Rule = (files) =>
     .flatMap(({ path }) => {
       const name = basename(path);
       if (VAGUE_NAMES.includes(name)) return [`${path}: name it after what it owns`];
-      const odd = path.split("/").find((part) => !KEBAB.test(part));
+      const odd = path.split("/").find((part) => part !== "README.md" && !KEBAB.test(part));
       return odd === undefined ? [] : [`${path}: "${odd}" is not kebab-case`];
     });
 

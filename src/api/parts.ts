@@ -1,8 +1,10 @@
 /** What the API is built over. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { BrokerView } from "../amqp/bridge.ts";
 import type { OwnershipView } from "../cluster/ownership-io.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { LocalRondo } from "../local/local-rondo.ts";
+import type { StateEntry, StatePlace } from "../postop/state/state-store.ts";
 import type { RingView } from "../ring/io.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
@@ -71,6 +73,8 @@ export interface ApiConfig {
   readonly limits: Partial<ApiLimits>;
   readonly version: string;
   readonly settings: readonly ShownSetting[];
+  /** The folder with the dashboard's files; null or one that is not there: no dashboard. */
+  readonly pages: string | null;
 }
 
 /** What other nodes ask of this one: everything below this path is theirs. */
@@ -92,6 +96,14 @@ export interface ClusterShown {
   readonly ownership: Omit<OwnershipView, "mayActUntil" | "nodes" | "stableSince">;
 }
 
+/** What the API asks about post-operations. */
+export interface PostOpPort {
+  /** What is kept at a place; null: nothing is. */
+  readState(place: StatePlace): Promise<StateEntry | null | Rejection>;
+  /** Why a command with this state store or this address would fail, as far as the settings tell; null: it may not. */
+  refusalOf(wanted: { readonly store?: string; readonly url?: string }): Promise<Rejection | null>;
+}
+
 export interface ApiParts {
   readonly engine: EnginePort;
   readonly store: Store;
@@ -103,6 +115,7 @@ export interface ApiParts {
   readonly definitions: DefinitionDesk;
   readonly starts: StartDesk;
   readonly schedules: SchedulePort | null;
+  readonly postOps: PostOpPort;
   /** Routes of other parts: workers. */
   readonly routes: readonly Route[];
   /** Faults and bugs that a request ran into, and that its client is told of in general words only. */
@@ -117,6 +130,8 @@ export interface ApiParts {
   readonly nodeToken?: string;
   /** In a cluster: how it is. Left out: this server is alone. */
   readonly ring?: () => ClusterShown;
+  /** How the broker stands; left out, or null: there is none. */
+  readonly broker?: { readonly view: BrokerView } | null;
   /** Tells those who come second to the store where this server listens. */
   readonly announce?: (url: string) => Promise<void>;
 }

@@ -38,7 +38,7 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
   const config: Record<string, unknown> = {};
   const origins: Record<string, Origin> = {};
   for (const [name, setting] of Object.entries(SETTINGS) as [SettingName, Setting<unknown>][]) {
-    const [value, origin] = settle(name, setting, { source, file });
+    const [value, origin] = await settle(name, setting, { source, file });
     config[name] = value;
     origins[name] = origin;
   }
@@ -78,17 +78,17 @@ function refuseUnknown(file: ConfigFile): void {
 }
 
 /** The value that counts. Weaker origins are looked at first, so that each is checked. */
-function settle(
+async function settle(
   name: SettingName,
   setting: Setting<unknown>,
   { source, file }: { source: ConfigSource; file: ConfigFile | null },
-): [value: unknown, origin: Origin] {
+): Promise<[value: unknown, origin: Origin]> {
   let value = setting.fallback;
   let origin: Origin = { kind: "default" };
   const fromFile = setting.inFile ? file?.fields[name] : undefined;
   if (file !== null && fromFile !== undefined) {
     const fileName = basename(file.path);
-    value = hide(setting, setting.check(fromFile, `${fileName}: ${name}`));
+    value = hide(setting, await setting.check(fromFile, `${fileName}: ${name}`));
     const folder = dirname(file.path);
     if (folder !== source.cwd)
       value = setting.rebase?.(value, (path) => relative(source.cwd, resolve(folder, path)) || ".") ?? value;
@@ -96,13 +96,13 @@ function settle(
   }
   const fromEnv = setting.env === undefined ? undefined : source.env[setting.env] || undefined;
   if (setting.env !== undefined && fromEnv !== undefined) {
-    value = hide(setting, setting.check(fromEnv, setting.env));
+    value = hide(setting, await setting.check(fromEnv, setting.env));
     origin = { kind: "environment", name: setting.env };
   }
   const fromFlag = setting.flag === undefined ? undefined : source.flags[setting.flag];
   const isGiven = fromFlag !== undefined && !(Array.isArray(fromFlag) && fromFlag.length === 0);
   if (setting.flag !== undefined && isGiven) {
-    value = hide(setting, setting.check(fromFlag, `--${setting.flag}`));
+    value = hide(setting, await setting.check(fromFlag, `--${setting.flag}`));
     origin = { kind: "flag", name: setting.flag };
   }
   return [value, origin];

@@ -19,8 +19,8 @@ export interface Setting<T> {
   readonly show?: (value: T) => string;
   /** Holds paths that are meant from the folder of the file that names them. */
   readonly rebase?: (value: T, resolve: (path: string) => string) => T;
-  /** The value, or why it is none. `what` names the setting and its origin. */
-  readonly check: (value: unknown, what: string) => Checked<T>;
+  /** The value, or why it is none; later, if what it takes to say so is loaded first. `what` names the setting and its origin. */
+  readonly check: (value: unknown, what: string) => Checked<T> | Promise<Checked<T>>;
 }
 
 /** A text that is not empty. */

@@ -3,6 +3,8 @@
  * default. Adding one here is all it takes for it to be read, checked and shown by `rondo doctor`.
  */
 import { NAME_PATTERN } from "../kernel/definition.ts";
+import type { StateStoreGiven } from "../postop/state-settings.ts";
+import type { WebhookSecretsGiven } from "../postop/webhook-secrets.ts";
 import { showDuration } from "../std/duration.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import {
@@ -14,7 +16,6 @@ import {
   checkText,
   checkTexts,
   checkUrl,
-  fieldsOf,
   type Setting,
 } from "./setting.ts";
 
@@ -44,6 +45,9 @@ export interface LimitSettings {
 
 const NAMES = { pattern: NAME_PATTERN, what: "a name: a letter, then up to 39 letters, digits, _ or -" };
 
+/** Loaded only if one of them is set. */
+const postOps = () => import("./post-op-settings.ts");
+
 /** The table. */
 export const SETTINGS = {
   store: {
@@ -55,8 +59,8 @@ export const SETTINGS = {
     rebase: (value: string, resolve: (path: string) => string) =>
       value.startsWith("file:") && value.length > 5 ? `file:${resolve(value.slice(5))}` : value,
   } satisfies Setting<string>,
-  broker: optional({ flag: "broker", env: "RONDO_BROKER", inFile: true }, checkText),
-  prefix: { inFile: true, fallback: "rondo", check: checkText } satisfies Setting<string>,
+  broker: optional({ flag: "broker", env: "RONDO_BROKER", inFile: true }, checkBroker),
+  prefix: { inFile: true, fallback: "rondo", check: checkPrefix } satisfies Setting<string>,
   host: {
     flag: "host",
     env: "RONDO_HOST",
@@ -81,17 +85,24 @@ export const SETTINGS = {
     rebase: (value: readonly string[], resolve: (path: string) => string) => value.map(resolve),
   } satisfies Setting<readonly string[]>,
   stateStores: {
+    env: "RONDO_STATE_STORES",
     inFile: true,
     fallback: {},
-    check: checkMap(checkStateStore, NAMES),
-  } satisfies Setting<Readonly<Record<string, unknown>>>,
-  allowTargets: { inFile: true, fallback: [], check: checkTexts } satisfies Setting<readonly string[]>,
+    check: async (value, what) => (await postOps()).checkStateStores(value, what, NAMES),
+  } satisfies Setting<Readonly<Record<string, StateStoreGiven>>>,
+  allowTargets: {
+    env: "RONDO_ALLOW_TARGETS",
+    inFile: true,
+    fallback: [],
+    check: async (value, what) => (await postOps()).checkAllowTargets(value, what),
+  } satisfies Setting<readonly string[]>,
   webhookSecrets: {
+    env: "RONDO_WEBHOOK_SECRETS",
     inFile: true,
     fallback: [],
     isSecret: true,
-    check: checkTexts,
-  } satisfies Setting<readonly string[]>,
+    check: async (value, what) => (await postOps()).checkWebhookSecrets(value, what),
+  } satisfies Setting<WebhookSecretsGiven>,
   projects: {
     inFile: true,
     fallback: {},
@@ -143,6 +154,25 @@ function duration(ms: number): Setting<number> {
   return { inFile: true, fallback: ms, check: checkDuration, show: showDuration };
 }
 
+/** The address of a RabbitMQ. */
+function checkBroker(value: unknown, what: string): string | Rejection {
+  if (typeof value === "string" && URL.canParse(value) && /^amqps?:$/.test(new URL(value).protocol))
+    return value;
+  return reject("invalid_input", `${what}: this is not the address of a broker`, {
+    path: what,
+    hint: 'write it as "amqp://user:password@127.0.0.1:5672"',
+  });
+}
+
+/** What names at a broker begin with; it leaves room for what follows. */
+function checkPrefix(value: unknown, what: string): string | Rejection {
+  if (typeof value === "string" && /^[A-Za-z][A-Za-z0-9_.-]{0,39}$/.test(value)) return value;
+  return reject("invalid_input", `${what}: this is not a prefix`, {
+    path: what,
+    hint: "a letter, then up to 39 letters, digits, dots, _ or -",
+  });
+}
+
 /** Addresses of one server, or of several nodes of a cluster with commas between them; each is given as it is used. */
 function checkUrls(value: unknown, what: string): string | Rejection {
   if (typeof value !== "string") return checkUrl(value, what);
@@ -153,11 +183,4 @@ function checkUrls(value: unknown, what: string): string | Rejection {
     urls.push(url);
   }
   return urls.join(",");
-}
-
-/** Which kinds of stores there are is for the part that opens them to say. */
-function checkStateStore(value: unknown, what: string): unknown {
-  return (typeof value === "string" && value !== "") || fieldsOf(value) !== null
-    ? value
-    : reject("invalid_input", `${what}: a state store is a text or an object`, { path: what });
 }

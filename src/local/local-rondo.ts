@@ -53,6 +53,8 @@ export interface LocalRondoOptions extends LocalParts {
   readonly secrets?: readonly string[];
   readonly onLog: (line: LogLine) => void;
   readonly onBug: (thrown: unknown) => void;
+  /** Ends what the engine had to itself. */
+  readonly onClosed?: () => Promise<void>;
 }
 
 /** The worker that does tasks of other nodes in this process. */
@@ -226,6 +228,7 @@ export class LocalRondo implements RondoClient {
     const graceMs = options.graceMs ?? 10_000;
     await Promise.all([this.#worker.stop(graceMs), this.#options.elsewhere?.stop(graceMs)]);
     await this.#options.engine.close();
+    await this.#options.onClosed?.();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

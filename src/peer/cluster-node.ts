@@ -9,6 +9,7 @@ import type { ClusterOutput, EngineOptions } from "../engine/driver-options.ts";
 import { membersOf } from "../engine/permit-homes.ts";
 import type { RingView } from "../ring/io.ts";
 import type { Clock } from "../std/clock.ts";
+import { defined } from "../std/defined.ts";
 import type { Random } from "../std/random.ts";
 import { isRejection, reject } from "../std/rejection.ts";
 import type { ClusterStore, Membership } from "../store/cluster-store.ts";
@@ -20,7 +21,7 @@ import { type PeerHook, PeerRoutes } from "./peer-routes.ts";
 import { checkPermits, checkTimers, type PermitsBody } from "./peer-words.ts";
 import { RingDriver } from "./ring-driver.ts";
 
-export interface ClusterNodeOptions extends Pick<EngineOptions, "settings"> {
+export interface ClusterNodeOptions extends Pick<EngineOptions, "settings" | "postOps"> {
   readonly store: ClusterStore;
   /** Where this node is reached by the others: its name among them. */
   readonly url: string;
@@ -115,14 +116,14 @@ export class ClusterNode {
 
   /** Opens the store and the engine, which owns nothing yet. */
   static async open(options: ClusterNodeOptions): Promise<ClusterNode> {
-    const { store, clock, settings, onFault, onStop } = options;
+    const { store, clock, settings, postOps, onFault, onStop } = options;
     let node: ClusterNode | null = null;
     const local = await Engine.open({
       store,
       clock,
       onFault,
       onStop,
-      ...(settings === undefined ? {} : { settings }),
+      ...defined({ settings, postOps }),
       onCluster: (output) => {
         if (node !== null) node.#say(output);
       },

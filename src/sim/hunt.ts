@@ -68,7 +68,9 @@ export async function huntBugs(options: HuntOptions): Promise<number> {
 async function hunt(bug: PlantedBug, compiled: string, copies: string, options: HuntOptions): Promise<Found> {
   const { name } = bug;
   const folder = join(copies, name.replaceAll(" ", "-"));
-  await cp(compiled, folder, { recursive: true });
+  // Only what is run.
+  const filter = (source: string) => !/\.(d\.ts|map)$/.test(source);
+  await cp(compiled, folder, { recursive: true, filter });
   const file = join(folder, bug.file);
   const code = await readFile(file, "utf8");
   if (!code.includes(bug.find))

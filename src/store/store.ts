@@ -210,6 +210,15 @@ export interface HeadFilter {
   readonly status?: string;
 }
 
+/** Executions by status; one that none is in may be left out. */
+export type StatusCounts = Readonly<Record<string, number>>;
+
+/** A document as it must be before a write, and as it is after it. */
+export interface Swap {
+  readonly was: string | null;
+  readonly body: string;
+}
+
 /** Which partitions a scan is about; null: all. */
 export type Partitions = readonly number[] | null;
 
@@ -275,12 +284,16 @@ export interface Store {
   ): Promise<readonly StoredDeadLetter[]>;
   /** Takes tasks out of a dead letter (null: all of them); an empty one is gone. */
   dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void>;
+  /** How many executions there are in each status, kept exactly by every write: nothing is counted when asked. */
+  countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts>;
   /** Ids of executions that ended before a time and want nothing any more, oldest first. */
   listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]>;
   /** Forgets executions that have ended, with everything about them; others, and those of other owners, are left alone. */
   purge(ids: readonly string[]): Promise<void>;
   /** Small things by kind and id (schedules, tokens, the audit log, settings): written without a fence, null deletes. */
   putDocument(kind: string, id: string, body: string | null): Promise<void>;
+  /** Puts a document only if the one that is there is `was` (null: none is); false: it is another, nothing was written. */
+  swapDocument(kind: string, id: string, swap: Swap): Promise<boolean>;
   getDocument(kind: string, id: string): Promise<string | null>;
   /** Documents of a kind in the order of their ids (bytewise), after an id, or newest first before one. */
   listDocuments(

@@ -4,11 +4,13 @@
  */
 export const DOCUMENT_KINDS = [
   "audit",
+  "command-workflow",
   "ended-session",
   "idempotency-key",
   "schedule",
   "schedule-mark",
   "setting",
+  "state",
   "token",
   "workflow-version",
 ] as const;

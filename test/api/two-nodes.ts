@@ -69,6 +69,7 @@ async function openNode(world: PeerWorld, name: string): Promise<ApiNode> {
   const server = await serveApi({
     ...shared,
     rondo,
+    postOps: { readState: async () => null, refusalOf: async () => null },
     metrics: new Metrics(),
     config: {
       host: "127.0.0.1",
@@ -80,6 +81,7 @@ async function openNode(world: PeerWorld, name: string): Promise<ApiNode> {
       limits: {},
       version: "0.0.0",
       settings: [],
+      pages: null,
     },
     otherNodes: {
       serve: (answer) => void answers.push(answer),

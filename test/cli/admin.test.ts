@@ -1,7 +1,8 @@
 // Verbs about the server and what it keeps.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { DaprStub } from "../postop/dapr-stub.ts";
 import { cli, type Ended, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
 
 const FLOW = `
@@ -165,6 +166,27 @@ describe("tokens", () => {
     expect(await cli(["ps"], { cwd, env })).toMatchObject({ code: 0 });
     expect(await cli(["ps"], { cwd, env: { RONDO_URL: server.url } })).toMatchObject({ code: 5 });
   });
+});
+
+test("doctor says which state stores answer, without their passwords", async () => {
+  const dapr = await DaprStub.make();
+  onTestFinished(() => dapr.close());
+  const stateStores = {
+    own: "embedded",
+    good: { kind: "http", url: dapr.url, token: "hunter2" },
+    bad: "redis://u:hunter2@127.0.0.1:1",
+    worse: "postgres://u:hunter2@127.0.0.1:1/x",
+  };
+  const cwd = folder({
+    "rondo.config.json": JSON.stringify({ stateStores, webhookSecrets: ["hunter2-hunter2-hunter2"] }),
+  });
+  const { code, stdout } = await cli(["doctor"], { cwd });
+  expect(code).toBe(1);
+  expect(stdout).toContain("good (http) answers");
+  expect(stdout).toContain("bad (redis) does not answer at 127.0.0.1:1");
+  expect(stdout).toContain("worse (postgres) does not answer at 127.0.0.1:1");
+  expect(stdout).not.toContain("hunter2");
+  expect(dapr.requests.map(({ method }) => method)).toEqual(["GET"]);
 });
 
 test("openapi prints the description of the API; doctor says what works, and 1 if something does not", async () => {

@@ -122,7 +122,7 @@ describe("the file", () => {
       hosts: ["rondo.example"],
       stateStores: { main: "embedded", other: { kind: "http", url: "http://localhost:3500" } },
       allowTargets: ["10.0.0.0/8"],
-      webhookSecrets: ["whsec_x"],
+      webhookSecrets: ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
       projects: { billing: { concurrency: 5 } },
       retention: "7d",
       heartbeat: "15s",
@@ -197,6 +197,50 @@ const MISTAKES: [what: string, given: Given, code: string, says: string][] = [
 
 test.each(MISTAKES)("%s is refused with its place", async (_, given, code, says) => {
   expect(await refusal(given)).toEqual({ code, message: expect.stringContaining(says) as string });
+});
+
+test("of post-operations can be in the environment", async () => {
+  const { config, origins } = await load({
+    env: {
+      RONDO_STATE_STORES: '{ "main": "redis://r", "embedded": "embedded" }',
+      RONDO_ALLOW_TARGETS: "lxi-ui-api:6001, 10.0.0.0/8",
+      RONDO_WEBHOOK_SECRETS: "a-secret-of-16-bytes,whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    },
+  });
+  expect(config.stateStores).toEqual({ main: "redis://r", embedded: "embedded" });
+  expect(config.allowTargets).toEqual(["lxi-ui-api:6001", "10.0.0.0/8"]);
+  expect(config.webhookSecrets).toEqual(["a-secret-of-16-bytes", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]);
+  expect(origins.allowTargets).toEqual({ kind: "environment", name: "RONDO_ALLOW_TARGETS" });
+  const byHost = await load({ env: { RONDO_WEBHOOK_SECRETS: '{ "a.b": ["a-secret-of-16-bytes"] }' } });
+  expect(byHost.config.webhookSecrets).toEqual({ "a.b": ["a-secret-of-16-bytes"] });
+});
+
+test.each([
+  ["stateStores", { "1x": "embedded" }, "is not a name"],
+  ["stateStores", { a: "mysql://x" }, "stateStores.a.url: is not what it should be"],
+  ["stateStores", { a: { kind: "redis" } }, "stateStores.a.url: is missing"],
+  ["stateStores", { a: { kind: "mongo" } }, "stateStores.a.kind: is none of embedded, postgres, redis, http"],
+  ["stateStores", { a: { kind: "toString" } }, "stateStores.a.kind: is none of"],
+  [
+    "stateStores",
+    { a: { kind: "redis", url: "redis://r", table: "x" } },
+    "stateStores.a.table: there is no such",
+  ],
+  ["stateStores", { a: { kind: "postgres", url: "postgres://p", table: "a;b" } }, "stateStores.a.table"],
+  ["stateStores", { a: "http://user:hunter2@h" }, "stateStores.a.url: is not what it should be"],
+  ["stateStores", { a: 5 }, "stateStores.a: is not a state store"],
+  ["stateStores", { embedded: "redis://r" }, "nothing else can have its name"],
+  ["stateStores", "{", "is not JSON"],
+  ["allowTargets", ["ok", "http://x"], "allowTargets[1]"],
+  ["allowTargets", 5, "is not a list"],
+  ["webhookSecrets", ["whsec_!"], "is not what it should be"],
+  ["webhookSecrets", ["whsec_AAAA"], "is not what it should be"],
+  ["webhookSecrets", ["short"], "is not what it should be"],
+  ["webhookSecrets", { "a.b": "not a list" }, "is not what it should be"],
+])("%s %j is refused", async (name, value, says) => {
+  const { message } = await refusal({ files: { "rondo.config.json": JSON.stringify({ [name]: value }) } });
+  expect(message).toContain(says);
+  expect(message).not.toContain("hunter2");
 });
 
 test("a secret is not repeated when it is refused", async () => {

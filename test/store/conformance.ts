@@ -82,6 +82,30 @@ function describeDocuments(get: () => Lives): void {
     expect(await store.listDocuments("nothing", { max: 9 })).toEqual([]);
   });
 
+  test("a document is swapped only if it is what it was thought to be", async () => {
+    const lives = get();
+    const swap = (was: string | null, body: string) => lives.store.swapDocument("state", "a", { was, body });
+    expect(await swap("x", "one")).toBe(false);
+    expect(await lives.store.getDocument("state", "a")).toBeNull();
+    expect(await swap(null, "one \0 \u{1F600}")).toBe(true);
+    expect(await swap(null, "two")).toBe(false);
+    expect(await swap("one", "two")).toBe(false);
+    expect(await swap("one \0 \u{1F600}", "")).toBe(true);
+    expect(await swap(null, "two")).toBe(false);
+    await lives.restart({ clean: false });
+    expect(await swap("", "three")).toBe(true);
+    expect(await lives.store.getDocument("state", "a")).toBe("three");
+    await expect(lives.store.swapDocument("state", "", { was: null, body: "x" })).rejects.toThrow(Bug);
+  });
+
+  test("of many that swap a document at the same time, one does", async () => {
+    const { store } = get();
+    const all = Array.from({ length: 8 }, (_, i) =>
+      store.swapDocument("state", "a", { was: null, body: String(i) }),
+    );
+    expect((await Promise.all(all)).filter(Boolean)).toHaveLength(1);
+  });
+
   test("documents are listed in the bytewise order of their ids, up and down, page by page", async () => {
     const { store } = get();
     const sorted = ["B", "a", "a ", "aa", "b", "\uFFFD", "\u{1F600}"];

@@ -169,9 +169,10 @@ describe("an export", () => {
     for (const path of readdirSync("src", { recursive: true, encoding: "utf8" })) {
       if (!path.endsWith(".ts") || path.endsWith(".test.ts") || /^(?:store|transfer)\b/.test(path)) continue;
       const text = readFileSync(join("src", path), "utf8");
-      if (!text.includes("putDocument(")) continue;
-      for (const [, kind] of text.matchAll(/putDocument\(\s*"([a-z-]+)"/g)) found.add(kind as string);
-      for (const [, name] of text.matchAll(/putDocument\(\s*([A-Z][A-Z_]*)\b/g)) {
+      if (!/(?:put|swap)Document\(/.test(text)) continue;
+      for (const [, kind] of text.matchAll(/(?:put|swap)Document\(\s*"([a-z-]+)"/g))
+        found.add(kind as string);
+      for (const [, name] of text.matchAll(/(?:put|swap)Document\(\s*([A-Z][A-Z_]*)\b/g)) {
         const kind = new RegExp(`const ${name} = "([a-z-]+)"`).exec(text)?.[1];
         expect(kind, `${path}: the kind ${name} is a text that is named in the same file`).toBeDefined();
         found.add(kind as string);

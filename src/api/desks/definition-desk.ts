@@ -2,8 +2,10 @@
 import type { Definition } from "../../kernel/definition.ts";
 import { parseDefinition } from "../../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../../kernel/plan.ts";
+import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
+import type { PostOpPort } from "../parts.ts";
 import type { SchemaDesk, ValueCheck } from "./schema-desk.ts";
 
 /** A definition that can be started. */
@@ -22,11 +24,13 @@ const KEPT_MAX = 200;
 export class DefinitionDesk {
   readonly #store: Store;
   readonly #schemas: SchemaDesk;
+  readonly #postOps: PostOpPort;
   readonly #kept = new Map<string, KnownDefinition>();
 
-  constructor(store: Store, schemas: SchemaDesk) {
+  constructor(store: Store, schemas: SchemaDesk, postOps: PostOpPort) {
     this.#store = store;
     this.#schemas = schemas;
+    this.#postOps = postOps;
   }
 
   /** The newest definition of a name. */
@@ -55,10 +59,26 @@ export class DefinitionDesk {
     const known = await this.#know(data);
     if (isRejection(known)) return known;
     const { definition, hash } = known;
+    const missing = await this.#missingStore(known.plan);
+    if (missing !== null) return missing;
     const before = await this.#store.getDefinition({ newestOf: definition.name });
     if (before?.hash === hash) return { known, isNew: false };
     await this.#store.putDefinition(definition.name, hash, JSON.stringify(definition));
     return { known, isNew: true };
+  }
+
+  /** Results are kept in stores that there are; where they are told is decided when it is done. */
+  async #missingStore(plan: Plan): Promise<Rejection | null> {
+    for (const { phase, handler, command } of plan.commands) {
+      if (command.persistence === null) continue;
+      const refusal = await this.#postOps.refusalOf({ store: command.persistence.store });
+      if (refusal !== null)
+        return reject("invalid_definition", `${phase.name}.${handler.name}: ${refusal.message}`, {
+          path: "cmd_metadata.cmd_post_op.cmd_result_persistence.target_statestore_name",
+          ...defined({ hint: refusal.hint }),
+        });
+    }
+    return null;
   }
 
   async #know(data: unknown): Promise<KnownDefinition | Rejection> {

@@ -6,7 +6,7 @@
 import { statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { hidePasswords } from "../../config/hide-passwords.ts";
+import { hidePasswords, withoutPassword } from "../../config/hide-passwords.ts";
 import { type LoadedConfig, showOrigin } from "../../config/load-config.ts";
 import { SETTINGS, type SettingName } from "../../config/settings.ts";
 import { showDuration } from "../../std/duration.ts";
@@ -18,6 +18,7 @@ import { readManifest } from "../package-root.ts";
 import { directoryRisk } from "../server/directory-risk.ts";
 import { directoryOf, readConfig, type ServerFlags, withServer } from "../server/find-server.ts";
 import { isColoured, Painter, type Style } from "../style.ts";
+import { lookAtState } from "./look-at-state.ts";
 
 export interface DoctorOptions extends ServerFlags {
   readonly host?: string;
@@ -35,7 +36,14 @@ interface Finding {
 /** Looks at everything; 1 if something is wrong. */
 export async function doctor(options: DoctorOptions): Promise<ExitCode> {
   const loaded = await readConfig({ ...options });
-  const findings = [runtime(), await store(loaded), await server(loaded, options), await sandbox()];
+  const findings: Finding[] = [
+    runtime(),
+    await store(loaded),
+    ...(await lookAtState(loaded.config)),
+    ...(await broker(loaded)),
+    await server(loaded, options),
+    await sandbox(),
+  ];
   const settings = (Object.keys(SETTINGS) as SettingName[]).map((name) => ({
     name,
     value: shownValue(name, loaded),
@@ -98,6 +106,20 @@ async function database({ config }: LoadedConfig): Promise<Finding> {
   } catch (thrown) {
     const { message, more } = toCliError(thrown);
     return { what, verdict: "wrong", says: [message, ...more.slice(0, 1)].join("; ") };
+  }
+}
+
+/** Whether the broker lets us in, where there is one. */
+async function broker({ config }: LoadedConfig): Promise<Finding[]> {
+  if (config.broker === null) return [];
+  const what = "broker";
+  const { checkBroker } = await import("../../amqp/check-broker.ts");
+  const at = withoutPassword(config.broker);
+  try {
+    return [{ what, verdict: "ok", says: `${at} answers: ${await checkBroker(config.broker)}` }];
+  } catch (thrown) {
+    const why = thrown instanceof Error ? thrown.message : String(thrown);
+    return [{ what, verdict: "wrong", says: `${at} does not let us in: ${why || "no connection"}` }];
   }
 }
 

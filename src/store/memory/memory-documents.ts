@@ -3,6 +3,7 @@
  * takes none of them back.
  */
 import { assertDocumentKey } from "../check-write.ts";
+import type { Swap } from "../store.ts";
 
 /** Documents and definitions of one store. */
 export class MemoryDocuments {
@@ -17,6 +18,12 @@ export class MemoryDocuments {
     this.#documents.set(kind, ofKind);
     if (body === null) ofKind.delete(id);
     else ofKind.set(id, body);
+  }
+
+  swap(kind: string, id: string, { was, body }: Swap): boolean {
+    if (this.get(kind, id) !== was) return false;
+    this.put(kind, id, body);
+    return true;
   }
 
   get(kind: string, id: string): string | null {

@@ -11,6 +11,7 @@ import {
   type JournalRange,
   type LoadedExecution,
   type Partitions,
+  type StatusCounts,
   type Store,
   type StoredDeadLetter,
   type StoredHead,
@@ -19,6 +20,7 @@ import {
   type StoredTimer,
   StoreFault,
   type StoreInfo,
+  type Swap,
 } from "../store.ts";
 import { MemoryTables } from "./memory-tables.ts";
 
@@ -106,6 +108,10 @@ export class MemoryStore implements Store {
     this.opened().dropDeadLetter(order, tasks);
   }
 
+  async countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts> {
+    return this.opened().countHeads(filter);
+  }
+
   async listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]> {
     return this.opened().listEnded(options);
   }
@@ -116,6 +122,10 @@ export class MemoryStore implements Store {
 
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {
     this.opened().putDocument(kind, id, body);
+  }
+
+  async swapDocument(kind: string, id: string, swap: Swap): Promise<boolean> {
+    return this.opened().swapDocument(kind, id, swap);
   }
 
   async getDocument(kind: string, id: string): Promise<string | null> {

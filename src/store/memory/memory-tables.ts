@@ -24,12 +24,14 @@ import {
   type LoadedExecution,
   type Ownership,
   type Partitions,
+  type StatusCounts,
   type StoredDeadLetter,
   type StoredHead,
   type StoredLetter,
   type StoredLogRow,
   type StoredTimer,
   type StoreInfo,
+  type Swap,
   workKey,
 } from "../store.ts";
 import { compareText, MemoryDocuments } from "./memory-documents.ts";
@@ -252,6 +254,14 @@ export class MemoryTables {
     this.#records.dropDeadLetter(order, tasks);
   }
 
+  countHeads({ project, workflow }: Omit<HeadFilter, "status">): StatusCounts {
+    const counts: Record<string, number> = {};
+    for (const { head } of this.#executions.values())
+      if ((project ?? head.project) === head.project && (workflow ?? head.workflow) === head.workflow)
+        counts[head.status] = (counts[head.status] ?? 0) + 1;
+    return counts;
+  }
+
   listEnded(options: { finishedBefore: number; max: number }): string[] {
     return [...this.#executions.values()]
       .flatMap(({ head: { id, order, want, finishedAt: at } }) =>
@@ -276,6 +286,10 @@ export class MemoryTables {
 
   putDocument(kind: string, id: string, body: string | null): void {
     this.#documents.put(kind, id, body);
+  }
+
+  swapDocument(kind: string, id: string, swap: Swap): boolean {
+    return this.#documents.swap(kind, id, swap);
   }
 
   getDocument(kind: string, id: string): string | null {

@@ -21,6 +21,7 @@ import {
   type LoadedExecution,
   type Ownership,
   type Partitions,
+  type StatusCounts,
   type StoredDeadLetter,
   type StoredHead,
   type StoredLetter,
@@ -28,6 +29,7 @@ import {
   type StoredTimer,
   StoreFault,
   type StoreInfo,
+  type Swap,
 } from "../store.ts";
 import { CommitQueue } from "./commit-queue.ts";
 import { Database, declareRestored, type Meta, PARTITIONS_DEFAULT } from "./database.ts";
@@ -206,6 +208,10 @@ export class PostgresStore implements ClusterStore {
     await this.#use().side.dropDeadLetter(order, tasks);
   }
 
+  async countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts> {
+    return this.#use().records.countHeads(filter);
+  }
+
   async listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]> {
     return this.#use().records.listEnded(options);
   }
@@ -225,6 +231,11 @@ export class PostgresStore implements ClusterStore {
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {
     assertDocumentKey(kind, id);
     await this.#use().side.putDocument(kind, id, body);
+  }
+
+  async swapDocument(kind: string, id: string, swap: Swap): Promise<boolean> {
+    assertDocumentKey(kind, id);
+    return this.#use().side.swapDocument(kind, id, swap);
   }
 
   async getDocument(kind: string, id: string): Promise<string | null> {

@@ -1,4 +1,5 @@
 /** What is written beside commits, without a fence: definitions, documents, dead letters that are dropped; and purges. */
+import type { Swap } from "../store.ts";
 import type { Value } from "./link.ts";
 import type { Links } from "./links.ts";
 import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
@@ -11,6 +12,9 @@ const STATEMENTS = {
   "put-document": `
     INSERT INTO documents (kind, id, body) VALUES ($1, $2, $3)
     ON CONFLICT (kind, id) DO UPDATE SET body = excluded.body`,
+  "add-document": `
+    INSERT INTO documents (kind, id, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING 1`,
+  "swap-document": "UPDATE documents SET body = $3 WHERE kind = $1 AND id = $2 AND body = $4 RETURNING 1",
   "delete-document": "DELETE FROM documents WHERE kind = $1 AND id = $2",
   // The tasks are a JSON array of numbers, whose order stays.
   "drop-dead-letter": `
@@ -46,6 +50,12 @@ export class SideWriter {
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {
     if (body === null) await this.#run("delete-document", [kind, id]);
     else await this.#run("put-document", [kind, id, encodeText(body)]);
+  }
+
+  async swapDocument(kind: string, id: string, { was, body }: Swap): Promise<boolean> {
+    const [name, more] =
+      was === null ? ["add-document" as const, []] : ["swap-document" as const, [encodeText(was)]];
+    return (await this.#run(name, [kind, id, encodeText(body), ...more])).length === 1;
   }
 
   async dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void> {

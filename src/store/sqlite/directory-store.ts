@@ -21,6 +21,7 @@ import {
   type StoredTimer,
   StoreFault,
   type StoreInfo,
+  type Swap,
 } from "../store.ts";
 import { Checkpoints } from "./checkpoints.ts";
 import { copyDatabase } from "./copy-database.ts";
@@ -132,6 +133,10 @@ export class DirectoryStore {
     this.#writeSide(1, (side) => side.dropDeadLetter(order, tasks));
   }
 
+  countHeads(filter: Omit<HeadFilter, "status">): Record<string, number> {
+    return this.#readRecords((records) => records.countHeads(filter));
+  }
+
   listEnded(options: { finishedBefore: number; max: number }): string[] {
     return this.#readRecords((records) => records.listEnded(options));
   }
@@ -158,6 +163,10 @@ export class DirectoryStore {
 
   putDocument(kind: string, id: string, body: string | null): void {
     this.#writeSide(body?.length ?? 0, (side) => side.putDocument(kind, id, body));
+  }
+
+  swapDocument(kind: string, id: string, swap: Swap): boolean {
+    return this.#writeSide(swap.body.length, (side) => side.swapDocument(kind, id, swap));
   }
 
   getDocument(kind: string, id: string): string | null {
@@ -241,11 +250,12 @@ export class DirectoryStore {
     return this.#guard({ writing: false }, () => read(this.#use().records));
   }
 
-  #writeSide(chars: number, write: (side: SideWriter) => void): void {
-    this.#guard({ writing: true }, () => {
+  #writeSide<T>(chars: number, write: (side: SideWriter) => T): T {
+    return this.#guard({ writing: true }, () => {
       const { side, checkpoints } = this.#use();
-      write(side);
+      const written = write(side);
       checkpoints.note(1, chars);
+      return written;
     });
   }
 

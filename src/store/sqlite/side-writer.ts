@@ -1,5 +1,6 @@
 /** What is written beside commits, without a fence: definitions, documents, and dead letters that are dropped. */
-import { type Connection, type Statement, textValue } from "./driver.ts";
+import type { Swap } from "../store.ts";
+import { type Connection, type Statement, textOf, textValue } from "./driver.ts";
 import { inTransaction } from "./in-transaction.ts";
 
 export class SideWriter {
@@ -23,6 +24,15 @@ export class SideWriter {
     else this.#statements.document.run([kind, id, textValue(body)]);
   }
 
+  swapDocument(kind: string, id: string, { was, body }: Swap): boolean {
+    return inTransaction(this.#connection, () => {
+      const found = this.#statements.documentOf.get<{ body: string | Uint8Array }>([kind, id]);
+      if ((found === undefined ? null : textOf(found.body)) !== was) return false;
+      this.#statements.document.run([kind, id, textValue(body)]);
+      return true;
+    });
+  }
+
   dropDeadLetter(order: number, dropped: readonly number[] | null): void {
     inTransaction(this.#connection, () => {
       const found = this.#statements.tasksOfDeadLetter.get<{ tasks: string }>([order]);
@@ -42,6 +52,7 @@ function prepareStatements(connection: Connection) {
     definition: prepare("INSERT INTO definitions VALUES (?, ?) ON CONFLICT DO NOTHING"),
     newestDefinition: prepare("INSERT OR REPLACE INTO newest_definitions VALUES (?, ?)"),
     document: prepare("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)"),
+    documentOf: prepare("SELECT body FROM documents WHERE kind = ? AND id = ?"),
     deleteDocument: prepare("DELETE FROM documents WHERE kind = ? AND id = ?"),
     tasksOfDeadLetter: prepare("SELECT tasks FROM dead_letters WHERE row = ?"),
     changeDeadLetter: prepare("UPDATE dead_letters SET tasks = ? WHERE row = ?"),

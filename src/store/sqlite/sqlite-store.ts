@@ -16,6 +16,7 @@ import {
   type JournalRange,
   type LoadedExecution,
   type Partitions,
+  type StatusCounts,
   type Store,
   type StoredDeadLetter,
   type StoredHead,
@@ -24,6 +25,7 @@ import {
   type StoredTimer,
   StoreFault,
   type StoreInfo,
+  type Swap,
 } from "../store.ts";
 import { reserveFile } from "./copy-database.ts";
 import { claimInProcess, releaseInProcess } from "./directory-lock.ts";
@@ -152,6 +154,10 @@ export class SqliteStore implements Store {
     await this.#call({ kind: "dropDeadLetter", order, tasks });
   }
 
+  async countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts> {
+    return this.#call({ kind: "countHeads", filter });
+  }
+
   async listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]> {
     return this.#call({ ...options, kind: "listEnded" });
   }
@@ -166,6 +172,11 @@ export class SqliteStore implements Store {
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {
     assertDocumentKey(kind, id);
     await this.#call({ kind: "putDocument", of: kind, id, body });
+  }
+
+  async swapDocument(kind: string, id: string, swap: Swap): Promise<boolean> {
+    assertDocumentKey(kind, id);
+    return this.#call({ kind: "swapDocument", of: kind, id, swap });
   }
 
   async getDocument(kind: string, id: string): Promise<string | null> {

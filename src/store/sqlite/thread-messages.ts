@@ -1,5 +1,5 @@
 /** What the engine's thread asks of the store's thread, and what it gets back. */
-import type { Fence, HeadFilter, JournalRange } from "../store.ts";
+import type { Fence, HeadFilter, JournalRange, Swap } from "../store.ts";
 import type { FaultReport } from "./faults.ts";
 import type { Packed } from "./packed-commit.ts";
 
@@ -38,6 +38,7 @@ export type Call =
       readonly options: { readonly before: number | null; readonly max: number };
     }
   | { readonly kind: "dropDeadLetter"; readonly order: number; readonly tasks: readonly number[] | null }
+  | { readonly kind: "countHeads"; readonly filter: Omit<HeadFilter, "status"> }
   | { readonly kind: "listEnded"; readonly finishedBefore: number; readonly max: number }
   | { readonly kind: "forget"; readonly ids: readonly string[] }
   | { readonly kind: "sweep" }
@@ -47,6 +48,7 @@ export type Call =
       readonly id: string;
       readonly body: string | null;
     }
+  | { readonly kind: "swapDocument"; readonly of: string; readonly id: string; readonly swap: Swap }
   | { readonly kind: "getDocument"; readonly of: string; readonly id: string }
   | {
       readonly kind: "listDocuments";

@@ -58,6 +58,8 @@ function answer(call: Call): unknown {
       return store.listDeadLetters(call.filter, call.options);
     case "dropDeadLetter":
       return store.dropDeadLetter(call.order, call.tasks);
+    case "countHeads":
+      return store.countHeads(call.filter);
     case "listEnded":
       return store.listEnded(call);
     case "forget":
@@ -66,6 +68,8 @@ function answer(call: Call): unknown {
       return store.sweep();
     case "putDocument":
       return store.putDocument(call.of, call.id, call.body);
+    case "swapDocument":
+      return store.swapDocument(call.of, call.id, call.swap);
     case "getDocument":
       return store.getDocument(call.of, call.id);
     case "listDocuments":

@@ -1,0 +1,66 @@
+/** State in Rondo's own store: a document for each place, swapped for a newer one. */
+import { sha256 } from "../../std/hash.ts";
+import { type Store, StoreFault } from "../../store/store.ts";
+import {
+  compareEntries,
+  type NewEntry,
+  type PutVerdict,
+  parseVersion,
+  type StateEntry,
+  type StatePlace,
+  type StateStore,
+  versionText,
+} from "./state-store.ts";
+
+const KIND = "state";
+/** How often a write is tried that others come before. */
+const TRIES = 20;
+/** Databases keep no ids of any length; a longer one is cut and told apart by its hash. */
+const ID_CHARS_MAX = 600;
+
+export class EmbeddedState implements StateStore {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  async put(place: StatePlace, entry: NewEntry): Promise<PutVerdict> {
+    const id = documentId(place);
+    for (let tries = 0; tries < TRIES; tries++) {
+      const was = await this.#store.getDocument(KIND, id);
+      const verdict = compareEntries(entry, was === null ? null : decode(was));
+      if (verdict !== "stored") return verdict;
+      if (await this.#store.swapDocument(KIND, id, { was, body: encode(place, entry) })) return "stored";
+    }
+    throw new StoreFault(`the state "${place.key}" is written to by too many at a time`, {
+      retryable: true,
+      nothingWritten: true,
+    });
+  }
+
+  async get(place: StatePlace): Promise<StateEntry | null> {
+    const body = await this.#store.getDocument(KIND, documentId(place));
+    return body === null ? null : decode(body);
+  }
+
+  async close(): Promise<void> {
+    // The store is the engine's.
+  }
+}
+
+function documentId({ store, partition, key }: StatePlace): string {
+  const id = JSON.stringify([store, partition ?? "", key]);
+  return id.length <= ID_CHARS_MAX ? id : `${id.slice(0, ID_CHARS_MAX - 70).toWellFormed()}~${sha256(id)}`;
+}
+
+/** What it is about on the first line, then the value as it is. */
+function encode({ store, partition, key }: StatePlace, { version, project, value }: NewEntry): string {
+  return `${JSON.stringify({ store, partition, key, version: versionText(version), project })}\n${value}`;
+}
+
+function decode(body: string): StateEntry {
+  const end = body.indexOf("\n");
+  const { version, project } = JSON.parse(body.slice(0, end)) as { version: string; project: string };
+  return { value: body.slice(end + 1), version: parseVersion(version), project };
+}
