@@ -23,7 +23,7 @@ import { DeskSet } from "./desk-set.ts";
 import { consumeEnumerated } from "./enumerated-queue.ts";
 import { EnumerationDesk } from "./enumeration-desk.ts";
 import { EventPublisher } from "./event-publisher.ts";
-import { type BrokerNames, brokerNames } from "./names.ts";
+import { type BrokerNames, brokerNames, deskKey } from "./names.ts";
 import { Publisher } from "./publisher.ts";
 import { ServedAtBroker } from "./served-at-broker.ts";
 import { type BrokerSettings, DEFAULT_BROKER_SETTINGS } from "./settings.ts";
@@ -76,6 +76,8 @@ export class AmqpBridge implements WorkerLink {
   readonly #events: EventPublisher;
   readonly #served: ServedAtBroker;
   readonly #desks: DeskSet;
+  /** Handlers of visits whose first task waits until it is known whether their code enumerates. */
+  readonly #firsts = new Set<string>();
   #session: BrokerSession | null = null;
   #isBlocked = false;
   #isFull = false;
@@ -195,6 +197,7 @@ export class AmqpBridge implements WorkerLink {
   cancel(_beats: readonly Beat[], _why: "cancel" | "lost"): void {}
 
   withdraw(from: ReportPlace, why: "paused" | "cancelled"): void {
+    this.#firsts.delete(deskKey(from));
     this.#desks.get(from)?.withdraw(why);
     this.#enumerations.withdraw(from, why);
     if (why === "cancelled") this.#topics.giveUp(from);
@@ -244,10 +247,13 @@ export class AmqpBridge implements WorkerLink {
     const session = this.#session;
     const item = grant.items[0];
     if (session === null || item === undefined) return this.#takeTasks(grant);
+    const key = deskKey(grant);
+    this.#firsts.add(key);
     this.#served.learn(session, grant.use).then(
       (enumerates) => {
         const at = attemptOf(grant, item);
-        if (enumerates) this.#options.engine.release(BROKER_WORKER, beatsOf([at]));
+        const isWanted = this.#firsts.delete(key);
+        if (enumerates || !isWanted) this.#options.engine.release(BROKER_WORKER, beatsOf([at]));
         else if (this.#options.engine.holderOf(at) !== null) this.#takeTasks(grant);
       },
       (thrown: unknown) => {

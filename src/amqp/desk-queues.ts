@@ -100,6 +100,7 @@ export class DeskQueues {
   add(tasks: readonly TaskCopy[], alone: boolean): void {
     const wasWithdrawn = this.#isWithdrawn;
     this.#isWithdrawn = false;
+    if (wasWithdrawn) this.#voice.begin();
     this.#heardAt = this.#parts.clock.now();
     if (alone) for (const task of tasks) this.#lone.add(task);
     if (!alone && this.#isOpen && !this.#isOld)

@@ -15,6 +15,8 @@ export interface Outgoing {
   readonly mandatory?: boolean;
   /** How long it is of use. */
   readonly expirationMs?: number;
+  /** Where the answer goes. */
+  readonly replyTo?: string;
   readonly headers?: Readonly<Record<string, string>>;
   /** Its end, once; false: no queue took it. */
   readonly done?: (isRouted: boolean) => void;
@@ -81,7 +83,7 @@ export class Publisher {
   #send(message: Outgoing): void {
     const channel = this.#channel;
     if (channel === null) return;
-    const { exchange = "", key, id, body, mandatory = false, expirationMs, headers } = message;
+    const { exchange = "", key, id, body, mandatory = false, expirationMs, headers, replyTo } = message;
     const options: Options.Publish = {
       persistent: true,
       mandatory,
@@ -89,6 +91,7 @@ export class Publisher {
       messageId: id,
       ...(expirationMs === undefined ? {} : { expiration: String(expirationMs) }),
       ...(headers === undefined ? {} : { headers }),
+      ...(replyTo === undefined ? {} : { replyTo }),
     };
     try {
       channel.publish(exchange, key, body, options, (error) => {

@@ -2,6 +2,7 @@
  * What crosses an AMQP broker between engine nodes and workers: names, how queues and exchanges are declared (both sides
  * declare what they share, so the arguments are here), and the JSON bodies. docs/protocol.md says it in words.
  */
+import type { PhaseCounts } from "./work.ts";
 
 /** Names under a prefix; those of one visit's queues are told in messages, so nobody but the engine makes them. */
 export function amqpNames(prefix: string): {
@@ -21,9 +22,6 @@ export function amqpNames(prefix: string): {
     events: `${prefix}.events`,
   };
 }
-
-/** Default prefix. */
-export const AMQP_PREFIX = "rondo";
 
 /** The enumerate queues and `enumerated`: classic, durable. */
 export const SHARED_QUEUE = { durable: true } as const;
@@ -100,6 +98,8 @@ export interface ProcessMessage {
   readonly input?: unknown;
   /** How many of this queue a worker may have at a time, if that is limited. */
   readonly prefetch?: number;
+  /** How many tasks the handler takes together, if it takes several. */
+  readonly batch?: number;
   readonly timeout_ms?: number;
 }
 
@@ -116,6 +116,9 @@ export interface TaskMessage {
   readonly data: unknown;
   readonly finished_queue: string;
   readonly idempotency_key: string;
+  /** Code that decides or returns instead of doing a task, and what it reads: counts of the phases so far. */
+  readonly do?: "next" | "returns";
+  readonly phases?: PhaseCounts;
 }
 
 /** The last word on an attempt at a task. */

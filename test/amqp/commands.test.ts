@@ -159,4 +159,30 @@ describe("commands over topics", () => {
     await second.execution(id).result({ timeout: 20_000 });
     expect(seen).toHaveLength(1);
   });
+
+  test("a receipt without a mark counts if exactly one open command has its hashes", async ({ skip }) => {
+    if (!isHere) return skip();
+    const rondo = await bench.open();
+    const unmarked = ({ cmd_metadata: { rondo: _, ...cmd_metadata } }: Command) => ({ cmd_metadata });
+    const { seen, channel } = await serve("A_CMD", "A_RECEIPT", () => null);
+    const { compilePlan } = await import("../../src/kernel/plan.ts");
+    const { submissionName } = await import("../../src/command/submission-definition.ts");
+    const phases = [step("one", "A_CMD")];
+    const plan = compilePlan((described("flow", phases) as unknown as { definition: never }).definition);
+    const flow = described(submissionName(plan.phases[0]?.handlers[0]?.command?.workflowHash ?? ""), phases);
+    const first = await rondo.start(flow, null as never);
+    await until("it is sent", () => seen.length === 1);
+    const say = (command: Command | undefined) =>
+      channel.sendToQueue(
+        "A_RECEIPT",
+        Buffer.from(JSON.stringify({ ...command, ...unmarked(command as Command), cmd_result: {} })),
+      );
+    say(seen[0]);
+    await first.result({ timeout: 20_000 });
+    await rondo.start(flow, null as never);
+    await rondo.start(flow, null as never);
+    await until("both are sent", () => seen.length === 3);
+    say(seen[1]);
+    await until("nobody can tell", async () => (await bench.ready("rondo.dead")) === 1);
+  });
 });
