@@ -10,6 +10,7 @@ import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Table } from "../../ui/table.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { Wide } from "../../ui/wide.tsx";
+import { Audit } from "./audit.tsx";
 import { describeEvent } from "./describe-event.ts";
 import type { About } from "./execution.tsx";
 
@@ -61,6 +62,7 @@ export function MessagesTab({ path, facts, at }: About) {
           <JsonView value={chosen} label={`Event ${chosen.seq}`} />
         </div>
       )}
+      <Audit path={path} />
       <DroppedList path={path} isOver={facts.finishedAt !== null} />
     </>
   );
