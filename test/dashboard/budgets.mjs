@@ -97,7 +97,7 @@ async function answers() {
     `${states}?by=ms`,
     `${of}/tasks?limit=100`,
     `${of}/tasks?status=failed&limit=1`,
-    `${of}/events?limit=200`,
+    `${of}/events?limit=100`,
     "/v1/dead-letter-groups",
   ]) {
     const times = [];

@@ -14,7 +14,7 @@ import { Audit } from "./audit.tsx";
 import { describeEvent } from "./describe-event.ts";
 import type { About } from "./execution.tsx";
 
-const PAGE = 200;
+const PAGE = 100;
 
 interface Dropped {
   readonly at: number;
