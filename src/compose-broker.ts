@@ -1,11 +1,15 @@
 /** A broker beside an engine. Loaded only where one is configured: an engine without it pays nothing. */
 import type { AmqpBridge } from "./amqp/bridge.ts";
 import type { BrokerSettings } from "./amqp/settings.ts";
+import type { OtherNodes } from "./api/other-nodes.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
 import type { Settings } from "./engine/settings.ts";
+import { parseStored } from "./kernel/parse-definition.ts";
+import { compilePlan } from "./kernel/plan.ts";
 import type { Clock } from "./std/clock.ts";
 import { defined } from "./std/defined.ts";
 import type { Random } from "./std/random.ts";
+import { isRejection } from "./std/rejection.ts";
 import type { Store } from "./store/store.ts";
 
 export interface BrokerOptions {
@@ -21,6 +25,8 @@ interface Beside {
   readonly clock: Clock;
   readonly random: Random;
   readonly onFault: (fault: Error) => void;
+  /** In a cluster: the other nodes, which know of the attempts that they have. */
+  readonly otherNodes?: OtherNodes | undefined;
 }
 
 /** Settings of an engine: with a broker, its events are published. */
@@ -29,6 +35,26 @@ export function withOutbox({
   broker,
 }: BrokerOptions & { readonly settings?: Partial<Settings> }): Partial<Settings> | undefined {
   return broker === undefined || broker === null ? settings : { outbox: true, ...settings };
+}
+
+/** Finds the open command that a receipt without the name of an attempt is of, whichever node has it. */
+async function finderOf(
+  nodes: { readonly engine: EnginePort; readonly otherNodes?: OtherNodes },
+  store: Store,
+): Promise<AmqpBridge["findCommand"]> {
+  const [{ commandFinder }, { attemptsOf }] = await Promise.all([
+    import("./command/open-command.ts"),
+    import("./api/other-nodes.ts"),
+  ]);
+  return commandFinder({
+    store,
+    attemptsOf: (execution) => attemptsOf(nodes, execution),
+    planOf: async (hash) => {
+      const found = await store.getDefinition({ hash });
+      const definition = found === null ? null : parseStored(JSON.parse(found.body));
+      return definition === null || isRejection(definition) ? null : compilePlan(definition);
+    },
+  });
 }
 
 /** Opens the way to the broker; it is left before the engine is closed. Null: there is none. */
@@ -46,6 +72,10 @@ export async function openBroker(
   if (engine.info.partitions === 1) await noteRemote(beside.store, engine.info);
   const settings = defined({ settings: brokerSettings });
   const bridge = new AmqpBridge({ url: broker, prefix, engine, ...beside, ...settings });
+  bridge.findCommand = await finderOf(
+    { engine, ...defined({ otherNodes: beside.otherNodes }) },
+    beside.store,
+  );
   const close = engine.close.bind(engine);
   engine.close = async () => {
     await bridge.close();

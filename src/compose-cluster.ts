@@ -54,7 +54,14 @@ export async function assembleCluster(
     ...defined({ settings: withOutbox(options), leaseMs: options.leaseMs }),
   });
   const elsewhere = workerFor(node, options, parts);
-  return { ...(await assembleOn(node.engine, { ...options, store, postOps, elsewhere }, parts)), node };
+  return {
+    ...(await assembleOn(
+      node.engine,
+      { ...options, store, postOps, elsewhere, otherNodes: node.others },
+      parts,
+    )),
+    node,
+  };
 }
 
 /** The worker of this process for the other nodes, at those that are alive. */

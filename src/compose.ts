@@ -1,6 +1,7 @@
 /** The one place that names adapters, with compose-server.ts: turns settings into a running Rondo. */
 import { availableParallelism } from "node:os";
 import type { AmqpBridge } from "./amqp/bridge.ts";
+import type { OtherNodes } from "./api/other-nodes.ts";
 import { type BrokerOptions, openBroker, withOutbox } from "./compose-broker.ts";
 import { type LazyPostOps, openPostOps, type PostOpOptions } from "./compose-postops.ts";
 import { Engine, type EngineOptions } from "./engine/driver.ts";
@@ -124,12 +125,14 @@ export async function assembleOn(
     readonly store: Store;
     readonly postOps: LazyPostOps;
     readonly elsewhere?: Elsewhere;
+    /** In a cluster: the other nodes. */
+    readonly otherNodes?: OtherNodes;
   },
   parts: SharedParts,
 ): Promise<Assembled> {
   const { clock, random, onFault, onStop } = parts;
-  const { store, postOps, elsewhere } = options;
-  const broker = await openBroker(engine, options, { store, clock, random, onFault });
+  const { store, postOps, elsewhere, otherNodes } = options;
+  const broker = await openBroker(engine, options, { store, clock, random, onFault, otherNodes });
   const rondo = new LocalRondo({
     engine,
     store,

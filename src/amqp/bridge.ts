@@ -23,7 +23,7 @@ import { DeskSet } from "./desk-set.ts";
 import { consumeEnumerated } from "./enumerated-queue.ts";
 import { EnumerationDesk } from "./enumeration-desk.ts";
 import { EventPublisher } from "./event-publisher.ts";
-import { type BrokerNames, brokerNames } from "./names.ts";
+import { type BrokerNames, brokerNames, deskKey } from "./names.ts";
 import { Publisher } from "./publisher.ts";
 import { ServedAtBroker } from "./served-at-broker.ts";
 import { type BrokerSettings, DEFAULT_BROKER_SETTINGS } from "./settings.ts";
@@ -40,8 +40,6 @@ export interface AmqpBridgeOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly settings?: Partial<BrokerSettings>;
-  /** The one open command that a receipt without a mark is of; null: there is none, or several. */
-  readonly findCommand?: (receipt: Readonly<Record<string, unknown>>) => Promise<ReportedAttempt | null>;
   readonly onFault: (fault: Error) => void;
 }
 
@@ -78,6 +76,8 @@ export class AmqpBridge implements WorkerLink {
   readonly #events: EventPublisher;
   readonly #served: ServedAtBroker;
   readonly #desks: DeskSet;
+  /** Handlers of visits whose first task waits until it is known whether their code enumerates. */
+  readonly #firsts = new Set<string>();
   #session: BrokerSession | null = null;
   #isBlocked = false;
   #isFull = false;
@@ -101,7 +101,7 @@ export class AmqpBridge implements WorkerLink {
     });
     const parts = { ...this.#shared, words: this.#words };
     this.#enumerations = new EnumerationDesk(parts);
-    this.#topics = new Topics({ ...parts, findCommand: options.findCommand ?? (async () => null) });
+    this.#topics = new Topics({ ...parts, findCommand: (receipt) => this.findCommand(receipt) });
     this.#events = new EventPublisher({ ...this.#shared, store, isUp: () => this.#session !== null });
     this.#desks = new DeskSet(
       {
@@ -128,13 +128,18 @@ export class AmqpBridge implements WorkerLink {
     });
   }
 
+  /** The one open command that a receipt without a mark is of, by its hashes; null: there is none, or several. */
+  findCommand: (receipt: Readonly<Record<string, unknown>>) => Promise<ReportedAttempt | null> = async () =>
+    null;
+
   get #shared() {
     const { engine, clock, onFault } = this.#options;
     return {
       worker: BROKER_WORKER,
       engine,
       clock,
-      onFault,
+      // What breaks off at the end is no news.
+      onFault: (fault: Error) => (this.#isClosed ? undefined : onFault(fault)),
       names: this.#names,
       publisher: this.#publisher,
       book: this.#book,
@@ -172,7 +177,11 @@ export class AmqpBridge implements WorkerLink {
     this.#options.engine.claim(BROKER_WORKER, 0);
     for (const stop of this.#timers) stop();
     this.#events.close();
-    if (this.#session !== null && !this.#isBlocked) await this.#publisher.emptyWithin(CLOSE_MS);
+    if (this.#session !== null && !this.#isBlocked) {
+      const late = new Promise<void>((resolve) => this.#options.clock.after(CLOSE_MS, resolve));
+      await Promise.race([this.#desks.idle(), late]);
+      await this.#publisher.emptyWithin(CLOSE_MS);
+    }
     this.#session = null;
     await this.#link.close();
   }
@@ -188,6 +197,7 @@ export class AmqpBridge implements WorkerLink {
   cancel(_beats: readonly Beat[], _why: "cancel" | "lost"): void {}
 
   withdraw(from: ReportPlace, why: "paused" | "cancelled"): void {
+    this.#firsts.delete(deskKey(from));
     this.#desks.get(from)?.withdraw(why);
     this.#enumerations.withdraw(from, why);
     if (why === "cancelled") this.#topics.giveUp(from);
@@ -237,10 +247,13 @@ export class AmqpBridge implements WorkerLink {
     const session = this.#session;
     const item = grant.items[0];
     if (session === null || item === undefined) return this.#takeTasks(grant);
+    const key = deskKey(grant);
+    this.#firsts.add(key);
     this.#served.learn(session, grant.use).then(
       (enumerates) => {
         const at = attemptOf(grant, item);
-        if (enumerates) this.#options.engine.release(BROKER_WORKER, beatsOf([at]));
+        const isWanted = this.#firsts.delete(key);
+        if (enumerates || !isWanted) this.#options.engine.release(BROKER_WORKER, beatsOf([at]));
         else if (this.#options.engine.holderOf(at) !== null) this.#takeTasks(grant);
       },
       (thrown: unknown) => {

@@ -100,6 +100,7 @@ export class DeskQueues {
   add(tasks: readonly TaskCopy[], alone: boolean): void {
     const wasWithdrawn = this.#isWithdrawn;
     this.#isWithdrawn = false;
+    if (wasWithdrawn) this.#voice.begin();
     this.#heardAt = this.#parts.clock.now();
     if (alone) for (const task of tasks) this.#lone.add(task);
     if (!alone && this.#isOpen && !this.#isOld)
@@ -188,9 +189,9 @@ export class DeskQueues {
 
   #consumer: string | null = null;
 
-  /** Calls back when what is under way has been done. */
-  whenIdle(run: () => void): void {
-    void this.#turn.then(run);
+  /** Resolves when what is under way has been done. */
+  get idle(): Promise<void> {
+    return this.#turn;
   }
 
   /** Gives attempts back that nobody has begun. */

@@ -25,6 +25,11 @@ export class DeskSet {
     return new Set(Array.from(this.#desks.values(), ({ facts }) => facts.use));
   }
 
+  /** Resolves when what is under way has been done. */
+  async idle(): Promise<void> {
+    await Promise.all(Array.from(this.#desks.values(), ({ idle }) => idle));
+  }
+
   all(): Iterable<DeskQueues> {
     return this.#desks.values();
   }
@@ -90,7 +95,7 @@ export class DeskSet {
 
   #close(desk: DeskQueues): void {
     desk.close();
-    desk.whenIdle(() => {
+    void desk.idle.then(() => {
       if (!desk.isGone) return;
       this.#desks.delete(desk.key);
       if (!this.uses.has(desk.facts.use)) this.#onUnused(desk.facts.use);

@@ -119,6 +119,8 @@ export class EventPublisher {
       partitions: engine.outbox.scope,
     });
     if (rows.length === 0) return false;
+    // What has come meanwhile is among it.
+    this.#waiting = [];
     engine.outbox.again();
     // Looked at, an execution comes into memory.
     await Promise.all(rows.map(({ execution }) => engine.inspect(execution)));

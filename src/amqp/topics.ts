@@ -54,6 +54,8 @@ interface Topic {
 }
 
 const STRIKES_MAX = 2;
+/** When a receipt is looked at again of which nobody could say just now whose it is. */
+const AGAIN_MS = 1_000;
 
 export class Topics {
   readonly #parts: TopicsParts;
@@ -204,7 +206,7 @@ export class Topics {
   }
 
   #receipt(delivery: Delivery): void {
-    const { words, engine, onFault } = this.#parts;
+    const { words, engine, clock, onFault } = this.#parts;
     const fields = readFields(delivery.message.content);
     if (isRejection(fields)) return words.refuse(delivery, fields.message);
     const mark = ((fields["cmd_metadata"] ?? {}) as Fields)["rondo"];
@@ -213,11 +215,15 @@ export class Topics {
       const at = readAttempt({ workflow_id, attempt, token }, engine.info.key);
       return isRejection(at) ? words.refuse(delivery, at.message) : this.#take(at, fields, delivery);
     }
+    const later = (fault: Error): void => {
+      onFault(fault);
+      clock.after(AGAIN_MS, () => words.putBack(delivery));
+    };
     this.#parts.findCommand(fields).then((at) => {
       if (at === null)
         words.refuse(delivery, "no mark `rondo`, and not exactly one open command has its hashes");
       else this.#take(at, fields, delivery);
-    }, onFault);
+    }, later);
   }
 
   #take(at: ReportedAttempt, fields: Fields, delivery: Delivery): void {

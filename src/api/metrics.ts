@@ -9,11 +9,13 @@ import type { Overview } from "../engine/io.ts";
 import type { Clock } from "../std/clock.ts";
 import type { CommitVerdict, Store } from "../store/store.ts";
 
+/** How often the event loop is timed: each time wakes the process, also one that has nothing to do. */
+const LOOP_MS = 100;
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 export class Metrics {
   readonly #registry = new Registry();
-  readonly #delay: IntervalHistogram = monitorEventLoopDelay({ resolution: 20 });
+  readonly #delay: IntervalHistogram = monitorEventLoopDelay({ resolution: LOOP_MS });
   readonly #requests = this.#counter("rondo_http_requests_total", "HTTP requests answered", [
     "route",
     "method",

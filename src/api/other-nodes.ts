@@ -52,6 +52,8 @@ export interface ClusterFacts {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+const ATTEMPTS_MAX = 1_000;
+
 const questionSchema = z.strictObject({
   v: z.literal(1),
   attempts: z
@@ -64,6 +66,20 @@ const questionSchema = z.strictObject({
     .optional(),
   drain: z.string().max(200).optional(),
 });
+
+/** Open attempts of an execution, whichever node has it; throws if that cannot be known just now. */
+export async function attemptsOf(
+  { engine, otherNodes }: Pick<ApiParts, "engine" | "otherNodes">,
+  execution: string,
+): Promise<readonly OpenAttempt[]> {
+  const attempts: AttemptFilter = { worker: null, execution, max: ATTEMPTS_MAX };
+  if (otherNodes === undefined || engine.isOwn(execution)) return engine.openAttempts(attempts);
+  const others = await otherNodes.ask({ v: 1, attempts });
+  const silent = others.find(({ facts }) => facts === null);
+  if (silent !== undefined)
+    throw new Error(`${silent.url} does not say which attempts of ${execution} are open`);
+  return others.flatMap(({ facts }) => facts?.attempts ?? []);
+}
 
 /** The nodes of a cluster as one: this one, and the others. */
 export class AllNodes {

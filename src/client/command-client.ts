@@ -42,12 +42,17 @@ export interface CommandClient {
 /** The client of command workflows over a connection. */
 export function commandClient({ requester, clock, random }: RemoteParts): CommandClient {
   return {
-    submit: <T>(project: string, body: unknown, { idempotencyKey }: SubmitOptions = {}) =>
-      requester.json<T>(pathOf(project), {
+    submit<T>(project: string, given: unknown, { idempotencyKey: key }: SubmitOptions = {}) {
+      const newId = (): string => newExecutionId(clock.now(), random);
+      // A repetition finds what the first try started: by an id that is made here, or by a key.
+      const body = key === undefined && isWorkflow(given) ? { workflow_id: newId(), ...given } : given;
+      const once = isWorkflow(body) && body.workflow_id !== undefined;
+      return requester.json<T>(pathOf(project), {
         method: "POST",
         body,
-        idempotencyKey: idempotencyKey ?? newExecutionId(clock.now(), random),
-      }),
+        ...(once && key === undefined ? { isRepeatable: true } : { idempotencyKey: key ?? newId() }),
+      });
+    },
     submitted: (project, id) => requester.json(`${pathOf(project)}/${encodeURIComponent(id)}`),
     async commands(project, { limit, cursor } = {}) {
       const page = await requester.json<ProjectDocument>(pathOf(project), { query: { limit, cursor } });
@@ -55,6 +60,11 @@ export function commandClient({ requester, clock, random }: RemoteParts): Comman
       return { workflows, next: page["next"] as string | null };
     },
   };
+}
+
+/** One workflow, not a whole document. */
+function isWorkflow(given: unknown): given is WorkflowSubmission {
+  return typeof given === "object" && given !== null && "steps" in given;
 }
 
 function pathOf(project: string): string {

@@ -5,6 +5,8 @@
  */
 import { parseStored } from "../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/plan.ts";
+import { decodeAttempt } from "../protocol/attempt-id.ts";
+import type { ReportedAttempt } from "../protocol/work.ts";
 import { isRejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 import { isSubmissionName, submissionName } from "./submission-definition.ts";
@@ -45,6 +47,18 @@ const HEADS = 100;
 const HEADS_MAX = 1_000;
 const OPEN_STATUSES = ["running", "paused", "cancelling"];
 const HASH = /^[\da-f]{64}$/;
+
+/** Gives the attempt that a receipt without the name of one is of; null: there is none, or one could not be told from others. */
+export function commandFinder(
+  parts: OpenCommandParts,
+): (receipt: Readonly<Record<string, unknown>>) => Promise<ReportedAttempt | null> {
+  return async ({ cmd_metadata }) => {
+    const { cmd_hash, workflow_hash } = (cmd_metadata ?? {}) as Readonly<Record<string, unknown>>;
+    if (typeof cmd_hash !== "string" || typeof workflow_hash !== "string") return null;
+    const found = await findOpenCommand(parts, { cmdHash: cmd_hash, workflowHash: workflow_hash });
+    return found.kind === "one" ? decodeAttempt(found.attempt) : null;
+  };
+}
 
 /** The open command with these hashes. */
 export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHashes): Promise<OpenCommand> {

@@ -39,7 +39,7 @@ export function submissionDefinition(
     return { name, handlers: { [name]: { command, topic, ...given } } };
   });
   const parsed = parseDefinition({ rondo: 1, name: "commands", phases });
-  if (isRejection(parsed)) return inSubmission(parsed, workflow.path);
+  if (isRejection(parsed)) return inDocument(parsed, workflow.path);
   const commands = parsed.phases.flatMap(({ handlers }) =>
     Object.values(handlers).flatMap(({ command }) => (command === undefined ? [] : [command])),
   );
@@ -57,14 +57,19 @@ const FIELDS: Readonly<Record<string, string>> = {
 };
 
 /** A definition's refusal in the words of the document that it was made from. */
-function inSubmission({ message, hint, path = "" }: Rejection, at: string): Rejection {
+export function inDocument({ message, hint, path = "" }: Rejection, at: string): Rejection {
+  const before = at === "" ? "" : `${at}.`;
   const renamed = (text: string): string =>
     text.replace(/^phase "step-(\d+)" handler "step-\1"(?:\.(\w+))?/, (_, step: string, option?: string) => {
       const field = option === undefined ? "" : `.${FIELDS[option] ?? option}`;
-      return `${at === "" ? "" : `${at}.`}steps[${step}]${field}`;
+      return `${before}steps[${step}]${field}`;
     });
-  return reject("invalid_input", renamed(message), {
-    path: renamed(path).slice(0, 200),
+  // Of a definition as a whole, with the step in the message and the place within its command as the path.
+  const [prefix, step] = /^step-(\d+)\.step-\1: /.exec(message) ?? [];
+  const place = step === undefined ? renamed(path) : `${before}steps[${step}].cmd.${path}`;
+  const text = prefix === undefined ? renamed(message) : `${place}: ${message.slice(prefix.length)}`;
+  return reject("invalid_input", text, {
+    path: place.slice(0, 200),
     ...(hint === undefined ? {} : { hint }),
   });
 }

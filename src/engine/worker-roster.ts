@@ -118,7 +118,7 @@ export class WorkerRoster {
   }
 
   get hasRemote(): boolean {
-    for (const worker of this.workers.values()) if (!worker.local && !worker.queued) return true;
+    for (const worker of this.workers.values()) if (!worker.local) return true;
     return false;
   }
 

@@ -83,7 +83,7 @@ export function pageOf({ body }: Got, project: string): { ids: string[]; next: s
   const page = body as unknown as Record<string, { workflows: WorkflowDocument[] }> & { next: string | null };
   return {
     ids: (page[project]?.workflows ?? []).map(({ workflow_id }) => workflow_id),
-    next: page["next"] as unknown as string | null,
+    next: page["next"],
   };
 }
 

@@ -1,10 +1,11 @@
 // Command workflows over HTTP: handed in, refused, found again, read and listed.
 import { connect } from "rondo/client";
 import { describe, expect, test } from "vitest";
-import { STORES, serve } from "../api/api-bench.ts";
-import { documentOf, EXAMPLE, pageOf, pathOf, read, statuses, step } from "./command-bench.ts";
+import { STORES, serve, textOf, until } from "../api/api-bench.ts";
+import { documentOf, EXAMPLE, eventsOf, pageOf, pathOf, read, statuses, step } from "./command-bench.ts";
 
-const PATH = pathOf("project-x");
+const P = "project-x";
+const PATH = pathOf(P);
 const one = step("A", "A_CMD");
 const two = step("B", "B_CMD", { cmd_data: { b: 1, a: [1, 2] } });
 
@@ -214,7 +215,7 @@ test("what is wrong is refused in the document's words, and nothing of it is sta
   for (const [body, code, path] of cases) {
     const got = await api.post(PATH, body);
     expect(got.body).toMatchObject({ status: 422, code, path });
-    expect(String(got.body["detail"])).not.toMatch(/phase|handler/);
+    expect(textOf(got.body["detail"])).not.toMatch(/phase|handler/);
   }
   expect((await api.post(PATH, "{")).body).toMatchObject({ code: "invalid_json" });
   expect((await api.post(pathOf("next"), { steps: [one] })).body).toMatchObject({ path: "project" });
@@ -228,7 +229,7 @@ test("a reference to a step that comes no earlier is refused", async () => {
       steps: [step("A", "A_CMD", { cmd_data: `\${steps[${to}].cmd_result}` }), one],
     });
     expect(got.body).toMatchObject({ status: 422, code: "invalid_input" });
-    expect(String(got.body["path"])).toMatch(/^steps\[0\]\.cmd/);
+    expect(textOf(got.body["path"])).toMatch(/^steps\[0\]\.cmd/);
   }
 });
 
@@ -256,6 +257,17 @@ test("roles and projects are respected", async () => {
   expect(taken.body).toMatchObject({ code: "conflict" });
   expect(taken.text).not.toContain("project-x");
   expect((await api.post(PATH, body, { token: null })).status).toBe(401);
+});
+
+test("the trace of a submission is carried along, and the audit log says who handed in what", async () => {
+  const api = await serve();
+  const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  await api.post(PATH, { steps: [one], workflow_id: "w" }, { headers: { traceparent } });
+  expect((await eventsOf(api, "w", "workflow.created"))[0]).toMatchObject({ trace: traceparent });
+  await until(async () => (await api.get("/v1/audit-log")).body["data"]?.["length"] === (1 as never));
+  expect((await api.get("/v1/audit-log")).body["data"]).toMatchObject([
+    { action: "commands.submit", target: "w", project: P },
+  ]);
 });
 
 test("what has no commands, or is of another project, is not found", async () => {

@@ -1,10 +1,9 @@
 /** Starts what is handed in as command documents: each workflow becomes a definition, and an execution of it. */
 import type { Submission, SubmittedWorkflow } from "../../command/parse-submission.ts";
-import { COMMANDS_TAG, submissionDefinition } from "../../command/submission-definition.ts";
-import type { Definition } from "../../kernel/definition.ts";
+import { COMMANDS_TAG, inDocument, submissionDefinition } from "../../command/submission-definition.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Caller } from "../access/caller.ts";
-import type { DefinitionDesk } from "../desks/definition-desk.ts";
+import type { DefinitionDesk, KnownDefinition } from "../desks/definition-desk.ts";
 import type { StartDesk, Started } from "../desks/start-desk.ts";
 import { idTaken, keyedId } from "../routes/desk.ts";
 
@@ -24,7 +23,7 @@ export interface SubmitRequest {
 
 interface Prepared {
   readonly workflow: SubmittedWorkflow;
-  readonly definition: Definition;
+  readonly known: KnownDefinition;
   readonly workflowHash: string;
 }
 
@@ -33,17 +32,19 @@ export async function submitAll(
   parts: SubmitParts,
   request: SubmitRequest,
 ): Promise<readonly Started[] | Rejection> {
+  const { workflows } = request.submission;
+  const twice = workflows.find(
+    ({ id }, i) => id !== null && workflows.findIndex((other) => other.id === id) < i,
+  );
+  if (twice !== undefined)
+    return reject("invalid_input", `${twice.path}: the id ${twice.id} is there twice`, { path: twice.path });
   const prepared: Prepared[] = [];
-  const ids = new Set<string>();
-  for (const workflow of request.submission.workflows) {
+  for (const workflow of workflows) {
     const made = submissionDefinition(workflow);
     if (isRejection(made)) return made;
-    if (workflow.id !== null && ids.has(workflow.id))
-      return reject("invalid_input", `${workflow.path}: the id ${workflow.id} is there twice`, {
-        path: workflow.path,
-      });
-    if (workflow.id !== null) ids.add(workflow.id);
-    prepared.push({ workflow, ...made });
+    const put = await parts.definitions.put(made.definition);
+    if (isRejection(put)) return inDocument(put, workflow.path);
+    prepared.push({ workflow, known: put.known, workflowHash: made.workflowHash });
   }
   const started: Started[] = [];
   for (const [i, one] of prepared.entries()) {
@@ -55,15 +56,13 @@ export async function submitAll(
 }
 
 async function submitOne(
-  { definitions, starts }: SubmitParts,
-  { workflow, definition, workflowHash }: Prepared,
+  { starts }: SubmitParts,
+  { workflow, known, workflowHash }: Prepared,
   { project, caller, key, trace, i }: SubmitRequest & { readonly i: number },
 ): Promise<Started | Rejection> {
-  const put = await definitions.put(definition);
-  if (isRejection(put)) return put;
   const at = workflow.path === "" ? "workflow_id" : `${workflow.path}.workflow_id`;
   const id = workflow.id ?? (key === null ? undefined : keyedId(project, key, `commands ${i}`));
-  const started = await starts.begin(put.known, "{}", {
+  const started = await starts.begin(known, "{}", {
     id,
     project,
     tags: { [COMMANDS_TAG]: workflowHash },
@@ -75,7 +74,7 @@ async function submitOne(
   if (started.view.project !== project)
     return idTaken(caller, reject("conflict", `execution ${started.id} exists in another project`), at);
   // The name is of the commands alone: where they go and how they are tried again belongs to a start as well.
-  if (started.existed && started.view.workflowHash !== put.known.hash)
+  if (started.existed && started.view.workflowHash !== known.hash)
     return idTaken(
       caller,
       reject("conflict", `execution ${started.id} exists with other topics or options`),

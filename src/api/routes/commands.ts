@@ -60,9 +60,11 @@ function submitRoute(desk: Desk): Route {
       refusals: ["conflict", "not_storable", "too_large", "too_deep"],
       audit: "commands.submit",
     },
-    async ({ params: { project }, body, caller, ...ask }) => {
+    async (ask) => {
+      const { caller } = ask;
+      const { project } = ask.params;
       if (!seesProject(caller, project)) return notBound(caller);
-      const submission = parseSubmission(body, project);
+      const submission = parseSubmission(ask.body, project);
       if (isRejection(submission)) return submission;
       const started = await submitAll(desk, {
         submission,

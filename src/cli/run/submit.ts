@@ -27,6 +27,7 @@ export interface SubmitFlags extends WaitOptions {
   readonly wait?: boolean;
 }
 
+const LABEL_CHARS = 30;
 const YAML = [".yaml", ".yml"];
 
 /** Hands in a file. */
@@ -60,13 +61,14 @@ async function stayWith(
   { project, screen, ...options }: SubmitFlags & { readonly project: string; readonly screen: Screen },
 ): Promise<ExitCode> {
   let exit: ExitCode = EXIT.ok;
-  for (const { workflow_id: id } of workflows) {
+  for (const { workflow_id: id, steps } of workflows) {
     const ended = await stay(rondo, id, {
       ...options,
       screen,
       where: `at ${name}`,
       wasStarted: true,
       document: () => rondo.submitted(project, id),
+      labels: new Map(steps.map(({ cmd }, i) => [`step-${i}`, `${i} ${cmd.cmd_type.slice(0, LABEL_CHARS)}`])),
     });
     if (ended === EXIT.interrupted) return ended;
     if (exit === EXIT.ok) exit = ended;
