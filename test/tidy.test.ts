@@ -211,7 +211,7 @@ const fileNames: Rule = (files) =>
     .flatMap(({ path }) => {
       const name = basename(path);
       if (VAGUE_NAMES.includes(name)) return [`${path}: name it after what it owns`];
-      const odd = path.split("/").find((part) => !KEBAB.test(part));
+      const odd = path.split("/").find((part) => part !== "README.md" && !KEBAB.test(part));
       return odd === undefined ? [] : [`${path}: "${odd}" is not kebab-case`];
     });
 

@@ -4,12 +4,14 @@ import { auditRoutes } from "./routes/audit.ts";
 import { backupRoute } from "./routes/backup.ts";
 import { commandRoutes } from "./routes/commands.ts";
 import { controlRoutes } from "./routes/controls.ts";
+import { deadLetterGroupRoutes } from "./routes/dead-letter-groups.ts";
 import { deadLetterRoutes } from "./routes/dead-letters.ts";
 import type { Desk } from "./routes/desk.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { executionRoutes } from "./routes/executions.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { nodeRoutes } from "./routes/node.ts";
+import { overviewRoutes } from "./routes/overview.ts";
 import { ringRoute } from "./routes/ring.ts";
 import { scheduleRoutes } from "./routes/schedules.ts";
 import { stateRoute } from "./routes/state.ts";
@@ -29,8 +31,10 @@ export function routeTable(desk: Desk): readonly Route[] {
     ...scheduleRoutes(desk),
     stateRoute(desk),
     ...nodeRoutes(desk),
+    ...overviewRoutes(desk),
     ringRoute(desk),
     ...deadLetterRoutes(desk),
+    ...deadLetterGroupRoutes(desk),
     ...adminRoutes(desk),
     backupRoute(desk),
     ...healthRoutes(desk),

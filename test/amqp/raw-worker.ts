@@ -30,6 +30,8 @@ export class RawWorker {
   readonly #prefetch: number;
   readonly #queues = new Map<string, { readonly channel: Channel; readonly tag: string }>();
 
+  /** Queues whose channel is being opened. */
+  readonly #coming = new Set<string>();
   #isKilled = false;
 
   private constructor(
@@ -131,12 +133,14 @@ export class RawWorker {
 
   /** Each queue has a channel of its own: one that is gone by now closes no other. */
   async #consume(queue: string, handler: RawHandler): Promise<void> {
-    if (this.#queues.has(queue)) return;
+    if (this.#queues.has(queue) || this.#coming.has(queue)) return;
+    this.#coming.add(queue);
     const channel = await this.#connection.createChannel();
     channel.on("error", ofTheBroker);
     channel.on("close", () => this.#queues.delete(queue));
     const tag = `raw-${process.pid}-${++consumers}`;
     this.#queues.set(queue, { channel, tag });
+    this.#coming.delete(queue);
     await channel.prefetch(this.#prefetch);
     await channel.consume(
       queue,

@@ -1,5 +1,4 @@
 /** What the handlers of routes work with. */
-import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Inspection } from "../../engine/io.ts";
 import { sha256 } from "../../std/hash.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -7,6 +6,7 @@ import { type Caller, seesProject } from "../access/caller.ts";
 import type { EndedSessions } from "../access/ended-sessions.ts";
 import type { TokenDesk } from "../access/tokens.ts";
 import type { AuditLog } from "../desks/audit-log.ts";
+import type { EndedViews } from "../desks/ended-views.ts";
 import type { AllNodes } from "../other-nodes.ts";
 import type { ApiParts } from "../parts.ts";
 import type { FeedHub } from "../streams/feed-hub.ts";
@@ -18,6 +18,8 @@ export interface Desk extends ApiParts {
   readonly audit: AuditLog;
   readonly hub: FeedHub;
   readonly tasks: TaskBook;
+  /** How executions are; of those that have ended it is remembered. */
+  readonly views: EndedViews;
   /** This node and the others. */
   readonly allNodes: AllNodes;
   /** Whether the server is about to close. */
@@ -29,11 +31,11 @@ export interface Desk extends ApiParts {
 
 /** An execution that the caller may see; to others it does not exist. */
 export async function inspectFor(
-  { engine }: { readonly engine: EnginePort },
+  { views }: Pick<Desk, "views">,
   caller: Caller,
   id: string,
 ): Promise<Inspection | Rejection> {
-  const found = await engine.inspect(id);
+  const found = await views.inspect(id);
   if (isRejection(found) || seesProject(caller, found.view.project)) return found;
   return reject("not_found", `there is no execution ${id}`);
 }

@@ -1,0 +1,135 @@
+/** One execution: how it is and why, over time, task by task, line by line, event by event. */
+import { get, type Problem } from "../../api/client.ts";
+import type { Execution as Facts, Lanes as LaneFacts } from "../../api/shapes.ts";
+import { useLive } from "../../api/use-live.ts";
+import { PageHead } from "../../ui/panel.tsx";
+import { Loading, Trouble } from "../../ui/state.tsx";
+import { Tabs } from "../../ui/tabs.tsx";
+import { CommandsTab, commandsOf, useDefinition } from "./commands-tab.tsx";
+import { DataTab } from "./data-tab.tsx";
+import { DeliveriesTab } from "./deliveries-tab.tsx";
+import { ExecutionHead } from "./head.tsx";
+import { HeatMap } from "./heat-map.tsx";
+import { Lanes } from "./lanes.tsx";
+import { LogsTab } from "./logs-tab.tsx";
+import { MessagesTab } from "./messages-tab.tsx";
+import { shownLane, useExecutionPlace } from "./place.ts";
+import { RunsTab } from "./runs-tab.tsx";
+import { Scrubber } from "./scrubber.tsx";
+import { TasksTab } from "./tasks-tab.tsx";
+import "./execution.css";
+
+const LIVE_MS = 1_000;
+/** The more tasks, the more rarely all of them are looked at. */
+const TASKS_PER_MS = 100;
+const TABS = [
+  { id: "tasks", label: "Tasks" },
+  { id: "logs", label: "Logs" },
+  { id: "data", label: "Data" },
+  { id: "messages", label: "Messages" },
+  { id: "deliveries", label: "Deliveries" },
+  { id: "runs", label: "Runs" },
+];
+
+const COMMANDS = { id: "commands", label: "Commands" };
+
+/** The page. */
+export function Execution({ id }: { readonly id: string }) {
+  const path = `/v1/executions/${encodeURIComponent(id)}`;
+  const now = useLive(path, (signal) => get<Facts>(path, { signal }), LIVE_MS);
+  if (now.data !== null)
+    return <Loaded id={id} path={path} now={now.data} problem={now.problem} onChange={now.reload} />;
+  return (
+    <>
+      <PageHead title={<span class="mono">{id}</span>} />
+      {now.problem === null ? <Loading rows={8} /> : <Trouble problem={now.problem} onRetry={now.reload} />}
+    </>
+  );
+}
+
+function Loaded(props: {
+  readonly id: string;
+  readonly path: string;
+  readonly now: Facts;
+  readonly problem: Problem | null;
+  readonly onChange: () => void;
+}) {
+  const { id, path, now, problem, onChange } = props;
+  const place = useExecutionPlace();
+  const isOver = now.finishedAt !== null;
+  const at = place.at !== null && place.at < now.revision ? place.at : null;
+  const past = useLive(at === null ? null : `${path} ${at}`, (signal) =>
+    get<Facts>(path, { query: { at }, signal }),
+  );
+  const lanes = useLive(
+    `${path} lanes ${at ?? (isOver ? now.revision : "")}`,
+    (signal) => get<LaneFacts>(`${path}/lanes`, { query: { at, pieces: 240 }, signal }),
+    isOver || at !== null ? null : Math.max(2 * LIVE_MS, tasksOf(now) / TASKS_PER_MS),
+  );
+  const hasCommands = commandsOf(useDefinition(now).data).length > 0;
+  const shown = at === null ? now : (past.data ?? now);
+  const lane = shownLane(place.lane, shown.phases);
+  const about = { id, path, facts: shown, at, isOver, lane };
+  return (
+    <div class="execution">
+      <ExecutionHead
+        id={id}
+        path={path}
+        facts={now}
+        shown={shown}
+        shownAt={at === null ? null : (lanes.data?.to ?? null)}
+        onChange={onChange}
+      />
+      {problem === null ? null : <Trouble problem={problem} />}
+      <Scrubber path={path} revision={now.revision} at={at} />
+      <Lanes lanes={lanes.data} phases={shown.phases} chosen={lane} />
+      {lane === null ? null : <HeatMap {...about} lane={lane} />}
+      <section class="panel">
+        <Tabs
+          name="tab"
+          tabs={hasCommands ? [...TABS.slice(0, 1), COMMANDS, ...TABS.slice(1)] : TABS}
+          chosen={place.tab}
+          label="What is shown of it"
+        />
+        <div class="tab-body">
+          <TabBody tab={place.tab} about={about} />
+        </div>
+      </section>
+    </div>
+  );
+}
+
+function TabBody({ tab, about }: { readonly tab: string; readonly about: About }) {
+  switch (tab) {
+    case "commands":
+      return <CommandsTab {...about} />;
+    case "logs":
+      return <LogsTab {...about} />;
+    case "data":
+      return <DataTab facts={about.facts} />;
+    case "messages":
+      return <MessagesTab {...about} />;
+    case "deliveries":
+      return <DeliveriesTab {...about} />;
+    case "runs":
+      return <RunsTab {...about} />;
+    default:
+      return <TasksTab {...about} />;
+  }
+}
+
+function tasksOf(facts: Facts): number {
+  const handlers = facts.phases.flatMap((phase) => phase.handlers);
+  return handlers.reduce((sum, { total }) => sum + total, 0);
+}
+
+/** What the parts of the page are told. */
+export interface About {
+  readonly id: string;
+  readonly path: string;
+  readonly facts: Facts;
+  /** The moment that is looked at; null: now. */
+  readonly at: number | null;
+  readonly isOver: boolean;
+  readonly lane: ReturnType<typeof shownLane>;
+}
