@@ -43,7 +43,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/ownership-desk.js",
     find: "if (!this.#isQuiet(tenure))",
     replace: "if (false)",
-    seed: 31,
+    seed: 220,
   },
   {
     name: "suspects handed over as clean",
@@ -86,7 +86,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/cluster-desk.js",
     find: "return this.#letters.rescan();",
     replace: "return;",
-    seed: 16,
+    seed: 28,
   },
   {
     name: "epoch of the node in grants",
@@ -107,7 +107,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/permit-home.js",
     find: "if (this.awaited.size > 0 || this.#blockedUntil(limit) > now)",
     replace: "if (false)",
-    seed: 77,
+    seed: 23,
   },
   {
     name: "home knows of no crash before it",
@@ -121,7 +121,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/permit-desk.js",
     find: "share.quota = quota;\n        share.wants = waiting",
     replace: "share.wants = waiting",
-    seed: 77,
+    seed: 137,
   },
   {
     name: "lost words never said again",
