@@ -25,11 +25,19 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     seed: 2,
   },
   {
-    name: "timers of lost partitions kept",
-    file: "engine/ownership-desk.js",
-    find: "this.#parts.timers.forget(isOver);",
+    name: "timer of a lost partition fires",
+    file: "engine/node.js",
+    find: "if (node.tenures.of(due.execution) === undefined)\n                continue;",
     replace: "",
-    seed: 146,
+    seed: 5,
+  },
+  {
+    name: "timer discarded by a non-clockworker",
+    file: "engine/node.js",
+    find: 'const slot = this.#residency.slot(due.execution);\n            if (due.timer.startsWith("~"))',
+    replace:
+      'if (!due.timer.startsWith("~") && node.members.self > [...node.members.live].sort()[0])\n                continue;\n            const slot = this.#residency.slot(due.execution);\n            if (due.timer.startsWith("~"))',
+    seed: 2,
   },
   {
     name: "lease ignored after a freeze",
