@@ -23,7 +23,7 @@ export async function followPage(path: string, instead: Instead = {}): Promise<v
   const ports = await freePorts(replaced);
   const text = [...ports].reduce((all, [from, to]) => all.replaceAll(portPattern(from), `$1${to}`), replaced);
   const place = makePlace();
-  const env = { RONDO_PORT: ports.get("7777") ?? "0", PATH: place.path, HOME: place.notes, NO_COLOR: "1" };
+  const env = { RONDO_PORT: ports.get("7777") as string, PATH: place.path, HOME: place.notes, NO_COLOR: "1" };
   const shell = new Shell({ cwd: place.cwd, notes: place.notes, env: { ...cleanEnvironment(), ...env } });
   onTestFinished(async () => {
     await shell.close();
@@ -57,7 +57,8 @@ async function followBlock(
     case "js":
       return isProgram(block) ? await runWell(shell, `node --import rondo/register ${fileOf(block)}`) : null;
     case "sh":
-      return await runAll(shell, block.text);
+      // A worker in another language looks for a server at the usual port.
+      return await runAll(shell, block.text.replaceAll(/^python3 /gm, "RONDO_URL=http://127.0.0.1:$RONDO_PORT python3 "));
     case "json":
       checkData(JSON.parse(block.text), at);
       return null;
@@ -140,7 +141,8 @@ function cleanEnvironment(): Record<string, string> {
 
 /** Ports that a page names, each with one that is free. */
 async function freePorts(text: string): Promise<Map<string, string>> {
-  const named = new Set(Array.from(text.matchAll(portPattern("7\\d{3}")), ([all, before = ""]) => all.slice(before.length)));
+  const found = Array.from(text.matchAll(portPattern("7\\d{3}")), ([all, before = ""]) => all.slice(before.length));
+  const named = new Set(["7777", ...found]);
   const servers = await Promise.all(
     [...named].map(async (port) => {
       const server = createServer();

@@ -34,9 +34,11 @@ const READY: readonly (readonly [command: RegExp, line: RegExp])[] = [
   [/\brondo start\b/, /^(?:http|\{"url")/m],
   [/\brondo (?:dev|worker)\b|worker\.py\b/, / serves /],
 ];
+const RUNS = /\brondo run\b/;
 const ENDLESS = /^(?:[A-Z_]+=\S+ )*(?:rondo (?:start|dev|worker)|python3 \S*worker\.py)\b/;
 
 export class Shell {
+  readonly #cwd: string;
   readonly #notes: string;
   readonly #bash: ChildProcess;
   readonly #statuses: AsyncIterator<string>;
@@ -46,6 +48,7 @@ export class Shell {
 
   /** `notes` is a folder for what is said, outside of `cwd`. */
   constructor(options: { cwd: string; notes: string; env: Readonly<Record<string, string>> }) {
+    this.#cwd = options.cwd;
     this.#notes = options.notes;
     this.#bash = spawn("bash", ["--norc", "-c", LOOP], {
       cwd: options.cwd,
@@ -72,7 +75,7 @@ export class Shell {
   /** Waits for what a page runs in the background and expects to end: how each did. */
   async ends(): Promise<{ command: string; status: number; said: string }[]> {
     const ends = [];
-    for (const { command, log, pid } of this.#jobs.filter(({ command }) => /\brondo run\b/.test(command))) {
+    for (const { command, log, pid } of this.#jobs.filter(({ command }) => RUNS.test(command))) {
       const { status } = await this.#source(`wait ${pid}`);
       ends.push({ command, status, said: readFileSync(log, "utf8") });
     }
@@ -98,10 +101,13 @@ export class Shell {
   }
 
   async #ready({ command, log, pid }: Job): Promise<void> {
-    const line = READY.find(([pattern]) => pattern.test(command))?.[1];
+    const line = READY.find(([pattern]) => pattern.test(command))?.[1] ?? /./;
     const said = (): string => (existsSync(log) ? readFileSync(log, "utf8") : "");
-    await until(`ready: ${command}`, () => (line ?? /./).test(said()) || !isAlive(pid), { state: said });
-    if (!(line ?? /./).test(said())) throw new Error(`ended at once: ${command}\n${said()}`);
+    // A run can be steered through its socket, which it opens after a moment.
+    const isReady = (): boolean =>
+      line.test(said()) && (!RUNS.test(command) || existsSync(join(this.#cwd, ".rondo", "rondo.sock")));
+    await until(`ready: ${command}`, () => isReady() || !isAlive(pid), { state: said });
+    if (!line.test(said())) throw new Error(`ended at once: ${command}\n${said()}`);
   }
 }
 

@@ -1,0 +1,16 @@
+// The other guides, followed word by word.
+import { test } from "vitest";
+import { needCommand } from "../tools/need-command.ts";
+import { followPage } from "./follow-page.ts";
+
+const PAGES = ["scripts", "children", "limits-and-fairness", "testing"];
+
+test.each(PAGES)("docs/guides/%s.md", (name) => followPage(`docs/guides/${name}.md`), 120_000);
+
+const hasPython = needCommand("python3", "python3");
+
+test.skipIf(!hasPython)(
+  "docs/guides/python-workers.md",
+  () => followPage("docs/guides/python-workers.md"),
+  120_000,
+);
