@@ -1,9 +1,27 @@
 /// <reference lib="esnext.disposable" />
 /** `rondo/client`: what a program, in a browser too, imports to use a server. */
-export { type ConnectOptions, connect } from "./client/connect.ts";
+export type {
+  CommandClient,
+  CommandsOptions,
+  CommandsPage,
+  SubmitOptions,
+} from "./client/command-client.ts";
+export { type ConnectOptions, connect, type RemoteClient } from "./client/connect.ts";
 export type { Fetch, HttpRequest, HttpResponse } from "./client/transport.ts";
+export type { ProcStatus } from "./kernel/command-view.ts";
 export type { PublicEvent } from "./kernel/public-event.ts";
 export type { ExecutionView, HandlerView, PhaseView } from "./kernel/view.ts";
+export type {
+  CommandDocument,
+  OwedDocument,
+  ProcDocument,
+  ProjectDocument,
+  ProjectSubmission,
+  StepDocument,
+  StepSubmission,
+  WorkflowDocument,
+  WorkflowSubmission,
+} from "./protocol/command-document.ts";
 export { ExecutionCancelled, ExecutionFailed } from "./sdk/errors.ts";
 export type {
   ControlOptions,

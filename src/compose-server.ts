@@ -1,4 +1,5 @@
 /** A node with its HTTP API. Apart from compose.ts, so that who runs Rondo in process neither loads nor sees the server. */
+import { fileURLToPath } from "node:url";
 import { urlOf } from "./api/listen.ts";
 import type { Metrics } from "./api/metrics.ts";
 import type { ApiConfig, ApiLimits } from "./api/parts.ts";
@@ -151,6 +152,7 @@ async function serveOwner(
       limits: options.limits ?? {},
       version: packageVersion(),
       settings: options.shown ?? [],
+      pages: fileURLToPath(new URL("../dist/dashboard", import.meta.url)),
     },
     metrics: metrics ?? new Metrics(),
     heartbeatMs: options.heartbeatMs ?? 30_000,

@@ -4,6 +4,7 @@ export { type OpenOptions, openRondo } from "./compose.ts";
 export type { PublicEvent } from "./kernel/public-event.ts";
 export type { ExecutionView, HandlerView, PhaseView } from "./kernel/view.ts";
 export type { LocalRondo, LogLine } from "./local/local-rondo.ts";
+export type { Command, CommandSpec, PostOperations } from "./sdk/command.ts";
 export type { BatchContext, Context, EnumerateContext, TaskContext } from "./sdk/context.ts";
 export { ExecutionCancelled, ExecutionFailed, Fatal, RetryAfter } from "./sdk/errors.ts";
 export type {

@@ -69,11 +69,13 @@ export async function testRondo(options: TestOptions): Promise<TestRondo> {
  *     await simulate(nightly, { seeds: 200, input: { bucket: "b" } });
  *
  * Simulated: time; the process dying before and after its commits and starting again (so attempts run again, also while
- * the code of the first one still runs); commits that fail; answers that are lost; a start that is asked for twice.
+ * the code of the first one still runs); commits that fail; answers that are lost; a start that is asked for twice. Every
+ * other seed is a cluster of 2 to 4 nodes over one store (`nodes`: so many, always), which also stand still for longer
+ * than their leases, leave in good order and come back.
  * Checked: it ends, and as a run without faults does, with the same output; the journal has no gaps and counts each task
  * once; and what your `check` says, instead of the same end.
- * Not simulated: several nodes, networks, workers in other processes, and whatever your handlers do outside: mock it, or
- * hand the run a double of your own. Promises and `setImmediate` in handlers are let run; real timers are not waited for.
+ * Not simulated: workers in other processes, and whatever your handlers do outside: mock it, or hand the run a double of
+ * your own. Promises and `setImmediate` in handlers are let run; real timers are not waited for.
  */
 export function simulate<W extends AnyWorkflow>(
   workflow: W & HostedWorkflow,

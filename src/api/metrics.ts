@@ -7,12 +7,17 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Overview } from "../engine/io.ts";
 import type { Clock } from "../std/clock.ts";
 import type { CommitVerdict, Store } from "../store/store.ts";
+import { Pulse } from "./pulse/pulse.ts";
 
+/** How often the event loop is timed: each time wakes the process, also one that has nothing to do. */
+const LOOP_MS = 100;
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 export class Metrics {
+  /** What was done in the last minutes, for the overview. */
+  readonly pulse = new Pulse();
   readonly #registry = new Registry();
-  readonly #delay: IntervalHistogram = monitorEventLoopDelay({ resolution: 20 });
+  readonly #delay: IntervalHistogram = monitorEventLoopDelay({ resolution: LOOP_MS });
   readonly #requests = this.#counter("rondo_http_requests_total", "HTTP requests answered", [
     "route",
     "method",
@@ -46,6 +51,7 @@ export class Metrics {
 
   /** Adds what the engine holds now and what became of things so far, looked up once when somebody asks. */
   watchEngine(look: () => Overview): void {
+    this.pulse.totals = () => look().totals;
     const seen = (): Overview => {
       this.#seen ??= look();
       return this.#seen;
@@ -143,7 +149,9 @@ export function meterCommits(store: Store, metrics: Metrics, clock: Clock): void
   store.commit = async (content) => {
     const from = clock.now();
     const verdict = await commit(content);
-    metrics.committed(verdict, clock.now() - from);
+    const now = clock.now();
+    metrics.committed(verdict, now - from);
+    metrics.pulse.take(content, verdict, now);
     return verdict;
   };
 }

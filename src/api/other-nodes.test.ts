@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Holdings } from "../engine/io.ts";
-import { mergeOverviews } from "./other-nodes.ts";
+import { attemptsOf, mergeOverviews, type NodeFacts } from "./other-nodes.ts";
+import type { ApiParts } from "./parts.ts";
 
 const worker = (id: string, held: number, local = false) => ({ id, local, capacity: 10, held, serves: [] });
 
@@ -43,4 +44,31 @@ test("what several nodes hold is added up; a worker of many nodes counts once, l
       { use: "x", tasks: 1 },
     ],
   });
+});
+
+test("open attempts are asked of the node that has the execution; one that is silent could have some", async () => {
+  const asked: unknown[] = [];
+  const engine = {
+    isOwn: (id: string) => id === "own",
+    openAttempts: (filter: unknown) => [{ attempt: "here", ...(filter as object) }],
+  } as unknown as ApiParts["engine"];
+  const facts = (...attempts: string[]) => ({ attempts: attempts.map((attempt) => ({ attempt })) });
+  let others: unknown[] = [
+    { url: "b", facts: facts("there") },
+    { url: "c", facts: facts() },
+  ];
+  const otherNodes = {
+    ask: async (question: unknown) => {
+      asked.push(question);
+      return others as { url: string; facts: NodeFacts | null }[];
+    },
+    serve: () => {},
+  };
+  expect(await attemptsOf({ engine }, "any")).toMatchObject([{ attempt: "here", execution: "any" }]);
+  expect(await attemptsOf({ engine, otherNodes }, "own")).toMatchObject([{ attempt: "here" }]);
+  expect(asked).toEqual([]);
+  expect(await attemptsOf({ engine, otherNodes }, "theirs")).toEqual([{ attempt: "there" }]);
+  expect(asked).toEqual([{ v: 1, attempts: { worker: null, execution: "theirs", max: 1_000 } }]);
+  others = [{ url: "b", facts: null }];
+  await expect(attemptsOf({ engine, otherNodes }, "theirs")).rejects.toThrow("b does not say");
 });

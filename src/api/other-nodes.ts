@@ -6,6 +6,7 @@ import { z } from "@hono/zod-openapi";
 import type { AttemptFilter, Holdings, OpenAttempt } from "../engine/io.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import type { ApiParts } from "./parts.ts";
+import type { PulseShown } from "./pulse/pulse.ts";
 import { type Answer, type Ask, json, type Route } from "./route.ts";
 import { scalingOf } from "./workers/scaling.ts";
 
@@ -14,6 +15,8 @@ export interface NodeQuestion {
   readonly v: 1;
   /** Open attempts are wanted too. */
   readonly attempts?: AttemptFilter;
+  /** How many seconds of the pulse are wanted. */
+  readonly pulse?: number;
   /** This worker is to be told to end, if it is there. */
   readonly drain?: string;
 }
@@ -33,6 +36,7 @@ export interface NodeFacts {
   readonly overview: Holdings;
   readonly workers: readonly ShownWorker[];
   readonly attempts: readonly OpenAttempt[];
+  readonly pulse?: PulseShown;
   /** The worker was there, and will be told. */
   readonly drained: boolean;
 }
@@ -52,25 +56,46 @@ export interface ClusterFacts {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+const ATTEMPTS_MAX = 1_000;
+
 const questionSchema = z.strictObject({
   v: z.literal(1),
   attempts: z
     .strictObject({
       worker: z.string().nullable(),
       project: z.string().nullable().optional(),
+      execution: z.string().nullable().optional(),
       max: z.number().int().min(1).max(1_000),
     })
     .optional(),
+  pulse: z.number().int().min(1).max(900).optional(),
   drain: z.string().max(200).optional(),
 });
 
+/** Open attempts of an execution, whichever node has it; throws if that cannot be known just now. */
+export async function attemptsOf(
+  { engine, otherNodes }: Pick<ApiParts, "engine" | "otherNodes">,
+  execution: string,
+): Promise<readonly OpenAttempt[]> {
+  const attempts: AttemptFilter = { worker: null, execution, max: ATTEMPTS_MAX };
+  if (otherNodes === undefined || engine.isOwn(execution)) return engine.openAttempts(attempts);
+  const others = await otherNodes.ask({ v: 1, attempts });
+  const silent = others.find(({ facts }) => facts === null);
+  if (silent !== undefined)
+    throw new Error(`${silent.url} does not say which attempts of ${execution} are open`);
+  return others.flatMap(({ facts }) => facts?.attempts ?? []);
+}
+
 /** The nodes of a cluster as one: this one, and the others. */
 export class AllNodes {
-  readonly #parts: Pick<ApiParts, "engine" | "otherNodes">;
+  readonly #parts: Pick<ApiParts, "engine" | "otherNodes" | "metrics" | "clock">;
   readonly #routes: readonly Route[];
 
   /** `routes`: those of workers, as this node alone answers them. */
-  constructor(parts: Pick<ApiParts, "engine" | "otherNodes">, routes: readonly Route[]) {
+  constructor(
+    parts: Pick<ApiParts, "engine" | "otherNodes" | "metrics" | "clock">,
+    routes: readonly Route[],
+  ) {
     this.#parts = parts;
     this.#routes = routes;
     parts.otherNodes?.serve(async (question) => {
@@ -117,8 +142,8 @@ export class AllNodes {
     return this.#routes.map((route) => ({ ...route, handle: handlers[route.id] ?? route.handle }));
   }
 
-  async #own({ attempts, drain }: NodeQuestion): Promise<NodeFacts> {
-    const { engine } = this.#parts;
+  async #own({ attempts, drain, pulse }: NodeQuestion): Promise<NodeFacts> {
+    const { engine, metrics, clock } = this.#parts;
     const listed = await this.#handle("listWorkers", {});
     const page = listed.kind === "json" ? (listed.body as { data: readonly ShownWorker[] }) : { data: [] };
     const told = drain === undefined ? null : await this.#handle("drainWorker", { params: { id: drain } });
@@ -126,6 +151,7 @@ export class AllNodes {
       overview: engine.overview(),
       workers: page.data,
       attempts: attempts === undefined ? [] : engine.openAttempts(attempts),
+      ...(pulse === undefined ? {} : { pulse: metrics.pulse.show(pulse, clock.now()) }),
       drained: told?.kind === "json",
     };
   }

@@ -72,6 +72,8 @@ export interface ApiConfig {
   readonly limits: Partial<ApiLimits>;
   readonly version: string;
   readonly settings: readonly ShownSetting[];
+  /** The folder with the dashboard's files; null or one that is not there: no dashboard. */
+  readonly pages: string | null;
 }
 
 /** What other nodes ask of this one: everything below this path is theirs. */

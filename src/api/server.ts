@@ -14,10 +14,12 @@ import { RateLimit } from "./access/rate-limit.ts";
 import { TokenDesk } from "./access/tokens.ts";
 import { type App, buildApp, type Waiting } from "./app.ts";
 import { AuditLog } from "./desks/audit-log.ts";
+import { EndedViews } from "./desks/ended-views.ts";
 import { KeyDesk } from "./desks/key-desk.ts";
 import { listenSocket, listenTcp, makeServer, urlOf } from "./listen.ts";
 import { openApiDocument } from "./openapi.ts";
 import { AllNodes } from "./other-nodes.ts";
+import { PageFiles } from "./pages/page-files.ts";
 import { type ApiLimits, type ApiParts, DEFAULT_API_LIMITS, type PeerPort } from "./parts.ts";
 import { routeTable } from "./route-table.ts";
 import type { Desk } from "./routes/desk.ts";
@@ -41,6 +43,7 @@ export class ApiServer {
   readonly #hub: FeedHub;
   readonly #audit: AuditLog;
   readonly #keys: KeyDesk;
+  readonly #pages: PageFiles;
   readonly #access: Pick<Desk, "tokens" | "endedSessions">;
   /** Requests that wait for something: each is told when the server closes. */
   readonly #waiting: Waiting = new Map();
@@ -70,6 +73,7 @@ export class ApiServer {
     };
     this.#audit = new AuditLog({ store, clock, random, onFault });
     this.#keys = new KeyDesk({ store, clock, onFault, isShared: isShared(parts) });
+    this.#pages = new PageFiles(config.pages);
     const allNodes = new AllNodes(parts, parts.routes);
     let document: Readonly<Record<string, unknown>> | null = null;
     const desk: Desk = {
@@ -79,6 +83,7 @@ export class ApiServer {
       audit: this.#audit,
       hub: this.#hub,
       tasks: new TaskBook(store),
+      views: new EndedViews(engine, store),
       allNodes,
       isClosing: () => this.#isClosing,
       url: () => this.#url,
@@ -212,6 +217,7 @@ export class ApiServer {
         this.#answerPeer(peers, incoming, outgoing).catch((thrown: unknown) => this.#fault(thrown));
         return;
       }
+      if (refusal === null && this.#pages.answer(incoming, outgoing)) return;
       if (refusal === null) {
         listen(incoming, outgoing).catch((thrown: unknown) => this.#fault(thrown));
         return;

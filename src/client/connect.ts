@@ -1,6 +1,12 @@
 /** `rondo/client`: Rondo at a server, behind the same interface as Rondo in this process. Runs in browsers. */
 import type { ExecutionView } from "../kernel/view.ts";
 import type {
+  ProjectDocument,
+  ProjectSubmission,
+  WorkflowDocument,
+  WorkflowSubmission,
+} from "../protocol/command-document.ts";
+import type {
   ExecutionHandle,
   ExecutionPage,
   ListOptions,
@@ -15,6 +21,13 @@ import { defined } from "../std/defined.ts";
 import { newExecutionId } from "../std/id.ts";
 import { systemRandom } from "../std/random.ts";
 import { RondoError, reject, unwrap } from "../std/rejection.ts";
+import {
+  type CommandClient,
+  type CommandsOptions,
+  type CommandsPage,
+  commandClient,
+  type SubmitOptions,
+} from "./command-client.ts";
 import { RemoteHandle, type RemoteParts } from "./remote-handle.ts";
 import { Requester } from "./requester.ts";
 import type { Fetch } from "./transport.ts";
@@ -32,17 +45,21 @@ export interface ConnectOptions {
   readonly reconnectMs?: number;
 }
 
+/** Rondo at a server. */
+export interface RemoteClient extends RondoClient, CommandClient {}
+
 /** Connects to a server. Nothing is sent before it is used. */
-export function connect(options: ConnectOptions): RondoClient {
+export function connect(options: ConnectOptions): RemoteClient {
   return new RemoteRondo(options);
 }
 
 const RECONNECT_MS = 60_000;
 
 /** What `connect` gives. */
-export class RemoteRondo implements RondoClient {
+export class RemoteRondo implements RemoteClient {
   readonly requester: Requester;
   readonly #parts: RemoteParts;
+  readonly #commands: CommandClient;
   /** Definitions that the server has from us. */
   readonly #registered = new WeakMap<AnyWorkflow, Promise<unknown>>();
 
@@ -58,6 +75,7 @@ export class RemoteRondo implements RondoClient {
       random: systemRandom,
       reconnectMs: options.reconnectMs ?? RECONNECT_MS,
     };
+    this.#commands = commandClient(this.#parts);
   }
 
   async start<W extends AnyWorkflow = AnyWorkflow>(
@@ -104,6 +122,20 @@ export class RemoteRondo implements RondoClient {
     return this.requester.json<ExecutionPage>("/v1/executions", {
       query: { ...options, detail: "full" },
     });
+  }
+
+  submit(project: string, workflow: WorkflowSubmission, options?: SubmitOptions): Promise<WorkflowDocument>;
+  submit(project: string, document: ProjectSubmission, options?: SubmitOptions): Promise<ProjectDocument>;
+  submit(project: string, document: never, options?: SubmitOptions): Promise<unknown> {
+    return this.#commands.submit(project, document, options);
+  }
+
+  submitted(project: string, id: string): Promise<WorkflowDocument> {
+    return this.#commands.submitted(project, id);
+  }
+
+  commands(project: string, options?: CommandsOptions): Promise<CommandsPage> {
+    return this.#commands.commands(project, options);
   }
 
   /** Gives the server the definition of a workflow, once: starts by its name use it from then on. */

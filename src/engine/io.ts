@@ -224,6 +224,7 @@ export interface AttemptHolder {
 export interface AttemptFilter {
   readonly worker: string | null;
   readonly project?: string | null;
+  readonly execution?: string | null;
   readonly max: number;
 }
 

@@ -1,7 +1,7 @@
 /** What a node holds, for status pages and scaling. Computed on request, nothing is kept for it. */
 import { encodeAttempt } from "../protocol/attempt-id.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
-import type { OpenAttempt, Overview } from "./io.ts";
+import type { AttemptFilter, OpenAttempt, Overview } from "./io.ts";
 import type { NodeState } from "./node-state.ts";
 
 /** The overview; `working` executions have work. */
@@ -38,13 +38,14 @@ export function overviewOf(node: NodeState, working: number): Overview {
   };
 }
 
-/** Open attempts, of one worker or of all, of one project or of all, at most `max`. */
+/** Open attempts, of one worker, project and execution or of all, at most `max`. */
 export function openAttempts(
   node: NodeState,
-  { worker, project = null, max }: { worker: string | null; project?: string | null; max: number },
+  { worker, project = null, execution = null, max }: AttemptFilter,
 ): OpenAttempt[] {
   const found: OpenAttempt[] = [];
-  for (const slot of node.slots.values()) {
+  const one = execution === null ? undefined : node.slots.get(execution);
+  for (const slot of execution === null ? node.slots.values() : one === undefined ? [] : [one]) {
     if (project !== null && slot.execution?.project !== project) continue;
     for (const desk of slot.desks) {
       if (desk.openLeases === 0) continue;

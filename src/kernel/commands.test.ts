@@ -3,6 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { command, KernelRun, phase } from "../../test/scenarios/kernel-run.ts";
 import { viewCommands } from "./command-view.ts";
+import type { PostOpRef } from "./event.ts";
 import { encodeEntries } from "./journal-entry.ts";
 import { publicEvent } from "./public-event.ts";
 import { restore } from "./replay.ts";
@@ -254,8 +255,31 @@ describe("what is done with a result", () => {
     expect(again("m4", { index: 9 })).toMatchObject({ kind: "rejection", code: "not_found" });
     expect(run.execution.undelivered.size).toBe(0);
     run.postOp("broadcast");
+    expect(again("m5")).toMatchObject({ kind: "rejection", code: "wrong_status" });
     expect(run.execution.postops.size).toBe(0);
     expect(run.kinds().slice(-3)).toEqual(["postop.failed", "postop.retried", "postop.done"]);
+  });
+
+  test("one that was awaited, asked for again, holds nothing up: its command is settled", () => {
+    const awaited = { cmd_result_broadcasts: [{ url: "http://x", await: true, retry: { attempts: 1 } }] };
+    const run = new KernelRun([command("a", awaited), command("b")]);
+    run.receipt("a", 0);
+    run.postOp("broadcast", { error: "gone" });
+    expect(run.phase).toBe("b");
+    const [{ phase, visit, handler, task, step, op, index, receipt }] = run.of("postop.failed") as never as [
+      PostOpRef,
+    ];
+    run.send({
+      kind: "postop.retry",
+      id: "m",
+      by: "ann",
+      op: { phase, visit, handler, task, step, op, index, receipt },
+    });
+    run.control("cancel");
+    run.drained();
+    expect(run.status).toBe("cancelled");
+    run.postOp("broadcast");
+    expect(run.kinds().at(-1)).toBe("postop.done");
   });
 
   test("of several tasks each has its own persistence and broadcasts", () => {

@@ -21,6 +21,11 @@ export interface PhaseDefinition {
   readonly maxVisits?: number;
 }
 
+/** The name of the phase and handler that compute the output. */
+export const RETURNS = "returns";
+/** The name of the handler that decides where a phase goes on. */
+export const NEXT = "next";
+
 /** What a handler does: exactly one of these is present in a handler definition. */
 export const HANDLER_MODES = ["use", "sleep", "waitFor", "command", "script", "workflow"] as const;
 

@@ -43,6 +43,13 @@ export interface Receipted {
   readonly result: string;
 }
 
+/** A broadcast that was given up: by which event, and of which receipt. */
+export interface Undelivered {
+  readonly seq: number;
+  readonly task: number;
+  readonly receipt: number;
+}
+
 /** What is known of a command of the workflow, in the newest visit of its phase. */
 export interface CommandState {
   /** When its phase began. */
@@ -252,8 +259,8 @@ export class Execution {
   readonly timers = new SparseMap<string, Timer>();
   /** Post-operations that are owed, by id, in the order in which they came to be. */
   readonly postops = new SparseMap<string, OwedOp>();
-  /** Broadcasts that were given up, by id: the event that says so, and the task. */
-  readonly undelivered = new SparseMap<string, { readonly seq: number; readonly task: number }>();
+  /** Broadcasts that were given up, by id. */
+  readonly undelivered = new SparseMap<string, Undelivered>();
   /** What is known of each command that has begun, by its step. */
   readonly commands = new SparseMap<number, CommandState>();
   /** Parts of results that later commands refer to, by the text of the reference: JSON texts. */

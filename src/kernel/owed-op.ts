@@ -68,7 +68,7 @@ export function applyPostOp(execution: Execution, event: PostOpEvent): void {
   }
   execution.postops.delete(id);
   if (event.kind === "postop.failed" && event.op === "broadcast")
-    execution.undelivered.set(id, { seq: execution.seq, task: event.task });
+    execution.undelivered.set(id, { seq: execution.seq, task: event.task, receipt: event.receipt });
   if (event.kind === "postop.done" && event.op === "persistence") oweAfter(execution, event, "persistence");
 }
 
@@ -77,6 +77,10 @@ export function applyPostOpRetried(execution: Execution, event: PostOpRetried): 
   execution.applied.set(event.id, execution.seq);
   execution.undelivered.delete(postOpId(execution.id, event));
   owe(execution, event, event.op, event.index);
+  // Whoever waited for it waits no longer.
+  const id = postOpId(execution.id, event);
+  const op = execution.postops.get(id);
+  if (op !== undefined) execution.postops.set(id, { ...op, awaited: false });
 }
 
 /** Which receipt a post-operation is about. */

@@ -1,15 +1,19 @@
 /** A definition made ready to run: names resolved to indexes, defaults filled in, the `returns` phase appended. */
 import { assert } from "../std/assert.ts";
 import { type CommandPlan, commandPlanner } from "./command-plan.ts";
-import { DEFAULTS, type Definition, type HandlerDefinition, type PhaseDefinition } from "./definition.ts";
+import {
+  DEFAULTS,
+  type Definition,
+  type HandlerDefinition,
+  NEXT,
+  type PhaseDefinition,
+  RETURNS,
+} from "./definition.ts";
 import { definitionHash } from "./definition-hash.ts";
 import type { Reference } from "./reference.ts";
 import { topicUse } from "./topic.ts";
 
-/** The name of the phase and handler that compute the output. */
-export const RETURNS = "returns";
-/** The name of the handler that decides where a phase goes on. */
-export const NEXT = "next";
+export { NEXT, RETURNS };
 
 /** The name under which workers serve script tasks. */
 export const SCRIPT_USE = "~script";

@@ -47,8 +47,10 @@ export function retryPostOp(step: Step, message: PostOpRetryMessage): Answer {
     return reject("wrong_status", "a persistence that failed has failed its execution", {
       hint: `retry the execution ${execution.id}: only the persistence is done again`,
     });
-  if (execution.postops.has(postOpId(execution.id, op)))
-    return { kind: "ignored", why: "it is owed already" };
+  const known = postOpId(execution.id, op);
+  if (execution.postops.has(known)) return { kind: "ignored", why: "it is owed already" };
+  if (execution.undelivered.get(known)?.receipt !== op.receipt)
+    return reject("wrong_status", "this broadcast was not given up", { hint: "list dead letters" });
   step.emit({ kind: "postop.retried", ...refOf(op), target: targetOf(plan), by, id });
   return { kind: "applied", seq: execution.seq };
 }

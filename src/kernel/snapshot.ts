@@ -11,6 +11,7 @@ import {
   type Receipted,
   type Signal,
   type Timer,
+  type Undelivered,
   Visit,
   type VisitSummary,
 } from "./execution.ts";
@@ -87,7 +88,7 @@ interface ExecutionSnapshot {
   readonly timers: readonly (readonly [string, Timer])[];
   readonly applied: readonly (readonly [string, number])[];
   readonly postops: readonly OwedOp[];
-  readonly undelivered: readonly (readonly [string, { readonly seq: number; readonly task: number }])[];
+  readonly undelivered: readonly (readonly [string, Undelivered])[];
   readonly commands: readonly (readonly [number, CommandState])[];
   readonly referred: readonly (readonly [string, string])[];
 }

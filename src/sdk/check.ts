@@ -13,7 +13,6 @@ import {
   parseUse,
   pointer,
   rejectInvalid,
-  text,
 } from "../kernel/parse-primitive.ts";
 import { type Json, toStoredText } from "../std/json.ts";
 import { RondoError, unwrap } from "../std/rejection.ts";
@@ -24,8 +23,6 @@ export const checkName = throwing(parseName);
 export const checkUse = throwing(parseUse);
 /** Refuses what is not a duration. */
 export const checkDuration = throwing(duration);
-/** Refuses what is not a text of a sensible length. */
-export const checkText = throwing(text);
 /** Refuses what is not a JSON Pointer. */
 export const checkPointer = throwing(pointer);
 /** Refuses fields that are not known: most of them are misspelt options. */

@@ -6,6 +6,7 @@ import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
 import type { HostedWorkflow } from "../worker/handler-code.ts";
 import { WorkflowBuilder, type WorkflowData } from "./builder.ts";
+import type { CommandSpec } from "./command.ts";
 import type { Context } from "./context.ts";
 import type { EnumerationSpec, Handler, HandlerSpec, NoItems } from "./handler.ts";
 import type { PhaseOptions } from "./phase.ts";
@@ -54,18 +55,6 @@ export interface WaitSpec<Schema extends StandardSchema, Optional extends boolea
   readonly timeout?: Duration;
   /** Past the timeout go on with null instead of failing. */
   readonly optional?: Optional;
-}
-
-/** A command as data and where it goes. */
-export interface CommandSpec<Input, Phases, Item> extends EnumerationSpec<Input, Phases, Item> {
-  readonly topic: string;
-  readonly cmd: {
-    readonly cmd_type: string;
-    readonly cmd_data?: { readonly [key: string]: Json };
-    readonly cmd_metadata?: { readonly [key: string]: Json };
-  };
-  /** Where its receipt comes back; derived from `topic` by default. */
-  readonly receiptTopic?: string;
 }
 
 /** Ordered runs in a sandbox that hand a state on. */
@@ -125,7 +114,7 @@ export interface Workflow<Input, Seen, Phases, Output> extends TypedWorkflow<Inp
     options?: PhaseOptions<Seen, Phases & PhaseReader<Name, WaitReader<Waited<Schema, Optional>>>>,
   ): Workflow<Input, Seen, Phases & PhaseReader<Name, WaitReader<Waited<Schema, Optional>>>, Output>;
 
-  /** Adds a phase that sends a command to a topic. */
+  /** Adds a phase that sends a command to a topic; its result is what the receipt says, enriched. */
   command<Name extends string, Item = NoItems>(
     name: Name,
     command: CommandSpec<Seen, Phases, Item>,

@@ -16,7 +16,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "counter instead of set",
     file: "kernel/receipts.js",
-    find: "if (!handler.tasks.settled.has(task)) {",
+    find: "if (!handler.isClosed(task)) {",
     replace: "if (true) {",
     seed: 3,
   },

@@ -4,6 +4,7 @@
  */
 import type { Input, Output } from "../engine/io.ts";
 import type { EngineNode } from "../engine/node.ts";
+import type { PostOpTask } from "../engine/post-ops.ts";
 import type { Settings } from "../engine/settings.ts";
 import type { ReadOutput } from "../engine/store-reads.ts";
 import type { Plan } from "../kernel/plan.ts";
@@ -15,6 +16,7 @@ import { QUANTUM } from "./check/ledger.ts";
 import { Roster } from "./check/roster.ts";
 import { readFor } from "./node-reads.ts";
 import { must } from "./trace.ts";
+import { postOpOutcome } from "./workload/random-command.ts";
 import type { World } from "./world.ts";
 
 /** Small numbers, so that every edge is met often. */
@@ -32,6 +34,8 @@ export const SIM_SETTINGS: Partial<Settings> = {
   timerHorizonMs: 1_000,
   timersMax: 3,
   pageCacheChars: 200,
+  postOpsMax: 3,
+  postOpsEach: 2,
 };
 
 /** Turns of the node after which its limits are looked at. */
@@ -75,6 +79,8 @@ export abstract class EngineHost {
   readonly roster = new Roster();
   protected nodeNow = 0;
   readonly #reports = new Map<string, readonly Report[]>();
+  /** Post-operations under way, and of which execution. */
+  readonly #errands = new Map<string, string>();
   #isAdvancing = false;
   #wakeAt = Number.POSITIVE_INFINITY;
   #turns = 0;
@@ -119,6 +125,7 @@ export abstract class EngineHost {
     this.incarnation++;
     this.nodeNow = 0;
     this.#reports.clear();
+    this.#errands.clear();
     this.node = node;
     this.#wakeAt = Number.POSITIVE_INFINITY;
     this.world.nodeOpened(this);
@@ -234,8 +241,9 @@ export abstract class EngineHost {
         return this.purge(output.ids);
       case "inspected":
       case "logged":
-      case "perform":
         return;
+      case "perform":
+        return this.#errand(output.task);
       case "grant":
       case "cancel":
       case "verdicts":
@@ -244,6 +252,30 @@ export abstract class EngineHost {
       default:
         return this.#read(output);
     }
+  }
+
+  /** A post-operation is performed: the outside may see it though it is said to have failed, or nobody hears of its end. */
+  #errand(task: PostOpTask): void {
+    const { ledger, trace, timeline, behaviour } = this.world;
+    const { id, execution, attempt } = task;
+    const { postOpsMax = 1, postOpsEach = 1 } = SIM_SETTINGS;
+    ledger.sync();
+    ledger.errands.begun(ledger.model(execution), task, this.nodeNow);
+    must(!this.#errands.has(id), `${id}: is under way at this node already`);
+    this.#errands.set(id, execution);
+    const own = [...this.#errands.values()].filter((other) => other === execution).length;
+    must(this.#errands.size <= postOpsMax && own <= postOpsEach, `${id}: too many are under way`);
+    trace.note(timeline.now, `${this.name}perform ${id} try ${attempt}`);
+    const outcome = postOpOutcome(behaviour, id, attempt);
+    const { incarnation } = this;
+    const ms = this.random.pick([1, 20, 300]);
+    timeline.after(this.random.below(ms), () => {
+      // The request is out, whatever becomes of the process.
+      if (outcome.kind === "done" || this.random.chance(0.3)) ledger.errands.seen(id);
+      if (this.incarnation !== incarnation) return;
+      this.#errands.delete(id);
+      this.deliver({ kind: "performed", execution, op: id, attempt, outcome });
+    });
   }
 
   /** How long reads have to be tried until they are answered. */

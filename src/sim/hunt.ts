@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { PLANTED_BUGS, type PlantedBug } from "./bugs.ts";
 import { CLUSTER_BUGS } from "./cluster-bugs.ts";
+import { COMMAND_BUGS } from "./command-bugs.ts";
 import { nodesOf, runSeed } from "./run.ts";
 
 interface HuntOptions {
@@ -29,7 +30,7 @@ interface Found {
 
 /** Hunts each planted bug; 0 if all are found. */
 export async function huntBugs(options: HuntOptions): Promise<number> {
-  const bugs = [...PLANTED_BUGS, ...CLUSTER_BUGS].filter(
+  const bugs = [...PLANTED_BUGS, ...COMMAND_BUGS, ...CLUSTER_BUGS].filter(
     ({ name, cluster }) =>
       (options.only === null || name.includes(options.only)) && (!options.cluster || cluster === true),
   );
@@ -67,7 +68,9 @@ export async function huntBugs(options: HuntOptions): Promise<number> {
 async function hunt(bug: PlantedBug, compiled: string, copies: string, options: HuntOptions): Promise<Found> {
   const { name } = bug;
   const folder = join(copies, name.replaceAll(" ", "-"));
-  await cp(compiled, folder, { recursive: true });
+  // Only what is run.
+  const filter = (source: string) => !/\.(d\.ts|map)$/.test(source);
+  await cp(compiled, folder, { recursive: true, filter });
   const file = join(folder, bug.file);
   const code = await readFile(file, "utf8");
   if (!code.includes(bug.find))

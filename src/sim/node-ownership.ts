@@ -29,12 +29,12 @@ export interface Process {
   readonly tables: MemoryTables;
   readonly database: DatabaseLink;
   /** What it reads, in this life. */
-  vocabulary(): Vocabulary;
+  readonly vocabulary: () => Vocabulary;
   /** The machine's clock. */
-  clock(): number;
+  readonly clock: () => number;
   /** Does something after a while, if the process lives until then. */
-  later(ms: number, run: () => void): void;
-  toEngine(input: Input): void;
+  readonly later: (ms: number, run: () => void) => void;
+  readonly toEngine: (input: Input) => void;
 }
 
 interface Listener {

@@ -1,5 +1,7 @@
 /** A simulated user: starts executions, pauses, signals, cancels, retries; repeats what was not answered. */
-import type { Answer, ControlMessage, SignalMessage, StartMessage } from "../kernel/message.ts";
+import type { Request } from "../engine/io.ts";
+import type { PostOpRef } from "../kernel/event.ts";
+import type { Answer, ControlMessage, StartMessage } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { SeededRandom } from "../std/random.ts";
 import { must } from "./trace.ts";
@@ -8,7 +10,7 @@ import type { World } from "./world.ts";
 
 interface Asked {
   readonly execution: string;
-  readonly message: StartMessage | ControlMessage | SignalMessage;
+  readonly message: Request;
   readonly plan: Plan | null;
 }
 
@@ -98,6 +100,15 @@ export class SimClient {
     this.#ask({
       execution,
       message: { kind: "signal", id, signal: name, data: JSON.stringify({ id }) },
+      plan: null,
+    });
+  }
+
+  /** Asks for a broadcast that was given up. */
+  tellAgain(execution: string, op: PostOpRef): void {
+    this.#ask({
+      execution,
+      message: { kind: "postop.retry", id: `m${++this.#ids}`, by: "user", op },
       plan: null,
     });
   }

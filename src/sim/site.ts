@@ -93,8 +93,8 @@ export class ClusterSite implements Site, Neighbours {
   readonly #isMixed: boolean;
   /** Messages between nodes, and the newest that has arrived, by pair. */
   #sent = 0;
-  /** What nodes could not read though they knew of newer ones, by life and partition. */
-  readonly #givenUp = new Set<string>();
+  /** Epochs in which nodes could not read something though they knew of newer ones, by life and partition. */
+  readonly #givenUp = new Map<string, number>();
   readonly #arrived = new Map<string, number>();
 
   constructor(parts: HostParts, options: { readonly nodes: number; readonly partitions: number }) {
@@ -265,10 +265,13 @@ export class ClusterSite implements Site, Neighbours {
 
   unreadable(from: ClusterHost, partition: number): void {
     const { session } = from;
-    const before = `${session} ${partition}`;
-    must(!this.#givenUp.has(before), `${from.name}takes back partition ${partition}, which it cannot read`);
-    if (from.knowsNewer(2_000)) this.#givenUp.add(before);
     const epoch = this.#tables.epochOf(partition);
+    const key = `${session} ${partition}`;
+    const before = this.#givenUp.get(key) ?? epoch;
+    // While nobody is newer, it may have it.
+    const isTakenBack = before < epoch && from.knowsNewer(5_000);
+    must(!isTakenBack, `${from.name}takes back partition ${partition}, which it cannot read`);
+    if (from.knowsNewer(2_000)) this.#givenUp.set(key, before);
     const isKept = () => from.session === session && this.#tables.epochOf(partition) === epoch;
     this.#world.timeline.after(8_000, () => {
       const isOwner = isKept() && this.#tables.ownerOf(partition) === session;

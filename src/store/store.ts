@@ -210,6 +210,9 @@ export interface HeadFilter {
   readonly status?: string;
 }
 
+/** Executions by status; one that none is in may be left out. */
+export type StatusCounts = Readonly<Record<string, number>>;
+
 /** A document as it must be before a write, and as it is after it. */
 export interface Swap {
   readonly was: string | null;
@@ -281,6 +284,8 @@ export interface Store {
   ): Promise<readonly StoredDeadLetter[]>;
   /** Takes tasks out of a dead letter (null: all of them); an empty one is gone. */
   dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void>;
+  /** How many executions there are in each status, kept exactly by every write: nothing is counted when asked. */
+  countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts>;
   /** Ids of executions that ended before a time and want nothing any more, oldest first. */
   listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]>;
   /** Forgets executions that have ended, with everything about them; others, and those of other owners, are left alone. */

@@ -4,6 +4,7 @@
  */
 export const DOCUMENT_KINDS = [
   "audit",
+  "command-workflow",
   "ended-session",
   "idempotency-key",
   "schedule",

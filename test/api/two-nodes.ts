@@ -81,6 +81,7 @@ async function openNode(world: PeerWorld, name: string): Promise<ApiNode> {
       limits: {},
       version: "0.0.0",
       settings: [],
+      pages: null,
     },
     otherNodes: {
       serve: (answer) => void answers.push(answer),

@@ -109,6 +109,40 @@ describe("refused at once:", () => {
       () => untyped["command"]?.("b", { topic: "T", cmd: {} }),
       "command.cmd_type: must be a text",
     ],
+    [
+      "a command that is none",
+      () => untyped["command"]?.("b", { topic: "T" }),
+      ".command: must be an object",
+    ],
+    [
+      "a command without a topic",
+      () => untyped["command"]?.("b", { cmd: { cmd_type: "A" } }),
+      ".topic: a command needs a topic",
+    ],
+    [
+      "a command with a field that is not known",
+      () => untyped["command"]?.("b", { topic: "T", cmd: { cmd_type: "A", data: 1 } }),
+      '.command: has the unknown field "data"',
+    ],
+    [
+      "a command that cannot be stored",
+      () => untyped["command"]?.("b", { topic: "T", cmd: { cmd_type: "A", cmd_data: { f: nothing } } }),
+      ".cmd.cmd_data.f is a function",
+    ],
+    [
+      "a command with a post-operation that is not known",
+      () =>
+        untyped["command"]?.("b", {
+          topic: "T",
+          cmd: { cmd_type: "A", cmd_metadata: { cmd_post_op: { cmd_result_broadcast: [] } } },
+        }),
+      'cmd_post_op: has the unknown field "cmd_result_broadcast"',
+    ],
+    [
+      "a command with something like a reference",
+      () => base.command("b", { topic: "T", cmd: { cmd_type: "A", cmd_data: "${step[0].cmd_result}" } }),
+      '"${step[0].cmd_result}" is not a reference',
+    ],
     ["a script without runs", () => base.script("b", { runs: [] }), "must be a list of at least one run"],
     [
       "a child with a priority",
@@ -175,7 +209,7 @@ describe("an absurd option is refused at once, in the kernel's words:", () => {
       () => untyped["script"]?.("b", { runs: [{ name: "one", expression: "s => s" }], resume: 1 }),
     ];
     expect(refused.map((build) => refusal(build).message)).toEqual([
-      `${at}.receiptTopic: must be a text of 1 to 200 characters`,
+      `${at}.receiptTopic: "" is not a topic (letters, digits, _, . and -, at most 200, and not beginning with "amq.")`,
       `${at}.optional: must be true or false`,
       `${at}.resume: must be true or false`,
     ]);

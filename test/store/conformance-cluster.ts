@@ -4,6 +4,7 @@
  * until a node that does not renew has lapsed.
  */
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { EVENT_VERSION } from "../../src/kernel/event.ts";
 import type { ClusterStore, Hint } from "../../src/store/cluster-store.ts";
 import { partitionOf } from "../../src/store/partition-of.ts";
 import { type ExecutionWrite, fenceOf, type Ownership, type StoreInfo } from "../../src/store/store.ts";
@@ -92,6 +93,7 @@ export function describeCluster(name: string, makeCluster: () => Promise<Cluster
     describeOwnership(() => cluster);
     describeFences(() => cluster);
     describePartitions(() => cluster);
+    describeLetters(() => cluster);
     describeHints(() => cluster);
   });
 }
@@ -113,6 +115,7 @@ function describeMembers(get: () => Cluster): void {
       ["http://a", a.incarnation],
       ["http://b", b.incarnation],
     ]);
+    expect(first.nodes.map(({ reads }) => reads)).toEqual([EVENT_VERSION, EVENT_VERSION]);
     const second = await a.renew();
     expect(second.incarnation).toBe(first.incarnation);
     expect(second.nodes[0]?.since).toBe(first.nodes[0]?.since);
@@ -337,7 +340,9 @@ function describePartitions(get: () => Cluster): void {
       [idIn(1), idIn(3)],
     );
   });
+}
 
+function describeLetters(get: () => Cluster): void {
   test("a letter goes to any partition, and is taken by the owner of its receiver's only", async () => {
     const a = await Node.join(get(), "http://a");
     const b = await Node.join(get(), "http://b");

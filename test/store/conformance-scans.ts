@@ -160,6 +160,11 @@ function describeLists(get: () => Lives): void {
         before = page[1]?.order ?? 0;
       }
       expect([filter, paged]).toEqual([filter, ids]);
+      const { status, ...rest } = filter;
+      const counts = await store.countHeads(rest);
+      const counted =
+        status === undefined ? Object.values(counts).reduce((sum, n) => sum + n, 0) : counts[status];
+      expect([filter, counted ?? 0]).toEqual([filter, ids.length]);
     }
   });
 }

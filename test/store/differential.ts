@@ -185,6 +185,7 @@ class Side {
       work: await this.store.scanWork({ after: {}, each: 99, partitions: null }),
       timers: await this.store.scanTimers({ until: Infinity, max: 99, partitions: null }),
       heads: await this.store.listHeads({}, { before: null, max: 99 }),
+      counts: await this.store.countHeads({}),
       ended: await this.store.listEnded({ finishedBefore: Infinity, max: 99 }),
       letters: await this.store.scanLetters({ after: 0, max: 999, partitions: null }),
       logs: await Promise.all(

@@ -3,6 +3,7 @@
 import { cpSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { EVENT_VERSION } from "../../src/kernel/event.ts";
 import { MIGRATIONS } from "../../src/store/postgres/migrations/migrations.ts";
 import { declareDatabaseRestored, PostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import { fenceOf, type StoreInfo } from "../../src/store/store.ts";
@@ -31,10 +32,23 @@ test("a new store has 256 partitions; nodes that start together make it once", a
   const infos = await Promise.all(stores.map((store) => store.open()));
   expect(new Set(infos.map((info) => JSON.stringify(info))).size).toBe(1);
   expect(infos[0]).toMatchObject({ partitions: 256, owned: [] });
-  expect(await database.query(`SELECT version FROM ${schema}.migrations`)).toEqual([
-    { version: MIGRATIONS.length },
-  ]);
+  expect(await database.query(`SELECT version FROM ${schema}.migrations ORDER BY version`)).toEqual(
+    MIGRATIONS.map((_, i) => ({ version: i + 1 })),
+  );
   for (const store of stores) await store.close({ clean: true });
+});
+
+test("a node that joins as older ones do, without a word about versions, reads the second", async () => {
+  const schema = database.newSchema();
+  const store = makeStore({ schema });
+  const { generation } = await store.open();
+  await database.query(
+    `SET search_path TO ${schema}; SELECT renew_node_1('${generation}', 'http://old', '', 'old1', 10000)`,
+  );
+  const { nodes } = await store.renew();
+  const said = Object.fromEntries(nodes.map(({ url, reads }) => [url, reads]));
+  expect(said["http://old"]).toBe(2);
+  expect(Object.values(said)).toContain(EVENT_VERSION);
 });
 
 test("partitions are fixed at creation, whatever is asked for later", async () => {

@@ -78,3 +78,19 @@ base.phase("a", strict);
 export const fatal = new Fatal(404);
 // @ts-expect-error a duration, not a date
 export const later = new RetryAfter(new Date(0));
+
+const cmd = { cmd_type: "A" };
+// @ts-expect-error a command goes to a topic
+base.command("a", { cmd });
+// @ts-expect-error a command has a type
+base.command("a", { topic: "A_CMD", cmd: { cmd_data: {} } });
+// @ts-expect-error its data is JSON
+base.command("a", { topic: "A_CMD", cmd: { cmd_type: "A", cmd_data: new Map() } });
+// @ts-expect-error a command has no code that processes
+base.command("a", { topic: "A_CMD", cmd, process: () => 1 });
+const misspelt = { cmd_result_broadcast: [] };
+// @ts-expect-error a misspelt post-operation
+base.command("a", { topic: "T", cmd: { ...cmd, cmd_metadata: { cmd_post_op: misspelt } } });
+const keyless = { cmd_result_persistence: { target_statestore_name: "s" } };
+// @ts-expect-error a persistence names its key
+base.command("a", { topic: "T", cmd: { ...cmd, cmd_metadata: { cmd_post_op: keyless } } });

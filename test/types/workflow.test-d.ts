@@ -79,6 +79,26 @@ const thumbnails = workflow({ name: "thumbnails", input: schema })
     processBatch: ({ tasks }) => tasks.map((n) => (n > 1 ? { n } : new Error("too small"))),
   })
   .command("embed", { topic: "LEXI_CMD_EMBED", cmd: { cmd_type: "EMBED_REPO", cmd_data: {} } })
+  .command("index", {
+    topic: "LEXI_CMD_INDEX",
+    receiptTopic: "LEXI_DONE",
+    enumerate: ({ input }) => [{ bucket: input.bucket }],
+    cmd: {
+      cmd_type: "INDEX_REPO",
+      cmd_data: { from: "${steps[0].cmd_result.at}", bucket: "${task.bucket}" },
+      cmd_metadata: {
+        user_id: "usr@lxi.com",
+        cmd_post_op: {
+          cmd_result_enrichment: { prop_map: [{ key: "__metadata__", val: { user_id: "usr@lxi.com" } }] },
+          cmd_result_persistence: { target_statestore_name: "found", target_statestore_key: "lxi" },
+          cmd_result_broadcasts: [{ url: "https://lxi.com/told", static_payload: { a: 1 }, timeout: "5s" }],
+        },
+      },
+    },
+    retry: { attempts: 2 },
+    timeout: "5m",
+    concurrency: 3,
+  })
   .script("map", { runs: [{ name: "one", expression: "s => s" }], state: {} })
   .phase("end", {}, { final: true })
   .phase("cleanup", { process: async () => {} }, { final: "failed" })
@@ -91,6 +111,7 @@ const thumbnails = workflow({ name: "thumbnails", input: schema })
     for await (const result of phases.publish.notify.results()) same<null>()(result);
     for await (const result of phases.batched.results()) same<{ n: number }>()(result);
     for await (const result of phases.embed.results()) same<Json>()(result);
+    same<number>()(phases.index.count);
     same<number>()(await phases.batched.reduce((sum, { n }) => sum + n, 0));
     same<{ by: string; at: string }>()(phases.approved.value);
     same<{ ok: boolean } | null>()(phases.reviewed.value);

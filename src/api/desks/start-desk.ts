@@ -45,10 +45,17 @@ export class StartDesk {
 
   /** Starts an execution, or finds the one that was started like this; resolved when that is durable. */
   async start(request: StartRequest): Promise<Started | Rejection> {
-    const { engine, clock, random } = this.#parts;
     const prepared = await this.#prepare(request);
-    if (isRejection(prepared)) return prepared;
-    const { known, text } = prepared;
+    return isRejection(prepared) ? prepared : this.begin(prepared.known, prepared.text, request);
+  }
+
+  /** The same by a definition that is stored, and an input that fits it, as JSON text. */
+  async begin(
+    known: KnownDefinition,
+    text: string,
+    request: Omit<StartRequest, "workflow" | "input">,
+  ): Promise<Started | Rejection> {
+    const { engine, clock, random } = this.#parts;
     const { project, tags, startAt, deadline, trace } = request;
     const id = request.id ?? newOwnId(engine, clock.now(), random);
     const { answer, existed, view } = await engine.send(

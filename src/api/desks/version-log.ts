@@ -2,6 +2,7 @@
  * Since when which definition of a workflow is the newest: noted whenever that changes, by whoever stores definitions
  * here. Documents named by workflow and time, so that a list needs no index of its own.
  */
+import { isSubmissionName } from "../../command/submission-definition.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Store } from "../../store/store.ts";
 
@@ -24,6 +25,8 @@ const TIME_DIGITS = 15;
 export function noteVersions(store: Store, clock: Clock): void {
   const put = store.putDefinition.bind(store);
   store.putDefinition = async (name, hash, body) => {
+    // What is named by its own content has no other versions worth telling of.
+    if (isSubmissionName(name)) return put(name, hash, body);
     const before = await store.getDefinition({ newestOf: name });
     await put(name, hash, body);
     if (before?.hash === hash) return;

@@ -4,6 +4,7 @@ import type { ControlMessage } from "../../kernel/message.ts";
 import { checkList } from "../../protocol/check-request.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../../std/rejection.ts";
 import type { Caller } from "../access/caller.ts";
+import { findHeads } from "../desks/head-search.ts";
 import { type Answer, json, type Route, route } from "../route.ts";
 import { controlSchema, EXECUTION_STATUSES, executionSchema, signalSchema } from "../schemas/execution.ts";
 import { executionParams, name } from "../schemas/paging.ts";
@@ -29,6 +30,7 @@ const bulkSchema = z
       project: name.optional(),
       workflow: name.optional(),
       status: z.enum(EXECUTION_STATUSES).optional(),
+      q: z.string().max(200).optional().openapi({ description: "words, as in the list" }),
     }),
     dryRun: z.boolean().default(false).openapi({ description: "only say which" }),
     reason: z.string().optional(),
@@ -166,11 +168,13 @@ function bulkRoute(desk: Desk): Route {
 
 async function changeMany(desk: Desk, caller: Caller, body: z.output<typeof bulkSchema>): Promise<Answer> {
   const { action, filter, dryRun, reason, limit, cursor } = body;
-  const project = projectFor(caller, filter.project);
+  const { q, ...named } = filter;
+  const project = projectFor(caller, named.project);
   if (project === null) return json({ matched: 0, changed: 0, ids: [], refused: [], next: null });
-  const checked = checkList({ ...filter, ...project, limit, ...(cursor === undefined ? {} : { cursor }) });
+  const checked = checkList({ ...named, ...project, limit, ...(cursor === undefined ? {} : { cursor }) });
   if (isRejection(checked)) return checked;
-  const heads = await desk.store.listHeads(checked.filter, { before: checked.before, max: limit });
+  const found = await findHeads(desk.store, checked.filter, { q, before: checked.before, max: limit });
+  const { heads } = found;
   const refused: { id: string; code: string; message: string }[] = [];
   const ids: string[] = [];
   for (let from = 0; from < heads.length; from += BULK_TOGETHER) {
@@ -181,7 +185,7 @@ async function changeMany(desk: Desk, caller: Caller, body: z.output<typeof bulk
     });
     await Promise.all(together);
   }
-  const next = heads.length === limit ? String(heads.at(-1)?.order) : null;
+  const next = found.next === null ? null : String(found.next);
   return json({ matched: heads.length, changed: dryRun ? 0 : ids.length, ids, refused, next });
 }
 

@@ -1,5 +1,6 @@
 /** The journal of an execution, and its logs: as pages, or as they come. */
 import { z } from "@hono/zod-openapi";
+import type { Recorded } from "../../kernel/event.ts";
 import { decodeEntry } from "../../kernel/journal-entry.ts";
 import { type Detail, publicEvent } from "../../kernel/public-event.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -20,6 +21,8 @@ import { type Desk, inspectFor } from "./desk.ts";
 
 const STREAM = "text/event-stream";
 const ROWS = 32;
+/** Rows looked at for one page of some kinds only. */
+const ROWS_LOOKED = 2_000;
 
 const follow = flag("go on after the end; streams only");
 const STREAM_HEADERS = {
@@ -74,6 +77,14 @@ const eventsQuery = z.strictObject({
     .enum(["summary", "full"])
     .default("summary")
     .openapi({ description: "`summary`: lists of tasks as counts and ranges" }),
+  kinds: z
+    .string()
+    .regex(/^[a-z.]{1,40}(?:,[a-z.]{1,40}){0,9}$/, "must be beginnings of kinds, with commas between")
+    .optional()
+    .openapi({
+      description:
+        "only kinds that begin like one of these (`postop.,task.run`), without `workflow.`; pages only",
+    }),
   follow,
 });
 
@@ -118,9 +129,10 @@ function eventsRoute(desk: Desk): Route {
       if (isRejection(found)) return found;
       const from = firstSeq(ask);
       if (typeof from !== "number") return from;
-      const { detail, limit: max } = ask.query;
+      const { detail, limit: max, kinds } = ask.query;
       const { id } = ask.params;
-      if (!wantsStream(ask)) return eventPage(desk, id, { from, max, detail });
+      if (!wantsStream(ask))
+        return eventPage(desk, id, { from, max, detail, kinds: kinds?.split(",") ?? null });
       if (isHead(ask)) return HEAD_OF_STREAM;
       const refusal = desk.hub.open({
         outgoing: ask.outgoing,
@@ -219,25 +231,36 @@ function firstLine(ask: Pick<Ask, "header">, page: string | undefined) {
 async function eventPage(
   { store }: Desk,
   execution: string,
-  options: { readonly from: number; readonly max: number; readonly detail: Detail },
+  options: {
+    readonly from: number;
+    readonly max: number;
+    readonly detail: Detail;
+    readonly kinds: readonly string[] | null;
+  },
 ): Promise<Answer> {
-  const { max, detail } = options;
+  const { max, detail, kinds } = options;
+  const isWanted = ({ event: { kind } }: Recorded): boolean =>
+    kinds === null || kinds.some((begin) => kind.startsWith(begin));
   let next = options.from;
   let count = 0;
   let text = "";
-  for (;;) {
+  for (let rows = 0; kinds === null || rows < ROWS_LOOKED; ) {
     const entries = await store.readJournal({ execution, from: next, rowsMax: ROWS, charsMax: PAGE_CHARS });
     if (entries.length === 0) return page(text, null);
     for (const entry of entries) {
-      for (const recorded of decodeEntry(entry)) {
-        if (recorded.seq < next) continue;
+      rows++;
+      const mayHold = kinds === null || kinds.some((begin) => entry.body.includes(`"kind":"${begin}`));
+      for (const recorded of mayHold ? decodeEntry(entry) : []) {
+        if (recorded.seq < next || !isWanted(recorded)) continue;
         if (count === max || text.length > PAGE_CHARS) return page(text, String(next));
         text += `${count === 0 ? "" : ","}${JSON.stringify(publicEvent(execution, recorded, detail))}`;
         count++;
         next = recorded.seq + 1;
       }
+      next = Math.max(next, entry.seq + entry.count);
     }
   }
+  return page(text, String(next));
 }
 
 function page(items: string, next: string | null): Answer {

@@ -1,16 +1,16 @@
 /** Starting, listing and reading executions. */
 import { z } from "@hono/zod-openapi";
 import { checkList, checkStart } from "../../protocol/check-request.ts";
-import { sha256 } from "../../std/hash.ts";
-import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { isRejection, reject } from "../../std/rejection.ts";
 import type { StoredHead } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
+import { findHeads } from "../desks/head-search.ts";
 import { timeOf } from "../desks/start-desk.ts";
 import { type Answer, json, type Route, route } from "../route.ts";
 import { EXECUTION_STATUSES, executionSchema, startSchema, summarySchema } from "../schemas/execution.ts";
 import { cursor, executionParams, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
 import { etagOf } from "../wire/send-answer.ts";
-import { type Desk, inspectFor, projectFor } from "./desk.ts";
+import { type Desk, idTaken, inspectFor, keyedId, projectFor } from "./desk.ts";
 
 const TAG = "executions";
 
@@ -18,6 +18,9 @@ const listQuery = z.strictObject({
   project: name.optional(),
   workflow: name.optional(),
   status: z.enum(EXECUTION_STATUSES).optional(),
+  q: z.string().max(200).optional().openapi({
+    description: "words that must stand in its id, workflow, project, phase, error or tags (`team=ops`)",
+  }),
   detail: z.enum(["summary", "full"]).default("summary").openapi({
     description:
       "`full`: as `GET /v1/executions/{id}` gives them, at most 100 on a page, fewer if they are large",
@@ -198,18 +201,6 @@ const droppedSchema = z
   })
   .openapi("Dropped");
 
-/** Ids are taken for all projects: who is bound to one learns no more than that. */
-function idTaken(caller: Caller, { message }: Rejection): Rejection {
-  return reject(
-    "conflict",
-    caller.project === null ? message : "an execution with this id exists, and it is not this start",
-    {
-      path: "id",
-      hint: "choose another id",
-    },
-  );
-}
-
 type StartOptions = Omit<z.output<typeof startSchema>, "workflow" | "input">;
 
 /** The options of a start, with the id that the key makes. */
@@ -229,7 +220,7 @@ function checkOptions(
   }
   const checked = checkStart({ ...options, ...times, ...(own === null ? {} : { project: own }) });
   if (isRejection(checked) || checked.id !== undefined || key === null) return checked;
-  return { ...checked, id: `key_${sha256(`${checked.project}\n${key}`).slice(0, 40)}` };
+  return { ...checked, id: keyedId(checked.project, key) };
 }
 
 async function listExecutions(
@@ -237,14 +228,15 @@ async function listExecutions(
   caller: Caller,
   query: z.output<typeof listQuery>,
 ): Promise<Answer> {
-  const { detail, project: wanted, ...options } = query;
+  const { detail, project: wanted, q, ...options } = query;
   const project = projectFor(caller, wanted);
   if (project === null) return json({ data: [], next: null });
   const checked = checkList({ ...options, ...project });
   if (isRejection(checked)) return checked;
   const max = detail === "full" ? Math.min(FULL_MAX, checked.max) : checked.max;
-  const heads = await desk.store.listHeads(checked.filter, { before: checked.before, max });
-  const next = heads.length === max ? String(heads.at(-1)?.order) : null;
+  const found = await findHeads(desk.store, checked.filter, { q, before: checked.before, max });
+  const { heads } = found;
+  const next = found.next === null ? null : String(found.next);
   return detail === "summary" ? json({ data: heads.map(summaryOf), next }) : viewsOf(desk, heads, next);
 }
 

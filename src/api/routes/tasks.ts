@@ -3,7 +3,8 @@ import { z } from "@hono/zod-openapi";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Caller } from "../access/caller.ts";
 import { json, type Route, route } from "../route.ts";
-import { anyJson, cursor, executionParams, integer, limit, name, pageOf } from "../schemas/paging.ts";
+import { anyJson, cursor, executionParams, integer, limit, name, pageOf, time } from "../schemas/paging.ts";
+import { lanesOf } from "../tasks/lanes.ts";
 import { MAP_KINDS, mapTasks } from "../tasks/state-map.ts";
 import { TASK_STATES } from "../tasks/task-index.ts";
 import { readTaskRows } from "../tasks/task-rows.ts";
@@ -61,7 +62,68 @@ const rowSchema = z
 
 /** The routes. */
 export function taskRoutes(desk: Desk): Route[] {
-  return [rowsRoute(desk), statesRoute(desk)];
+  return [rowsRoute(desk), statesRoute(desk), lanesRoute(desk)];
+}
+
+const laneSchema = z
+  .object({
+    phase: z.string(),
+    visit: z.number().int(),
+    handler: z.string(),
+    startedAt: time,
+    endedAt: time.nullable(),
+    total: z.number().int(),
+    ran: z.array(z.number()).openapi({ description: "tasks that ran in each piece of the time, on average" }),
+    done: z.array(z.number().int()),
+    failed: z.array(z.number().int()),
+    bars: z
+      .array(
+        z.object({
+          task: z.number().int(),
+          state: z.enum(TASK_STATES),
+          from: z.number(),
+          to: z.number(),
+        }),
+      )
+      .nullable()
+      .openapi({ description: "the tasks themselves, where they are few" }),
+  })
+  .openapi("Lane");
+
+function lanesRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "listLanes",
+      method: "get",
+      path: "/v1/executions/{id}/lanes",
+      tag: "executions",
+      summary: "It over time: a lane per handler of a visit",
+      access: "viewer",
+      params: executionParams,
+      query: z.strictObject({
+        at: place.at,
+        from: integer(0, Number.MAX_SAFE_INTEGER, "the window's begin; its start if left out").optional(),
+        to: integer(0, Number.MAX_SAFE_INTEGER, "the window's end; its end, or now, if left out").optional(),
+        pieces: integer(10, 1_000, "pieces of the time, 200 by default").default(200),
+      }),
+      answers: {
+        200: {
+          description: "lanes in the order in which they began",
+          schema: z.object({ from: time, to: time, revision: z.number().int(), lanes: z.array(laneSchema) }),
+        },
+      },
+    },
+    async ({ params, query, caller }) => {
+      const found = await scanOf(desk, { caller, id: params.id, at: query.at });
+      if (isRejection(found)) return found;
+      const { scan, isPast, finishedAt } = found;
+      const from = query.from ?? scan.startedAt;
+      const end = isPast ? scan.lastAt : (finishedAt ?? desk.clock.now());
+      const to = Math.max(from + 1, query.to ?? end);
+      const lanes = lanesOf(scan, { from, to, pieces: query.pieces });
+      return json({ from, to, revision: scan.seq, lanes });
+    },
+  );
 }
 
 function rowsRoute(desk: Desk): Route {
@@ -160,26 +222,33 @@ function statesRoute(desk: Desk): Route {
   );
 }
 
-/** The handler that a query is about; null: none has started. */
-async function findHandler(
+/** The tasks of an execution, now or as of an event. */
+async function scanOf(
   desk: Desk,
-  { caller, id, query }: { caller: Caller; id: string; query: PlaceQuery },
-): Promise<{ handler: IndexedHandler | null; revision: number } | Rejection> {
+  { caller, id, at }: { caller: Caller; id: string; at: number | undefined },
+): Promise<{ scan: TaskScan; isPast: boolean; finishedAt: number | null } | Rejection> {
   const found = await inspectFor(desk, caller, id);
   if (isRejection(found)) return found;
-  const { revision, workflowHash, createdAt } = found.view;
-  const seq = query.at ?? revision;
+  const { revision, workflowHash, createdAt, finishedAt } = found.view;
+  const seq = at ?? revision;
   if (seq > revision)
     return reject("invalid_input", `at: execution ${id} has events 1 to ${revision}, not ${seq}`, {
       path: "at",
     });
   const known = await desk.definitions.byHash(workflowHash);
   if (isRejection(known)) return known;
-  const scan = await desk.tasks.scan(id, known.plan, {
-    seq,
-    isPast: seq < revision,
-    createdAt,
-  });
+  const isPast = seq < revision;
+  return { scan: await desk.tasks.scan(id, known.plan, { seq, isPast, createdAt }), isPast, finishedAt };
+}
+
+/** The handler that a query is about; null: none has started. */
+async function findHandler(
+  desk: Desk,
+  { caller, id, query }: { caller: Caller; id: string; query: PlaceQuery },
+): Promise<{ handler: IndexedHandler | null; revision: number } | Rejection> {
+  const found = await scanOf(desk, { caller, id, at: query.at });
+  if (isRejection(found)) return found;
+  const { scan } = found;
   const handler = choose(scan, query);
   const isNamed = query.phase !== undefined || query.visit !== undefined || query.handler !== undefined;
   if (handler === null && isNamed)

@@ -1,5 +1,6 @@
 /** Definitions of workflows: stored by their hash, started by their name. */
 import { z } from "@hono/zod-openapi";
+import { isSubmissionName } from "../../command/submission-definition.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
 import { listVersions } from "../desks/version-log.ts";
 import { json, type Route, route } from "../route.ts";
@@ -7,6 +8,8 @@ import { cursor, limit, name, pageOf, time } from "../schemas/paging.ts";
 import type { Desk } from "./desk.ts";
 
 const TAG = "workflows";
+const PAST_PAGE = 200;
+const PAST_PAGES = 25;
 const params = z.strictObject({ name });
 const hash = z
   .string()
@@ -86,14 +89,33 @@ function listRoute(desk: Desk): Route {
       tag: TAG,
       summary: "Names of workflows, with the hash of the newest definition",
       access: ["viewer", "worker"],
+      description:
+        "Those that were handed in as commands are left out: see `/v1/projects/{project}/workflows`. So a page can be short and not be the last.",
       query: z.strictObject({ limit: limit(), cursor }),
       answers: { 200: { description: "in the order of names", schema: pageOf(namedSchema, "workflows") } },
     },
-    async ({ query }) => {
-      const data = await desk.store.listDefinitions({ after: query.cursor ?? "", max: query.limit });
-      return json({ data, next: data.length === query.limit ? (data.at(-1)?.name ?? null) : null });
-    },
+    async ({ query }) => json(await listNames(desk, query.cursor ?? "", query.limit)),
   );
+}
+
+/** A page of names without those of submissions, of which there can be many: so many are looked past for a page. */
+async function listNames(
+  { store }: Desk,
+  after: string,
+  max: number,
+): Promise<{ data: { name: string; hash: string }[]; next: string | null }> {
+  const data: { name: string; hash: string }[] = [];
+  let at = after;
+  for (let pages = 0; pages < PAST_PAGES; pages++) {
+    const page = await store.listDefinitions({ after: at, max: Math.max(max, PAST_PAGE) });
+    for (const found of page) {
+      if (data.length === max) return { data, next: at };
+      at = found.name;
+      if (!isSubmissionName(found.name)) data.push(found);
+    }
+    if (page.length < Math.max(max, PAST_PAGE)) return { data, next: null };
+  }
+  return { data, next: at };
 }
 
 function getRoute(desk: Desk): Route {

@@ -1,6 +1,6 @@
 /**
- * The tasks of one handler in one visit, as the journal tells of them, in 16 bytes a task: state and attempts, and
- * where in the journal its last outcome stands. Payloads stay in the journal.
+ * The tasks of one handler in one visit, as the journal tells of them, in 20 bytes a task: state and attempts, when it
+ * came to that, and where in the journal its last outcome stands. Payloads stay in the journal.
  */
 import { assert } from "../../std/assert.ts";
 
@@ -22,7 +22,7 @@ const DONE = 4;
 const CANCELLED = 6;
 /** Attempts that fit the high half of a state byte. */
 const ATTEMPTS_SHOWN_MAX = 15;
-const BYTES_PER_TASK = 16;
+const BYTES_PER_TASK = 20;
 
 /** How an attempt ended, or how it is. */
 export interface TaskNews {
@@ -31,6 +31,8 @@ export interface TaskNews {
   readonly worker?: string;
   readonly reason?: string | null;
   readonly ms?: number;
+  /** When, in milliseconds since the index's own beginning. */
+  readonly at?: number;
   /** Where its payload is: the event, and the place in its columns. */
   readonly seq?: number;
   readonly place?: number;
@@ -55,6 +57,7 @@ export class TaskIndex {
   #states = new Uint8Array(0);
   #attempts = new Uint16Array(0);
   #ms = new Uint32Array(0);
+  #at = new Uint32Array(0);
   #worker = new Uint16Array(0);
   #reason = new Uint8Array(0);
   #seq = new Uint32Array(0);
@@ -99,6 +102,7 @@ export class TaskIndex {
     if (news.reason !== undefined)
       this.#reason[task] = news.reason === null ? 0 : this.#reasons.number(news.reason);
     if (news.ms !== undefined) this.#ms[task] = Math.min(4_294_967_295, Math.max(0, Math.round(news.ms)));
+    if (news.at !== undefined) this.#at[task] = Math.min(4_294_967_295, Math.max(0, news.at));
     if (news.seq === undefined) return;
     this.#seq[task] = news.seq;
     this.#place[task] = news.place ?? 0;
@@ -168,6 +172,13 @@ export class TaskIndex {
     return bytes;
   }
 
+  /** Calls back with every task to which something happened: its state, when it came to it, and how long it ran. */
+  walk(visit: (task: number, state: number, at: number, ms: number) => void): void {
+    for (let task = 0; task < this.total; task++)
+      if ((this.#attempts[task] as number) > 0)
+        visit(task, this.#state(task), this.#at[task] as number, this.#ms[task] as number);
+  }
+
   /** Workers by their numbers in this index, from 1. */
   get workers(): readonly string[] {
     return this.#workers.all;
@@ -183,6 +194,7 @@ export class TaskIndex {
     this.#states = grown(this.#states, new Uint8Array(size));
     this.#attempts = grown(this.#attempts, new Uint16Array(size));
     this.#ms = grown(this.#ms, new Uint32Array(size));
+    this.#at = grown(this.#at, new Uint32Array(size));
     this.#worker = grown(this.#worker, new Uint16Array(size));
     this.#reason = grown(this.#reason, new Uint8Array(size));
     this.#seq = grown(this.#seq, new Uint32Array(size));

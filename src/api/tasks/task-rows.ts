@@ -1,8 +1,8 @@
 /** Rows of tasks with their results, errors, keys and identities, read from the journal where the index points. */
 import type { Event } from "../../kernel/event.ts";
-import { decodeEntry } from "../../kernel/journal-entry.ts";
 import type { Json } from "../../std/json.ts";
 import type { Store } from "../../store/store.ts";
+import { EventReader } from "./event-reader.ts";
 import type { TaskIndex, TaskState } from "./task-index.ts";
 
 /** A task as `GET .../tasks` shows it. */
@@ -31,7 +31,6 @@ export interface RowsOptions {
 
 /** A page ends early once its payloads have about this many characters. */
 const PAGE_CHARS = 4_194_304;
-const EVENTS_KEPT = 16;
 
 /** A page of rows, and the number of the task that the next page begins with. */
 export async function readTaskRows(
@@ -91,43 +90,4 @@ function named(
     ...(identity === undefined ? {} : { identity }),
     ...(task === undefined ? {} : { task: JSON.parse(task) as Json }),
   };
-}
-
-/** Events by sequence number; the last few are kept, since neighbours tend to be in the same one. */
-class EventReader {
-  readonly #store: Store;
-  readonly #execution: string;
-  readonly #kept = new Map<number, Event>();
-  /** Characters of payloads given out. */
-  chars = 0;
-
-  constructor(store: Store, execution: string) {
-    this.#store = store;
-    this.#execution = execution;
-  }
-
-  async at(seq: number): Promise<Event | null> {
-    const kept = this.#kept.get(seq);
-    if (kept !== undefined) return kept;
-    const [entry] = await this.#store.readJournal({
-      execution: this.#execution,
-      from: seq,
-      to: seq,
-      rowsMax: 1,
-    });
-    if (entry === undefined) return null;
-    for (const recorded of decodeEntry(entry)) {
-      if (recorded.seq !== seq) continue;
-      this.#kept.set(seq, recorded.event);
-      if (this.#kept.size > EVENTS_KEPT)
-        for (const oldest of [...this.#kept.keys()].slice(0, 1)) this.#kept.delete(oldest);
-      return recorded.event;
-    }
-    return null;
-  }
-
-  value(text: string | undefined): Json {
-    this.chars += text?.length ?? 0;
-    return text === undefined ? null : (JSON.parse(text) as Json);
-  }
 }

@@ -7,6 +7,9 @@ import { TaskIndex } from "./task-index.ts";
 /** A handler of a visit, and its tasks. */
 export interface IndexedHandler extends Place {
   readonly index: TaskIndex;
+  readonly startedAt: number;
+  /** Null: it has not ended. */
+  endedAt: number | null;
 }
 
 interface ScannedHandler extends IndexedHandler {
@@ -19,6 +22,9 @@ export class TaskScan {
   readonly #handlers = new Map<string, ScannedHandler>();
   /** The last event taken in. */
   seq = 0;
+  /** When the first event was, and the last one that was taken in. */
+  startedAt = 0;
+  lastAt = 0;
 
   constructor(plan: Plan) {
     this.#plan = plan;
@@ -36,37 +42,43 @@ export class TaskScan {
   }
 
   /** Takes in the next event. */
-  take({ seq, event }: Recorded): void {
+  take({ seq, at, event }: Recorded): void {
     if (seq <= this.seq) return;
     this.seq = seq;
-    if (event.kind === "handler.started") this.#start(event);
+    this.lastAt = at;
+    if (seq === 1) this.startedAt = at;
+    if (event.kind === "handler.started") this.#start(event, at);
     else if (event.kind === "retried") {
-      for (const { phase, visit, index, receipted } of this.#handlers.values()) {
-        if (phase !== event.phase || visit !== event.visit) continue;
-        index.reopen();
-        for (const [task, attempt] of receipted) index.note(task, { state: "waiting", attempt });
+      for (const scanned of this.#handlers.values()) {
+        if (scanned.phase !== event.phase || scanned.visit !== event.visit) continue;
+        scanned.index.reopen();
+        scanned.endedAt = null;
+        for (const [task, attempt] of scanned.receipted)
+          scanned.index.note(task, { state: "waiting", attempt, at: at - this.startedAt });
       }
-    } else if ("handler" in event) this.#fold(event, seq);
+    } else if ("handler" in event) this.#fold(event, seq, at);
   }
 
-  #start({ phase, visit, handler }: Place): void {
+  #start({ phase, visit, handler }: Place, at: number): void {
     const plan = this.#planOf(phase, handler);
     const isOne = plan === undefined || plan.waits || new HandlerState(plan).impliesTask;
     const index = new TaskIndex(plan?.waits === true ? "waiting" : "pending", isOne ? 1 : 0);
-    const at = { phase, visit, handler };
-    this.#handlers.set(keyOf(at), { ...at, index, receipted: new Map() });
+    const place = { phase, visit, handler };
+    this.#handlers.set(keyOf(place), { ...place, index, startedAt: at, endedAt: null, receipted: new Map() });
   }
 
-  #fold(event: Extract<Event, Place>, seq: number): void {
+  #fold(event: Extract<Event, Place>, seq: number, at: number): void {
     const scanned = this.#handlers.get(keyOf(event));
     if (scanned === undefined) return;
     const { index } = scanned;
+    const since = at - this.startedAt;
     switch (event.kind) {
       case "tasks.enumerated":
         return index.addPage(event.from, event.count, seq);
       case "handler.enumerated":
         return index.setTotal(event.total);
       case "handler.finished":
+        scanned.endedAt = at;
         return index.close();
       case "handler.retrying":
       case "handler.lost":
@@ -77,17 +89,17 @@ export class TaskScan {
         if (event.reason !== "done") index.release(event.task);
         return;
       case "child.started":
-        return index.note(event.task, { state: "running", attempt: event.attempt });
+        return index.note(event.task, { state: "running", attempt: event.attempt, at: since });
       case "command.receipted": {
         const { task, attempt, worker } = event;
         // What is done with the result comes before the task is done.
         if (event.result === null || this.#planOf(event.phase, event.handler)?.command?.holds !== true)
           return;
         scanned.receipted.set(task, attempt);
-        return index.note(task, { state: "waiting", attempt, worker });
+        return index.note(task, { state: "waiting", attempt, worker, at: since });
       }
       default:
-        if ("tasks" in event) foldTasks(index, event, seq);
+        if ("tasks" in event) foldTasks(index, event, { seq, at: since });
         if (event.kind === "tasks.settled" && scanned.receipted.size > 0)
           event.tasks.forEach((task, i) => event.statuses[i] === "done" && scanned.receipted.delete(task));
     }
@@ -103,24 +115,24 @@ export class TaskScan {
 
 type TaskLists = Exclude<Extract<Event, { readonly tasks: readonly number[] }>, { kind: "tasks.enumerated" }>;
 
-function foldTasks(index: TaskIndex, event: TaskLists, seq: number): void {
+function foldTasks(index: TaskIndex, event: TaskLists, { seq, at }: { seq: number; at: number }): void {
   for (let i = 0; i < event.tasks.length; i++) {
     const task = event.tasks[i] as number;
     const attempt = event.attempts[i] as number;
     switch (event.kind) {
       case "tasks.started":
-        index.note(task, { state: "running", attempt, worker: event.workers[i] as string });
+        index.note(task, { state: "running", attempt, at, worker: event.workers[i] as string });
         break;
       case "tasks.lost":
         index.note(task, { state: "pending", attempt, worker: event.workers[i] as string, reason: "lost" });
         break;
       case "tasks.waiting":
-        index.note(task, { state: "waiting", attempt });
+        index.note(task, { state: "waiting", attempt, at });
         break;
       case "tasks.retrying": {
         const reason = event.reasons[i] as string;
         const state = reason === "released" ? "pending" : "retrying";
-        index.note(task, { state, attempt, reason, seq, place: i });
+        index.note(task, { state, attempt, at, reason, seq, place: i });
         break;
       }
       case "tasks.settled":
@@ -130,6 +142,7 @@ function foldTasks(index: TaskIndex, event: TaskLists, seq: number): void {
           worker: event.workers[i] as string,
           reason: event.reasons[i] ?? null,
           ms: event.ms[i] as number,
+          at,
           seq,
           place: i,
         });

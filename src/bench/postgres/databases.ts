@@ -1,6 +1,8 @@
 /** The server that the scenarios use, and in it a database for each, which is dropped when the scenario is over. */
+import { chmodSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
 import pg from "pg";
-import { LocalPostgres } from "./local-postgres.ts";
+import { freePort, LocalPostgres } from "./local-postgres.ts";
 
 export class Databases {
   readonly #url: string;
@@ -18,9 +20,10 @@ export class Databases {
 
   /** At this server, or, if none is named, at one of its own in this folder. */
   static async open(url: string | null, folder: string): Promise<Databases> {
-    const local = url === null ? await LocalPostgres.start(folder) : null;
+    const local = url === null ? await makeLocal(folder) : null;
     const at = local?.url ?? (url as string);
     try {
+      await local?.start();
       return new Databases(at, local, await describe(at));
     } catch (error) {
       await local?.stop();
@@ -55,6 +58,14 @@ export class Databases {
   kill(): void {
     this.#local?.kill();
   }
+}
+
+async function makeLocal(folder: string): Promise<LocalPostgres> {
+  const place = join(folder, "postgres");
+  mkdirSync(place);
+  // The server may have to run as another user.
+  chmodSync(folder, 0o755);
+  return new LocalPostgres(place, await freePort());
 }
 
 /** Runs one statement over a connection of its own. */

@@ -1,19 +1,10 @@
 /**
- * A PostgreSQL of the bench's own, from the binaries of this machine: in a temporary folder, on a free port, with its
- * settings as they come, so that every commit is on the disk when it is acknowledged.
+ * A PostgreSQL of our own, for the bench and for tests, from the binaries of this machine: in a folder of its own, on a
+ * free port, with its settings as they come, so that every commit is on the disk when it is acknowledged.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import {
-  chmodSync,
-  chownSync,
-  closeSync,
-  existsSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-} from "node:fs";
+import { chownSync, closeSync, existsSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import pg from "pg";
@@ -22,65 +13,97 @@ const START_MS = 60_000;
 const ASK_MS = 20;
 
 export class LocalPostgres {
-  readonly url: string;
-  readonly #child: ChildProcess;
+  readonly place: string;
+  readonly port: number;
+  readonly #bin: string;
+  readonly #user = otherUser();
+  #process: ChildProcess | null = null;
 
-  private constructor(url: string, child: ChildProcess) {
-    this.url = url;
-    this.#child = child;
+  /** Makes one in this folder, which must be empty and can be reached by other users; it does not run yet. */
+  constructor(place: string, port: number) {
+    const bin = findBinaries();
+    if (bin === null)
+      throw new Error(
+        "there is no PostgreSQL on this machine: install it (Debian: apt-get install postgresql), or name a server",
+      );
+    this.place = place;
+    this.port = port;
+    this.#bin = bin;
+    this.give(place);
+    const flags = ["-U", "rondo", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"];
+    const made = spawnSync(join(bin, "initdb"), ["-D", this.data, ...flags], {
+      ...this.#user,
+      cwd: place,
+      encoding: "utf8",
+    });
+    if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}`);
   }
 
-  /** Makes one in this folder; resolves when it lets clients in. */
-  static async start(folder: string): Promise<LocalPostgres> {
-    const bin = findBinaries();
-    const user = otherUser();
-    const place = join(folder, "postgres");
-    mkdirSync(place);
-    if (user !== null) {
-      chmodSync(folder, 0o755);
-      chownSync(place, user.uid, user.gid);
-    }
-    const data = join(place, "data");
-    const flags = ["-D", data, "-U", "rondo", "-A", "trust", "-E", "UTF8", "--locale=C"];
-    const made = spawnSync(join(bin, "initdb"), flags, { ...user, cwd: place, encoding: "utf8" });
-    if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}`);
-    const port = await freePort();
-    const log = openSync(join(place, "server.log"), "a");
-    const settings = ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="];
-    const child = spawn(join(bin, "postgres"), ["-D", data, "-p", String(port), ...settings], {
-      ...user,
-      cwd: place,
+  get data(): string {
+    return join(this.place, "data");
+  }
+
+  get url(): string {
+    return `postgres://rondo@127.0.0.1:${this.port}/postgres`;
+  }
+
+  get isRunning(): boolean {
+    return this.#process !== null && !hasEnded(this.#process);
+  }
+
+  /** What the server has said. */
+  get log(): string {
+    return readFileSync(join(this.place, "server.log"), "utf8");
+  }
+
+  /** Resolves when it lets clients in. */
+  async start(settings: Readonly<Record<string, string>> = {}): Promise<void> {
+    const given = { listen_addresses: "127.0.0.1", unix_socket_directories: "", ...settings };
+    const args = Object.entries(given).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+    const log = openSync(join(this.place, "server.log"), "a");
+    const child = spawn(join(this.#bin, "postgres"), ["-D", this.data, "-p", String(this.port), ...args], {
+      ...this.#user,
+      cwd: this.place,
       stdio: ["ignore", log, log],
     });
     closeSync(log);
-    const server = new LocalPostgres(`postgres://rondo@127.0.0.1:${port}/postgres`, child);
-    await server.#ready(join(place, "server.log"));
-    return server;
-  }
-
-  /** Ends it at once; its folder can be removed then. */
-  async stop(): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    const gone = once(this.#child, "exit");
-    this.kill();
-    await gone;
-  }
-
-  /** The same without waiting, for when this process ends. */
-  kill(): void {
-    this.#child.kill("SIGQUIT");
-  }
-
-  async #ready(log: string): Promise<void> {
+    this.#process = child;
     const until = performance.now() + START_MS;
     while (!(await letsIn(this.url))) {
-      if (this.#child.exitCode !== null || performance.now() > until) {
+      if (hasEnded(child) || performance.now() > until) {
         this.kill();
-        throw new Error(`PostgreSQL did not start: ${readFileSync(log, "utf8")}`);
+        throw new Error(`PostgreSQL did not start: ${this.log}`);
       }
       await new Promise((resolve) => setTimeout(resolve, ASK_MS));
     }
   }
+
+  /** fast: connections are cut; immediate: as if the power went; kill: the postmaster is killed, too. */
+  async stop(mode: "fast" | "immediate" | "kill" = "immediate"): Promise<void> {
+    const child = this.#process;
+    this.#process = null;
+    if (child === null || hasEnded(child)) return;
+    const gone = once(child, "exit");
+    child.kill(mode === "fast" ? "SIGINT" : mode === "immediate" ? "SIGQUIT" : "SIGKILL");
+    await gone;
+  }
+
+  /** Ends it at once without waiting, for when this process ends. */
+  kill(): void {
+    this.#process?.kill("SIGQUIT");
+  }
+
+  /** Makes a folder the server's own. */
+  give(path: string): void {
+    if (this.#user === null) return;
+    chownSync(path, this.#user.uid, this.#user.gid);
+    for (const name of readdirSync(path, { recursive: true, encoding: "utf8" }))
+      chownSync(join(path, name), this.#user.uid, this.#user.gid);
+  }
+}
+
+function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null;
 }
 
 async function letsIn(url: string): Promise<boolean> {
@@ -95,8 +118,8 @@ async function letsIn(url: string): Promise<boolean> {
   }
 }
 
-/** The newest version that Debian's layout has, or else what the path leads to. */
-function findBinaries(): string {
+/** Where PostgreSQL is: the newest version that Debian's layout has, or what the path leads to; null: nowhere. */
+export function findBinaries(): string | null {
   const base = "/usr/lib/postgresql";
   const versions = existsSync(base) ? readdirSync(base).map(Number) : [];
   for (const version of versions.toSorted((a, b) => b - a)) {
@@ -105,11 +128,7 @@ function findBinaries(): string {
   }
   const which = spawnSync("sh", ["-c", "dirname $(command -v initdb)"], { encoding: "utf8" });
   const bin = which.stdout?.trim() ?? "";
-  if (bin !== "" && existsSync(join(bin, "postgres"))) return bin;
-  throw new Error(
-    "there is no PostgreSQL on this machine: install it (Debian: apt-get install postgresql), or name a server " +
-      "by --store postgres://...",
-  );
+  return bin !== "" && existsSync(join(bin, "postgres")) ? bin : null;
 }
 
 /** PostgreSQL refuses to run as root: then it runs as its own user, or as nobody. */
@@ -124,7 +143,8 @@ function otherUser(): { uid: number; gid: number } | null {
   throw new Error("PostgreSQL does not run as root, and there is no other user to run it as");
 }
 
-async function freePort(): Promise<number> {
+/** A port that nobody listens on. */
+export async function freePort(): Promise<number> {
   const server = createServer();
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

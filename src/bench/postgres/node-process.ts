@@ -6,7 +6,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { openRondo } from "../../index.ts";
 import { inParallel } from "../in-parallel.ts";
-import { fan, steps } from "./workflows.ts";
+import { fan, steps } from "../workflows.ts";
 
 /** Executions of five steps, so many at a time; or one execution of so many tasks. */
 export type Load =

@@ -6,12 +6,13 @@ import { connect } from "../../client/connect.ts";
 import { type LocalRondo, openRondo, workflow } from "../../index.ts";
 import { RondoProcess } from "../http/rondo-process.ts";
 import { inParallel } from "../in-parallel.ts";
+import { startMany } from "../loads.ts";
 import { ask } from "../postgres/databases.ts";
 import { type Load, NodeProcess } from "../postgres/node-process.ts";
 import { RawInserts } from "../postgres/raw-postgres.ts";
-import { STEPS, sleeping } from "../postgres/workflows.ts";
 import { type Bench, databaseOf, type Figures, type Scenario } from "../scenario.ts";
 import { median, spread } from "../statistics.ts";
+import { STEPS, sleeping } from "../workflows.ts";
 
 const PAIRS = 5;
 const CHAINS_AT_A_TIME = 400;
@@ -23,7 +24,6 @@ const ENDS = 3;
 /** Ends while the lease of a node that was killed runs. */
 const NAP_MS = 8_000;
 const TAKE_OVER_MS = 60_000;
-const STARTS_AT_A_TIME = 5_000;
 const SETTLE_MS = 3_000;
 
 export const pgTwoNodes: Scenario = {
@@ -176,7 +176,7 @@ async function runIdle(bench: Bench): Promise<Figures> {
   const rondo = await openRondo({ store: url });
   rondo.serve(sleeping);
   bench.progress(`starting ${open} executions that sleep for 10 hours`);
-  await inParallel(open, STARTS_AT_A_TIME, (n) => rondo.start(sleeping, { n }));
+  await startMany(rondo, sleeping, open);
   await ask(url, "VACUUM ANALYZE");
   await sleep(SETTLE_MS);
   const ms = bench.isShort ? 5_000 : 20_000;

@@ -2,19 +2,17 @@
  * Rates and latency of one node over PostgreSQL, in process: a fan-out, executions of five steps, and starts. Each
  * beside what plain inserts over one connection reach in the same run.
  */
-import { inParallel } from "../in-parallel.ts";
+import { chains, latencies, starts } from "../loads.ts";
 import { ask } from "../postgres/databases.ts";
 import { type MeteredNode, openMeteredNode } from "../postgres/metered-node.ts";
 import { RawInserts } from "../postgres/raw-postgres.ts";
-import { fan, ran, STEPS, steps, waiting } from "../postgres/workflows.ts";
 import { type Bench, databaseOf, type Figures, type Scenario } from "../scenario.ts";
-import { median, percentile, spread } from "../statistics.ts";
+import { median, spread } from "../statistics.ts";
+import { fan, ran, STEPS } from "../workflows.ts";
 
 const RUNS = 5;
 const WARM_UP_TASKS = 20_000;
-const WARM_UP_EXECUTIONS = 1_000;
 const CHAINS_AT_A_TIME = 500;
-const STARTS_AT_A_TIME = 5_000;
 /** What a start stores, in characters: a journal entry and a head. */
 const START_CHARS = 600;
 
@@ -113,101 +111,34 @@ async function runTasks({ rondo, meter }: MeteredNode, tasks: number): Promise<n
 
 async function runChain(bench: Bench): Promise<Figures> {
   const executions = bench.isShort ? 1_000 : 5_000;
-  const { rondo, meter } = await openMeteredNode(databaseOf(bench));
-  rondo.serve(steps);
-  const raw = await RawInserts.open(databaseOf(bench));
-  const run = (total: number): Promise<void> =>
-    inParallel(total, CHAINS_AT_A_TIME, (n) => rondo.run(steps, { n }));
-  await run(WARM_UP_EXECUTIONS);
-  const rates: number[] = [];
-  const raws: number[] = [];
-  for (let i = 0; i < RUNS; i++) {
-    bench.progress(`run ${i + 1} of ${RUNS}`);
-    raws.push(await raw.rowsPerSecond(executions * STEPS, START_CHARS));
-    ran.count = 0;
-    await bench.section(async () => {
-      meter.reset();
-      await run(executions);
-      rates.push((executions * STEPS) / meter.seconds);
-    });
-    if (ran.count !== executions * STEPS) throw new Error(`${ran.count} steps were processed`);
-  }
-  const figures = meter.figures(executions * STEPS);
-  await raw.close();
-  await rondo.close();
-  return {
-    executions,
-    runs: RUNS,
-    steps: ran.count,
-    stepsPerSecond: median(rates),
-    stepsPerSecondSpread: spread(rates),
-    rawRowsPerSecond: median(raws),
-    ratioToRaw: median(rates.map((rate, i) => rate / (raws[i] as number))),
-    ...figures,
-  };
+  return beside(bench, (node, raw) =>
+    chains(bench, node, {
+      executions,
+      atATime: CHAINS_AT_A_TIME,
+      raw: () => raw.rowsPerSecond(executions * STEPS, START_CHARS),
+    }),
+  );
 }
 
 async function runLatency(bench: Bench): Promise<Figures> {
-  const executions = bench.isShort ? 100 : 500;
-  const { rondo, meter } = await openMeteredNode(databaseOf(bench));
-  rondo.serve(steps);
-  const raw = await RawInserts.open(databaseOf(bench));
-  await inParallel(executions / 2, 1, (n) => rondo.run(steps, { n }));
-  const runs: number[] = [];
-  const inserts: number[] = [];
-  await bench.section(async () => {
-    meter.reset();
-    await inParallel(executions, 1, async (n) => {
-      const from = performance.now();
-      await rondo.run(steps, { n });
-      runs.push(performance.now() - from);
-      inserts.push(await raw.insertMs());
-    });
-  });
-  const figures = meter.figures(executions * STEPS);
-  await raw.close();
-  await rondo.close();
-  return {
-    executions,
-    p50Ms: median(runs),
-    p99Ms: percentile(runs, 0.99),
-    insertP50Ms: median(inserts),
-    insertP99Ms: percentile(inserts, 0.99),
-    ratioToInsert: median(runs) / median(inserts),
-    commitsPerExecution: (figures["commits"] as number) / executions,
-    ...figures,
-  };
+  return beside(bench, (node, raw) =>
+    latencies(bench, node, { name: "insert", ratio: "ratioToInsert", ms: () => raw.insertMs() }),
+  );
 }
 
 async function runStarts(bench: Bench): Promise<Figures> {
-  const total = bench.isShort ? 10_000 : 50_000;
-  const { rondo, meter } = await openMeteredNode(databaseOf(bench));
-  rondo.serve(waiting);
+  return beside(bench, (node, raw) => starts(bench, node, (total) => raw.rowsPerSecond(total, START_CHARS)));
+}
+
+/** A node, and beside it a connection for plain inserts. */
+async function beside(
+  bench: Bench,
+  run: (node: MeteredNode, raw: RawInserts) => Promise<Figures>,
+): Promise<Figures> {
+  const node = await openMeteredNode(databaseOf(bench));
   const raw = await RawInserts.open(databaseOf(bench));
-  const start = (many: number): Promise<void> =>
-    inParallel(many, STARTS_AT_A_TIME, (n) => rondo.start(waiting, { n }));
-  await start(total / 5);
-  const rates: number[] = [];
-  const raws: number[] = [];
-  for (let i = 0; i < RUNS; i++) {
-    bench.progress(`run ${i + 1} of ${RUNS}`);
-    raws.push(await raw.rowsPerSecond(total, START_CHARS));
-    await bench.section(async () => {
-      meter.reset();
-      await start(total);
-      rates.push(total / meter.seconds);
-    });
-  }
-  const figures = meter.figures(total);
+  const figures = await run(node, raw);
   await raw.close();
-  await rondo.close();
-  return {
-    starts: total,
-    runs: RUNS,
-    startsPerSecond: median(rates),
-    startsPerSecondSpread: spread(rates),
-    rawRowsPerSecond: median(raws),
-    ratioToRaw: median(rates.map((rate, i) => rate / (raws[i] as number))),
-    ...figures,
-  };
+  await node.rondo.close();
+  return figures;
 }

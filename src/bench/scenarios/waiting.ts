@@ -1,12 +1,10 @@
 /** Executions that wait: how fast starts are durable, what very many with a timer cost, and how soon a restart works. */
-import { type AnyWorkflow, type LocalRondo, workflow } from "../../index.ts";
-import { inParallel } from "../in-parallel.ts";
+import { workflow } from "../../index.ts";
+import { startMany, starts as startsPerSecond } from "../loads.ts";
 import { openMetered } from "../metered-rondo.ts";
 import type { Bench, Figures, Scenario } from "../scenario.ts";
-import { median, spread } from "../statistics.ts";
+import { sleeping, waiting } from "../workflows.ts";
 
-const RUNS = 5;
-const STARTS_UNDER_WAY = 5_000;
 const SETTLE_MS = 1_000;
 
 const IDLE_GOAL = { figure: "idleCpuPercent", label: "idle CPU in %", bound: "most", value: 1 } as const;
@@ -36,32 +34,11 @@ export const idle: Scenario = {
   parts: [runIdle],
 };
 
-const waiting = workflow<{ n: number }>({ name: "waiting" }).waitFor("go");
-const sleeping = workflow<{ n: number }>({ name: "sleeping" }).sleep("nap", "10h");
-
 async function runStarts(bench: Bench): Promise<Figures> {
-  const total = bench.isShort ? 10_000 : 50_000;
-  const { rondo, meter } = await openMetered(bench.directory);
-  rondo.serve(waiting);
-  await startMany(rondo, waiting, total / 5);
-  const rates: number[] = [];
-  for (let i = 0; i < RUNS; i++) {
-    bench.progress(`run ${i + 1} of ${RUNS}`);
-    await bench.section(async () => {
-      meter.reset();
-      await startMany(rondo, waiting, total);
-      rates.push(total / meter.seconds);
-    });
-  }
-  const figures = meter.figures(total);
-  await rondo.close();
-  return {
-    starts: total,
-    runs: RUNS,
-    startsPerSecond: median(rates),
-    startsPerSecondSpread: spread(rates),
-    ...figures,
-  };
+  const metered = await openMetered(bench.directory);
+  const figures = await startsPerSecond(bench, metered);
+  await metered.rondo.close();
+  return figures;
 }
 
 /** Leaves the store open, so that the restart is one after a crash. */
@@ -109,10 +86,6 @@ async function runIdle(bench: Bench): Promise<Figures> {
 
 function timersOf(bench: Bench): number {
   return bench.isShort ? 10_000 : 100_000;
-}
-
-function startMany(rondo: LocalRondo, what: AnyWorkflow, total: number): Promise<void> {
-  return inParallel(total, STARTS_UNDER_WAY, (n) => rondo.start(what, { n }));
 }
 
 /** CPU time of the whole process over some quiet seconds, and the memory then. */

@@ -1,6 +1,7 @@
 /** `rondo wait ID`: stays until an execution is over; its output is on stdout, and the exit code says how it ended. */
 import type { RemoteRondo } from "../../client/connect.ts";
 import type { ExitCode } from "../exit-code.ts";
+import type { PhaseLabels } from "../progress/progress.ts";
 import { Screen } from "../progress/screen.ts";
 import { Detach } from "../run/detach.ts";
 import { checkTimeout, followToEnd } from "../run/follow-to-end.ts";
@@ -31,6 +32,10 @@ export interface StayOptions extends WaitOptions {
   readonly wasStarted: boolean;
   /** False: it was started without an input. */
   readonly hasInput?: boolean;
+  /** Gives what is printed at the end instead of the output. */
+  readonly document?: () => Promise<unknown>;
+  /** What its phases are called for people. */
+  readonly labels?: PhaseLabels;
 }
 
 /** Stays with an execution at a server until it is over; Ctrl-C leaves it alone. */
@@ -57,6 +62,8 @@ export async function stay(
       timeout: options.timeout,
       json: options.json,
       hasInput: options.hasInput,
+      document: options.document,
+      labels: options.labels,
       whyOf: (each) => rondo.execution(each).why(),
       goOn: serverCommand(["wait", handle.id], options),
       see: serverCommand(["inspect", handle.id], options),

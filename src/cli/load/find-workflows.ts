@@ -1,22 +1,37 @@
-/** The workflows that a module exports, told by their shape, and the one that is wanted among them. */
+/** The workflows and topics that a module exports, told by their shape, and the workflow that is wanted among them. */
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
+import type { HostedTopic } from "../../worker/handler-code.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
 import type { ModuleExports } from "./load-module.ts";
 
-/** All workflows among the exports, each once; throws if there is none, or if two have the same name. */
-export function findWorkflows(exports: ModuleExports, file: string): AnyWorkflow[] {
-  const found = new Map<string, AnyWorkflow>();
+/** What a file has to be served. */
+export interface FileParts {
+  readonly workflows: readonly AnyWorkflow[];
+  readonly topics: readonly HostedTopic[];
+}
+
+/** All workflows and topics among the exports, each once; throws if there is none, or if two have the same name. */
+export function findParts(exports: ModuleExports, file: string): FileParts {
+  const workflows = new Map<string, AnyWorkflow>();
+  const topics = new Map<string, HostedTopic>();
   for (const value of Object.values(exports)) {
+    if (isTopic(value)) {
+      if ((topics.get(value.topic) ?? value) !== value)
+        throw new CliError(EXIT.usage, `${file} exports two topics named "${value.topic}"`, [
+          "a topic is served by one function here: join them, or leave one out",
+        ]);
+      topics.set(value.topic, value);
+    }
     if (!isWorkflow(value)) continue;
-    const same = found.get(value.name);
-    if (same !== undefined && same !== value)
+    if ((workflows.get(value.name) ?? value) !== value)
       throw new CliError(EXIT.usage, `${file} exports two workflows named "${value.name}"`, [
         "a name stands for one workflow: rename one, or export the finished one only",
       ]);
-    found.set(value.name, value);
+    workflows.set(value.name, value);
   }
-  if (found.size > 0) return [...found.values()];
+  if (workflows.size + topics.size > 0)
+    return { workflows: [...workflows.values()], topics: [...topics.values()] };
   const others = Object.entries(exports).map(([name, value]) => `${name} (${kindOf(value)})`);
   throw new CliError(
     EXIT.usage,
@@ -36,6 +51,10 @@ export function chooseWorkflow(
   file: string,
 ): AnyWorkflow {
   const names = workflows.map((workflow) => workflow.name).join(", ");
+  if (workflows.length === 0)
+    throw new CliError(EXIT.usage, `${file} has topics, but no workflow to run`, [
+      "to have them served: rondo worker FILE, or rondo dev FILE",
+    ]);
   if (name === undefined) {
     const [only] = workflows;
     if (workflows.length === 1 && only !== undefined) return only;
@@ -46,6 +65,12 @@ export function chooseWorkflow(
   const chosen = workflows.find((workflow) => workflow.name === name);
   if (chosen !== undefined) return chosen;
   throw new CliError(EXIT.notFound, `${file} exports no workflow named "${name}"`, [`it exports: ${names}`]);
+}
+
+function isTopic(value: unknown): value is HostedTopic {
+  if (typeof value !== "object" || value === null) return false;
+  const { topic, handlers } = value as Record<string, unknown>;
+  return typeof topic === "string" && Array.isArray(handlers);
 }
 
 function isWorkflow(value: unknown): value is AnyWorkflow {

@@ -4,9 +4,9 @@
  */
 import { stat } from "node:fs/promises";
 import { extname, resolve } from "node:path";
-import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
+import type { FileParts } from "./find-workflows.ts";
 
 const CODE = [".ts", ".mts", ".cts", ".js", ".mjs", ".cjs"];
 const DATA = [".json", ".yaml", ".yml"];
@@ -16,8 +16,8 @@ export function isFileName(target: string): boolean {
   return /[/\\]/.test(target) || [...CODE, ...DATA].includes(extname(target));
 }
 
-/** The workflows in a file, at least one. */
-export async function loadFile(file: string): Promise<AnyWorkflow[]> {
+/** The workflows and topics in a file, at least one. */
+export async function loadFile(file: string): Promise<FileParts> {
   const extension = extname(file);
   const path = resolve(file);
   const found = await stat(path).catch(() => null);
@@ -26,15 +26,15 @@ export async function loadFile(file: string): Promise<AnyWorkflow[]> {
   if (!found.isFile()) throw new CliError(EXIT.usage, `${file} is not a file`, ["name a file in it"]);
   if (DATA.includes(extension)) {
     const { readDefinition } = await import("./read-definition.ts");
-    return [await readDefinition(path, file)];
+    return { workflows: [await readDefinition(path, file)], topics: [] };
   }
   if (!CODE.includes(extension))
     throw new CliError(EXIT.usage, `${file} is neither code nor a definition`, [
       `the name of a file to run ends in ${[...CODE, ...DATA].join(" ")}`,
     ]);
-  const [{ loadModule }, { findWorkflows }] = await Promise.all([
+  const [{ loadModule }, { findParts }] = await Promise.all([
     import("./load-module.ts"),
     import("./find-workflows.ts"),
   ]);
-  return findWorkflows(await loadModule(path), file);
+  return findParts(await loadModule(path), file);
 }

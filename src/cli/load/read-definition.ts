@@ -6,6 +6,7 @@ import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
 import { parseDefinition } from "../../kernel/parse-definition.ts";
 import { compilePlan, type HandlerPlan, type PhasePlan, SCRIPT_USE } from "../../kernel/plan.ts";
+import { topicOf } from "../../kernel/topic.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { isRejection, unwrap } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
@@ -43,7 +44,8 @@ export function refuseWithoutCode({ definition, handlers, name }: AnyWorkflow, f
   );
 }
 
-async function readYaml(text: string, file: string): Promise<unknown> {
+/** The value of a text in YAML. */
+export async function readYaml(text: string, file: string): Promise<unknown> {
   const { parseDocument } = await import("yaml");
   const document = parseDocument(text, { prettyErrors: false });
   const [error] = document.errors;
@@ -69,7 +71,7 @@ function usesOf(phase: PhasePlan): string[] {
   const handlers: HandlerPlan[] = [...phase.handlers, ...(phase.decision === null ? [] : [phase.decision])];
   return handlers
     .flatMap(({ use, enumerateUse }) => [use, enumerateUse ?? ""])
-    .filter((use) => use !== "" && use !== SCRIPT_USE);
+    .filter((use) => use !== "" && use !== SCRIPT_USE && topicOf(use) === null);
 }
 
 function asVariable(name: string): string {

@@ -2,6 +2,7 @@
 import { type Command, Option } from "commander";
 import type { InitOptions } from "../init/init.ts";
 import type { RunOptions } from "../run/run-options.ts";
+import type { SubmitFlags } from "../run/submit.ts";
 import type { StartFlags } from "../start/serve.ts";
 import { type End, verb } from "./verb.ts";
 
@@ -36,6 +37,7 @@ export function declareRun(program: Command, end: End): void {
     .action(async (target: string, options: RunOptions) =>
       end(await (await import("../run/run.ts")).run(target, options)),
     );
+  declareSubmit(program, end);
   verb(program, "init [directory]", {
     summary: "make a small project: a workflow, its tests, scripts",
     description:
@@ -59,6 +61,24 @@ export function declareRun(program: Command, end: End): void {
   ).action(async (files: string[], options: StartFlags) =>
     end(await (await import("../dev/dev.ts")).dev(files, options)),
   );
+}
+
+function declareSubmit(program: Command, end: End): void {
+  verb(program, "submit <file>", {
+    summary: "hand in workflows of commands, written as a document",
+    description:
+      "Hands in the command workflows of a file (.json, .yaml or .yml; - is JSON on stdin) to a server: { steps }, or a " +
+      "whole project document. Prints their ids; with --wait it stays until they are over and prints them as they are " +
+      "then, with their results.",
+    isRemote: true,
+  })
+    .option("--project <name>", "the project (default: the one that the document names, else default)")
+    .option("--id <id>", "the id of the workflow; handed in again under it, the same one is found")
+    .option("--wait", "wait until they are over")
+    .option("--timeout <duration>", "stop waiting after this time, such as 30s (exit code 124)")
+    .action(async (file: string, options: SubmitFlags) =>
+      end(await (await import("../run/submit.ts")).submit(file, options)),
+    );
 }
 
 function serving(command: Command): Command {

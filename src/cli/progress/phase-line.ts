@@ -73,8 +73,8 @@ export function phaseNews(phase: PhaseProgress): string {
 }
 
 /** Its name, with the number of the visit from the second on. */
-export function phaseName({ name, visit }: PhaseProgress): string {
-  return visit > 1 ? `${name} (visit ${visit})` : name;
+export function phaseName({ label, visit }: PhaseProgress): string {
+  return visit > 1 ? `${label} (visit ${visit})` : label;
 }
 
 /** 100000 as 100,000. */

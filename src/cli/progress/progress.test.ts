@@ -71,6 +71,20 @@ test("a phase that ends is told with what came of it", () => {
   expect(progress.current).toBeNull();
 });
 
+test("a phase is called by its label, whether it begins now or has begun before", () => {
+  const labels = new Map([["step-0", "0 EMBED_REPO"]]);
+  const [start, end] = events([
+    { kind: "workflow.phase.started", phase: "step-0", visit: 1 },
+    { kind: "workflow.phase.finished", phase: "step-0", visit: 1, status: "done" },
+  ]) as [PublicEvent, PublicEvent];
+  const progress = new Progress(labels);
+  expect(phaseNews(progress.apply(start) as PhaseProgress)).toBe("0 EMBED_REPO: started");
+  const running = { name: "step-0", visit: 1, status: "running", handlers: [] };
+  const before = Progress.of({ createdAt: 5, phases: [running] } as unknown as ExecutionView, labels);
+  expect(phaseNews(before.apply(end) as PhaseProgress)).toBe("0 EMBED_REPO: done");
+  expect(before.phases).toHaveLength(1);
+});
+
 test("a wait shows how long it lasts at most", () => {
   const progress = new Progress();
   const at = { phase: "nap", visit: 1 };

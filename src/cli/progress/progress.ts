@@ -1,10 +1,12 @@
 /** How far an execution is, phase by phase: begun from its view, kept up to date by its events in summary. */
 import type { ExecutionView, PublicEvent } from "../../index.ts";
-import { NEXT } from "../../kernel/plan.ts";
+import { NEXT } from "../../kernel/definition.ts";
 
 /** One visit of a phase. */
 export interface PhaseProgress {
   readonly name: string;
+  /** What it is called for people. */
+  readonly label: string;
   readonly visit: number;
   status: "running" | "done" | "failed" | "cancelled";
   /** Tasks known so far; `isSealed`: there will be no more. */
@@ -22,20 +24,28 @@ export interface PhaseProgress {
   timer: { readonly purpose: string; readonly due: number } | null;
 }
 
+/** What phases are called for people, by name; others are called by their names. */
+export type PhaseLabels = ReadonlyMap<string, string>;
+
 export class Progress {
   /** In the order in which they began. */
   readonly phases: PhaseProgress[] = [];
+  readonly #labels: PhaseLabels;
+
+  constructor(labels: PhaseLabels = new Map()) {
+    this.#labels = labels;
+  }
 
   /** What came of the phases so far. */
-  static of(view: ExecutionView): Progress {
-    const progress = new Progress();
+  static of(view: ExecutionView, labels: PhaseLabels = new Map()): Progress {
+    const progress = new Progress(labels);
     for (const { name, visit, status, handlers } of view.phases) {
       if (status === "pending" || status === "skipped") continue;
       const sum = (field: "total" | "done" | "failed" | "cancelled") =>
         handlers.reduce((total, handler) => total + (handler.name === NEXT ? 0 : handler[field]), 0);
       const isOver = status !== "running";
       progress.phases.push({
-        ...begun(name, visit, null),
+        ...begun({ name, label: labels.get(name) ?? name, visit }, null),
         status,
         total: sum("total"),
         isSealed: handlers.every((handler) => handler.sealed),
@@ -82,7 +92,7 @@ export class Progress {
   #phase(name: string, visit: number, at: number): PhaseProgress {
     const known = this.phases.findLast((phase) => phase.name === name && phase.visit === visit);
     if (known !== undefined) return known;
-    const phase = begun(name, visit, at);
+    const phase = begun({ name, label: this.#labels.get(name) ?? name, visit }, at);
     this.phases.push(phase);
     return phase;
   }
@@ -95,10 +105,9 @@ export class Progress {
   }
 }
 
-function begun(name: string, visit: number, at: number | null): PhaseProgress {
+function begun(phase: Pick<PhaseProgress, "name" | "label" | "visit">, at: number | null): PhaseProgress {
   return {
-    name,
-    visit,
+    ...phase,
     status: "running",
     total: 0,
     isSealed: false,

@@ -8,7 +8,7 @@ import { durationOf } from "../duration-flag.ts";
 import { whyChain } from "../executions/why-chain.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { follow } from "../progress/follow.ts";
-import { Progress } from "../progress/progress.ts";
+import { type PhaseLabels, Progress } from "../progress/progress.ts";
 import type { Screen } from "../progress/screen.ts";
 import type { Detach } from "./detach.ts";
 import { failureLines } from "./task-failure.ts";
@@ -19,13 +19,16 @@ export interface FollowToEndOptions extends TellOptions {
   readonly detach: Detach;
   /** How it was when we came; null if it was started now. */
   readonly before: ExecutionView | null;
-  /** Names of its phases. */
+  /** Names of its phases, and what they are called for people where that is something else. */
   readonly names: readonly string[];
+  readonly labels?: PhaseLabels | undefined;
   readonly timeout?: string | undefined;
   /** What an execution waits for, this one or a child of it. */
   readonly whyOf: (id: string) => Promise<string>;
   /** The command that goes on with it. */
   readonly goOn: string;
+  /** Gives what is printed at the end instead of the output, and of the execution. */
+  readonly document?: (() => Promise<unknown>) | undefined;
 }
 
 /** Resolves with the exit code. */
@@ -33,15 +36,15 @@ export async function followToEnd(
   handle: ExecutionHandle<unknown>,
   options: FollowToEndOptions,
 ): Promise<ExitCode> {
-  const { screen, detach, before, names, timeout, goOn } = options;
+  const { screen, detach, before, names, labels, timeout, goOn } = options;
   const isOver = before !== null && before.finishedAt !== null;
   const shown = isOver
     ? Promise.resolve()
     : follow(handle, {
         screen,
-        progress: before === null ? new Progress() : Progress.of(before),
+        progress: before === null ? new Progress(labels) : Progress.of(before, labels),
         from: before === null ? 1 : before.revision + 1,
-        names,
+        names: names.map((name) => labels?.get(name) ?? name),
         why: () => whyChain(handle.id, options.whyOf),
       });
   // Leaving breaks off what is being read; only a caller that waits for the end needs to know.
@@ -53,7 +56,8 @@ export async function followToEnd(
   if (ending === "ended") {
     await shown;
     const view = await handle.status();
-    return tellEnd(screen, view, { ...options, failure: await failureLines(handle, view) });
+    const instead = options.document === undefined ? undefined : { value: await options.document() };
+    return tellEnd(screen, view, { ...options, shown: instead, failure: await failureLines(handle, view) });
   }
   screen.still();
   if (ending === "timeout")

@@ -110,7 +110,7 @@ function makeWorker(
     ...(owner.token === null ? {} : { token: owner.token }),
     name: `run-${process.pid}`,
     capacity: CAPACITY,
-    workflows: wanted.workflows,
+    workflows: [...wanted.workflows, ...wanted.topics],
     scripts: scriptsOf(wanted.options.unsafeNoJail === true),
     spool: null,
     statusPort: null,

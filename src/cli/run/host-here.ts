@@ -30,7 +30,7 @@ export async function hostHere(
   wanted: Wanted,
   config: Config,
 ): Promise<ExitCode> {
-  const { file, options, input, workflows, workflow } = wanted;
+  const { file, options, input, workflows, topics, workflow } = wanted;
   const { store } = config;
   const lasting = { heartbeatMs: config.heartbeat, retentionMs: config.retention };
   const risk = directoryRisk(store);
@@ -63,7 +63,7 @@ export async function hostHere(
   });
   try {
     const others = await openExecutions(rondo, workflows);
-    rondo.serve(...workflows);
+    rondo.serve(...workflows, ...topics);
     const { handle, before } = await attach(rondo, workflow, input, options);
     own = handle.id;
     const goOn = goOnCommand(file, own, options);

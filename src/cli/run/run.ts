@@ -40,9 +40,9 @@ async function runFile(file: string, options: RunOptions): Promise<ExitCode> {
       options.input === undefined
         ? undefined
         : { value: await readInput(options.input, (line) => screen.say(line)) };
-    const workflows = await loadFile(file);
+    const { workflows, topics } = await loadFile(file);
     const workflow = chooseWorkflow(workflows, options.workflow, file);
-    return await host(screen, guard, { file, options, input, workflows, workflow });
+    return await host(screen, guard, { file, options, input, workflows, topics, workflow });
   } finally {
     screen.still();
     guard.release();

@@ -1,6 +1,6 @@
 /** What is told when an execution is over: its output on stdout, or on stderr why there is none and what to do. */
 import type { ExecutionView } from "../../index.ts";
-import { NEXT } from "../../kernel/plan.ts";
+import { NEXT } from "../../kernel/definition.ts";
 import { showDuration } from "../../std/duration.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printPainted } from "../output/print.ts";
@@ -18,16 +18,21 @@ export interface TellOptions {
   readonly hasInput?: boolean | undefined;
 }
 
+/** What is found out once the execution is over. */
+export interface EndFacts {
+  readonly failure: readonly string[];
+  /** What is printed instead of its output, and of itself. */
+  readonly shown?: { readonly value: unknown } | undefined;
+}
+
 /** Writes it all; answers the exit code. */
-export function tellEnd(
-  screen: Screen,
-  view: ExecutionView,
-  options: TellOptions & { readonly failure: readonly string[] },
-): ExitCode {
-  if (options.json) printJson(view);
+export function tellEnd(screen: Screen, view: ExecutionView, options: TellOptions & EndFacts): ExitCode {
+  const { shown } = options;
+  if (options.json) printJson(shown === undefined ? view : shown.value);
   if (view.status === "done") {
     screen.say(["✓", "green"], ` ${nameOf(view)} is done, after ${lasted(view)}`);
-    if (!options.json) printPainted(jsonText(view.output, process.stdout.isTTY ? 2 : 0));
+    const output = shown === undefined ? view.output : shown.value;
+    if (!options.json) printPainted(jsonText(output, process.stdout.isTTY ? 2 : 0));
     return EXIT.ok;
   }
   const isFailed = view.status === "failed";

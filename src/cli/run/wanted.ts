@@ -1,5 +1,6 @@
 /** What `rondo run FILE` is about: the file's workflows and the one to start. */
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
+import type { HostedTopic } from "../../worker/handler-code.ts";
 import type { RunOptions } from "./run-options.ts";
 
 export interface Wanted {
@@ -9,6 +10,7 @@ export interface Wanted {
   /** Undefined: none was given. */
   readonly input: { readonly value: unknown } | undefined;
   readonly workflows: readonly AnyWorkflow[];
+  readonly topics: readonly HostedTopic[];
   readonly workflow: AnyWorkflow;
 }
 

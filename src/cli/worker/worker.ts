@@ -10,10 +10,11 @@ import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { systemClock } from "../../std/clock.ts";
 import { systemRandom } from "../../std/random.ts";
 import { RondoError } from "../../std/rejection.ts";
-import { withChildren } from "../../worker/handler-code.ts";
+import { type HostedTopic, withChildren } from "../../worker/handler-code.ts";
 import { RemoteWorker, type RemoteWorkerOptions } from "../../worker/remote/remote-worker.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import type { FileParts } from "../load/find-workflows.ts";
 import { loadFile } from "../load/load-file.ts";
 import { logLine } from "../log-line.ts";
 import { printJson } from "../output/print.ts";
@@ -42,7 +43,8 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
   // The parent that keeps this process is gone, or wants it gone.
   process.once("disconnect", () => shutdown.end());
   try {
-    const workflows = withChildren(await loadAll(wanted));
+    const loaded = await loadAll(wanted);
+    const workflows = withChildren(loaded.workflows);
     const host = new WorkerHost({
       screen,
       guard,
@@ -50,6 +52,7 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
       settings,
       flags,
       workflows,
+      topics: loaded.topics,
       server: { addresses, token },
     });
     const isThere = await registerDefinitions({ addresses, token }, workflows, {
@@ -64,21 +67,31 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
   }
 }
 
-async function loadAll(files: readonly string[]): Promise<AnyWorkflow[]> {
-  const byName = new Map<string, { workflow: AnyWorkflow; file: string }>();
+async function loadAll(files: readonly string[]): Promise<FileParts> {
+  const workflows = new Map<string, { part: AnyWorkflow; file: string }>();
+  const topics = new Map<string, { part: HostedTopic; file: string }>();
   for (const file of files) {
-    for (const workflow of await loadFile(file)) {
-      const same = byName.get(workflow.name);
-      if (same !== undefined && same.workflow !== workflow)
-        throw new CliError(
-          EXIT.usage,
-          `${same.file} and ${file} both have a workflow named "${workflow.name}"`,
-          ["a name stands for one workflow: rename one, or leave one of the files out"],
-        );
-      byName.set(workflow.name, { workflow, file });
-    }
+    const loaded = await loadFile(file);
+    for (const part of loaded.workflows) addPart(workflows, `workflow named "${part.name}"`, { part, file });
+    for (const part of loaded.topics) addPart(topics, `topic named "${part.topic}"`, { part, file });
   }
-  return Array.from(byName.values(), ({ workflow }) => workflow);
+  return {
+    workflows: Array.from(workflows.values(), ({ part }) => part),
+    topics: Array.from(topics.values(), ({ part }) => part),
+  };
+}
+
+function addPart<T extends { readonly name: string }>(
+  parts: Map<string, { part: T; file: string }>,
+  what: string,
+  { part, file }: { part: T; file: string },
+): void {
+  const same = parts.get(part.name);
+  if (same !== undefined && same.part !== part)
+    throw new CliError(EXIT.usage, `${same.file} and ${file} both have a ${what}`, [
+      `a name stands for one ${what.split(" ")[0]}: rename one, or leave one of the files out`,
+    ]);
+  parts.set(part.name, { part, file });
 }
 
 interface HostParts {
@@ -88,6 +101,7 @@ interface HostParts {
   readonly settings: WorkerSettings;
   readonly flags: WorkerFlags;
   readonly workflows: readonly AnyWorkflow[];
+  readonly topics: readonly HostedTopic[];
   readonly server: ServerAddresses;
 }
 
@@ -105,10 +119,10 @@ class WorkerHost {
   }
 
   async run(): Promise<void> {
-    const { screen, shutdown, settings, workflows, flags } = this.#parts;
-    const hasCode = workflows.some(({ handlers }) => handlers.length > 0);
+    const { screen, shutdown, settings, workflows, topics, flags } = this.#parts;
+    const hasCode = topics.length > 0 || workflows.some(({ handlers }) => handlers.length > 0);
     const started = Promise.all([
-      hasCode ? this.#start({ ...this.#options(true), workflows }) : null,
+      hasCode ? this.#start({ ...this.#options(true), workflows: [...workflows, ...topics] }) : null,
       this.#startScripts(!hasCode),
     ]);
     const telling = setInterval(() => this.#tellLoad(), settings.sampleMs);

@@ -11,6 +11,7 @@ export function checkItem(
   const { number: task, attempt, checkpoints } = item;
   must(task < Math.max(1, handler.total), `${key}: a task is given out after it is durable`);
   must(!handler.settled.has(task), `${key}: a settled task is not given out`);
+  must(!handler.receipted.has(task), `${key}: a command that has its result is not sent again`);
   const ended = handler.ended.get(task) ?? 0;
   must(attempt === ended + 1, `${key}: attempt ${attempt} follows ${ended}`);
   must(clock >= (handler.until.get(task) ?? 0), `${key}: is not tried again before its time`);

@@ -2,7 +2,15 @@
  * One handler of a visit as the journal tells it: a second, simpler model of tasks, attempts, checkpoints, waits and
  * children. It shares no code with the kernel's fold; where the two disagree, one of them is wrong.
  */
-import type { Event, TaskRun, TaskStep, TasksLate, TasksSettled, TasksWaiting } from "../../kernel/event.ts";
+import type {
+  CommandReceipted,
+  Event,
+  TaskRun,
+  TaskStep,
+  TasksLate,
+  TasksSettled,
+  TasksWaiting,
+} from "../../kernel/event.ts";
 import type { HandlerPlan } from "../../kernel/plan.ts";
 import { must } from "../trace.ts";
 import { programOf } from "../workload/program.ts";
@@ -55,6 +63,8 @@ export class HandlerModel {
   /** By task, in the order in which they began to wait. */
   readonly waiting = new Map<number, WaitModel>();
   readonly children = new Map<number, { child: string; attempt: number; isOpen: boolean }>();
+  /** Results of commands whose tasks are not done, and where they are journaled. */
+  readonly receipted = new Map<number, { readonly result: string; readonly seq: number }>();
   /** It cannot be completed in this round. */
   isHopeless = false;
 
@@ -62,8 +72,11 @@ export class HandlerModel {
     this.plan = plan;
     this.#at = at;
     this.#seed = seed;
-    this.total = plan.waits ? 1 : 0;
-    this.sealed = plan.waits;
+    const { tasks, enumerate } = plan.definition;
+    // Who serves a topic enumerates nothing.
+    const isOne = plan.waits || (plan.mode === "command" && tasks === undefined && enumerate === undefined);
+    this.total = isOne ? 1 : 0;
+    this.sealed = isOne;
   }
 
   /** More failed than is tolerated. */
@@ -87,6 +100,23 @@ export class HandlerModel {
     return this.progress.get(task)?.checkpoints ?? [];
   }
 
+  /** Nothing that an attempt says changes the task any more. */
+  isClosed(task: number): boolean {
+    return this.settled.has(task) || this.receipted.has(task);
+  }
+
+  /** A command has its result; `holds`: its task is done only when something has been done with that. */
+  receipt({ task, attempt, result }: CommandReceipted, seq: number, holds: boolean): void {
+    const at = `${this.#at}#${task}`;
+    must(this.plan.mode === "command" && !this.isClosed(task), `${at}: a command has one result`);
+    if (result === null) return;
+    this.receipted.set(task, { result, seq });
+    if (!holds) return;
+    this.ended.set(task, Math.max(attempt, this.ended.get(task) ?? 0));
+    this.started.delete(task);
+    this.until.set(task, NOT_BY_TIME);
+  }
+
   settle(event: TasksSettled, takeSignal: (name: string) => string | undefined): void {
     event.tasks.forEach((task, i) => {
       const attempt = event.attempts[i] as number;
@@ -97,6 +127,13 @@ export class HandlerModel {
       if (status === "done") this.#checkDone(task, attempt, event.payloads[i] as string);
       must(this.children.get(task)?.isOpen !== true, `${at}: settled while its child is open`);
       this.#checkBudget(task, event.reasons[i] ?? null);
+      if (this.plan.mode === "command" && status === "done") {
+        must(
+          this.receipted.get(task)?.result === event.payloads[i],
+          `${at}: a command is done with the result that was journaled`,
+        );
+        this.receipted.delete(task);
+      }
       this.settled.set(task, { status, attempt });
       this.started.delete(task);
       this.waiting.delete(task);
@@ -110,7 +147,7 @@ export class HandlerModel {
   }
 
   start(task: number, attempt: number): void {
-    must(!this.settled.has(task), `${this.#at}#${task}: a settled task does not start`);
+    must(!this.isClosed(task), `${this.#at}#${task}: a settled task does not start`);
     must(!this.waiting.has(task), `${this.#at}#${task}: a task that waits does not start`);
     this.started.set(task, attempt);
   }
@@ -118,7 +155,7 @@ export class HandlerModel {
   /** An attempt ended without settling its task. */
   end(task: number, attempt: number, end: { until: number; burns: "attempt" | "crash" | "nothing" }): void {
     const at = `${this.#at}#${task}`;
-    must(!this.settled.has(task), `${at}: a settled task is not retried`);
+    must(!this.isClosed(task), `${at}: a settled task is not retried`);
     const before = this.ended.get(task) ?? 0;
     // The end of a child is told by an event of its own, before what follows from it.
     const isNew = this.plan.mode === "workflow" ? attempt === before : attempt > before;
@@ -268,6 +305,7 @@ export class HandlerModel {
       this.settled.delete(task);
       this.ended.set(task, Math.max(attempt, this.ended.get(task) ?? 0));
     }
+    for (const task of this.receipted.keys()) this.until.set(task, NOT_BY_TIME);
   }
 
   /** A task that is out of attempts or crashes has had them; the end that settles it is one of them. */

@@ -179,7 +179,7 @@ export class Leases {
         handler === undefined ||
         model.visit?.open !== true ||
         handler.finished ||
-        handler.settled.has(lease.task) ||
+        handler.isClosed(lease.task) ||
         (handler.ended.get(lease.task) ?? 0) >= lease.attempt ||
         (lease.task < 0 && handler.sealed);
       if (isOver) this.#drop(lease);

@@ -12,6 +12,7 @@ import { type Commit, type Fence, fenceOf, type LoadedExecution, type StoreInfo 
 import { must } from "../trace.ts";
 import { tasksOf } from "../workload/behaviour.ts";
 import { Effects } from "./effects.ts";
+import { ErrandCheck } from "./errand-check.ts";
 import { Families } from "./families.ts";
 import { checkItem } from "./grant-item.ts";
 import { Leases } from "./leases.ts";
@@ -32,7 +33,7 @@ export interface LedgerOptions {
   readonly isCluster: boolean;
 }
 
-/** Real time, the node's clock, and that of its machine, which may go back; and what that was before its last jump. */
+/** Real time, the node's clock, that of its machine, which may go back; and what that was before its last jump. */
 interface Now {
   readonly at: number;
   readonly clock: number;
@@ -45,6 +46,7 @@ interface Now {
 export class Ledger {
   readonly effects = new Effects();
   readonly leases = new Leases();
+  readonly errands = new ErrandCheck();
   readonly #records: Records;
   readonly #families: Families;
   readonly #options: LedgerOptions;
@@ -128,7 +130,7 @@ export class Ledger {
 
   /** Whether these, and all others there are, have ended. */
   allEnded(executions: Iterable<string>): boolean {
-    for (const model of this.#models.values()) if (!model.ended) return false;
+    for (const model of this.#models.values()) if (!model.ended || model.owes.owed.size > 0) return false;
     for (const execution of executions) if (this.model(execution) === undefined) return false;
     return true;
   }
@@ -200,6 +202,7 @@ export class Ledger {
     must(grant.items.length <= batch, `${at}: ${grant.items.length} tasks are given out at a time`);
     const { isCluster } = this.#options;
     now.roster.checkVersion(worker, grant, { plan, at: now.at, isCluster });
+    if (grant.do === "command") this.errands.sent(model, grant);
     const canBeAsked = now.roster.canBeAsked(worker);
     const { execution, phase, visit, handler: name } = grant;
     const { project } = model;
@@ -270,6 +273,7 @@ export class Ledger {
       this.#purged.set(id, model);
       this.leases.forget(id);
       this.effects.forget(id);
+      this.errands.forget(id);
       this.#records.forget(id);
     }
   }
@@ -330,6 +334,8 @@ export class Ledger {
   /** The same, after it is read. */
   #checkEvent(model: Model, event: Event): void {
     const { id } = model;
+    this.errands.read(model, event, this.effects);
+    if (event.kind === "command.receipted") this.leases.untouch(id, event, [event.task]);
     switch (event.kind) {
       case "handler.enumerated":
         return this.#checkSealed(model, event);
@@ -380,7 +386,8 @@ export class Ledger {
   /** A counted result was produced by code. */
   #checkProduced({ id, plan }: Model, event: Extract<Event, { kind: "tasks.settled" }>): void {
     const handler = plan.byName.get(event.phase)?.handlers.find(({ name }) => name === event.handler);
-    if (handler?.waits === true || handler?.mode === "workflow") return;
+    // What commands came to was looked at with their receipts.
+    if (handler?.waits === true || ["workflow", "command"].includes(handler?.mode ?? "")) return;
     event.tasks.forEach((task, i) => {
       if (event.statuses[i] !== "done") return;
       const at = { execution: id, ...event };

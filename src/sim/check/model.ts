@@ -7,6 +7,7 @@ import { NEXT, type Plan } from "../../kernel/plan.ts";
 import { assert } from "../../std/assert.ts";
 import { must } from "../trace.ts";
 import { HandlerModel } from "./handler-model.ts";
+import { OwedModel } from "./owed-model.ts";
 
 interface VisitModel {
   phase: string;
@@ -42,7 +43,11 @@ export class Model {
   deadLetters: { seq: number; tasks: number[] }[] = [];
   #next: string | null | undefined;
 
+  /** What is to be done with results of commands. */
+  readonly owes: OwedModel;
+
   constructor(id: string, plan: Plan, seed: number) {
+    this.owes = new OwedModel(id, plan);
     this.id = id;
     this.plan = plan;
     this.#seed = seed;
@@ -88,7 +93,7 @@ export class Model {
     this.kinds.add(event.kind);
     if (this.ended)
       must(
-        event.kind === "tasks.late" || event.kind === "retried",
+        event.kind === "tasks.late" || event.kind === "retried" || event.kind.startsWith("postop."),
         `${this.id}: ${event.kind} after finished`,
       );
     this.#read(event);
@@ -153,7 +158,15 @@ export class Model {
     const takeSignal = (name: string) => this.#signals.get(name)?.shift();
     switch (event.kind) {
       case "tasks.settled": {
-        this.#at(event).settle(event, takeSignal);
+        const handler = this.#at(event);
+        handler.settle(event, takeSignal);
+        if (handler.plan.mode === "command")
+          event.tasks.forEach((task, i) =>
+            must(
+              event.statuses[i] !== "done" || this.owes.isSettled(event, task),
+              `${this.id}: ${event.phase}/${event.handler}#${task} is done before what it waits for`,
+            ),
+          );
         const tasks = event.tasks.filter((_, i) => event.statuses[i] === "failed");
         if (tasks.length > 0) this.deadLetters.push({ seq: this.seq, tasks });
         return;
@@ -169,6 +182,19 @@ export class Model {
             burns: reason === "released" ? "nothing" : reason === "crashed" ? "crash" : "attempt",
           });
         });
+      case "command.receipted":
+        this.#at(event).receipt(event, this.seq, this.owes.holds(event));
+        return this.owes.receipted(event, this.seq, this.at);
+      case "postop.done":
+      case "postop.failed": {
+        this.owes.ended(event, this.seq, this.at);
+        const isGivenUp = event.kind === "postop.failed" && event.until === null && event.op === "broadcast";
+        if (isGivenUp) this.deadLetters.push({ seq: this.seq, tasks: [event.task] });
+        return;
+      }
+      case "postop.retried":
+        this.#once(event.id);
+        return this.owes.again(event, this.at);
       case "tasks.late":
         return this.handler(event)?.late(event);
       case "tasks.waiting":
@@ -303,6 +329,7 @@ export class Model {
           `${this.id}: ${event.phase} is done only when ${name} is`,
         );
     }
+    must(!this.owes.holdsAny, `${this.id}: ${event.phase} ends while post-operations hold tasks open`);
     visit.open = false;
     visit.status = event.status;
     this.#next = event.next;
@@ -330,7 +357,16 @@ export class Model {
     visit.open = !(visit.status === "done" && typeof this.#next === "string");
     if (!visit.open) return;
     this.deadLetters = this.deadLetters.filter(({ seq }) => seq < visit.firstSeq);
-    for (const handler of visit.handlers.values()) handler.reopen();
+    // Broadcasts are not made again.
+    for (const { seq, tasks } of this.owes.undelivered.values())
+      if (seq >= visit.firstSeq) this.deadLetters.push({ seq, tasks });
+    for (const handler of visit.handlers.values()) {
+      handler.reopen();
+      const { name, command } = handler.plan;
+      const at = { phase: visit.phase, visit: visit.visit, handler: name, step: command?.step ?? 0 };
+      for (const [task, { seq }] of handler.receipted)
+        this.owes.persist({ ...at, task, receipt: seq }, this.at);
+    }
   }
 }
 

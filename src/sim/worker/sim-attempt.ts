@@ -128,7 +128,9 @@ export class SimAttempt {
         const among = host.world.among(grant);
         this.end({ status: "done", payload: decisionOf(host.world.behaviour.seed, grant, among) });
       } else {
-        const result = { r: `${grant.handler}#${item.number}`, s: this.#values };
+        // Of a command each attempt has another, since others refer to it.
+        const by = grant.do === "command" ? ` by ${grant.visit}.${item.attempt}` : "";
+        const result = { r: `${grant.handler}#${item.number}${by}`, s: this.#values };
         this.end({ status: "done", payload: JSON.stringify(result) });
       }
     });

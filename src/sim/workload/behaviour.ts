@@ -21,7 +21,7 @@ export function troubleOf(
 ): Outcome | "dies" | null {
   const place = `${grant.execution}/${grant.phase}/${grant.visit}/${grant.handler}/${at.task}`;
   const draw = (name: string) => hashText(`${behaviour.seed}/${name}`) / 4294967296;
-  const isTask = grant.do === "process" || grant.do === "script";
+  const isTask = grant.do === "process" || grant.do === "script" || grant.do === "command";
   // Poison is poison in every attempt, healed or not: it must end as a dead letter.
   if (behaviour.poison && isTask && draw(`poison/${place}`) < 0.01) return "dies";
   if (!behaviour.fails || behaviour.healed) return null;

@@ -7,6 +7,7 @@ import { compilePlan, type Plan } from "../../kernel/plan.ts";
 import { assert } from "../../std/assert.ts";
 import type { SeededRandom } from "../../std/random.ts";
 import { isRejection } from "../../std/rejection.ts";
+import { addReferences, randomCommand } from "./random-command.ts";
 import { randomHandler } from "./random-handler.ts";
 
 export interface Grammar {
@@ -19,16 +20,20 @@ export interface Grammar {
 
 /** All workflows of a run. */
 export function randomGrammar(random: SeededRandom): Grammar {
+  // Drawn apart, so that runs without commands are what they were.
+  const hasCommands = random.child("commands").chance(0.35);
   const depth = random.chance(0.6) ? random.between(1, 3) : 0;
   const names = Array.from({ length: depth }, (_, i) => `k${i}`);
   const children = names.map((name, i) =>
-    randomPlan(random, { name, prefix: name, children: names.slice(i + 1, i + 2) }),
+    randomPlan(random, { name, prefix: name, children: names.slice(i + 1, i + 2), hasCommands }),
   );
   const roots = Array.from({ length: random.between(1, 3) }, (_, i) =>
-    randomPlan(random, { name: `w${i}`, prefix: `w${i}`, children: names }),
+    randomPlan(random, { name: `w${i}`, prefix: `w${i}`, children: names, hasCommands }),
   );
   const newer =
-    depth > 0 && random.chance(0.3) ? randomPlan(random, { name: "k0", prefix: "k0b", children: [] }) : null;
+    depth > 0 && random.chance(0.3)
+      ? randomPlan(random, { name: "k0", prefix: "k0b", children: [], hasCommands })
+      : null;
   return { roots, children, newer };
 }
 
@@ -38,6 +43,7 @@ interface Asked {
   readonly prefix: string;
   /** Workflows that handlers may name. */
   readonly children: readonly string[];
+  readonly hasCommands: boolean;
 }
 
 /** A random workflow that is valid by construction. */
@@ -62,6 +68,7 @@ function randomPlan(random: SeededRandom, asked: Asked): Plan {
       ...(random.chance(0.5) ? { final: "failed" } : {}),
     });
   }
+  addReferences(phases, random.child("references"));
   const data = {
     rondo: 1,
     name,
@@ -91,7 +98,9 @@ function randomHandlers(random: SeededRandom, asked: Asked, phase: string): Reco
   const handlers: Record<string, unknown> = {};
   for (let i = 0; i < count; i++) {
     const use = `${asked.prefix}.${phase}.h${i}`;
-    handlers[`h${i}`] = randomHandler(random, use, asked.children);
+    const own = random.child(`command ${use}`);
+    const handler = randomHandler(random, use, asked.children);
+    handlers[`h${i}`] = asked.hasCommands && own.chance(0.6) ? randomCommand(own, use) : handler;
   }
   return handlers;
 }

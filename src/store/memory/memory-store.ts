@@ -11,6 +11,7 @@ import {
   type JournalRange,
   type LoadedExecution,
   type Partitions,
+  type StatusCounts,
   type Store,
   type StoredDeadLetter,
   type StoredHead,
@@ -105,6 +106,10 @@ export class MemoryStore implements Store {
 
   async dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void> {
     this.opened().dropDeadLetter(order, tasks);
+  }
+
+  async countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts> {
+    return this.opened().countHeads(filter);
   }
 
   async listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]> {

@@ -24,6 +24,7 @@ import {
   type LoadedExecution,
   type Ownership,
   type Partitions,
+  type StatusCounts,
   type StoredDeadLetter,
   type StoredHead,
   type StoredLetter,
@@ -251,6 +252,14 @@ export class MemoryTables {
   dropDeadLetter(order: number, tasks: readonly number[] | null): void {
     this.settle();
     this.#records.dropDeadLetter(order, tasks);
+  }
+
+  countHeads({ project, workflow }: Omit<HeadFilter, "status">): StatusCounts {
+    const counts: Record<string, number> = {};
+    for (const { head } of this.#executions.values())
+      if ((project ?? head.project) === head.project && (workflow ?? head.workflow) === head.workflow)
+        counts[head.status] = (counts[head.status] ?? 0) + 1;
+    return counts;
   }
 
   listEnded(options: { finishedBefore: number; max: number }): string[] {

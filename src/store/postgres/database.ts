@@ -45,6 +45,7 @@ export class Database {
         "restored",
         `this store was made in another database server or database. ${RESTORED_ADVICE}`,
       );
+    await client.query("SELECT fold_counts_1()");
     this.#meta = meta;
     return meta;
   }

@@ -21,6 +21,7 @@ import {
   type LoadedExecution,
   type Ownership,
   type Partitions,
+  type StatusCounts,
   type StoredDeadLetter,
   type StoredHead,
   type StoredLetter,
@@ -205,6 +206,10 @@ export class PostgresStore implements ClusterStore {
 
   async dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void> {
     await this.#use().side.dropDeadLetter(order, tasks);
+  }
+
+  async countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts> {
+    return this.#use().records.countHeads(filter);
   }
 
   async listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]> {

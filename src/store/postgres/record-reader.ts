@@ -4,7 +4,7 @@
  * execution that is being purged are there for a while and are passed over.
  */
 import { unpackLog } from "../packed-log.ts";
-import type { Partitions, StoredDeadLetter, StoredLetter, StoredLogRow } from "../store.ts";
+import type { HeadFilter, Partitions, StoredDeadLetter, StoredLetter, StoredLogRow } from "../store.ts";
 import type { Links } from "./links.ts";
 import { LAST, limit, partitionsValue } from "./reader.ts";
 import { decodeText } from "./text.ts";
@@ -47,6 +47,9 @@ export const RECORD_READS = {
     ORDER BY d.n DESC LIMIT $5`,
   "dead-of-groups": deadOfGroups(false),
   "dead-of-project": deadOfGroups(true),
+  counts: `
+    SELECT status, sum(n)::bigint FROM head_counts
+    WHERE ($1::text IS NULL OR project = $1) AND ($2::text IS NULL OR workflow = $2) GROUP BY status`,
   ended: `
     SELECT id FROM executions WHERE finished_at IS NOT NULL AND finished_at < $1 AND want = 'nothing'
     ORDER BY finished_at, e LIMIT $2`,
@@ -123,6 +126,13 @@ export class RecordReader {
       workflow: ofWorkflow,
       tasks: JSON.parse(tasks) as number[],
     }));
+  }
+
+  async countHeads({ project, workflow }: Omit<HeadFilter, "status">): Promise<Record<string, number>> {
+    const rows = await this.#read<[status: string, n: number]>("counts", [project ?? null, workflow ?? null]);
+    return Object.fromEntries(
+      rows.map(([status, n]) => [status, Number(n)] as const).filter(([, n]) => n > 0),
+    );
   }
 
   async listEnded(options: { finishedBefore: number; max: number }): Promise<string[]> {

@@ -133,6 +133,10 @@ export class DirectoryStore {
     this.#writeSide(1, (side) => side.dropDeadLetter(order, tasks));
   }
 
+  countHeads(filter: Omit<HeadFilter, "status">): Record<string, number> {
+    return this.#readRecords((records) => records.countHeads(filter));
+  }
+
   listEnded(options: { finishedBefore: number; max: number }): string[] {
     return this.#readRecords((records) => records.listEnded(options));
   }

@@ -138,4 +138,27 @@ export const MIGRATIONS: readonly string[] = [
   -- Lease tables are documents, one for a partition.
   DROP TABLE leases;
   `,
+  `
+  -- How many executions there are, kept by every write of one.
+  CREATE TABLE head_counts (
+    project  TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    status   TEXT NOT NULL,
+    n        INTEGER NOT NULL,
+    PRIMARY KEY (project, workflow, status)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO head_counts SELECT project, workflow, status, count(*) FROM executions GROUP BY 1, 2, 3;
+  CREATE TRIGGER executions_created AFTER INSERT ON executions BEGIN
+    INSERT INTO head_counts VALUES (NEW.project, NEW.workflow, NEW.status, 1) ON CONFLICT DO UPDATE SET n = n + 1;
+  END;
+  CREATE TRIGGER executions_changed AFTER UPDATE OF status ON executions WHEN NEW.status <> OLD.status BEGIN
+    UPDATE head_counts SET n = n - 1
+      WHERE project = OLD.project AND workflow = OLD.workflow AND status = OLD.status;
+    INSERT INTO head_counts VALUES (NEW.project, NEW.workflow, NEW.status, 1) ON CONFLICT DO UPDATE SET n = n + 1;
+  END;
+  CREATE TRIGGER executions_deleted AFTER DELETE ON executions BEGIN
+    UPDATE head_counts SET n = n - 1
+      WHERE project = OLD.project AND workflow = OLD.workflow AND status = OLD.status;
+  END;
+  `,
 ];

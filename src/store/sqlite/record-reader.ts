@@ -6,7 +6,7 @@
  */
 
 import type { PackedLogRow } from "../packed-log.ts";
-import type { StoredDeadLetter, StoredLetter } from "../store.ts";
+import type { HeadFilter, StoredDeadLetter, StoredLetter } from "../store.ts";
 import { type Connection, type Statement, textOf, type Value } from "./driver.ts";
 import { distinct, LAST, limit, oneOrAll } from "./skip-scan.ts";
 
@@ -23,6 +23,7 @@ export const RECORD_READS = {
   nextWorkflowWithDead: `SELECT workflow AS next FROM dead_letters WHERE project = ? AND workflow > ?
     ORDER BY workflow LIMIT 1`,
   newestDeadOfGroup: `SELECT ${DEAD} WHERE d.project = ? AND d.workflow = ? AND row < ? ORDER BY row DESC LIMIT ?`,
+  counts: "SELECT project, workflow, status, n FROM head_counts WHERE project >= ?",
   ended: `SELECT id FROM executions WHERE finished_at IS NOT NULL AND finished_at < ? AND want = 'nothing'
     ORDER BY finished_at, e LIMIT ?`,
   document: "SELECT body FROM documents WHERE kind = ? AND id = ?",
@@ -42,6 +43,13 @@ interface DeadRow {
   readonly project: string;
   readonly workflow: string;
   readonly tasks: string;
+}
+
+interface CountRow {
+  readonly project: string;
+  readonly workflow: string;
+  readonly status: string;
+  readonly n: number;
 }
 
 export class RecordReader {
@@ -89,6 +97,15 @@ export class RecordReader {
       .sort((a, b) => b.row - a.row)
       .slice(0, limit(options.max))
       .map(deadLetterOf);
+  }
+
+  countHeads({ project, workflow }: Omit<HeadFilter, "status">): Record<string, number> {
+    const counts: Record<string, number> = {};
+    for (const row of this.#statements.counts.all<CountRow>([project ?? ""])) {
+      if ((project ?? row.project) !== row.project || (workflow ?? row.workflow) !== row.workflow) continue;
+      if (row.n > 0) counts[row.status] = (counts[row.status] ?? 0) + row.n;
+    }
+    return counts;
   }
 
   listEnded(options: { finishedBefore: number; max: number }): string[] {

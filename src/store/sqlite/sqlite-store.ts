@@ -16,6 +16,7 @@ import {
   type JournalRange,
   type LoadedExecution,
   type Partitions,
+  type StatusCounts,
   type Store,
   type StoredDeadLetter,
   type StoredHead,
@@ -151,6 +152,10 @@ export class SqliteStore implements Store {
 
   async dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void> {
     await this.#call({ kind: "dropDeadLetter", order, tasks });
+  }
+
+  async countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts> {
+    return this.#call({ kind: "countHeads", filter });
   }
 
   async listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]> {

@@ -38,6 +38,7 @@ export type Call =
       readonly options: { readonly before: number | null; readonly max: number };
     }
   | { readonly kind: "dropDeadLetter"; readonly order: number; readonly tasks: readonly number[] | null }
+  | { readonly kind: "countHeads"; readonly filter: Omit<HeadFilter, "status"> }
   | { readonly kind: "listEnded"; readonly finishedBefore: number; readonly max: number }
   | { readonly kind: "forget"; readonly ids: readonly string[] }
   | { readonly kind: "sweep" }

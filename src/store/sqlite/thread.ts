@@ -58,6 +58,8 @@ function answer(call: Call): unknown {
       return store.listDeadLetters(call.filter, call.options);
     case "dropDeadLetter":
       return store.dropDeadLetter(call.order, call.tasks);
+    case "countHeads":
+      return store.countHeads(call.filter);
     case "listEnded":
       return store.listEnded(call);
     case "forget":

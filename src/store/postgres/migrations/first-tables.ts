@@ -89,6 +89,12 @@ export const FIRST_TABLES = `
     PRIMARY KEY (e, mark)
   ) WITH (fillfactor = 50);
 
+  -- Who held which tasks when the owner released the execution.
+  CREATE TABLE leases (
+    e    bigint PRIMARY KEY,
+    body text NOT NULL
+  );
+
   CREATE SEQUENCE letters_n;
   CREATE TABLE letters (
     n         bigint NOT NULL,
@@ -147,6 +153,7 @@ export const FIRST_TABLES = `
   ALTER TABLE letters SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
   ALTER TABLE timers SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
   ALTER TABLE opened SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
+  ALTER TABLE leases SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
   ALTER TABLE executions SET (autovacuum_vacuum_scale_factor = 0.05);
   ALTER TABLE snapshots SET (autovacuum_vacuum_scale_factor = 0.05);
 

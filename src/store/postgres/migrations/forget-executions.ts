@@ -28,6 +28,7 @@ export const FORGET_EXECUTIONS = String.raw`
     DELETE FROM snapshots WHERE e = ANY (gone);
     DELETE FROM timers WHERE e = ANY (gone);
     DELETE FROM opened WHERE e = ANY (gone);
+    DELETE FROM leases WHERE e = ANY (gone);
     INSERT INTO purged SELECT unnest(gone);
   END
   $$;

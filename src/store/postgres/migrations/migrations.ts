@@ -6,6 +6,7 @@
  */
 import { ANNOUNCE_VERSIONS } from "./announce-versions.ts";
 import { CHECK_FENCE } from "./check-fence.ts";
+import { COUNT_HEADS } from "./count-heads.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
 import { FORGET_EXECUTIONS } from "./forget-executions.ts";
 import { MOVE_PARTITIONS } from "./move-partitions.ts";
@@ -35,4 +36,5 @@ export const MIGRATIONS: readonly Migration[] = [
     ].join("\n"),
   },
   { compatibleFrom: 1, sql: ANNOUNCE_VERSIONS },
+  { compatibleFrom: 1, sql: COUNT_HEADS },
 ];

@@ -25,7 +25,7 @@ export const WRITE_COMMIT = String.raw`
     t_e bigint[], t_epoch bigint[],
     has_marks boolean, tc_e bigint[], tc_timer text, ts_ref bigint[], ts_timer text, ts_due bigint[],
     ts_partition int[], o_ref bigint[], o_mark text, o_tasks bigint[], s_ref bigint[], s_seq int[],
-    s_fold_version int[], s_chain text, s_body text,
+    s_fold_version int[], s_chain text, s_body text, lc_e bigint[], l_ref bigint[], l_body text,
     has_records boolean, m_ref bigint[], m_id text, m_partition int[], m_recipient text, m_body text,
     g_ref bigint[], g_attempt text, g_last_n bigint[], g_body text, dc_e bigint[], dc_seq int[], d_ref bigint[], d_seq int[],
     d_tasks text,
@@ -96,7 +96,7 @@ export const WRITE_COMMIT = String.raw`
     END IF;
     IF has_marks THEN
       PERFORM write_marks_1(created, tc_e, tc_timer, ts_ref, ts_timer, ts_due, ts_partition, o_ref, o_mark, o_tasks,
-        s_ref, s_seq, s_fold_version, s_chain, s_body);
+        s_ref, s_seq, s_fold_version, s_chain, s_body, lc_e, l_ref, l_body);
     END IF;
     IF has_records THEN
       PERFORM write_records_1(created, m_ref, m_id, m_partition, m_recipient, m_body, g_ref, g_attempt, g_last_n,

@@ -1,5 +1,5 @@
 /**
- * The part of a commit about what is replaced in place: timers, marks, snapshots. Each (execution,
+ * The part of a commit about what is replaced in place: timers, marks, snapshots, lease tables. Each (execution,
  * timer) and (execution, mark) is named once, the one to clear or the one to set. Columns as in write-commit.ts.
  */
 export const WRITE_MARKS = String.raw`
@@ -7,7 +7,8 @@ export const WRITE_MARKS = String.raw`
     created bigint[],
     tc_e bigint[], tc_timer text, ts_ref bigint[], ts_timer text, ts_due bigint[], ts_partition int[],
     o_ref bigint[], o_mark text, o_tasks bigint[],
-    s_ref bigint[], s_seq int[], s_fold_version int[], s_chain text, s_body text
+    s_ref bigint[], s_seq int[], s_fold_version int[], s_chain text, s_body text,
+    lc_e bigint[], l_ref bigint[], l_body text
   ) RETURNS void LANGUAGE plpgsql AS $$
   BEGIN
     IF tc_e IS NOT NULL THEN
@@ -37,6 +38,16 @@ export const WRITE_MARKS = String.raw`
       WHERE ref > 0 OR created[-ref] <> 0
       ON CONFLICT (e) DO UPDATE SET seq = excluded.seq, fold_version = excluded.fold_version,
         chain = excluded.chain, body = excluded.body;
+    END IF;
+    IF lc_e IS NOT NULL THEN
+      DELETE FROM leases WHERE e = ANY (lc_e);
+    END IF;
+    IF l_ref IS NOT NULL THEN
+      INSERT INTO leases (e, body)
+      SELECT CASE WHEN ref < 0 THEN created[-ref] ELSE ref END, coalesce(body, l_body)
+      FROM unnest(l_ref, string_to_array(l_body, E'\x1f')) AS l (ref, body)
+      WHERE ref > 0 OR created[-ref] <> 0
+      ON CONFLICT (e) DO UPDATE SET body = excluded.body;
     END IF;
   END
   $$;

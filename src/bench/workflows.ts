@@ -1,5 +1,5 @@
-/** The workflows of the scenarios over PostgreSQL. */
-import { workflow } from "../../index.ts";
+/** The workflows of scenarios that are the same over every store. */
+import { workflow } from "../index.ts";
 
 /** How often code of these workflows ran in this process. */
 export const ran = { count: 0 };

@@ -1,0 +1,115 @@
+/** Asks the node's API. A refusal is a `Problem`, which says what went wrong and what to do; who is not let in is shown the sign-in page. */
+import { Cell } from "../core/cell.ts";
+import type { Session } from "./shapes.ts";
+
+/** Who is asking: not known yet, nobody (a token is needed), or somebody. */
+export const session = new Cell<Session | "unknown" | "nobody">("unknown");
+
+/** A refusal of the API, or no answer at all. */
+export class Problem extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly hint: string;
+
+  constructor(facts: { status: number; code: string; detail: string; hint: string }) {
+    super(facts.detail);
+    this.status = facts.status;
+    this.code = facts.code;
+    this.hint = facts.hint;
+  }
+}
+
+/** What is sent along. */
+export interface Sent {
+  readonly body?: unknown;
+  readonly query?: Readonly<Record<string, string | number | boolean | null | undefined>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+/** An answer in JSON. */
+export async function get<T>(path: string, sent: Omit<Sent, "body"> = {}): Promise<T> {
+  return (await (await ask("GET", path, sent)).json()) as T;
+}
+
+/** Changes something; the answer in JSON, null if there is none. */
+export async function change<T>(method: "POST" | "DELETE", path: string, body?: unknown): Promise<T> {
+  const response = await ask(method, path, body === undefined ? {} : { body });
+  return (response.status === 204 ? null : await response.json()) as T;
+}
+
+/** The answer itself, once it is known to be one. */
+export async function ask(method: string, path: string, sent: Sent = {}): Promise<Response> {
+  const { body, query, headers, signal } = sent;
+  const request: RequestInit = { method, headers: { ...headers } };
+  if (signal !== undefined) request.signal = signal;
+  if (body !== undefined) {
+    request.body = JSON.stringify(body);
+    request.headers = { ...headers, "content-type": "application/json" };
+  }
+  let response: Response;
+  try {
+    response = await fetch(withQuery(path, query), request);
+  } catch (thrown) {
+    if (signal?.aborted === true) throw thrown;
+    throw new Problem({
+      status: 0,
+      code: "unreachable",
+      detail: "The node does not answer.",
+      hint: "Look whether it runs: rondo doctor. This page goes on by itself once it is back.",
+    });
+  }
+  if (response.ok) return response;
+  const problem = await problemOf(response);
+  if (problem.status === 401) session.set("nobody");
+  throw problem;
+}
+
+async function problemOf(response: Response): Promise<Problem> {
+  const text = await response.text();
+  try {
+    const { code, detail, hint } = JSON.parse(text) as { code: string; detail: string; hint?: string };
+    return new Problem({ status: response.status, code, detail, hint: hint ?? "" });
+  } catch {
+    const detail = `The node answered with status ${response.status}.`;
+    return new Problem({ status: response.status, code: "unknown", detail, hint: "Try again in a moment." });
+  }
+}
+
+function withQuery(path: string, query: Sent["query"] = {}): string {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query))
+    if (value !== null && value !== undefined && value !== "") search.set(name, String(value));
+  const text = search.toString();
+  return text === "" ? path : `${path}?${text}`;
+}
+
+/** Finds out who is asking. A token in the address (#token=...) is traded for a session first. */
+export async function openSession(): Promise<void> {
+  const token = /^#token=(.+)$/.exec(location.hash)?.[1];
+  if (token !== undefined) {
+    history.replaceState(null, "", location.pathname + location.search);
+    await signIn(decodeURIComponent(token));
+    return;
+  }
+  session.set(await get<Session>("/v1/session"));
+}
+
+/** Trades a token for a session's cookie, which scripts cannot read. */
+export async function signIn(token: string): Promise<void> {
+  const response = await ask("POST", "/v1/session", { headers: { authorization: `Bearer ${token}` } });
+  session.set((await response.json()) as Session);
+}
+
+/** Ends the session. */
+export async function signOut(): Promise<void> {
+  await change("DELETE", "/v1/session");
+  session.set("nobody");
+}
+
+/** Whether the user may do what a role may. */
+export function may(role: "viewer" | "operator" | "admin", who: Session | "unknown" | "nobody"): boolean {
+  if (typeof who === "string") return false;
+  const order = ["viewer", "operator", "admin"];
+  return order.indexOf(who.role) >= order.indexOf(role);
+}

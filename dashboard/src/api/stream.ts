@@ -1,0 +1,89 @@
+/** Follows server-sent events: goes on after the last one when the connection breaks, rests while the page is hidden. */
+import { isVisible, pause, untilVisible } from "../core/visible.ts";
+import { ask, Problem } from "./client.ts";
+
+/** One event of a stream. */
+export interface StreamEvent {
+  readonly id: string;
+  readonly data: string;
+}
+
+/** What to follow. */
+export interface Following {
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | number | boolean | null | undefined>>;
+  /** The id of the last event that is known already. */
+  readonly after?: string;
+  /** Gets what came together. */
+  readonly take: (events: readonly StreamEvent[]) => void;
+  /** Whether the connection stands. */
+  readonly isOpen?: (isOpen: boolean) => void;
+}
+
+const RETRY_MS = 1_000;
+const RETRY_MS_MAX = 15_000;
+
+/** Follows until the signal says stop, or the stream has ended by itself. */
+export async function follow(following: Following, signal: AbortSignal): Promise<void> {
+  let last = following.after ?? "";
+  let waitMs = RETRY_MS;
+  while (!signal.aborted) {
+    await untilVisible(signal);
+    if (signal.aborted) return;
+    const connection = new AbortController();
+    const end = (): void => connection.abort();
+    signal.addEventListener("abort", end);
+    const unwatch = isVisible.watch(() => {
+      if (!isVisible.value) end();
+    });
+    try {
+      const headers: Record<string, string> = { accept: "text/event-stream" };
+      if (last !== "") headers["last-event-id"] = last;
+      const response = await ask("GET", following.path, {
+        ...(following.query === undefined ? {} : { query: following.query }),
+        headers,
+        signal: connection.signal,
+      });
+      following.isOpen?.(true);
+      waitMs = RETRY_MS;
+      await readEvents(response, (events) => {
+        last = events.at(-1)?.id ?? last;
+        following.take(events);
+      });
+      return;
+    } catch (thrown) {
+      if (thrown instanceof Problem && thrown.status >= 400 && thrown.status < 500) throw thrown;
+    } finally {
+      following.isOpen?.(false);
+      unwatch();
+      signal.removeEventListener("abort", end);
+    }
+    if (!isVisible.value) continue;
+    await pause(waitMs, signal);
+    waitMs = Math.min(RETRY_MS_MAX, waitMs * 2);
+  }
+}
+
+async function readEvents(response: Response, take: (events: StreamEvent[]) => void): Promise<void> {
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  if (reader === undefined) return;
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop() ?? "";
+    const events = blocks.flatMap(parseBlock);
+    if (events.length > 0) take(events);
+  }
+}
+
+function parseBlock(block: string): StreamEvent[] {
+  let id = "";
+  let data = "";
+  for (const line of block.split("\n")) {
+    if (line.startsWith("id:")) id = line.slice(3).trim();
+    else if (line.startsWith("data:")) data += (data === "" ? "" : "\n") + line.slice(5).trimStart();
+  }
+  return data === "" ? [] : [{ id, data }];
+}

@@ -1,0 +1,85 @@
+/** Which page an address is for. Pages are loaded when they are first gone to. */
+import type { ComponentType } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { openSession, type Problem, session } from "./api/client.ts";
+import { asProblem } from "./api/use-live.ts";
+import { useCell } from "./core/cell.ts";
+import { usePlace } from "./core/router.ts";
+import { pause } from "./core/visible.ts";
+import { Frame } from "./shell/frame.tsx";
+import { SignIn } from "./shell/sign-in.tsx";
+import { Empty, Loading, Trouble } from "./ui/state.tsx";
+
+/** A page; `id` is what follows its name in the address. */
+export type PageType = ComponentType<{ readonly id: string }>;
+
+type Load = () => Promise<PageType>;
+
+/** By the first part of the address; "name/" where more follows. */
+const PAGES: Readonly<Record<string, Load>> = {
+  "": async () => (await import("./pages/overview/overview.tsx")).Overview,
+  executions: async () => (await import("./pages/executions/executions.tsx")).Executions,
+  "executions/": async () => (await import("./pages/execution/execution.tsx")).Execution,
+  workers: async () => (await import("./pages/workers/workers.tsx")).Workers,
+  ring: async () => (await import("./pages/ring/ring.tsx")).Ring,
+  queues: async () => (await import("./pages/queues/queues.tsx")).Queues,
+  schedules: async () => (await import("./pages/schedules/schedules.tsx")).Schedules,
+  "dead-letters": async () => (await import("./pages/dead-letters/dead-letters.tsx")).DeadLetters,
+  definitions: async () => (await import("./pages/definitions/definitions.tsx")).Definitions,
+  "definitions/": async () => (await import("./pages/definitions/definition.tsx")).Definition,
+  settings: async () => (await import("./pages/settings/settings.tsx")).Settings,
+};
+
+/** The dashboard. */
+export function App() {
+  const who = useCell(session);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  useEffect(() => {
+    const abort = new AbortController();
+    const open = async (): Promise<void> => {
+      while (!abort.signal.aborted && session.value === "unknown")
+        try {
+          await openSession();
+        } catch (thrown) {
+          setProblem(asProblem(thrown));
+          await pause(2_000, abort.signal);
+        }
+    };
+    void open();
+    return () => abort.abort();
+  }, []);
+  if (who === "nobody") return <SignIn />;
+  if (who === "unknown")
+    return <main class="page alone">{problem === null ? <Loading /> : <Trouble problem={problem} />}</main>;
+  return (
+    <Frame who={who}>
+      <Routed />
+    </Frame>
+  );
+}
+
+function Routed() {
+  const { path } = usePlace();
+  const [, name = "", rest = ""] = /^\/([^/]*)(?:\/(.*))?$/.exec(path) ?? [];
+  const id = decodeURIComponent(rest);
+  const load = PAGES[id === "" ? name : `${name}/`] ?? null;
+  const [loaded, setLoaded] = useState<{ load: Load; page: PageType } | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  useEffect(() => {
+    setProblem(null);
+    load?.().then(
+      (page) => setLoaded({ load, page }),
+      (thrown: unknown) => setProblem(asProblem(thrown)),
+    );
+  }, [load]);
+  if (load === null)
+    return (
+      <Empty title="There is no such page.">
+        <a href="/">Go to the overview</a>
+      </Empty>
+    );
+  if (problem !== null) return <Trouble problem={problem} onRetry={() => location.reload()} />;
+  if (loaded === null || loaded.load !== load) return <Loading />;
+  const Page = loaded.page;
+  return <Page key={path} id={id} />;
+}

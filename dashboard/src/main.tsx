@@ -1,0 +1,16 @@
+import { render } from "preact";
+import { App } from "./app.tsx";
+import { startRouter } from "./core/router.ts";
+import { startKeys } from "./shell/keys.ts";
+import { startTheme } from "./shell/theme.ts";
+import "./style/tokens.css";
+import "./style/base.css";
+import "./style/shell.css";
+import "./style/parts.css";
+
+startTheme();
+startRouter();
+startKeys();
+
+const root = document.getElementById("root");
+if (root !== null) render(<App />, root);

@@ -1,0 +1,85 @@
+import { get } from "../../api/client.ts";
+import type { LetterGroup, Page } from "../../api/shapes.ts";
+import { useLive } from "../../api/use-live.ts";
+import { count } from "../../core/format.ts";
+import { addressOf } from "../../core/router.ts";
+import { JsonView } from "../../ui/json.tsx";
+import { Loading, Trouble } from "../../ui/state.tsx";
+import { Ago } from "../../ui/time.tsx";
+import { Wide } from "../../ui/wide.tsx";
+
+interface Letter {
+  readonly id: number;
+  readonly execution: string;
+  readonly at: number | null;
+  readonly phase: string | null;
+  readonly visit: number;
+  readonly handler: string | null;
+  readonly count: number;
+  readonly tasks: readonly {
+    readonly n: number;
+    readonly attempt: number;
+    readonly worker: string;
+    readonly error: unknown;
+  }[];
+}
+
+/** Letters of the workflow that a group is of, and an error in full. */
+export function GroupLetters({ group }: { readonly group: LetterGroup }) {
+  const { data, problem } = useLive(`letters ${group.id}`, (signal) =>
+    get<Page<Letter>>("/v1/dead-letters", {
+      query: { workflow: group.workflow, project: group.project, limit: 30 },
+      signal,
+    }),
+  );
+  if (data === null) return problem === null ? <Loading rows={3} /> : <Trouble problem={problem} />;
+  const letters = data.data.filter(
+    ({ phase, handler }) => phase === group.phase && handler === group.handler,
+  );
+  const sample = letters
+    .flatMap(({ tasks }) => tasks)
+    .find(({ error }) => JSON.stringify(error).includes(JSON.stringify(group.message).slice(1, -1)));
+  return (
+    <div class="letter-body">
+      <Wide label="Letters">
+        <table class="rows">
+          <thead>
+            <tr>
+              <th>Execution</th>
+              <th>Tasks of this handler that failed</th>
+              <th>When</th>
+            </tr>
+          </thead>
+          <tbody>
+            {letters.slice(0, 12).map((letter) => (
+              <tr key={letter.id}>
+                <td>
+                  <a class="mono" href={`/executions/${encodeURIComponent(letter.execution)}`}>
+                    {letter.execution}
+                  </a>
+                </td>
+                <td>
+                  {letter.tasks.slice(0, 8).map(({ n }) => (
+                    <a
+                      key={n}
+                      class="tag mono"
+                      href={addressOf(`/executions/${encodeURIComponent(letter.execution)}`, {
+                        lane: `${letter.phase ?? ""}.${letter.visit}.${letter.handler ?? ""}`,
+                        task: String(n),
+                      })}
+                    >
+                      {n}
+                    </a>
+                  ))}
+                  {letter.count > 8 ? <span class="muted"> and {count(letter.count - 8)} more</span> : null}
+                </td>
+                <td>{letter.at === null ? "" : <Ago at={letter.at} />}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Wide>
+      {sample === undefined ? null : <JsonView value={sample.error} label="An error of this kind" />}
+    </div>
+  );
+}

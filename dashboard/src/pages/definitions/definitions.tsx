@@ -1,0 +1,79 @@
+/** Workflows by name. */
+import { get } from "../../api/client.ts";
+import type { Page } from "../../api/shapes.ts";
+import { useLive } from "../../api/use-live.ts";
+import { addressOf, go } from "../../core/router.ts";
+import { PageHead } from "../../ui/panel.tsx";
+import { Empty, Loading, Trouble } from "../../ui/state.tsx";
+import { Table } from "../../ui/table.tsx";
+
+interface Named {
+  readonly name: string;
+  readonly hash: string;
+}
+
+/** The page. */
+export function Definitions() {
+  const { data, problem, reload } = useLive(
+    "definitions",
+    (signal) => get<Page<Named>>("/v1/workflows", { query: { limit: 1_000 }, signal }),
+    10_000,
+  );
+  return (
+    <>
+      <PageHead title="Definitions" about="workflows that can be started" />
+      {data === null ? (
+        problem === null ? (
+          <Loading rows={6} />
+        ) : (
+          <Trouble problem={problem} onRetry={reload} />
+        )
+      ) : (
+        <section class="panel">
+          {data.data.length === 0 ? (
+            <Empty title="No workflow is known here yet.">
+              <span>
+                One is, once a worker that serves it connects, or its definition is posted to /v1/workflows.
+              </span>
+            </Empty>
+          ) : (
+            <Table
+              label="Workflows"
+              rows={data.data}
+              keyOf={({ name }) => name}
+              onOpen={({ name }) => go(`/definitions/${encodeURIComponent(name)}`)}
+              columns={[
+                {
+                  id: "name",
+                  head: "Workflow",
+                  width: "minmax(140px, 1fr)",
+                  cell: ({ name }) => (
+                    <a href={`/definitions/${encodeURIComponent(name)}`} tabIndex={-1}>
+                      {name}
+                    </a>
+                  ),
+                },
+                {
+                  id: "hash",
+                  head: "Newest definition",
+                  width: "minmax(120px, 1fr)",
+                  cell: ({ hash }) => <span class="mono muted">{hash.slice(0, 16)}</span>,
+                },
+                {
+                  id: "runs",
+                  head: <span class="unseen">Executions</span>,
+                  width: "120px",
+                  cell: ({ name }) => (
+                    <a href={addressOf("/executions", { workflow: name })} tabIndex={-1}>
+                      Executions
+                    </a>
+                  ),
+                },
+              ]}
+            />
+          )}
+        </section>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,111 @@
+/** What the bytes of a heat map mean, their colours, and how many tasks have each. */
+import { TASK_STATES } from "../../api/shapes.ts";
+import { count, duration } from "../../core/format.ts";
+
+export const HEAT_BYS = ["state", "ms", "attempts", "worker"] as const;
+
+export type HeatBy = (typeof HEAT_BYS)[number];
+
+export interface HeatStates {
+  readonly bytes: Uint8Array;
+  /** What each value means. */
+  readonly names: readonly string[];
+}
+
+export interface LegendEntry {
+  readonly value: number;
+  readonly label: string;
+  readonly colour: string;
+  /** Tasks that have it. */
+  readonly n: number;
+}
+
+const ATTEMPTS = Array.from({ length: 16 }, (_, n) =>
+  n === 0 ? "none yet" : n === 15 ? "15 or more" : String(n),
+);
+/** From quick to slow, from few to many. */
+const RAMP = [
+  "#2f6fd0",
+  "#2f8fc4",
+  "#2ba39d",
+  "#4fae6c",
+  "#8fb440",
+  "#c9ab2c",
+  "#e6902a",
+  "#e36a35",
+  "#d94448",
+  "#b0285e",
+];
+const HUES = [
+  "#3f83e6",
+  "#e59a23",
+  "#37a169",
+  "#9a74d8",
+  "#d93f4f",
+  "#1f9aa8",
+  "#c05fa8",
+  "#7d8f2a",
+  "#a8672f",
+  "#5b6ee1",
+];
+
+/** The part of a byte that is shown. */
+export function valueOf(by: HeatBy, byte: number): number {
+  if (by === "state") return byte & 15;
+  return by === "attempts" ? byte >> 4 : byte;
+}
+
+/** What the header of the answer says. */
+export function parseLegend(by: HeatBy, text: string): readonly string[] {
+  if (by === "state") return TASK_STATES;
+  if (by === "attempts") return ATTEMPTS;
+  const { upToMs, workers } = JSON.parse(text) as {
+    upToMs?: (number | string | null)[];
+    workers?: (string | null)[];
+  };
+  if (by === "worker") return (workers ?? []).map((name) => name ?? "none yet");
+  const bounds = upToMs ?? [];
+  return bounds.map((bound, i) => {
+    if (bound === null) return "not ended";
+    return typeof bound === "number" ? `≤ ${duration(bound)}` : `> ${duration(Number(bounds[i - 1]))}`;
+  });
+}
+
+/** The values that there are, each with its colour and how often it comes. */
+export function legendOf(by: HeatBy, { bytes, names }: HeatStates): readonly LegendEntry[] {
+  const counts = new Uint32Array(256);
+  for (let i = 0; i < bytes.length; i++) {
+    const value = valueOf(by, bytes[i] as number);
+    counts[value] = (counts[value] as number) + 1;
+  }
+  const style = getComputedStyle(document.documentElement);
+  const themed = (name: string): string => style.getPropertyValue(name).trim();
+  return names.map((label, value) => ({
+    value,
+    label,
+    colour: colourOf(by, value, { themed, many: names.length }),
+    n: counts[value] as number,
+  }));
+}
+
+function colourOf(
+  by: HeatBy,
+  value: number,
+  parts: { themed: (name: string) => string; many: number },
+): string {
+  if (by === "state") return parts.themed(`--fill-${TASK_STATES[value] ?? "pending"}`);
+  if (value === 0) return parts.themed("--fill-pending");
+  if (by === "worker") return HUES[(value - 1) % HUES.length] as string;
+  const most = by === "attempts" ? 6 : parts.many - 1;
+  const place = Math.min(1, (value - 1) / Math.max(1, most - 1));
+  return RAMP[Math.round(place * (RAMP.length - 1))] as string;
+}
+
+/** A cell in words. */
+export function describeCell(task: number, { bytes, names }: HeatStates, by: HeatBy): string {
+  const byte = bytes[task];
+  if (byte === undefined) return "";
+  const what = names[valueOf(by, byte)] ?? "";
+  const attempts = by === "state" && byte >> 4 > 1 ? `, attempt ${byte >> 4}` : "";
+  return `task ${count(task)}: ${by === "attempts" ? `${what} attempts` : what}${attempts}`;
+}

@@ -1,0 +1,195 @@
+/** One cell per task, all on one canvas: by state, by how long it took, by attempts, by worker. */
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { ask, get } from "../../api/client.ts";
+import type { Page, TaskRow } from "../../api/shapes.ts";
+import { useLive } from "../../api/use-live.ts";
+import { useCell } from "../../core/cell.ts";
+import { count } from "../../core/format.ts";
+import { choose } from "../../core/router.ts";
+import { useKeys } from "../../shell/keys.ts";
+import { theme } from "../../shell/theme.ts";
+import { Panel } from "../../ui/panel.tsx";
+import { Empty, Loading, Trouble } from "../../ui/state.tsx";
+import { attempt, tell } from "../../ui/toast.tsx";
+import { useWidth } from "../../ui/use-width.ts";
+import type { About } from "./execution.tsx";
+import { drawHeat, gridOf } from "./heat-canvas.ts";
+import {
+  describeCell,
+  HEAT_BYS,
+  type HeatBy,
+  type HeatStates,
+  legendOf,
+  parseLegend,
+} from "./heat-legend.ts";
+import { type LaneName, laneText, useExecutionPlace } from "./place.ts";
+
+const LIVE_MS = 2_000;
+/** The more tasks, the more rarely all of them are asked for. */
+const TASKS_PER_SECOND = 100_000;
+
+/** The map of one handler. */
+export function HeatMap({ path, at, isOver, lane, facts }: About & { readonly lane: LaneName }) {
+  const place = useExecutionPlace();
+  const by = HEAT_BYS.find((one) => one === place.by) ?? "state";
+  const total = facts.phases
+    .find(({ name, visit }) => name === lane.phase && visit === lane.visit)
+    ?.handlers.find(({ name }) => name === lane.handler)?.total;
+  const everyMs = at !== null || isOver ? null : Math.max(LIVE_MS, ((total ?? 0) / TASKS_PER_SECOND) * 1_000);
+  const key = `${path} ${laneText(lane)} ${by} ${at ?? (isOver ? facts.revision : "")}`;
+  const { data, problem } = useLive(key, (signal) => readStates(path, { lane, by, at, signal }), everyMs);
+  const nextFailure = (): void =>
+    attempt(async () => {
+      const from = place.task === null ? 0 : place.task + 1;
+      const { data: found } = await get<Page<TaskRow>>(`${path}/tasks`, {
+        query: { ...lane, at, status: "failed", from, limit: 1 },
+      });
+      const [first] = found;
+      if (first !== undefined) choose({ task: String(first.n), tab: null });
+      else if (place.task === null) tell("No task has failed here.");
+      else choose({ task: null });
+    });
+  useKeys("Execution", [
+    { keys: "n", label: "Next failed task", run: nextFailure },
+    {
+      keys: "m",
+      label: "Map by state, duration, attempts, worker",
+      run: () => choose({ by: HEAT_BYS[(HEAT_BYS.indexOf(by) + 1) % HEAT_BYS.length] ?? null }),
+    },
+  ]);
+  return (
+    <Panel
+      title={
+        <>
+          Tasks of {lane.handler} <span class="muted">{data === null ? "" : count(data.bytes.length)}</span>
+        </>
+      }
+      aside={<ByChoice chosen={by} />}
+    >
+      {data !== null ? (
+        data.bytes.length === 0 ? (
+          <Empty title="No task has come yet." />
+        ) : (
+          <Cells states={data} by={by} task={place.task} />
+        )
+      ) : problem !== null && problem.code !== "not_found" ? (
+        <Trouble problem={problem} />
+      ) : (
+        <Loading rows={3} />
+      )}
+    </Panel>
+  );
+}
+
+async function readStates(
+  path: string,
+  options: { lane: LaneName; by: HeatBy; at: number | null; signal: AbortSignal },
+): Promise<HeatStates> {
+  const { lane, by, at, signal } = options;
+  const response = await ask("GET", `${path}/tasks/states`, {
+    query: { ...lane, at, by: by === "attempts" ? "state" : by },
+    signal,
+  });
+  return {
+    bytes: new Uint8Array(await response.arrayBuffer()),
+    names: parseLegend(by, response.headers.get("rondo-legend") ?? "{}"),
+  };
+}
+
+function ByChoice({ chosen }: { readonly chosen: HeatBy }) {
+  return (
+    <div class="choice small" role="group" aria-label="Colour tasks by">
+      {HEAT_BYS.map((by) => (
+        <button
+          key={by}
+          type="button"
+          aria-pressed={by === chosen}
+          onClick={() => choose({ by: by === "state" ? null : by })}
+        >
+          {by === "ms" ? "duration" : by}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function Cells({
+  states,
+  by,
+  task,
+}: {
+  readonly states: HeatStates;
+  readonly by: HeatBy;
+  readonly task: number | null;
+}) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const box = useRef<HTMLDivElement>(null);
+  const shown = useCell(theme);
+  const width = useWidth(box);
+  const [over, setOver] = useState<number | null>(null);
+  const legend = useMemo(() => legendOf(by, states), [by, states, shown]);
+  const grid = gridOf(states.bytes.length, width);
+  useEffect(() => {
+    if (canvas.current !== null && width > 0)
+      drawHeat(canvas.current, { states, by, grid, legend, chosen: task });
+  }, [states, by, width, legend, task]);
+  const cellAt = (event: MouseEvent): number | null => {
+    const element = canvas.current;
+    if (element === null) return null;
+    const place = element.getBoundingClientRect();
+    const column = Math.floor((event.clientX - place.left) / grid.size);
+    const n = Math.floor((event.clientY - place.top) / grid.size) * grid.columns + column;
+    return column >= 0 && column < grid.columns && n >= 0 && n < states.bytes.length ? n : null;
+  };
+  const move = (by: number): void => {
+    const n = Math.min(states.bytes.length - 1, Math.max(0, (task ?? -1) + by));
+    choose({ task: String(n) });
+  };
+  const words = legend.filter(({ n }) => n > 0).map(({ label, n }) => `${count(n)} ${label}`);
+  return (
+    <div class="heat" ref={box}>
+      <div class="heat-scroll">
+        <canvas
+          ref={canvas}
+          tabIndex={0}
+          role="img"
+          aria-label={`${count(states.bytes.length)} tasks: ${words.join(", ")}`}
+          style={{ width: `${grid.columns * grid.size}px`, height: `${grid.rows * grid.size}px` }}
+          onMouseMove={(event) => setOver(cellAt(event))}
+          onMouseLeave={() => setOver(null)}
+          onClick={(event) => {
+            const n = cellAt(event);
+            if (n !== null) choose({ task: String(n), tab: null });
+          }}
+          onKeyDown={(event) => {
+            const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: grid.columns, ArrowUp: -grid.columns }[
+              event.key
+            ];
+            if (by === undefined) return;
+            event.preventDefault();
+            move(by);
+          }}
+        />
+      </div>
+      <div class="heat-foot">
+        <ul class="heat-legend">
+          {legend
+            .filter(({ n }) => n > 0)
+            .map(({ label, colour, n }) => (
+              <li key={label} class="key">
+                <i style={{ background: colour }} />
+                {label} <b>{count(n)}</b>
+              </li>
+            ))}
+        </ul>
+        <span class="heat-over muted">
+          {over === null
+            ? task === null
+              ? "\u00a0"
+              : describeCell(task, states, by)
+            : describeCell(over, states, by)}
+        </span>
+      </div>
+    </div>
+  );
+}

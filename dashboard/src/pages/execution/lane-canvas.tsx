@@ -1,0 +1,119 @@
+/** Draws one lane: the time it was open, and in it its tasks as bars, or how many ran, were done and failed. */
+import { useEffect, useRef } from "preact/hooks";
+import type { Lane } from "../../api/shapes.ts";
+import { useCell } from "../../core/cell.ts";
+import { theme } from "../../shell/theme.ts";
+import { useWidth } from "../../ui/use-width.ts";
+
+const HEIGHT = 44;
+const ROWS_MAX = 8;
+
+/** The canvas; what it shows is said by the lane's own text. */
+export function LaneCanvas({
+  lane,
+  from,
+  to,
+}: {
+  readonly lane: Lane;
+  readonly from: number;
+  readonly to: number;
+}) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const shown = useCell(theme);
+  const width = useWidth(canvas);
+  useEffect(() => {
+    const element = canvas.current;
+    const pen = element?.getContext("2d") ?? null;
+    if (element === null || pen === null || width === 0) return;
+    const ratio = devicePixelRatio;
+    element.width = Math.round(width * ratio);
+    element.height = HEIGHT * ratio;
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, width, HEIGHT);
+    draw(pen, lane, { from, to, width });
+  }, [lane, from, to, width, shown]);
+  return <canvas ref={canvas} class="lane-canvas" />;
+}
+
+interface Scale {
+  readonly from: number;
+  readonly to: number;
+  readonly width: number;
+}
+
+function draw(pen: CanvasRenderingContext2D, lane: Lane, scale: Scale): void {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name: string): string => style.getPropertyValue(name).trim();
+  const x = (at: number): number => ((at - scale.from) / Math.max(1, scale.to - scale.from)) * scale.width;
+  const begin = x(lane.startedAt);
+  const end = Math.max(begin + 2, x(lane.endedAt ?? scale.to));
+  pen.fillStyle = colour("--sunken");
+  pen.beginPath();
+  pen.roundRect(begin, 4, end - begin, HEIGHT - 8, 3);
+  pen.fill();
+  if (lane.bars === null) drawBands(pen, lane, { width: scale.width, colour });
+  else drawBars(pen, lane.bars, { x, colour, scale });
+}
+
+function drawBars(
+  pen: CanvasRenderingContext2D,
+  bars: NonNullable<Lane["bars"]>,
+  { x, colour, scale }: { x: (at: number) => number; colour: (name: string) => string; scale: Scale },
+): void {
+  const sorted = [...bars].sort((a, b) => a.from - b.from);
+  const ends: number[] = [];
+  const placed = sorted.map((bar) => {
+    const left = Math.min(x(bar.from), scale.width - 3);
+    const right = Math.max(left + 2, x(bar.to));
+    let row = ends.findIndex((end) => end <= left);
+    if (row < 0) row = ends.length < ROWS_MAX ? ends.length : 0;
+    ends[row] = right + 1;
+    return { left, right, row, state: bar.state };
+  });
+  const rows = Math.max(2, ends.length);
+  const height = (HEIGHT - 12) / rows;
+  for (const { left, right, row, state } of placed) {
+    pen.fillStyle = colour(`--fill-${state}`);
+    pen.beginPath();
+    pen.roundRect(left, 6 + row * height, right - left, Math.max(2, height - 1), 2);
+    pen.fill();
+  }
+}
+
+/** Stacks: done below, failed on top; a line for how many ran. */
+function drawBands(
+  pen: CanvasRenderingContext2D,
+  { ran, done, failed }: Lane,
+  { width, colour }: { width: number; colour: (name: string) => string },
+): void {
+  const pieces = done.length;
+  const step = width / pieces;
+  const room = HEIGHT - 10;
+  const most = Math.max(1, ...done.map((n, i) => n + (failed[i] ?? 0)));
+  const floor = HEIGHT - 5;
+  const bar = (i: number, from: number, n: number, name: string): number => {
+    if (n === 0) return from;
+    const height = Math.max(1, (n / most) * room);
+    pen.fillStyle = colour(name);
+    pen.fillRect(i * step, from - height, Math.max(1, step - 0.5), height);
+    return from - height;
+  };
+  for (let i = 0; i < pieces; i++) {
+    const top = bar(i, floor, done[i] ?? 0, "--fill-done");
+    bar(i, top, failed[i] ?? 0, "--fill-failed");
+  }
+  const peak = Math.max(1, ...ran);
+  pen.strokeStyle = colour("--fill-running");
+  pen.lineWidth = 1.5;
+  pen.beginPath();
+  let isDown = false;
+  for (const [i, n] of ran.entries()) {
+    const y = floor - (n / peak) * room;
+    if (n === 0 && !isDown) continue;
+    if (isDown) pen.lineTo((i + 0.5) * step, y);
+    else pen.moveTo((i + 0.5) * step, y);
+    isDown = true;
+    if (n === 0) isDown = false;
+  }
+  pen.stroke();
+}

@@ -1,0 +1,148 @@
+/** The journal event by event, each of which can be gone to; and what came and changed nothing. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { get, type Problem } from "../../api/client.ts";
+import type { JournalEvent, Page } from "../../api/shapes.ts";
+import { asProblem, useLive } from "../../api/use-live.ts";
+import { clock, count, plural } from "../../core/format.ts";
+import { choose } from "../../core/router.ts";
+import { JsonView } from "../../ui/json.tsx";
+import { Empty, Loading, Trouble } from "../../ui/state.tsx";
+import { Table } from "../../ui/table.tsx";
+import { Ago } from "../../ui/time.tsx";
+import { Wide } from "../../ui/wide.tsx";
+import { describeEvent } from "./describe-event.ts";
+import type { About } from "./execution.tsx";
+
+const PAGE = 200;
+
+interface Dropped {
+  readonly at: number;
+  readonly what: string;
+  readonly verdict: string;
+  readonly handler: string;
+  readonly task: number;
+  readonly attempt: number;
+  readonly worker: string;
+}
+
+/** The tab. */
+export function MessagesTab({ path, facts, at }: About) {
+  const { events, hasMore, more, problem } = useEvents(path, facts.revision);
+  const chosen = events.find(({ seq }) => seq === at);
+  return (
+    <>
+      {problem === null ? null : <Trouble problem={problem} />}
+      {events.length === 0 ? (
+        <Loading />
+      ) : (
+        <Table
+          label="Events"
+          rows={events}
+          rowHeight={28}
+          height={380}
+          keyOf={({ seq }) => String(seq)}
+          onOpen={({ seq }) => choose({ at: seq === facts.revision ? null : String(seq) })}
+          onEnd={hasMore ? more : undefined}
+          chosen={at === null ? null : String(at)}
+          columns={[
+            { id: "seq", head: "Event", width: "72px", isNumber: true, cell: ({ seq }) => count(seq) },
+            {
+              id: "at",
+              head: "Time",
+              width: "110px",
+              cell: (event) => <span class="mono muted">{clock(event.at, { withMs: true })}</span>,
+            },
+            { id: "what", head: "What", width: "minmax(200px, 1fr)", cell: (event) => describeEvent(event) },
+          ]}
+        />
+      )}
+      {chosen === undefined ? null : (
+        <div class="pad">
+          <JsonView value={chosen} label={`Event ${chosen.seq}`} />
+        </div>
+      )}
+      <DroppedList path={path} isOver={facts.finishedAt !== null} />
+    </>
+  );
+}
+
+function useEvents(path: string, revision: number) {
+  const [state, setState] = useState<{ path: string; events: readonly JournalEvent[]; next: number }>({
+    path,
+    events: [],
+    next: 1,
+  });
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const isReading = useRef(false);
+  const current = state.path === path ? state : { path, events: [], next: 1 };
+  const hasMore = current.next <= revision;
+  const more = (): void => {
+    if (isReading.current || !hasMore) return;
+    isReading.current = true;
+    get<Page<JournalEvent>>(`${path}/events`, { query: { from: current.next, limit: PAGE } })
+      .then(
+        ({ data }) =>
+          setState({ path, events: [...current.events, ...data], next: (data.at(-1)?.seq ?? revision) + 1 }),
+        (thrown: unknown) => setProblem(asProblem(thrown)),
+      )
+      .finally(() => {
+        isReading.current = false;
+      });
+  };
+  useEffect(() => {
+    // The first page, and what came since if the end was reached before.
+    if (current.events.length < PAGE || current.next === revision) more();
+  }, [path, revision]);
+  return { events: current.events, hasMore, more, problem };
+}
+
+function DroppedList({ path, isOver }: { readonly path: string; readonly isOver: boolean }) {
+  const { data } = useLive(
+    `${path} dropped`,
+    (signal) => get<Page<Dropped>>(`${path}/dropped`, { signal }),
+    isOver ? null : 3_000,
+  );
+  const dropped = data?.data ?? [];
+  return (
+    <section class="dropped">
+      <h3>Came and changed nothing</h3>
+      {dropped.length === 0 ? (
+        <Empty title="No duplicate was dropped, no stale message ignored." />
+      ) : (
+        <>
+          <p class="muted small">
+            {plural(dropped.length, "message")}, the newest first; kept in memory only.
+          </p>
+          <Wide label="Dropped messages">
+            <table class="rows">
+              <thead>
+                <tr>
+                  <th>When</th>
+                  <th>What</th>
+                  <th>Why</th>
+                  <th>Task</th>
+                  <th>Worker</th>
+                </tr>
+              </thead>
+              <tbody>
+                {[...dropped].reverse().map((one, i) => (
+                  <tr key={i}>
+                    <td>
+                      <Ago at={one.at} />
+                    </td>
+                    <td>{one.what}</td>
+                    <td>{one.verdict}</td>
+                    <td>
+                      {one.handler} {one.task}, attempt {one.attempt}
+                    </td>
+                    <td class="mono">{one.worker}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </Wide>
+        </>
+      )}
+    </section>
+  );
+}

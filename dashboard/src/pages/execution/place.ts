@@ -1,0 +1,69 @@
+/** What the page is about, as its address says: the moment (`at`), the handler (`lane`), the task. */
+import type { PhaseView } from "../../api/shapes.ts";
+import { choose, usePlace } from "../../core/router.ts";
+
+/** A handler of a visit. */
+export interface LaneName {
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+}
+
+export interface ExecutionPlace {
+  /** As it was after this event; null: as it is now. */
+  readonly at: number | null;
+  /** The handler that was chosen; null: the newest. */
+  readonly lane: LaneName | null;
+  readonly task: number | null;
+  readonly tab: string;
+  readonly by: string;
+}
+
+/** What the address says. */
+export function useExecutionPlace(): ExecutionPlace {
+  const { query } = usePlace();
+  return {
+    at: numberOf(query.get("at")),
+    lane: parseLane(query.get("lane")),
+    task: numberOf(query.get("task")),
+    tab: query.get("tab") ?? "tasks",
+    by: query.get("by") ?? "state",
+  };
+}
+
+function numberOf(text: string | null): number | null {
+  return text !== null && /^\d{1,12}$/.test(text) ? Number(text) : null;
+}
+
+/** `phase.visit.handler` */
+export function laneText({ phase, visit, handler }: LaneName): string {
+  return `${phase}.${visit}.${handler}`;
+}
+
+function parseLane(text: string | null): LaneName | null {
+  const match = /^([^.]+)\.(\d+)\.([^.]+)$/.exec(text ?? "");
+  if (match === null) return null;
+  return { phase: match[1] as string, visit: Number(match[2]), handler: match[3] as string };
+}
+
+/** Chooses a handler; its tasks are shown. */
+export function chooseLane(lane: LaneName): void {
+  choose({ lane: laneText(lane), task: null });
+}
+
+/** The handler that is shown: the chosen one, else the one with most tasks of the newest visit that began. */
+export function shownLane(chosen: LaneName | null, phases: readonly PhaseView[]): LaneName | null {
+  const all = phases.flatMap(({ name, visit, handlers }) =>
+    visit === 0
+      ? []
+      : handlers.map((handler) => ({ phase: name, visit, handler: handler.name, total: handler.total })),
+  );
+  const found = chosen === null ? undefined : all.find((lane) => laneText(lane) === laneText(chosen));
+  const best =
+    found ??
+    all.reduce<(LaneName & { total: number }) | null>(
+      (most, lane) => (most === null || lane.total > most.total ? lane : most),
+      null,
+    );
+  return best === null ? null : { phase: best.phase, visit: best.visit, handler: best.handler };
+}

@@ -1,0 +1,118 @@
+/** One task: what it was given, what came of it, where it failed, and what it logged. */
+import { get } from "../../api/client.ts";
+import type { LogLine, Page, TaskRow } from "../../api/shapes.ts";
+import { useLive } from "../../api/use-live.ts";
+import { clock, count, duration } from "../../core/format.ts";
+import { choose } from "../../core/router.ts";
+import { Badge } from "../../ui/badge.tsx";
+import { Button } from "../../ui/button.tsx";
+import { JsonView } from "../../ui/json.tsx";
+import { Loading, Trouble } from "../../ui/state.tsx";
+import type { About } from "./execution.tsx";
+import { messageOf } from "./message-of.ts";
+import { type LaneName, laneText } from "./place.ts";
+
+const LINES = 50;
+
+/** The task. */
+export function TaskDetail({
+  path,
+  at,
+  isOver,
+  lane,
+  task,
+  facts,
+}: About & { readonly lane: LaneName; readonly task: number }) {
+  const key = `${path} task ${laneText(lane)} ${task} ${at ?? ""}`;
+  const everyMs = isOver || at !== null ? null : 2_000;
+  const { data, problem } = useLive(
+    `${key} ${isOver ? facts.revision : ""}`,
+    (signal) =>
+      get<Page<TaskRow>>(`${path}/tasks`, {
+        query: { ...lane, at, from: task, limit: 1, detail: "full" },
+        signal,
+      }),
+    everyMs,
+  );
+  const logs = useLive(
+    `${key} logs`,
+    (signal) => get<Page<LogLine>>(`${path}/logs`, { query: { ...lane, task, limit: LINES }, signal }),
+    everyMs,
+  );
+  const row = data?.data.find(({ n }) => n === task);
+  return (
+    <section class="task-detail" aria-label={`Task ${task}`}>
+      <header class="row spread">
+        <div class="row">
+          <h2>Task {count(task)}</h2>
+          {row === undefined ? null : (
+            <>
+              <Badge state={row.status} />
+              <span class="muted">
+                {row.attempts} {row.attempts === 1 ? "attempt" : "attempts"}
+                {row.ms === null ? "" : `, ran ${duration(row.ms)}`}
+                {row.worker === null ? "" : ` on ${row.worker}`}
+                {row.reason === null ? "" : `, ${row.reason}`}
+              </span>
+            </>
+          )}
+        </div>
+        <Button kind="bare" icon="close" label="Close the task" onClick={() => choose({ task: null })} />
+      </header>
+      {row === undefined ? (
+        problem === null ? (
+          <Loading rows={2} />
+        ) : (
+          <Trouble problem={problem} />
+        )
+      ) : (
+        <div class="columns">
+          {row.task === undefined ? null : (
+            <div>
+              <h3>Given</h3>
+              <JsonView value={row.task} label={`What task ${task} was given`} />
+            </div>
+          )}
+          {row.error === undefined ? (
+            row.result === undefined ? null : (
+              <div>
+                <h3>Result</h3>
+                <JsonView value={row.result} label={`The result of task ${task}`} />
+              </div>
+            )
+          ) : (
+            <ErrorView error={row.error} />
+          )}
+        </div>
+      )}
+      {logs.data === null || logs.data.data.length === 0 ? null : (
+        <div>
+          <h3>Log</h3>
+          <pre class="lines" tabIndex={0} aria-label={`What task ${task} logged`}>
+            {logs.data.data
+              .map((line) => `${clock(line.at, { withMs: true })} ${line.level.padEnd(5)} ${line.text}\n`)
+              .join("")}
+          </pre>
+        </div>
+      )}
+    </section>
+  );
+}
+
+/** An error, its source line first. */
+export function ErrorView({ error }: { readonly error: unknown }) {
+  const { stack } = (typeof error === "object" && error !== null ? error : {}) as { stack?: unknown };
+  const lines = typeof stack === "string" ? stack.split("\n").filter((line) => /^\s+at /.test(line)) : [];
+  const own = lines.find((line) => !/node:|node_modules/.test(line));
+  return (
+    <div class="error-view">
+      <h3>Error</h3>
+      <p class="failed-text">{messageOf(error)}</p>
+      {own === undefined ? null : <p class="mono error-line">{own.trim()}</p>}
+      <details>
+        <summary>Everything it says</summary>
+        <JsonView value={error} label="The error" />
+      </details>
+    </div>
+  );
+}

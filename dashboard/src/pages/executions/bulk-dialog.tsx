@@ -1,0 +1,142 @@
+/** Cancels or retries all that fit the filter, after saying how many these are. */
+import { useEffect, useState } from "preact/hooks";
+import { change, type Problem } from "../../api/client.ts";
+import type { ExecutionStatus } from "../../api/shapes.ts";
+import { asProblem } from "../../api/use-live.ts";
+import { count, plural } from "../../core/format.ts";
+import { Button } from "../../ui/button.tsx";
+import { Dialog } from "../../ui/dialog.tsx";
+import { Trouble } from "../../ui/state.tsx";
+import { tell } from "../../ui/toast.tsx";
+import type { ListFilter } from "./filters.tsx";
+
+interface BulkAnswer {
+  readonly matched: number;
+  readonly changed: number;
+  readonly refused: readonly { readonly id: string; readonly message: string }[];
+  readonly next: string | null;
+}
+
+type Action = "cancel" | "retry";
+
+/** Statuses in which it can be done. */
+const FITS: Readonly<Record<Action, readonly ExecutionStatus[]>> = {
+  cancel: ["running", "paused"],
+  retry: ["failed", "cancelled"],
+};
+/** Calls of a thousand each for one count. */
+const COUNT_CALLS = 20;
+
+/** The dialog. */
+export function BulkDialog(props: {
+  readonly action: Action;
+  readonly filter: ListFilter;
+  readonly onClose: () => void;
+  readonly onDone: () => void;
+}) {
+  const { action, filter, onClose, onDone } = props;
+  const statuses = FITS[action].filter((status) => filter.status === undefined || filter.status === status);
+  const [found, setFound] = useState<{ n: number; isAll: boolean } | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [done, setDone] = useState<number | null>(null);
+  useEffect(() => {
+    countAll(action, filter, statuses).then(setFound, (thrown: unknown) => setProblem(asProblem(thrown)));
+  }, []);
+  const run = async (): Promise<void> => {
+    setDone(0);
+    try {
+      let changed = 0;
+      let refused = 0;
+      for (const status of statuses)
+        for await (const answer of calls({ action, filter: { ...filter, status }, dryRun: false })) {
+          changed += answer.changed;
+          refused += answer.refused.length;
+          setDone(changed);
+        }
+      const rest =
+        refused === 0 ? "" : ` ${plural(refused, "execution")} could not be: their status had changed.`;
+      tell(`${plural(changed, "execution")} ${action === "cancel" ? "cancelled" : "retried"}.${rest}`);
+      onDone();
+      onClose();
+    } catch (thrown) {
+      setProblem(asProblem(thrown));
+      setDone(null);
+    }
+  };
+  const nothing =
+    found?.n === 0 ? `None of them can be ${action === "cancel" ? "cancelled" : "retried"}.` : null;
+  return (
+    <Dialog
+      title={action === "cancel" ? "Cancel executions" : "Retry executions"}
+      onClose={onClose}
+      foot={
+        <>
+          <Button onClick={onClose}>Leave them</Button>
+          <Button
+            kind={action === "cancel" ? "danger" : "main"}
+            whyNot={nothing}
+            isBusy={found === null || done !== null}
+            onClick={() => void run()}
+          >
+            {done === null
+              ? `${action === "cancel" ? "Cancel" : "Retry"} ${found === null ? "…" : count(found.n)}`
+              : `${count(done)} done…`}
+          </Button>
+        </>
+      }
+    >
+      <p>
+        {found === null
+          ? "Counting…"
+          : `${found.isAll ? "" : "At least "}${plural(found.n, "execution")} ${found.n === 1 ? "fits" : "fit"}: ${describe(filter, statuses)}.`}
+      </p>
+      <p class="muted">
+        {action === "cancel"
+          ? "Attempts that run are told to stop; then each ends as cancelled. A cancelled execution can be retried."
+          : "Each opens its next round: everything that is not done runs again, what is done stays done."}
+      </p>
+      {problem === null ? null : <Trouble problem={problem} />}
+    </Dialog>
+  );
+}
+
+function describe({ q, workflow, project }: ListFilter, statuses: readonly string[]): string {
+  const parts = [statuses.join(" or ") || "no status that allows it"];
+  if (workflow !== undefined) parts.push(`workflow ${workflow}`);
+  if (project !== undefined) parts.push(`project ${project}`);
+  if (q !== undefined) parts.push(`with “${q}”`);
+  return parts.join(", ");
+}
+
+async function countAll(
+  action: Action,
+  filter: ListFilter,
+  statuses: readonly ExecutionStatus[],
+): Promise<{ n: number; isAll: boolean }> {
+  let n = 0;
+  let left = COUNT_CALLS;
+  for (const status of statuses)
+    for await (const { matched } of calls({ action, filter: { ...filter, status }, dryRun: true })) {
+      n += matched;
+      if (--left === 0) return { n, isAll: false };
+    }
+  return { n, isAll: true };
+}
+
+/** Calls until all are done. */
+async function* calls(body: {
+  action: Action;
+  filter: ListFilter;
+  dryRun: boolean;
+}): AsyncGenerator<BulkAnswer> {
+  let cursor: string | null = null;
+  do {
+    const answer: BulkAnswer = await change("POST", "/v1/executions/bulk", {
+      ...body,
+      filter: Object.fromEntries(Object.entries(body.filter).filter(([, value]) => value !== undefined)),
+      ...(cursor === null ? {} : { cursor }),
+    });
+    yield answer;
+    cursor = answer.next;
+  } while (cursor !== null);
+}

@@ -1,0 +1,29 @@
+import type { PhaseView } from "../../api/shapes.ts";
+import { Bar, sumCounts } from "../../ui/bar.tsx";
+
+/** Phases that have room in a row; of more, the last ones are shown. */
+const SHOWN = 8;
+
+/** A small bar per phase. */
+export function MiniBars({ phases }: { readonly phases: readonly PhaseView[] | null }) {
+  if (phases === null) return <span class="mini-bars" />;
+  const shown = phases.slice(-SHOWN);
+  return (
+    <span class="mini-bars">
+      {phases.length > SHOWN ? <span class="muted small">+{phases.length - SHOWN}</span> : null}
+      {shown.map((phase) => (
+        <Bar
+          key={`${phase.name} ${phase.visit}`}
+          label={phase.name}
+          counts={phase.handlers.length === 0 ? emptyOf(phase) : sumCounts(phase.handlers)}
+        />
+      ))}
+    </span>
+  );
+}
+
+/** A phase without handlers, or one that has not begun: nothing, or done. */
+function emptyOf({ status }: PhaseView) {
+  const none = sumCounts([]);
+  return status === "done" ? { ...none, done: 1 } : none;
+}

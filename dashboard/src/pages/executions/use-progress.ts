@@ -1,0 +1,39 @@
+import { useRef } from "preact/hooks";
+import { get } from "../../api/client.ts";
+import type { Page, Progress, Summary } from "../../api/shapes.ts";
+import { useLive } from "../../api/use-live.ts";
+
+const EVERY_MS = 2_000;
+const ENDED: readonly string[] = ["done", "failed", "cancelled"];
+const KEPT_MAX = 2_000;
+
+/** How far the executions that are seen are. Of those that have ended it is asked once. */
+export function useProgress(seen: readonly Summary[]): ReadonlyMap<string, Progress> {
+  const known = useRef(new Map<string, Progress>());
+  const isSettled = ({ id, status }: Summary): boolean => {
+    const progress = known.current.get(id);
+    return progress !== undefined && progress.status === status && ENDED.includes(status);
+  };
+  const wanted = seen.filter((row) => !isSettled(row)).map(({ id }) => id);
+  const key = wanted.length === 0 ? null : wanted.join(",");
+  useLive(
+    key,
+    async (signal) => {
+      for (let from = 0; from < wanted.length; from += 50) {
+        const ids = wanted.slice(from, from + 50).join(",");
+        const { data } = await get<Page<Progress>>("/v1/progress", { query: { ids }, signal });
+        for (const progress of data) {
+          known.current.delete(progress.id);
+          known.current.set(progress.id, progress);
+        }
+      }
+      for (const id of known.current.keys()) {
+        if (known.current.size <= KEPT_MAX) break;
+        known.current.delete(id);
+      }
+      return known.current.size;
+    },
+    EVERY_MS,
+  );
+  return known.current;
+}

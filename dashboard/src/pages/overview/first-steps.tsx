@@ -1,0 +1,62 @@
+/** What a new node shows: the two commands, and an example that needs nothing else. */
+import { useState } from "preact/hooks";
+import { change } from "../../api/client.ts";
+import type { Execution } from "../../api/shapes.ts";
+import { go } from "../../core/router.ts";
+import { Button } from "../../ui/button.tsx";
+import { attempt, tell } from "../../ui/toast.tsx";
+
+const COMMANDS = ["npm install && npm run demo", "rondo run examples/thumbnails.ts"] as const;
+
+/** Needs no worker: a timer, then a signal that the user sends from the page. */
+const EXAMPLE = {
+  rondo: 1,
+  name: "hello",
+  phases: [
+    { name: "count-down", handlers: { "count-down": { sleep: "3s" } } },
+    { name: "approved", handlers: { approved: { waitFor: "approved", timeout: "1d" } } },
+    { name: "cool-off", handlers: { "cool-off": { sleep: "2s" } } },
+  ],
+};
+
+/** The page's content while there is nothing yet. */
+export function FirstSteps({ workers }: { readonly workers: number }) {
+  const [isBusy, setIsBusy] = useState(false);
+  const run = (): void =>
+    attempt(async () => {
+      setIsBusy(true);
+      try {
+        await change("POST", "/v1/workflows", EXAMPLE);
+        const { id } = await change<Execution>("POST", "/v1/executions", { workflow: "hello" });
+        go(`/executions/${encodeURIComponent(id)}`);
+      } finally {
+        setIsBusy(false);
+      }
+    });
+  return (
+    <section class="first">
+      <h2>Nothing has run here yet.</h2>
+      <p class="muted">
+        {workers === 0 ? "No worker is connected; " : `${workers} connected; `}
+        start something from a terminal, or look at how it feels with an example that needs no code: a timer,
+        then a wait for your approval.
+      </p>
+      <ol>
+        {COMMANDS.map((command) => (
+          <li key={command} class="command">
+            <code>{command}</code>
+            <Button
+              kind="bare"
+              icon="copy"
+              label={`Copy: ${command}`}
+              onClick={() => void navigator.clipboard.writeText(command).then(() => tell("Copied."))}
+            />
+          </li>
+        ))}
+      </ol>
+      <Button kind="main" icon="play" isBusy={isBusy} onClick={run}>
+        Run the example
+      </Button>
+    </section>
+  );
+}

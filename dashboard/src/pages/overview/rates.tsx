@@ -1,0 +1,103 @@
+/** What happened in the last minutes, as lines. */
+import { useMemo } from "preact/hooks";
+import type { Pulse } from "../../api/shapes.ts";
+import { duration, rate } from "../../core/format.ts";
+import { Chart, type Series } from "../../ui/chart.tsx";
+import { Panel } from "../../ui/panel.tsx";
+
+/** Seconds that are drawn as one point: single seconds are too nervous to read. */
+const STEP = 3;
+
+const THROUGHPUT: readonly Series[] = [
+  { label: "tasks done", colour: "--fill-done", isFilled: true },
+  { label: "tasks failed", colour: "--fill-failed" },
+  { label: "executions started", colour: "--fill-running" },
+  { label: "executions done", colour: "--ink-3", isDashed: true },
+];
+
+const WAITS: readonly Series[] = [
+  { label: "waited", colour: "--fill-waiting" },
+  { label: "ran", colour: "--fill-running" },
+];
+
+function timesOf({ until, started }: Pulse): number[] {
+  const points = Math.floor(started.length / STEP);
+  return Array.from({ length: points }, (_, i) => until - (points - i) * STEP);
+}
+
+function sums(list: readonly number[]): number[] {
+  const skip = list.length % STEP;
+  return Array.from({ length: Math.floor(list.length / STEP) }, (_, i) =>
+    list.slice(skip + i * STEP, skip + (i + 1) * STEP).reduce((sum, n) => sum + n, 0),
+  );
+}
+
+/** Started, done and failed per second. */
+export function Throughput({ pulse }: { readonly pulse: Pulse }) {
+  const data = useMemo(() => {
+    const lines = [pulse.tasksDone, pulse.tasksFailed, pulse.started, pulse.done];
+    return [timesOf(pulse), ...lines.map((line) => sums(line).map((n) => n / STEP))];
+  }, [pulse]);
+  return (
+    <Panel title="Per second" aside={<Legend series={THROUGHPUT} values={lastOf(data).map(rate)} />}>
+      <Chart
+        label="Tasks and executions per second, last five minutes"
+        data={data}
+        series={THROUGHPUT}
+        height={190}
+      />
+    </Panel>
+  );
+}
+
+/** How long tasks waited against how long they ran. */
+export function Waits({ pulse }: { readonly pulse: Pulse }) {
+  const data = useMemo(() => {
+    const means = (total: readonly number[], n: readonly number[]): (number | null)[] => {
+      const counts = sums(n);
+      return sums(total).map((ms, i) =>
+        (counts[i] ?? 0) === 0 ? null : Math.max(0.5, ms / (counts[i] ?? 1)),
+      );
+    };
+    return [timesOf(pulse), means(pulse.waitMs, pulse.waits), means(pulse.runMs, pulse.runs)];
+  }, [pulse]);
+  const latest = data.slice(1).map((line) => {
+    const known = line.filter((value) => value !== null);
+    return known.length === 0 ? "–" : duration(known.at(-1) ?? 0);
+  });
+  return (
+    <Panel title="Queue wait against run time" aside={<Legend series={WAITS} values={latest} />}>
+      <Chart
+        label="How long tasks waited and ran, last five minutes"
+        data={data}
+        series={WAITS}
+        height={190}
+        show={duration}
+        isLog
+      />
+    </Panel>
+  );
+}
+
+function lastOf(data: readonly (readonly number[])[]): number[] {
+  return data.slice(1).map((line) => line.at(-1) ?? 0);
+}
+
+function Legend({
+  series,
+  values,
+}: {
+  readonly series: readonly Series[];
+  readonly values: readonly string[];
+}) {
+  return (
+    <>
+      {series.map(({ label, colour }, i) => (
+        <span key={label} class="key">
+          <i style={{ background: `var(${colour})` }} />
+          {label} <b>{values[i]}</b>
+        </span>
+      ))}
+    </>
+  );
+}

@@ -1,0 +1,170 @@
+/** The nodes in their order: who has the token, whose map agrees, who watches whose timers, and which timers are near. */
+import { get } from "../../api/client.ts";
+import type { Ring as Facts, Page, RingNode, Timer } from "../../api/shapes.ts";
+import { useLive } from "../../api/use-live.ts";
+import { count, duration, plural } from "../../core/format.ts";
+import { Badge } from "../../ui/badge.tsx";
+import { PageHead, Panel } from "../../ui/panel.tsx";
+import { Loading, Trouble } from "../../ui/state.tsx";
+import { Ago } from "../../ui/time.tsx";
+import { Wide } from "../../ui/wide.tsx";
+import { RingDrawing } from "./ring-drawing.tsx";
+import { shortUrl } from "./short-url.ts";
+import { TimerDial } from "./timer-dial.tsx";
+import "./ring.css";
+
+const EVERY_MS = 1_000;
+
+/** The page. */
+export function Ring() {
+  const ring = useLive("ring", (signal) => get<Facts>("/v1/ring", { signal }), EVERY_MS);
+  const timers = useLive(
+    "timers",
+    (signal) => get<Page<Timer>>("/v1/timers", { query: { limit: 200 }, signal }),
+    5_000,
+  );
+  const { data, problem } = ring;
+  if (data === null)
+    return problem === null ? <Loading rows={6} /> : <Trouble problem={problem} onRetry={ring.reload} />;
+  const isAlone = data.nodes.length === 1;
+  return (
+    <>
+      <PageHead
+        title="Ring"
+        about={
+          isAlone
+            ? "one node, so nothing goes round"
+            : `${plural(data.nodes.length, "node")}, ${count(data.cycle.count)} cycles`
+        }
+      />
+      {problem === null ? null : <Trouble problem={problem} />}
+      <div class="columns">
+        <Panel title="Nodes in order">
+          <RingDrawing ring={data} />
+        </Panel>
+        <div class="stack">
+          <Panel title="Timers, the next hour">
+            <TimerDial timers={timers.data?.data ?? null} />
+          </Panel>
+          <Panel title="Token and map">
+            <RingFacts ring={data} />
+          </Panel>
+        </div>
+      </div>
+      <div class="stack ring-below">
+        <NodeTable ring={data} />
+      </div>
+    </>
+  );
+}
+
+function NodeTable({ ring }: { readonly ring: Facts }) {
+  return (
+    <Panel title="Nodes" isFlush>
+      <Wide label="Nodes">
+        <table class="rows">
+          <thead>
+            <tr>
+              <th>Node</th>
+              <th class="num">Partitions</th>
+              <th>Map</th>
+              <th>Answers</th>
+              <th>Its timers are watched by</th>
+            </tr>
+          </thead>
+          <tbody>
+            {ring.nodes.map((node) => (
+              <tr key={node.incarnation}>
+                <td class="mono">
+                  {node.url}
+                  {node.url === ring.url ? <span class="muted"> this one</span> : null}
+                </td>
+                <td class="num">{count(node.partitions)}</td>
+                <td>
+                  <MapState node={node} />
+                </td>
+                <td>
+                  {node.suspect ? <Badge state="failed" text="no" /> : <Badge state="done" text="yes" />}
+                </td>
+                <td class="mono">{node.clockworkers.map(shortUrl).join(", ")}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Wide>
+    </Panel>
+  );
+}
+
+function MapState({ node }: { readonly node: RingNode }) {
+  if (node.hash === null) return <span class="muted">not heard yet</span>;
+  const text = node.hash === "" ? "" : ` ${node.hash.slice(0, 8)}`;
+  return node.agrees ? (
+    <Badge state="done" text={`agrees${text}`} />
+  ) : (
+    <Badge state="failed" text={`differs${text}`} />
+  );
+}
+
+function RingFacts({ ring }: { readonly ring: Facts }) {
+  const { token, cycle, watch, queued, deaths } = ring;
+  return (
+    <dl class="pairs ring-facts">
+      <div>
+        <dt>token</dt>
+        <dd>
+          {token === null ? (
+            "there is none: this node is alone"
+          ) : (
+            <>
+              number {count(token.number)} of epoch {count(token.epoch)}, at {shortUrl(token.at)}, seen{" "}
+              <Ago at={token.seenAt} />
+            </>
+          )}
+        </dd>
+      </div>
+      <div>
+        <dt>a cycle takes</dt>
+        <dd>
+          {cycle.averageMs === null
+            ? "–"
+            : `${duration(cycle.averageMs)} on average, the last ${duration(cycle.lastMs ?? 0)}`}
+        </dd>
+      </div>
+      <div>
+        <dt>made anew</dt>
+        <dd>
+          {plural(ring.made, "token")} here; {count(ring.dropped)} old ones were dropped
+        </dd>
+      </div>
+      <div>
+        <dt>to be carried</dt>
+        <dd>
+          {plural(queued.hints, "hint")}, {plural(queued.timers, "timer")}
+        </dd>
+      </div>
+      <div>
+        <dt>watches</dt>
+        <dd>
+          {plural(watch.timers, "timer")} of{" "}
+          {watch.executors.length === 0 ? "nobody" : watch.executors.map(shortUrl).join(", ")}
+          {watch.lateness.count === 0
+            ? ""
+            : `; ${count(watch.lateness.count)} were late, by ${duration(watch.lateness.maxMs)} at most`}
+        </dd>
+      </div>
+      <div>
+        <dt>deaths</dt>
+        <dd>
+          {deaths.length === 0
+            ? "none was noted"
+            : deaths.slice(-5).map((death, i) => (
+                <span key={i}>
+                  {shortUrl(death.url ?? "a node")} <Ago at={death.at} />{" "}
+                </span>
+              ))}
+        </dd>
+      </div>
+    </dl>
+  );
+}

@@ -1,0 +1,134 @@
+/** Tokens, the effective configuration with where each value comes from, and who did what. */
+import { get, may } from "../../api/client.ts";
+import type { AuditEntry, Page, Setting } from "../../api/shapes.ts";
+import { useLive } from "../../api/use-live.ts";
+import { moment } from "../../core/format.ts";
+import { usePlace } from "../../core/router.ts";
+import { useSession } from "../../shell/frame.tsx";
+import { PageHead, Panel } from "../../ui/panel.tsx";
+import { Empty, Loading, Trouble } from "../../ui/state.tsx";
+import { Tabs } from "../../ui/tabs.tsx";
+import { Wide } from "../../ui/wide.tsx";
+import { Appearance } from "./appearance.tsx";
+import { Tokens } from "./tokens.tsx";
+import "./settings.css";
+
+const TABS = [
+  { id: "config", label: "Configuration" },
+  { id: "tokens", label: "Tokens" },
+  { id: "audit", label: "Audit log" },
+  { id: "appearance", label: "Appearance" },
+];
+
+/** The page. */
+export function Settings() {
+  const who = useSession();
+  const tab = usePlace().query.get("tab") ?? "config";
+  const isAdmin = may("admin", who);
+  return (
+    <>
+      <PageHead
+        title="Settings"
+        about={`${who.name} is ${who.role}${who.project === null ? "" : ` of the project ${who.project}`}`}
+      />
+      <div class="stack">
+        <Tabs name="tab" tabs={TABS} chosen={tab} label="Settings" />
+        {tab === "appearance" ? (
+          <Appearance />
+        ) : !isAdmin ? (
+          <section class="panel">
+            <Empty title={`This needs the role admin; ${who.name} is ${who.role}.`} />
+          </section>
+        ) : tab === "tokens" ? (
+          <Tokens />
+        ) : tab === "audit" ? (
+          <Audit />
+        ) : (
+          <Configuration />
+        )}
+      </div>
+    </>
+  );
+}
+
+function Configuration() {
+  const { data, problem, reload } = useLive("config", (signal) =>
+    get<{ data: readonly Setting[] }>("/v1/config", { signal }),
+  );
+  if (data === null) return problem === null ? <Loading /> : <Trouble problem={problem} onRetry={reload} />;
+  return (
+    <Panel
+      title="Effective configuration"
+      aside="set by a flag, the environment, a file, else the default"
+      isFlush
+    >
+      {data.data.length === 0 ? (
+        <Empty title="This node was opened by code, not by the command line: it has no settings to show." />
+      ) : (
+        <Wide label="Configuration">
+          <table class="rows">
+            <thead>
+              <tr>
+                <th>Setting</th>
+                <th>Value</th>
+                <th>From</th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.data.map(({ name, value, origin }) => (
+                <tr key={name} class={origin === "default" ? "is-default" : ""}>
+                  <td class="mono">{name}</td>
+                  <td class="mono setting-value">
+                    {typeof value === "string" ? value : JSON.stringify(value)}
+                  </td>
+                  <td>{origin}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Wide>
+      )}
+    </Panel>
+  );
+}
+
+function Audit() {
+  const { data, problem, reload } = useLive(
+    "audit",
+    (signal) => get<Page<AuditEntry>>("/v1/audit-log", { query: { limit: 200 }, signal }),
+    5_000,
+  );
+  if (data === null) return problem === null ? <Loading /> : <Trouble problem={problem} onRetry={reload} />;
+  return (
+    <Panel title="Who did what" aside={data.next === null ? undefined : "the newest 200"} isFlush>
+      {data.data.length === 0 ? (
+        <Empty title="Nothing has been changed yet." />
+      ) : (
+        <Wide label="Audit log">
+          <table class="rows">
+            <thead>
+              <tr>
+                <th>When</th>
+                <th>Who</th>
+                <th>What</th>
+                <th>To what</th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.data.map((entry, i) => (
+                <tr key={i}>
+                  <td class="nowrap">{moment(entry.at)}</td>
+                  <td>
+                    {entry.who} <span class="muted">{entry.role}</span>
+                  </td>
+                  <td>{entry.action}</td>
+                  <td class="mono setting-value">{entry.target}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Wide>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,233 @@
+/** Who does the work: workers with what they serve and hold, and the attempts that are open now. */
+import { change, get, may } from "../../api/client.ts";
+import type { OpenAttempt, Page, Worker } from "../../api/shapes.ts";
+import { useLive } from "../../api/use-live.ts";
+import { bytes, count, duration, plural } from "../../core/format.ts";
+import { useNow } from "../../core/now.ts";
+import { choose, usePlace } from "../../core/router.ts";
+import { useSession } from "../../shell/frame.tsx";
+import { Badge } from "../../ui/badge.tsx";
+import { Button } from "../../ui/button.tsx";
+import { PageHead, Panel } from "../../ui/panel.tsx";
+import { Empty, Loading, Trouble } from "../../ui/state.tsx";
+import { Ago } from "../../ui/time.tsx";
+import { attempt, tell } from "../../ui/toast.tsx";
+import { Wide } from "../../ui/wide.tsx";
+import "./workers.css";
+
+const EVERY_MS = 2_000;
+const ATTEMPTS_SHOWN = 100;
+
+/** The page. */
+export function Workers() {
+  const chosen = usePlace().query.get("worker");
+  const workers = useLive("workers", (signal) => get<Page<Worker>>("/v1/workers", { signal }), EVERY_MS);
+  const attempts = useLive(
+    `attempts ${chosen ?? ""}`,
+    (signal) =>
+      get<Page<OpenAttempt>>("/v1/attempts", { query: { worker: chosen, limit: ATTEMPTS_SHOWN }, signal }),
+    EVERY_MS,
+  );
+  const { data, problem } = workers;
+  if (data === null)
+    return problem === null ? <Loading rows={6} /> : <Trouble problem={problem} onRetry={workers.reload} />;
+  const held = data.data.reduce((sum, worker) => sum + worker.held, 0);
+  const capacity = data.data.reduce((sum, worker) => sum + worker.capacity, 0);
+  return (
+    <>
+      <PageHead
+        title="Workers"
+        about={`${plural(data.data.length, "worker")}, ${count(held)} of ${count(capacity)} places taken`}
+      />
+      <div class="stack">
+        {data.data.length === 0 ? (
+          <section class="panel">
+            <Empty title="No worker is connected: tasks wait.">
+              <code>rondo worker my-workflows.ts</code>
+            </Empty>
+          </section>
+        ) : (
+          <ul class="worker-list">
+            {data.data.map((worker) => (
+              <WorkerCard
+                key={worker.id}
+                worker={worker}
+                isChosen={worker.id === chosen}
+                onChange={workers.reload}
+              />
+            ))}
+          </ul>
+        )}
+        <Attempts attempts={attempts.data?.data ?? null} chosen={chosen} />
+      </div>
+    </>
+  );
+}
+
+function WorkerCard(props: {
+  readonly worker: Worker;
+  readonly isChosen: boolean;
+  readonly onChange: () => void;
+}) {
+  const { worker, isChosen, onChange } = props;
+  const who = useSession();
+  const drain = (): void =>
+    attempt(async () => {
+      await change("POST", `/v1/workers/${encodeURIComponent(worker.id)}/drain`);
+      tell(`${worker.name} is told to end: it finishes what it has and leaves.`);
+      onChange();
+    });
+  const share = worker.capacity === 0 ? 0 : worker.held / worker.capacity;
+  return (
+    <li class={`panel worker${isChosen ? " is-chosen" : ""}`}>
+      <div class="row spread">
+        <button
+          type="button"
+          class="worker-name clip"
+          aria-pressed={isChosen}
+          title={`${worker.id}: show its attempts`}
+          onClick={() => choose({ worker: isChosen ? null : worker.id })}
+        >
+          {worker.name}
+        </button>
+        {worker.draining ? <Badge state="cancelling" text="ending" /> : null}
+      </div>
+      <div class="worker-gauge" role="img" aria-label={`${worker.held} of ${worker.capacity} places taken`}>
+        <i style={{ width: `${Math.min(100, share * 100)}%` }} />
+      </div>
+      <dl class="pairs">
+        <div>
+          <dt>holds</dt>
+          <dd>
+            {count(worker.held)} of {count(worker.capacity)}
+          </dd>
+        </div>
+        <div>
+          <dt>runs</dt>
+          <dd>
+            {worker.kind === "local" ? "in the node's process" : (worker.url ?? "elsewhere")}
+            {worker.version === null ? "" : `, ${worker.version}`}
+          </dd>
+        </div>
+        {worker.memoryBytes === undefined || worker.memoryBytes === null ? null : (
+          <div>
+            <dt>memory</dt>
+            <dd>{bytes(worker.memoryBytes)}</dd>
+          </div>
+        )}
+        {worker.lastSeenAt === null ? null : (
+          <div>
+            <dt>seen</dt>
+            <dd>
+              <Ago at={worker.lastSeenAt} />
+            </dd>
+          </div>
+        )}
+      </dl>
+      <p class="worker-serves">
+        {[
+          ...worker.handlers.map(({ use, version }) => (version === undefined ? use : `${use}@${version}`)),
+          ...worker.topics,
+        ].map((name) => (
+          <span key={name} class="tag mono">
+            {name}
+          </span>
+        ))}
+      </p>
+      {worker.kind === "local" ? null : (
+        <Button
+          icon="out"
+          whyNot={
+            may("operator", who)
+              ? worker.draining
+                ? "It is ending already."
+                : null
+              : `This needs the role operator; ${who.name} is ${who.role}.`
+          }
+          onClick={drain}
+        >
+          Drain
+        </Button>
+      )}
+    </li>
+  );
+}
+
+function Attempts({
+  attempts,
+  chosen,
+}: {
+  readonly attempts: readonly OpenAttempt[] | null;
+  readonly chosen: string | null;
+}) {
+  const now = useNow();
+  return (
+    <Panel
+      title={chosen === null ? "Open attempts" : `Attempts of ${chosen}`}
+      aside={
+        attempts === null
+          ? null
+          : attempts.length === ATTEMPTS_SHOWN
+            ? `the first ${ATTEMPTS_SHOWN}`
+            : count(attempts.length)
+      }
+      isFlush
+    >
+      {attempts === null ? (
+        <Loading rows={2} />
+      ) : attempts.length === 0 ? (
+        <Empty title="Nothing runs just now." />
+      ) : (
+        <Wide label="Open attempts">
+          <table class="rows">
+            <thead>
+              <tr>
+                <th>Execution</th>
+                <th>Handler</th>
+                <th class="num">Task</th>
+                <th class="num">Attempt</th>
+                <th>Worker</th>
+                <th class="num">Runs for</th>
+                <th>Silence left</th>
+              </tr>
+            </thead>
+            <tbody>
+              {attempts.map((one) => (
+                <tr key={one.attempt}>
+                  <td>
+                    <a class="mono" href={`/executions/${encodeURIComponent(one.execution)}`}>
+                      {one.execution}
+                    </a>
+                  </td>
+                  <td>{one.handler}</td>
+                  <td class="num">{one.task < 0 ? "list" : count(one.task)}</td>
+                  <td class="num">{one.n}</td>
+                  <td class="mono">{one.worker}</td>
+                  <td class="num">
+                    {one.startedAt === null ? "not started" : duration(now - one.startedAt)}
+                  </td>
+                  <td>
+                    <Countdown until={one.leaseUntil} now={now} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Wide>
+      )}
+    </Panel>
+  );
+}
+
+/** How long an attempt may stay silent before it is lost. */
+function Countdown({ until, now }: { readonly until: number | null; readonly now: number }) {
+  if (until === null) return <span class="muted">needs no beats</span>;
+  const left = Math.max(0, until - now);
+  const isLow = left < 8_000;
+  return (
+    <span class={`countdown${isLow ? " is-low" : ""}`}>
+      <i style={{ width: `${Math.min(100, (left / 30_000) * 100)}%` }} />
+      <span>{left === 0 ? "lost" : duration(left)}</span>
+    </span>
+  );
+}

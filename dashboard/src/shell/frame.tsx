@@ -1,0 +1,121 @@
+/** What is around every page: navigation, theme, palette, help, and words in a corner. */
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { may, session, signOut } from "../api/client.ts";
+import type { Session } from "../api/shapes.ts";
+import { useCell } from "../core/cell.ts";
+import { go, usePlace } from "../core/router.ts";
+import { Button } from "../ui/button.tsx";
+import { Icon, type IconName } from "../ui/icon.tsx";
+import { attempt, Toasts } from "../ui/toast.tsx";
+import { Help } from "./help.tsx";
+import { useKeys } from "./keys.ts";
+import { Mark } from "./mark.tsx";
+import { NAV, navOf } from "./nav.ts";
+import { Palette } from "./palette.tsx";
+import { nextTheme, themeChoice } from "./theme.ts";
+
+/** The frame, with a page in it. */
+export function Frame({ who, children }: { readonly who: Session; readonly children: ComponentChildren }) {
+  const { path } = usePlace();
+  const [open, setOpen] = useState<"palette" | "help" | null>(null);
+  const [isMenuOpen, setIsMenuOpen] = useState(false);
+  const items = NAV.filter(
+    ({ isGlobal, needs }) =>
+      (isGlobal !== true || who.project === null) && (needs === undefined || may(needs, who)),
+  );
+  const here = navOf(path);
+  useEffect(() => {
+    setIsMenuOpen(false);
+    document.title = here === undefined ? "Rondo" : `${here.label} · Rondo`;
+  }, [path]);
+  useKeys("Everywhere", [
+    { keys: "Ctrl-K", label: "Commands", run: () => setOpen("palette"), isAlways: true, isHidden: true },
+    { keys: "?", label: "Keyboard map", run: () => setOpen("help") },
+    { keys: "t", label: "Change the theme: system, light, dark", run: nextTheme },
+    ...items.map(({ keys, label, path: to }) => ({ keys, label: `Go to ${label}`, run: () => go(to) })),
+  ]);
+  return (
+    <div class="frame">
+      <a class="skip" href="#page" onClick={() => document.getElementById("page")?.focus()}>
+        Skip to the page
+      </a>
+      <nav class={`nav${isMenuOpen ? " open" : ""}`} aria-label="Pages">
+        <div class="nav-top">
+          <a class="brand" href="/">
+            <Mark />
+            <span>Rondo</span>
+          </a>
+          <Button
+            kind="bare"
+            icon={isMenuOpen ? "close" : "menu"}
+            label={isMenuOpen ? "Close the menu" : "Menu"}
+            onClick={() => setIsMenuOpen(!isMenuOpen)}
+          />
+        </div>
+        <button type="button" class="nav-search" onClick={() => setOpen("palette")}>
+          <Icon name="search" size={14} />
+          <span>Find or do</span>
+          <kbd>Ctrl K</kbd>
+        </button>
+        <ul class="nav-list">
+          {items.map((item) => (
+            <li key={item.path}>
+              <a
+                href={item.path}
+                aria-current={item === here ? "page" : undefined}
+                title={`${item.label} (${item.keys})`}
+              >
+                <Icon name={item.icon} />
+                <span>{item.label}</span>
+              </a>
+            </li>
+          ))}
+        </ul>
+        <Foot who={who} onHelp={() => setOpen("help")} />
+      </nav>
+      <main id="page" class="page" tabIndex={-1}>
+        {children}
+      </main>
+      {open === "palette" ? <Palette onClose={() => setOpen(null)} /> : null}
+      {open === "help" ? <Help onClose={() => setOpen(null)} /> : null}
+      <Toasts />
+    </div>
+  );
+}
+
+const THEME_ICONS = { system: "system", light: "sun", dark: "moon" } satisfies Record<string, IconName>;
+
+function Foot({ who, onHelp }: { readonly who: Session; readonly onHelp: () => void }) {
+  const choice = useCell(themeChoice);
+  const needsToken = who.name !== "local";
+  return (
+    <div class="nav-foot">
+      <div
+        class="who"
+        title={`${who.name}: ${who.role}${who.project === null ? "" : `, project ${who.project}`}`}
+      >
+        <span class="clip">{who.name}</span>
+        <span class="muted">{who.role}</span>
+      </div>
+      <Button
+        kind="bare"
+        icon={THEME_ICONS[choice]}
+        label={`Theme: ${choice}`}
+        keys="t"
+        onClick={nextTheme}
+      />
+      <Button kind="bare" icon="help" label="Keyboard map" keys="?" onClick={onHelp} />
+      {needsToken ? (
+        <Button kind="bare" icon="out" label="Sign out" onClick={() => attempt(signOut)} />
+      ) : null}
+    </div>
+  );
+}
+
+/** Who is asking, for what a page may offer. */
+export function useSession(): Session {
+  const who = useCell(session);
+  if (typeof who === "string") throw new Error("a page is shown to somebody");
+  return who;
+}

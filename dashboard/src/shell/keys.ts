@@ -1,0 +1,73 @@
+/** The keyboard: pages say which keys they take while they are shown; the help and the palette list them. */
+import { useEffect, useRef } from "preact/hooks";
+
+/** A key, or two one after the other (`g e`), and what it does. */
+export interface KeyAction {
+  readonly keys: string;
+  readonly label: string;
+  readonly run: () => void;
+  /** Taken while a text is being written, too. */
+  readonly isAlways?: boolean;
+  /** Named in the help only. */
+  readonly isHidden?: boolean;
+}
+
+const groups: { title: string; actions: readonly KeyAction[] }[] = [];
+const SECOND_MS = 1_200;
+let first = "";
+let firstAt = 0;
+
+/** Starts to listen. */
+export function startKeys(): void {
+  addEventListener("keydown", (event) => {
+    const name = nameOf(event);
+    if (name === null) return;
+    const isWriting =
+      event.target instanceof Element &&
+      event.target.closest("input,textarea,select,[contenteditable]") !== null;
+    const hasDialog = document.querySelector("dialog[open]") !== null;
+    const isSecond = first !== "" && event.timeStamp - firstAt < SECOND_MS;
+    const wanted = isSecond ? `${first} ${name}` : name;
+    first = "";
+    for (const { actions } of [...groups].reverse())
+      for (const action of actions) {
+        if ((isWriting || hasDialog) && action.isAlways !== true) continue;
+        if (action.keys === wanted) {
+          event.preventDefault();
+          action.run();
+          return;
+        }
+        if (!isSecond && action.keys.startsWith(`${name} `)) {
+          first = name;
+          firstAt = event.timeStamp;
+        }
+      }
+  });
+}
+
+function nameOf(event: KeyboardEvent): string | null {
+  if (event.defaultPrevented || event.altKey || event.isComposing) return null;
+  if (event.ctrlKey || event.metaKey) return `Ctrl-${event.key.toUpperCase()}`;
+  return event.key.length === 1 || event.key === "Escape" ? event.key : null;
+}
+
+/** Takes keys while the component is shown. */
+export function useKeys(title: string, actions: readonly KeyAction[]): void {
+  const newest = useRef(actions);
+  newest.current = actions;
+  useEffect(() => {
+    const group = {
+      title,
+      get actions() {
+        return newest.current;
+      },
+    };
+    groups.push(group);
+    return () => void groups.splice(groups.indexOf(group), 1);
+  }, [title]);
+}
+
+/** What keys do now, by where they are from. */
+export function keyGroups(): readonly { readonly title: string; readonly actions: readonly KeyAction[] }[] {
+  return groups.filter(({ actions }) => actions.length > 0);
+}

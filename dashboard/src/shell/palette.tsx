@@ -1,0 +1,132 @@
+/** The command palette: pages, what keys do here, and executions by the beginning of their id. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { get } from "../api/client.ts";
+import type { Page, Summary } from "../api/shapes.ts";
+import { addressOf, go } from "../core/router.ts";
+import { pause } from "../core/visible.ts";
+import { Badge } from "../ui/badge.tsx";
+import { Dialog } from "../ui/dialog.tsx";
+import { keyGroups } from "./keys.ts";
+
+interface Choice {
+  readonly id: string;
+  readonly label: string;
+  readonly note?: string | undefined;
+  readonly state?: Summary["status"];
+  readonly run: () => void;
+}
+
+const FOUND_MAX = 6;
+const TYPING_MS = 120;
+
+/** The palette. */
+export function Palette({ onClose }: { readonly onClose: () => void }) {
+  const [text, setText] = useState("");
+  const [active, setActive] = useState(0);
+  const found = useFound(text);
+  const choices = [...commands(text), ...found, ...searchFor(text)];
+  const chosen = Math.min(active, choices.length - 1);
+  const list = useRef<HTMLUListElement>(null);
+  const run = (choice: Choice | undefined): void => {
+    if (choice === undefined) return;
+    onClose();
+    choice.run();
+  };
+  useEffect(() => list.current?.children[chosen]?.scrollIntoView({ block: "nearest" }), [chosen]);
+  return (
+    <Dialog title="Commands" kind="palette" isBare onClose={onClose}>
+      <input
+        class="palette-input"
+        type="text"
+        role="combobox"
+        aria-label="Command, page or execution"
+        aria-expanded="true"
+        aria-controls="palette-list"
+        aria-activedescendant={chosen < 0 ? undefined : `palette-${chosen}`}
+        placeholder="Go to a page, do something, or find an execution by its id"
+        autoFocus
+        value={text}
+        onInput={(event) => {
+          setText(event.currentTarget.value);
+          setActive(0);
+        }}
+        onKeyDown={(event) => {
+          const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+          if (by !== undefined) {
+            event.preventDefault();
+            setActive((chosen + by + choices.length) % Math.max(1, choices.length));
+          } else if (event.key === "Enter") {
+            event.preventDefault();
+            run(choices[chosen]);
+          }
+        }}
+      />
+      <ul id="palette-list" class="palette-list" role="listbox" aria-label="Commands" ref={list}>
+        {choices.map((choice, i) => (
+          <li
+            key={choice.id}
+            id={`palette-${i}`}
+            role="option"
+            aria-selected={i === chosen}
+            onMouseMove={() => setActive(i)}
+            onClick={() => run(choice)}
+          >
+            {choice.state === undefined ? null : <Badge state={choice.state} />}
+            <span class="clip">{choice.label}</span>
+            {choice.note === undefined ? null : <span class="palette-note">{choice.note}</span>}
+          </li>
+        ))}
+      </ul>
+    </Dialog>
+  );
+}
+
+function commands(text: string): Choice[] {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return keyGroups().flatMap(({ title, actions }) =>
+    actions
+      .filter(
+        ({ isHidden, label }) =>
+          isHidden !== true && words.every((word) => label.toLowerCase().includes(word)),
+      )
+      .map(({ label, keys, run }) => ({ id: `${title} ${keys}`, label, note: keys, run })),
+  );
+}
+
+function searchFor(text: string): Choice[] {
+  if (text.trim() === "") return [];
+  const q = text.trim();
+  return [
+    { id: "search", label: `Search executions for “${q}”`, run: () => go(addressOf("/executions", { q })) },
+  ];
+}
+
+/** Executions whose id, workflow or tags fit. */
+function useFound(text: string): readonly Choice[] {
+  const [found, setFound] = useState<readonly Choice[]>([]);
+  useEffect(() => {
+    const q = text.trim();
+    const abort = new AbortController();
+    const look = async (): Promise<void> => {
+      if (q.length < 2) return setFound([]);
+      await pause(TYPING_MS, abort.signal);
+      if (abort.signal.aborted) return;
+      const { data } = await get<Page<Summary>>("/v1/executions", {
+        query: { q, limit: FOUND_MAX },
+        signal: abort.signal,
+      });
+      setFound(
+        data.map(({ id, workflow, status }) => ({
+          id,
+          label: id,
+          note: workflow,
+          state: status,
+          run: () => go(`/executions/${encodeURIComponent(id)}`),
+        })),
+      );
+    };
+    look().catch(() => setFound([]));
+    return () => abort.abort();
+  }, [text]);
+  return found;
+}

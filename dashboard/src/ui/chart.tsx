@@ -1,0 +1,124 @@
+/** Lines over time, drawn by uPlot on a canvas; colours come from the theme. */
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { useCell } from "../core/cell.ts";
+import { rate } from "../core/format.ts";
+import { theme } from "../shell/theme.ts";
+
+export interface Series {
+  readonly label: string;
+  /** A colour of the theme: `--fill-done`. */
+  readonly colour: string;
+  readonly isFilled?: boolean;
+  readonly isDashed?: boolean;
+}
+
+export interface ChartProps {
+  readonly label: string;
+  /** Seconds since 1970, then a list per series. */
+  readonly data: readonly (readonly (number | null)[])[];
+  readonly series: readonly Series[];
+  readonly height?: number;
+  readonly show?: (value: number) => string;
+  /** Without axes: as small as a word. */
+  readonly isSpark?: boolean;
+  /** Values grow by powers of ten. */
+  readonly isLog?: boolean;
+}
+
+/** The chart. */
+export function Chart(props: ChartProps) {
+  const { label, data, series, height = 160, show = rate, isSpark = false, isLog = false } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const shown = useCell(theme);
+  useEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const options = optionsOf({ series, height, show, isSpark, isLog, width: element.clientWidth });
+    const made = new uPlot(options, data as uPlot.AlignedData, element);
+    plot.current = made;
+    const watcher = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
+    watcher.observe(element);
+    return () => {
+      watcher.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [shown, series, height, isSpark]);
+  useEffect(() => plot.current?.setData(data as uPlot.AlignedData), [data]);
+  return (
+    <div
+      ref={box}
+      class={isSpark ? "spark" : "chart"}
+      role="img"
+      aria-label={label}
+      style={{ height: `${height}px` }}
+    />
+  );
+}
+
+function colourOf(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function optionsOf(parts: {
+  series: readonly Series[];
+  height: number;
+  width: number;
+  show: (value: number) => string;
+  isSpark: boolean;
+  isLog: boolean;
+}): uPlot.Options {
+  const { series, height, width, show, isSpark, isLog } = parts;
+  const axis = {
+    stroke: colourOf("--ink-3"),
+    grid: { stroke: colourOf("--line"), width: 1 },
+    ticks: { show: false },
+    font: `11px ${colourOf("--sans")}`,
+  };
+  return {
+    width,
+    height,
+    padding: isSpark ? [2, 0, 2, 0] : [8, 8, 0, 0],
+    cursor: isSpark ? { show: false } : { y: false, points: { size: 6 }, drag: { x: false, y: false } },
+    legend: { show: false },
+    scales: {
+      x: { time: true },
+      y: isLog
+        ? { distr: 3, range: (_plot, min, max) => [Math.max(0.5, min), Math.max(10, max * 1.2)] }
+        : { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] },
+    },
+    axes: [
+      { ...axis, show: !isSpark, size: 24, space: 70, values: (_plot, splits) => splits.map(clockOf) },
+      {
+        ...axis,
+        show: !isSpark,
+        size: 46,
+        space: 34,
+        values: (_plot, splits) => splits.map((n) => (n === null ? "" : show(n))),
+      },
+    ],
+    series: [
+      {},
+      ...series.map(({ label, colour, isFilled, isDashed }): uPlot.Series => {
+        const stroke = colourOf(colour);
+        return {
+          label,
+          stroke,
+          width: isSpark ? 1.25 : 1.5,
+          points: { show: false },
+          ...(isFilled === true ? { fill: `${stroke}22` } : {}),
+          ...(isDashed === true ? { dash: [4, 4] } : {}),
+        };
+      }),
+    ],
+  };
+}
+
+function clockOf(s: number): string {
+  const date = new Date(s * 1_000);
+  const text = [date.getHours(), date.getMinutes()].map((n) => String(n).padStart(2, "0")).join(":");
+  return date.getSeconds() === 0 ? text : `${text}:${String(date.getSeconds()).padStart(2, "0")}`;
+}

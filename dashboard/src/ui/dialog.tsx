@@ -1,0 +1,53 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { Button } from "./button.tsx";
+
+export interface DialogProps {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+  /** Buttons at its foot. */
+  readonly foot?: ComponentChildren;
+  readonly kind?: "small" | "wide" | "palette";
+  /** The title is there for those who cannot see the rest. */
+  readonly isBare?: boolean;
+}
+
+/** A dialog that takes the keyboard until it is closed. */
+export function Dialog({ title, onClose, children, foot, kind = "small", isBare = false }: DialogProps) {
+  const ref = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const dialog = ref.current;
+    const before = document.activeElement;
+    dialog?.showModal();
+    return () => {
+      dialog?.close();
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  return (
+    <dialog
+      ref={ref}
+      class={`dialog ${kind}`}
+      aria-label={title}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+      onMouseDown={(event) => {
+        if (event.target === ref.current) onClose();
+      }}
+    >
+      <div class="dialog-inside">
+        {isBare ? null : (
+          <header class="dialog-head">
+            <h2>{title}</h2>
+            <Button kind="bare" icon="close" label="Close" onClick={onClose} />
+          </header>
+        )}
+        <div class="dialog-body">{children}</div>
+        {foot === undefined ? null : <footer class="dialog-foot">{foot}</footer>}
+      </div>
+    </dialog>
+  );
+}

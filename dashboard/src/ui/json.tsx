@@ -1,0 +1,59 @@
+/** A JSON value as text, set in colours by the kind of its parts; long ones are cut until they are asked for. */
+import { useState } from "preact/hooks";
+import { count } from "../core/format.ts";
+import { Button } from "./button.tsx";
+import { tell } from "./toast.tsx";
+
+const CHARS_SHOWN = 20_000;
+const PART = /("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)/g;
+
+/** The value. */
+export function JsonView({ value, label }: { readonly value: unknown; readonly label: string }) {
+  const [isWhole, setIsWhole] = useState(false);
+  const text = JSON.stringify(value, null, 2) ?? "null";
+  const isCut = !isWhole && text.length > CHARS_SHOWN;
+  return (
+    <div class="json">
+      <pre tabIndex={0} aria-label={label}>
+        {coloured(isCut ? text.slice(0, CHARS_SHOWN) : text)}
+      </pre>
+      <div class="json-tools">
+        {isCut ? (
+          <Button onClick={() => setIsWhole(true)}>Show all {count(text.length)} characters</Button>
+        ) : null}
+        <Button
+          kind="bare"
+          icon="copy"
+          label={`Copy ${label}`}
+          onClick={() => void navigator.clipboard.writeText(text).then(() => tell("Copied."))}
+        />
+      </div>
+    </div>
+  );
+}
+
+function coloured(text: string) {
+  const parts: (string | preact.JSX.Element)[] = [];
+  let at = 0;
+  for (const match of text.matchAll(PART)) {
+    const [whole, string, colon, word] = match;
+    parts.push(text.slice(at, match.index));
+    const kind =
+      string === undefined
+        ? word === undefined
+          ? "number"
+          : "word"
+        : colon === undefined
+          ? "string"
+          : "name";
+    parts.push(
+      <span key={match.index} class={`j-${kind}`}>
+        {string ?? whole}
+      </span>,
+    );
+    if (colon !== undefined) parts.push(colon);
+    at = match.index + whole.length;
+  }
+  parts.push(text.slice(at));
+  return parts;
+}

@@ -1,0 +1,50 @@
+import type { ComponentChildren } from "preact";
+
+/** A framed part of a page with a heading. */
+export function Panel({
+  title,
+  aside,
+  children,
+  isFlush = false,
+  class: more = "",
+}: {
+  readonly title?: ComponentChildren;
+  readonly aside?: ComponentChildren;
+  readonly children: ComponentChildren;
+  /** What is inside reaches to the frame. */
+  readonly isFlush?: boolean;
+  readonly class?: string;
+}) {
+  return (
+    <section class={`panel ${more}`}>
+      {title === undefined ? null : (
+        <header class="panel-head">
+          <h2>{title}</h2>
+          {aside === undefined ? null : <div class="panel-aside">{aside}</div>}
+        </header>
+      )}
+      <div class={isFlush ? "panel-flush" : "panel-body"}>{children}</div>
+    </section>
+  );
+}
+
+/** The head of a page: its name, a line about it, and what can be done. */
+export function PageHead({
+  title,
+  about,
+  children,
+}: {
+  readonly title: ComponentChildren;
+  readonly about?: ComponentChildren;
+  readonly children?: ComponentChildren;
+}) {
+  return (
+    <header class="page-head">
+      <div class="page-title">
+        <h1>{title}</h1>
+        {about === undefined ? null : <p class="muted">{about}</p>}
+      </div>
+      {children === undefined ? null : <div class="page-actions">{children}</div>}
+    </header>
+  );
+}

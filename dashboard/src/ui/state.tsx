@@ -1,0 +1,51 @@
+/** What stands where data would: nothing there, loading, or a problem and what to do about it. */
+import type { ComponentChildren } from "preact";
+import type { Problem } from "../api/client.ts";
+import { Button } from "./button.tsx";
+import { Icon } from "./icon.tsx";
+
+/** There is nothing. */
+export function Empty({
+  title,
+  children,
+}: {
+  readonly title: string;
+  readonly children?: ComponentChildren;
+}) {
+  return (
+    <div class="empty">
+      <p class="empty-title">{title}</p>
+      {children === undefined ? null : <div class="empty-body">{children}</div>}
+    </div>
+  );
+}
+
+/** Data comes. Shown late, so that what is quick does not flicker. */
+export function Loading({ rows = 4 }: { readonly rows?: number }) {
+  return (
+    <div class="loading" role="status">
+      <span class="unseen">Loading</span>
+      {Array.from({ length: rows }, (_, i) => (
+        <span key={i} class="ghost" />
+      ))}
+    </div>
+  );
+}
+
+/** It did not work: what, and what to do. */
+export function Trouble({ problem, onRetry }: { readonly problem: Problem; readonly onRetry?: () => void }) {
+  return (
+    <div class="trouble" role="alert">
+      <Icon name="warn" />
+      <div>
+        <p class="trouble-title">{problem.message}</p>
+        {problem.hint === "" ? null : <p class="muted">{problem.hint}</p>}
+      </div>
+      {onRetry === undefined ? null : (
+        <Button icon="retry" onClick={onRetry}>
+          Try again
+        </Button>
+      )}
+    </div>
+  );
+}

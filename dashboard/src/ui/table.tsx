@@ -1,0 +1,204 @@
+/**
+ * A table that draws only the rows that are seen, whatever their number. Rows have one height. It can be walked by the
+ * arrow keys; Enter opens the row.
+ */
+import type { ComponentChildren, RefObject } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+
+export interface Column<T> {
+  readonly id: string;
+  readonly head: ComponentChildren;
+  /** As CSS grid writes it: `120px`, `minmax(160px, 2fr)`. */
+  readonly width: string;
+  readonly cell: (row: T, index: number) => ComponentChildren;
+  readonly isNumber?: boolean;
+  /** Left out where the page is narrow. */
+  readonly isExtra?: boolean;
+}
+
+export interface TableProps<T> {
+  readonly label: string;
+  readonly columns: readonly Column<T>[];
+  readonly rows: readonly T[];
+  readonly keyOf: (row: T) => string;
+  readonly onOpen?: (row: T) => void;
+  /** Told which rows are seen. */
+  readonly onView?: (rows: readonly T[]) => void;
+  /** Called when the last rows come into sight. */
+  readonly onEnd?: (() => void) | undefined;
+  readonly rowHeight?: number;
+  /** How high it is at most; it is as high as its rows if they are fewer. `fill`: the rest of the window. */
+  readonly height?: number | "fill";
+  readonly foot?: ComponentChildren;
+  /** The last rows stay in sight as more come, unless the user has scrolled away. */
+  readonly isAtEnd?: boolean;
+  /** The key of a row that stands out. */
+  readonly chosen?: string | null;
+}
+
+const EXTRA_FROM = 860;
+const BEYOND = 8;
+
+interface View {
+  readonly top: number;
+  readonly height: number;
+  readonly width: number;
+}
+
+/** The table. */
+export function Table<T>(props: TableProps<T>) {
+  const { label, rows, rowHeight = 36, height = "fill", foot } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const view = useView(box);
+  const [active, setActive] = useState(0);
+  const isNarrow = view.width < EXTRA_FROM;
+  const columns = isNarrow ? props.columns.filter(({ isExtra }) => isExtra !== true) : props.columns;
+  const from = Math.max(0, Math.floor(view.top / rowHeight) - BEYOND);
+  const to = Math.min(rows.length, Math.ceil((view.top + view.height) / rowHeight) + BEYOND);
+  useTelling(props, { from, to });
+  useStayingAtEnd(box, props.isAtEnd === true, rows.length);
+  const walk = (by: number): void => {
+    const next = Math.min(rows.length - 1, Math.max(0, active + by));
+    setActive(next);
+    if (box.current !== null) bringIntoView(box.current, next * rowHeight, rowHeight);
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.target !== event.currentTarget) return;
+    const page = Math.floor(view.height / rowHeight) - 2;
+    const steps: Record<string, number> = {
+      ArrowDown: 1,
+      ArrowUp: -1,
+      j: 1,
+      k: -1,
+      PageDown: page,
+      PageUp: -page,
+    };
+    const by = steps[event.key];
+    const row = rows[active];
+    if (by !== undefined) {
+      event.preventDefault();
+      walk(by);
+    } else if (event.key === "Enter" && row !== undefined) props.onOpen?.(row);
+  };
+  const grid = { gridTemplateColumns: columns.map(({ width }) => width).join(" ") };
+  return (
+    <div
+      ref={box}
+      class={`table${height === "fill" ? " fill" : ""}`}
+      role="table"
+      aria-label={label}
+      aria-rowcount={rows.length + 1}
+      tabIndex={0}
+      style={height === "fill" ? undefined : { maxHeight: `${height}px` }}
+      onKeyDown={onKeyDown}
+    >
+      <div class="table-head" role="rowgroup">
+        <div class="tr" role="row" aria-rowindex={1} style={grid}>
+          {columns.map((column) => (
+            <div key={column.id} role="columnheader" class={column.isNumber === true ? "td num" : "td"}>
+              {column.head}
+            </div>
+          ))}
+        </div>
+      </div>
+      <div class="table-body" role="rowgroup" style={{ height: `${rows.length * rowHeight}px` }}>
+        {rows.slice(from, to).map((row, i) => (
+          <Row
+            key={props.keyOf(row)}
+            {...props}
+            columns={columns}
+            row={row}
+            index={from + i}
+            isActive={from + i === active}
+          />
+        ))}
+      </div>
+      {foot === undefined ? null : <div class="table-foot">{foot}</div>}
+    </div>
+  );
+}
+
+function Row<T>(
+  props: TableProps<T> & { readonly row: T; readonly index: number; readonly isActive: boolean },
+) {
+  const { row, index, columns, isActive, onOpen, keyOf, chosen, rowHeight = 36 } = props;
+  const kinds = [
+    "tr",
+    onOpen === undefined ? "" : "opens",
+    isActive ? "active" : "",
+    keyOf(row) === chosen ? "chosen" : "",
+  ];
+  return (
+    <div
+      role="row"
+      aria-rowindex={index + 2}
+      class={kinds.filter(Boolean).join(" ")}
+      style={{
+        gridTemplateColumns: columns.map(({ width }) => width).join(" "),
+        height: `${rowHeight}px`,
+        transform: `translateY(${index * rowHeight}px)`,
+      }}
+      onClick={(event) => {
+        if (onOpen === undefined || String(getSelection()) !== "") return;
+        if (event.target instanceof Element && event.target.closest("a,button,input") !== null) return;
+        onOpen(row);
+      }}
+    >
+      {columns.map((column) => (
+        <div key={column.id} role="cell" class={column.isNumber === true ? "td num" : "td"}>
+          {column.cell(row, index)}
+        </div>
+      ))}
+    </div>
+  );
+}
+
+/** What of it is in sight. */
+function useView(box: RefObject<HTMLDivElement | null>): View {
+  const [view, setView] = useState<View>({ top: 0, height: 600, width: 1_200 });
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const look = (): void =>
+      setView({ top: element.scrollTop, height: element.clientHeight, width: element.clientWidth });
+    look();
+    element.addEventListener("scroll", look, { passive: true });
+    const watcher = new ResizeObserver(look);
+    watcher.observe(element);
+    return () => {
+      element.removeEventListener("scroll", look);
+      watcher.disconnect();
+    };
+  }, []);
+  return view;
+}
+
+function useTelling<T>(
+  { rows, onEnd, onView }: TableProps<T>,
+  { from, to }: { from: number; to: number },
+): void {
+  useEffect(() => {
+    if (rows.length > 0 && to >= rows.length - 2) onEnd?.();
+  }, [to, rows.length]);
+  useEffect(() => onView?.(rows.slice(from, to)), [from, to, rows]);
+}
+
+function useStayingAtEnd(box: RefObject<HTMLDivElement | null>, isAtEnd: boolean, rows: number): void {
+  const wasAtEnd = useRef(true);
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null || !isAtEnd) return;
+    if (wasAtEnd.current) element.scrollTop = element.scrollHeight;
+    const look = (): void => {
+      wasAtEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - 40;
+    };
+    element.addEventListener("scroll", look, { passive: true });
+    return () => element.removeEventListener("scroll", look);
+  }, [isAtEnd, rows]);
+}
+
+function bringIntoView(box: HTMLElement, top: number, rowHeight: number): void {
+  if (top < box.scrollTop) box.scrollTop = top;
+  else if (top + 2 * rowHeight > box.scrollTop + box.clientHeight)
+    box.scrollTop = top + 2 * rowHeight - box.clientHeight;
+}

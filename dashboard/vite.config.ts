@@ -1,0 +1,15 @@
+import { defineConfig } from "vite";
+
+// The built files are served by the node itself (src/api/pages); `vite dashboard` serves them with a node's API behind.
+export default defineConfig({
+  oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
+  build: {
+    outDir: "../dist/dashboard",
+    emptyOutDir: true,
+    target: "es2022",
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0,
+    reportCompressedSize: false,
+  },
+  server: { proxy: { "/v1": "http://127.0.0.1:7777" } },
+});

@@ -1,0 +1,61 @@
+import type { Place } from "../../kernel/event.ts";
+
+/** Executions that are remembered; of more, the oldest are forgotten, and their waits are not measured. */
+const EXECUTIONS_MAX = 2_000;
+/** Pages of one handler that are remembered. */
+const PAGES_MAX = 4_096;
+
+interface Times {
+  readonly from: number[];
+  readonly at: number[];
+}
+
+/** When the pages of open handlers came: since when their tasks could have been given out. */
+export class PageTimes {
+  readonly #executions = new Map<string, Map<string, Times>>();
+
+  begin(execution: string, place: Place, at: number): void {
+    const handlers = this.#executions.get(execution) ?? new Map<string, Times>();
+    handlers.set(keyOf(place), { from: [0], at: [at] });
+    this.#executions.set(execution, handlers);
+    if (this.#executions.size <= EXECUTIONS_MAX) return;
+    const [oldest] = this.#executions.keys();
+    if (oldest !== undefined) this.#executions.delete(oldest);
+  }
+
+  add(execution: string, page: Place & { readonly from: number }, at: number): void {
+    const times = this.#timesOf(execution, page);
+    if (times === undefined || times.from.length >= PAGES_MAX) return;
+    if (page.from === 0) times.at[0] = at;
+    else {
+      times.from.push(page.from);
+      times.at.push(at);
+    }
+  }
+
+  end(execution: string, place: Place): void {
+    const handlers = this.#executions.get(execution);
+    handlers?.delete(keyOf(place));
+    if (handlers?.size === 0) this.#executions.delete(execution);
+  }
+
+  forget(execution: string): void {
+    this.#executions.delete(execution);
+  }
+
+  /** When a task came; null: not known. */
+  find(execution: string, place: Place, task: number): number | null {
+    const times = this.#timesOf(execution, place);
+    if (times === undefined) return null;
+    const i = times.from.findLastIndex((from) => from <= task);
+    return times.at[i] ?? null;
+  }
+
+  #timesOf(execution: string, place: Place): Times | undefined {
+    return this.#executions.get(execution)?.get(keyOf(place));
+  }
+}
+
+function keyOf({ phase, visit, handler }: Place): string {
+  return `${phase}.${visit}.${handler}`;
+}

@@ -1,0 +1,89 @@
+/** Command workflows on the wire, in the shape of their documents. */
+import { z } from "@hono/zod-openapi";
+import { anyJson, executionId } from "./paging.ts";
+
+const hash = z.string().openapi({
+  description: "SHA-256 of the RFC 8785 form of the commands, as they were handed in",
+  example: "e34997b0a1744a8f7429e7e25bcda24a914807659545ef336875de880246ce1b",
+});
+const utc = z.string().openapi({ example: "2026-11-15T09:00:00.000Z" });
+
+const commandSchema = z
+  .object({
+    cmd_type: z.string(),
+    cmd_data: anyJson,
+    cmd_metadata: z
+      .looseObject({ cmd_hash: z.string(), workflow_hash: z.string() })
+      .openapi({ description: "as handed in, with both hashes" }),
+    cmd_result: anyJson.openapi({ description: "what the receipt said, enriched; {} before there is one" }),
+  })
+  .openapi("Command");
+
+const procSchema = z
+  .object({
+    target_topic_name: z.string(),
+    receipt_topic_name: z.string(),
+    retry: z.record(z.string(), z.unknown()).optional().openapi({ description: "as it was handed in" }),
+    timeout: z.number().int().optional().openapi({ description: "as it was handed in, in milliseconds" }),
+    proc_status: z.enum(["PENDING", "RUNNING", "COMPLETE", "ERROR", "CANCELLED"]),
+    proc_err: anyJson.openapi({ description: "why it is ERROR; null otherwise" }),
+    utc_created_timestamp: utc,
+    utc_started_timestamp: utc.nullable(),
+    utc_receipted_timestamp: utc.nullable(),
+    post_ops: z
+      .array(
+        z.object({
+          op: z.enum(["persistence", "broadcast"]),
+          index: z.number().int(),
+          target: z.string(),
+          attempts: z.number().int(),
+          utc_next_timestamp: utc.nullable(),
+          error: z.string().nullable(),
+        }),
+      )
+      .optional()
+      .openapi({ description: "what is still to be done with its result" }),
+    tasks: z
+      .record(z.string(), z.number().int())
+      .optional()
+      .openapi({ description: "counts, where the command is sent for each of several tasks" }),
+  })
+  .openapi("Proc");
+
+/** A command workflow as it is read. */
+export const workflowDocumentSchema = z
+  .object({
+    workflow_id: executionId,
+    workflow_hash: hash,
+    steps: z.array(z.object({ cmd: commandSchema, proc: procSchema })),
+  })
+  .openapi("CommandWorkflow");
+
+/** Workflows of a project, under its name. */
+export const projectDocumentSchema = z
+  .looseObject({
+    next: z
+      .string()
+      .nullable()
+      .optional()
+      .openapi({ description: "on a page: the cursor of the next one; null: this is the last" }),
+  })
+  .openapi("CommandProject", {
+    description:
+      "`{ [project]: { workflows: [CommandWorkflow] } }`; on a page with `next` beside the project.",
+    example: { "project-x": { workflows: [] }, next: null },
+  });
+
+/** What is handed in; checked by the parser of submissions. */
+export const submissionSchema = z.looseObject({}).openapi("CommandSubmission", {
+  description:
+    "`{ steps: [{ cmd, proc: { target_topic_name } }] }`, with `workflow_id` if it is to have an id of its own; or a whole document `{ [project]: { workflows } }`, a list or a map by id. In `proc` can be `receipt_topic_name`, `retry` and `timeout`. Fields that are only read (hashes, `cmd_result`, `proc_status`, `proc_err`, times) are taken and ignored.",
+  example: {
+    steps: [
+      {
+        cmd: { cmd_type: "EMBED_REPO", cmd_data: { repo: "Lxi" }, cmd_metadata: { user_id: "usr@lxi.com" } },
+        proc: { target_topic_name: "LEXI_CMD_EMBED" },
+      },
+    ],
+  },
+});

@@ -1,0 +1,117 @@
+/**
+ * `rondo submit FILE`: hands in the command workflows of a document and prints their ids, or with --wait stays with each
+ * until it is over and prints it as it is then, with its results.
+ */
+import { readFile } from "node:fs/promises";
+import { extname } from "node:path";
+import { DEFAULT_PROJECT } from "../../kernel/definition.ts";
+import type {
+  ProjectDocument,
+  WorkflowDocument,
+  WorkflowSubmission,
+} from "../../protocol/command-document.ts";
+import { CliError } from "../cli-error.ts";
+import { stay, type WaitOptions } from "../executions/wait.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { print, printJson, tell } from "../output/print.ts";
+import { Screen } from "../progress/screen.ts";
+import { readInput } from "../read-input.ts";
+import { readJson } from "../read-json.ts";
+import { type Server, withServer } from "../server/find-server.ts";
+import { checkTimeout } from "./follow-to-end.ts";
+import { serverCommand } from "./run-options.ts";
+
+export interface SubmitFlags extends WaitOptions {
+  readonly project?: string;
+  readonly id?: string;
+  readonly wait?: boolean;
+}
+
+const LABEL_CHARS = 30;
+const YAML = [".yaml", ".yml"];
+
+/** Hands in a file. */
+export async function submit(file: string, options: SubmitFlags): Promise<ExitCode> {
+  checkTimeout(options.timeout);
+  const body = withId(await readDocument(file), options.id);
+  const project = options.project ?? projectOf(body) ?? DEFAULT_PROJECT;
+  const screen = new Screen(process.stderr);
+  const use = async (server: Server): Promise<ExitCode> => {
+    const answer = await server.rondo.submit(project, body as WorkflowSubmission);
+    const workflows = workflowsOf(answer, project);
+    if (options.wait) return stayWith(server, workflows, { ...options, project, screen });
+    if (options.json) printJson(answer);
+    else for (const { workflow_id } of workflows) print(workflow_id);
+    for (const { workflow_id, steps } of workflows) {
+      tell(
+        `${workflow_id}: ${steps.length} ${steps.length === 1 ? "command" : "commands"} at ${server.name}`,
+      );
+      tell(`  to look at it:        ${serverCommand(["inspect", workflow_id], options)}`);
+      tell(`  to wait for its end:  ${serverCommand(["wait", workflow_id], options)}`);
+    }
+    return EXIT.ok;
+  };
+  return withServer(options, use, { say: (line) => screen.say(line) });
+}
+
+/** Stays with one after another; the first that does not end well gives the exit code. */
+async function stayWith(
+  { rondo, name }: Server,
+  workflows: readonly WorkflowDocument[],
+  { project, screen, ...options }: SubmitFlags & { readonly project: string; readonly screen: Screen },
+): Promise<ExitCode> {
+  let exit: ExitCode = EXIT.ok;
+  for (const { workflow_id: id, steps } of workflows) {
+    const ended = await stay(rondo, id, {
+      ...options,
+      screen,
+      where: `at ${name}`,
+      wasStarted: true,
+      document: () => rondo.submitted(project, id),
+      labels: new Map(steps.map(({ cmd }, i) => [`step-${i}`, `${i} ${cmd.cmd_type.slice(0, LABEL_CHARS)}`])),
+    });
+    if (ended === EXIT.interrupted) return ended;
+    if (exit === EXIT.ok) exit = ended;
+  }
+  return exit;
+}
+
+async function readDocument(file: string): Promise<unknown> {
+  if (file === "-") return readInput("-", tell);
+  let text: string;
+  try {
+    text = await readFile(file, "utf8");
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code === "ENOENT") throw new CliError(EXIT.notFound, `there is no file ${file}`, [], { cause });
+    throw new CliError(EXIT.usage, `${file} cannot be read: ${message}`, [], { cause });
+  }
+  if (!YAML.includes(extname(file))) return readJson(text, file);
+  return (await import("../load/read-definition.ts")).readYaml(text, file);
+}
+
+/** The id of --id, which is for one workflow that comes as `{ steps }`. */
+function withId(body: unknown, id: string | undefined): unknown {
+  if (id === undefined) return body;
+  if (typeof body !== "object" || body === null || !("steps" in body))
+    throw new CliError(EXIT.usage, "--id is for a document of the form { steps }", [
+      "in a project document each workflow has its own: workflow_id, or the name it stands under",
+    ]);
+  return { ...body, workflow_id: id };
+}
+
+/** The project that a whole document names. */
+function projectOf(body: unknown): string | undefined {
+  if (typeof body !== "object" || body === null || "steps" in body) return undefined;
+  return Object.keys(body).find((name) => name !== "next");
+}
+
+function workflowsOf(
+  answer: WorkflowDocument | ProjectDocument,
+  project: string,
+): readonly WorkflowDocument[] {
+  const page = (answer as ProjectDocument)[project];
+  return typeof page === "object" && page !== null && "workflows" in page
+    ? page.workflows
+    : [answer as WorkflowDocument];
+}

@@ -1,0 +1,98 @@
+/** Bugs of commands and post-operations that the simulator must find. */
+import type { PlantedBug } from "./bugs.ts";
+
+export const COMMAND_BUGS: readonly PlantedBug[] = [
+  {
+    name: "done before it is persisted",
+    file: "kernel/receipts.js",
+    find: "if (!command.holds)",
+    replace: "if (true)",
+    seed: 3,
+  },
+  {
+    name: "owed post-operations are not found again",
+    file: "engine/stepping.js",
+    find: "Math.min(slot.owedDue, ",
+    replace: "Math.min(Number.POSITIVE_INFINITY, ",
+    seed: 69,
+  },
+  {
+    name: "a second receipt sends the next command again",
+    file: "kernel/execution.js",
+    find: "return this.tasks.settled.has(task) || this.receipted.has(task);",
+    replace: "return this.tasks.settled.has(task);",
+    seed: 639,
+  },
+  {
+    name: "snapshot forgets what is owed",
+    file: "kernel/snapshot.js",
+    find: "postops: [...execution.postops.values()],",
+    replace: "postops: [],",
+    seed: 3,
+  },
+  {
+    name: "broadcasts do not wait for the persistence",
+    file: "kernel/owed-op.js",
+    find: 'return owe(execution, receipt, "persistence", 0);',
+    replace: 'owe(execution, receipt, "persistence", 0);',
+    seed: 3,
+  },
+  {
+    name: "a retry sends a command again that has its result",
+    file: "kernel/command-state.js",
+    find: "for (const [task, { seq, attempt }] of handler.receipted) {",
+    replace:
+      "for (const [task, { seq, attempt }] of [...handler.receipted]) { handler.receipted.delete(task); continue;",
+    seed: 112,
+  },
+  {
+    name: "a visit ends while its persistence is owed",
+    file: "kernel/owed-op.js",
+    find: "for (const { awaited } of execution.postops.values())",
+    replace: "for (const { awaited } of [])",
+    seed: 79,
+  },
+  {
+    name: "post-operation before its time",
+    file: "engine/post-op-desk.js",
+    find: "op.until > this.#node.now ||",
+    replace: "",
+    seed: 3,
+  },
+  {
+    name: "one post-operation too many",
+    file: "engine/post-op-desk.js",
+    find: ">= postOpsEach",
+    replace: "> postOpsEach",
+    seed: 34,
+  },
+  {
+    name: "post-operation before its commit",
+    file: "engine/node.js",
+    find: "grantAll(node);\n        if",
+    replace:
+      "for (const slot of node.slots.values()) this.#postOps.attend(slot);\n        grantAll(node);\n        if",
+    seed: 3,
+  },
+  {
+    name: "a retry forgets broadcasts that were given up",
+    file: "engine/stepping.js",
+    find: "if (failed >= clearedFrom)",
+    replace: "if (false)",
+    seed: 3,
+  },
+  {
+    name: "a command refers to the result of an earlier visit",
+    file: "kernel/command-state.js",
+    find: "execution.referred.set(reference.text,",
+    replace: "execution.referred.has(reference.text) || execution.referred.set(reference.text,",
+    seed: 239,
+  },
+  {
+    name: "enrichment is forgotten",
+    file: "kernel/receipts.js",
+    find: "enrich(payload, command.enrichment)",
+    replace: "enrich(payload, [])",
+    seed: 5,
+  },
+];

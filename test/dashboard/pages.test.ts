@@ -1,0 +1,92 @@
+// Every page, light and dark, wide and narrow, with something to show and with nothing: it is drawn, without barriers,
+// under the strict policy.
+import { beforeAll, describe, expect, test } from "vitest";
+import type { RondoServer } from "../../src/api/serve.ts";
+import { findBarriers, hasBrowser, openPage, serve } from "./browser.ts";
+import { seed } from "./seeds.ts";
+
+const PAGES: readonly [path: string, shows: string][] = [
+  ["/", "Failing handlers"],
+  ["/executions", "thumbs-3"],
+  ["/executions?status=failed", "nightly-2026-11-15"],
+  ["/executions/thumbs-3", "Over time"],
+  ["/executions/invoices-3?task=3", "card of customer 3 was declined"],
+  ["/executions/thumbs-3?tab=logs", "publishing to mail"],
+  ["/executions/thumbs-3?tab=data", "Input"],
+  ["/executions/thumbs-3?tab=messages&at=5", "Came and changed nothing"],
+  ["/executions/thumbs-3?tab=deliveries", "nothing was to be delivered"],
+  ["/executions/thumbs-3?tab=runs", "no script runs"],
+  ["/workers", "thumbnails.resize"],
+  ["/ring", "Nodes in order"],
+  ["/queues", "orphan.work"],
+  ["/schedules", "Europe/Berlin"],
+  ["/dead-letters", "was declined"],
+  ["/definitions", "thumbnails"],
+  ["/definitions/thumbnails", "Versions"],
+  ["/settings", "Effective configuration"],
+  ["/settings?tab=tokens", "There is no token"],
+  ["/settings?tab=audit", "schedule.put"],
+  ["/settings?tab=appearance", "Theme"],
+  ["/executions/not-there", "there is no execution not-there"],
+];
+
+const EMPTY: readonly [path: string, shows: string][] = [
+  ["/", "Nothing has run here yet."],
+  ["/executions", "There are no executions yet."],
+  ["/workers", "No worker is connected"],
+  ["/queues", "No limit is in use."],
+  ["/schedules", "Nothing starts by the clock."],
+  ["/dead-letters", "Nothing has failed for good."],
+  ["/definitions", "No workflow is known here yet."],
+];
+
+describe.runIf(hasBrowser)("with something to show", () => {
+  let server: RondoServer;
+  beforeAll(async () => {
+    server = await serve();
+    await seed(server);
+  }, 60_000);
+
+  test.each(["light", "dark"] as const)(
+    "every page is there in %s, without barriers",
+    async (theme) => {
+      const page = await openPage(server.url, { theme });
+      for (const [path, shows] of PAGES) {
+        await page.goto(server.url + path);
+        await page.getByText(shows).first().waitFor();
+        // What differs between the themes is colours.
+        const found = await findBarriers(page, theme === "light" ? undefined : ["color-contrast"]);
+        expect([path, found]).toEqual([path, []]);
+      }
+    },
+    180_000,
+  );
+
+  test("on a phone nothing is wider than the screen", async () => {
+    const page = await openPage(server.url, { width: 390, height: 844 });
+    for (const [path, shows] of PAGES) {
+      await page.goto(server.url + path);
+      await page.getByText(shows).first().waitFor();
+      expect([path, await page.evaluate("document.documentElement.scrollWidth <= 390")]).toEqual([
+        path,
+        true,
+      ]);
+    }
+  }, 120_000);
+});
+
+describe.runIf(hasBrowser)("with nothing to show", () => {
+  let server: RondoServer;
+  beforeAll(async () => {
+    server = await serve();
+  });
+
+  test("every page says so", async () => {
+    const page = await openPage(server.url);
+    for (const [path, shows] of EMPTY) {
+      await page.goto(server.url + path);
+      await page.getByText(shows).first().waitFor();
+      expect([path, await findBarriers(page)]).toEqual([path, []]);
+    }
+  }, 60_000);
+});

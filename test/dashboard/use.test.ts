@@ -1,0 +1,207 @@
+// What people do with the dashboard: by keyboard and by mouse, signed in and not, while it is seen and while it is not.
+import { beforeAll, describe, expect, test } from "vitest";
+import type { RondoServer } from "../../src/api/serve.ts";
+import { findBarriers, hasBrowser, openPage, serve } from "./browser.ts";
+import { approval, seed, thumbnails } from "./seeds.ts";
+
+describe.runIf(hasBrowser)("a user", () => {
+  let server: RondoServer;
+  beforeAll(async () => {
+    server = await serve();
+    await seed(server);
+  }, 60_000);
+
+  test("goes everywhere by keyboard, and finds the keys listed", async () => {
+    const page = await openPage(server.url);
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keyboard" }).getByText("Go to Executions").waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("g");
+    await page.keyboard.press("e");
+    await page.waitForURL("**/executions");
+    await page.getByText("thumbs-3").waitFor();
+    await page.keyboard.press("f");
+    await page.waitForURL("**/executions?status=failed");
+    await page.getByRole("table").getByText("nightly-2026-11-15").waitFor();
+    await page.getByRole("table").focus();
+    await page.keyboard.press("Enter");
+    await page.waitForURL("**/executions/nightly-2026-11-15");
+  });
+
+  test("finds an execution in the palette by a part of its id", async () => {
+    const page = await openPage(server.url);
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
+    await page.keyboard.press("Control+k");
+    await page.getByRole("combobox").fill("invoices-7");
+    await page.getByRole("option", { name: "invoices-7 invoices" }).waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    await page.keyboard.press("Enter");
+    await page.waitForURL("**/executions/invoices-7");
+  });
+
+  test("searches, and the address says what for", async () => {
+    const page = await openPage(`${server.url}/executions`);
+    await page.getByText("thumbs-3").waitFor();
+    await page.keyboard.press("/");
+    await page.keyboard.type("day=2026-11-14");
+    await page.waitForURL("**/executions?q=day%3D2026-11-14");
+    await page.getByText("1 shown, that is all.").waitFor();
+    expect(await page.getByRole("table").getByRole("link").allTextContents()).toEqual(["thumbs-4"]);
+    await page.reload();
+    await page.getByText("1 shown, that is all.").waitFor();
+  });
+
+  test("goes from failure to failure, and sees each in full", async () => {
+    const page = await openPage(`${server.url}/executions/invoices-3`);
+    await page.getByRole("img", { name: /tasks: .* failed/ }).waitFor();
+    await page.keyboard.press("n");
+    await page.waitForURL("**task=3");
+    await page
+      .getByRole("region", { name: "Task 3" })
+      .getByText("card of customer 3 was declined")
+      .first()
+      .waitFor();
+    await page.keyboard.press("n");
+    await page.waitForURL("**task=5");
+  });
+
+  test("steps back in time: the whole page shows how it was", async () => {
+    const page = await openPage(`${server.url}/executions/thumbs-3`);
+    await page.getByRole("heading", { name: "thumbs-3" }).waitFor();
+    await page.getByText("done", { exact: true }).first().waitFor();
+    await page.goto(`${server.url}/executions/thumbs-3?at=3`);
+    await page.getByRole("button", { name: "Back to now" }).waitFor();
+    await page.locator(".execution-line .badge", { hasText: "running" }).waitFor();
+    await page.keyboard.press("]");
+    await page.waitForURL("**at=4");
+    await page.keyboard.press("0");
+    await page.waitForURL("**/executions/thumbs-3");
+    await page.locator(".execution-line .badge", { hasText: "done" }).waitFor();
+  });
+
+  test("is told why an action cannot be done", async () => {
+    const page = await openPage(`${server.url}/executions/thumbs-3`);
+    const pause = page.getByRole("button", { name: "Pause" });
+    await pause.waitFor();
+    expect(await pause.getAttribute("aria-disabled")).toBe("true");
+    expect(await pause.getAttribute("title")).toBe("It has ended: it is done.");
+  });
+
+  test("pauses, resumes and signals an execution, and reads why it waits", async () => {
+    await server.rondo.start(approval, {}, { id: "approval-8" });
+    const page = await openPage(`${server.url}/executions/approval-8`);
+    await page.getByRole("button", { name: "Pause" }).click();
+    await page.getByText("It is paused by local; resume it to go on.").waitFor();
+    await page.getByRole("button", { name: "Resume" }).click();
+    await page.getByRole("button", { name: "Signal…" }).click();
+    const dialog = page.getByRole("dialog", { name: "Send a signal" });
+    await dialog.getByLabel("Data, as JSON").fill('{ "to": "jo" }');
+    await dialog.getByRole("button", { name: "Send" }).click();
+    await dialog.getByRole("alert").waitFor();
+    await dialog.getByLabel("Data, as JSON").fill('{ "by": "jo" }');
+    await dialog.getByRole("button", { name: "Send" }).click();
+    await page.getByText("It is done.").waitFor();
+  });
+
+  test("retries many at once, after being told how many", async () => {
+    const page = await openPage(`${server.url}/executions?workflow=nightly`);
+    await page.getByRole("button", { name: "Retry all…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("1 execution fits: failed or cancelled, workflow nightly.").waitFor();
+    await dialog.getByRole("button", { name: "Retry 1" }).click();
+    await page.getByText("1 execution retried.").waitFor();
+  });
+
+  test("drops dead letters of one kind, and the others stay", async () => {
+    const page = await openPage(`${server.url}/dead-letters`);
+    const group = page.getByRole("listitem").filter({ hasText: "no such invoice" });
+    await group.getByRole("button", { name: "Drop" }).click();
+    await page
+      .getByRole("dialog")
+      .getByRole("button", { name: /^Drop \d+ tasks$/ })
+      .click();
+    await group.waitFor({ state: "detached" });
+    await page.getByText("was declined").waitFor();
+  });
+
+  test("runs a workflow by the form that its input's schema makes", async () => {
+    const page = await openPage(`${server.url}/definitions/orphan`);
+    await page.getByRole("button", { name: "Run…" }).click();
+    const dialog = page.getByRole("dialog", { name: "Run orphan" });
+    await dialog.getByRole("button", { name: "Run" }).click();
+    await dialog.getByRole("alert").waitFor();
+    await dialog.getByLabel("bucket").fill("pictures");
+    await dialog.getByLabel(/^Id/).fill("orphan-2");
+    await dialog.getByRole("button", { name: "Run" }).click();
+    await page.waitForURL("**/executions/orphan-2");
+    await page.getByText("none serves").waitFor();
+  });
+
+  test("chooses a theme, which stays", async () => {
+    const page = await openPage(server.url);
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
+    await page.keyboard.press("t");
+    await page.keyboard.press("t");
+    await page.locator('html[data-theme="dark"]').waitFor({ state: "attached" });
+    await page.reload();
+    await page.locator('html[data-theme="dark"]').waitFor({ state: "attached" });
+  });
+
+  test("who looks away costs nothing: the stream is closed, and goes on where it was", async () => {
+    const flow = await server.rondo.start(thumbnails, { count: 400, ms: 2_000 }, { id: "long" });
+    const page = await openPage(`${server.url}/executions/long?tab=logs`);
+    const isLog = (request: { url(): string }): boolean => request.url().includes("/logs");
+    await page.getByText("resizing photos/0.jpg").waitFor();
+    const closed = page.waitForEvent("requestfailed", { predicate: isLog });
+    await page.evaluate(
+      "Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true }); document.dispatchEvent(new Event('visibilitychange'))",
+    );
+    await closed;
+    const opened = page.waitForEvent("request", { predicate: isLog });
+    await page.evaluate(
+      "Object.defineProperty(document, 'visibilityState', { value: 'visible', configurable: true }); document.dispatchEvent(new Event('visibilitychange'))",
+    );
+    expect(await (await opened).headerValue("last-event-id")).toMatch(/^\d+\.\d+$/);
+    await flow.cancel();
+  });
+});
+
+describe.runIf(hasBrowser)("a new node", () => {
+  test("runs its example from the first page, to its end", async () => {
+    const server = await serve();
+    const page = await openPage(server.url);
+    await page.getByRole("button", { name: "Run the example" }).click();
+    await page.waitForURL("**/executions/ex_*");
+    await page.getByText("waits for the signal").waitFor({ timeout: 20_000 });
+    await page.getByRole("button", { name: "Signal…" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Send" }).click();
+    await page.getByText("It is done.").waitFor({ timeout: 20_000 });
+  });
+});
+
+describe.runIf(hasBrowser)("with tokens", () => {
+  test("the page asks for one, trades it for a cookie that scripts cannot read, and signs out", async () => {
+    const server = await serve();
+    const made = await fetch(`${server.url}/v1/tokens`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ name: "jo", role: "viewer" }),
+    });
+    const { token } = (await made.json()) as { token: string };
+    const page = await openPage(`${server.url}/executions`);
+    await page.getByLabel("Token").fill("rondo_wrong");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByText("this token is not known here").waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    await page.getByLabel("Token").fill(token);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByText("There are no executions yet.").waitFor();
+    expect(await page.evaluate("document.cookie")).toBe("");
+    const retry = page.getByRole("button", { name: "Retry all…" });
+    expect(await retry.getAttribute("title")).toBe("This needs the role operator; jo is viewer.");
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByLabel("Token").waitFor();
+  });
+});
