@@ -3,9 +3,9 @@ import { test } from "vitest";
 import { needCommand } from "../tools/need-command.ts";
 import { followPage } from "./follow-page.ts";
 
-const PAGES = ["scripts", "children", "limits-and-fairness", "testing"];
+const PAGES = ["guides/scripts", "guides/children", "guides/limits-and-fairness", "guides/testing", "post-operations"];
 
-test.each(PAGES)("docs/guides/%s.md", (name) => followPage(`docs/guides/${name}.md`), 120_000);
+test.each(PAGES)("docs/%s.md", (name) => followPage(`docs/${name}.md`), 120_000);
 
 const hasPython = needCommand("python3", "python3");
 

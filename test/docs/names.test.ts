@@ -12,6 +12,7 @@ const FOLLOWED: Readonly<Record<string, string>> = {
   "README.md": "test/docs/cluster.test.ts",
   "docs/operate.md": "test/docs/cluster.test.ts",
   "docs/guides/cluster.md": "test/docs/cluster.test.ts",
+  "docs/commands.md": "test/commands/guide.test.ts",
   "docs/start.md": "test/docs/start.test.ts",
   "docs/explanation/one-execution.md": "test/docs/start.test.ts",
   "docs/explanation/ring.md": "test/docs/start.test.ts",
