@@ -209,7 +209,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/commit-desk.js",
     find: "this.#letters.rescan();",
     replace: "",
-    seed: 178,
+    seed: 673,
   },
   {
     name: "letters not looked for after a restart",
