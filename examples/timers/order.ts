@@ -6,7 +6,8 @@ export const order = workflow<{ item: string }>({ name: "order" })
   .waitFor("paid", { timeout: "1d", optional: true })
   .sleep("cool-off", "500ms")
   .phase("send", {
-    process: ({ phases, input }) => (phases.paid.value === null ? `dropped ${input.item}` : `sent ${input.item}`),
+    process: ({ phases, input }) =>
+      phases.paid.value === null ? `dropped ${input.item}` : `sent ${input.item}`,
   })
   .returns(async ({ phases }) => {
     for await (const what of phases.send.results()) return what;

@@ -2,6 +2,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { z } from "zod";
+import type { BrokerView } from "../../src/amqp/bridge.ts";
+import { Metrics } from "../../src/api/metrics.ts";
 import { serve } from "../api/api-bench.ts";
 
 const datasource = z.strictObject({ type: z.literal("prometheus"), uid: z.literal("${datasource}") });
@@ -12,9 +14,14 @@ const panel = z.strictObject({
   description: z.string(),
   datasource,
   gridPos: z.strictObject({ x: z.int().min(0), y: z.int().min(0), w: z.int().min(1), h: z.int().min(1) }),
-  fieldConfig: z.strictObject({ defaults: z.looseObject({ unit: z.string() }), overrides: z.array(z.never()) }),
+  fieldConfig: z.strictObject({
+    defaults: z.looseObject({ unit: z.string() }),
+    overrides: z.array(z.never()),
+  }),
   options: z.looseObject({}),
-  targets: z.array(z.strictObject({ refId: z.string().regex(/^[A-Z]$/), expr: z.string(), legendFormat: z.string() })).min(1),
+  targets: z
+    .array(z.strictObject({ refId: z.string().regex(/^[A-Z]$/), expr: z.string(), legendFormat: z.string() }))
+    .min(1),
 });
 const DASHBOARD = z.strictObject({
   title: z.literal("Rondo"),
@@ -28,7 +35,9 @@ const DASHBOARD = z.strictObject({
   time: z.strictObject({ from: z.string(), to: z.string() }),
   timezone: z.string(),
   templating: z.strictObject({
-    list: z.array(z.looseObject({ name: z.string(), type: z.enum(["datasource", "query"]), query: z.string() })),
+    list: z.array(
+      z.looseObject({ name: z.string(), type: z.enum(["datasource", "query"]), query: z.string() }),
+    ),
   }),
   annotations: z.strictObject({ list: z.array(z.never()) }),
   panels: z.array(panel),
@@ -40,8 +49,13 @@ const queries = [...expressions, ...dashboard.templating.list.map(({ query }) =>
 
 test("asks for metrics and labels that there are, and for all metrics", async () => {
   const { text } = await (await serve()).get("/metrics");
+  const ofBroker = new Metrics();
+  const view = { state: "up", queues: 0, unconfirmed: 0, published: 0, counted: 0, deadLetters: 0 };
+  ofBroker.watchBroker(() => view as BrokerView);
+  const all = text + (await ofBroker.text()).body;
+  ofBroker.close();
   const families = new Map(
-    Array.from(text.matchAll(/^# TYPE (rondo_\w+) (\w+)$/gm), ([, name = "", type = ""]) => [name, type]),
+    Array.from(all.matchAll(/^# TYPE (rondo_\w+) (\w+)$/gm), ([, name = "", type = ""]) => [name, type]),
   );
   const there = [...families].flatMap(([name, type]) => (type === "histogram" ? [`${name}_bucket`] : [name]));
   const asked = new Set(queries.flatMap((query) => query.match(/rondo_\w+/g) ?? []));
@@ -55,10 +69,14 @@ test("asks for metrics and labels that there are, and for all metrics", async ()
 test("has expressions whose parentheses fit, over the chosen nodes", () => {
   for (const expression of expressions) {
     for (const [open, close] of ["()", "{}", "[]"])
-      expect(expression.split(open as string).length, expression).toBe(expression.split(close as string).length);
+      expect(expression.split(open as string).length, expression).toBe(
+        expression.split(close as string).length,
+      );
     expect(expression).toContain('{job=~"$job",instance=~"$instance"');
-    // A counter is looked at as a rate, a gauge as it is.
-    expect(/_(?:total|bucket)\{/.test(expression), expression).toBe(/\b(?:rate|increase)\(/.test(expression));
+    // What only grows is looked at as a rate, a gauge as it is.
+    expect(/_(?:total|bucket|published|receipts|dead_letters)\{/.test(expression), expression).toBe(
+      /\b(?:rate|increase)\(/.test(expression),
+    );
   }
   const variables = new Set(dashboard.templating.list.map(({ name }) => name));
   for (const [, name = ""] of JSON.stringify(dashboard).matchAll(/\$\{?(\w+)/g))

@@ -11,12 +11,13 @@ import { renderChart } from "./render-chart.ts";
 
 const CHART = "deploy/helm/rondo";
 const SECRET = { store: "postgres://rondo:x@db:5432/rondo", secret: "s", adminToken: "a" };
+const BROKER = { broker: "amqp://rondo:x@mq:5672" };
 const WORKERS = { enabled: true, image: "mine", keda: { enabled: true } };
 
 const labels = z.record(z.string().regex(/^app\.kubernetes\.io\/[a-z-]+$/), z.string());
 const metadata = z.strictObject({ name: z.string().regex(/^[a-z][a-z0-9-]*$/), labels });
 const selector = z.strictObject({ matchLabels: labels });
-const ref = z.strictObject({ name: z.string(), key: z.string() });
+const ref = z.strictObject({ name: z.string(), key: z.string(), optional: z.literal(true).optional() });
 const source = z.strictObject({
   secretKeyRef: ref.optional(),
   fieldRef: z.strictObject({ fieldPath: z.literal("metadata.name") }).optional(),
@@ -33,7 +34,9 @@ const container = z.strictObject({
   imagePullPolicy: z.string(),
   args: z.array(z.string()),
   ports: z.array(z.strictObject({ name: z.string(), containerPort: z.int() })),
-  env: z.array(z.strictObject({ name: z.string(), value: z.string().optional(), valueFrom: source.optional() })),
+  env: z.array(
+    z.strictObject({ name: z.string(), value: z.string().optional(), valueFrom: source.optional() }),
+  ),
   startupProbe: probe,
   livenessProbe: probe,
   readinessProbe: probe.optional(),
@@ -42,7 +45,10 @@ const container = z.strictObject({
     readOnlyRootFilesystem: z.literal(true).optional(),
     capabilities: z.strictObject({ drop: z.tuple([z.literal("ALL")]) }),
   }),
-  resources: z.strictObject({ requests: z.record(z.string(), z.string()), limits: z.record(z.string(), z.string()) }),
+  resources: z.strictObject({
+    requests: z.record(z.string(), z.string()),
+    limits: z.record(z.string(), z.string()),
+  }),
   volumeMounts: z.array(
     z.strictObject({ name: z.string(), mountPath: z.string(), readOnly: z.boolean().optional() }),
   ),
@@ -134,8 +140,14 @@ const OBJECT = z.discriminatedUnion("kind", [
   ),
 ]);
 
-const render = (over: Record<string, unknown>) => renderChart(CHART, over).objects.map((one) => OBJECT.parse(one));
-const all = render({ secret: SECRET, workers: WORKERS, hosts: ["rondo.example.org"], config: { retention: "7d" } });
+const render = (over: Record<string, unknown>) =>
+  renderChart(CHART, over).objects.map((one) => OBJECT.parse(one));
+const all = render({
+  secret: { ...SECRET, ...BROKER },
+  workers: WORKERS,
+  hosts: ["rondo.example.org"],
+  config: { retention: "7d" },
+});
 
 function one<K extends z.infer<typeof OBJECT>["kind"]>(kind: K, name = "") {
   const found = all.find((object) => object.kind === kind && object.metadata.name.endsWith(name));
@@ -171,11 +183,13 @@ describe("deploy/helm/rondo", () => {
 
   test("takes keys of secrets that are there, and selects pods by labels that they have", () => {
     const keys = Object.keys(one("Secret").stringData);
-    for (const [, key] of JSON.stringify(all).matchAll(/"name":"rondo","key":"(\w+)"/g)) expect(keys).toContain(key);
+    for (const [, key] of JSON.stringify(all).matchAll(/"name":"rondo","key":"(\w+)"/g))
+      expect(keys).toContain(key);
     for (const { selector: wanted, template: made } of pods)
       expect(made.metadata.labels).toMatchObject(wanted.matchLabels);
     for (const object of all)
-      if (object.kind === "Service") expect(pods[0]?.template.metadata.labels).toMatchObject(object.spec.selector);
+      if (object.kind === "Service")
+        expect(pods[0]?.template.metadata.labels).toMatchObject(object.spec.selector);
     expect(one("StatefulSet").spec.serviceName).toBe(one("Service", "-nodes").metadata.name);
     expect(one("ScaledObject").spec.scaleTargetRef.name).toBe(one("Deployment").metadata.name);
   });
@@ -203,7 +217,9 @@ describe("deploy/helm/rondo", () => {
   test("probes ports and paths that there are, and mounts volumes that there are", () => {
     for (const { template: made } of pods) {
       const [{ ports, startupProbe, livenessProbe, readinessProbe, volumeMounts }] = made.spec.containers;
-      for (const { httpGet } of [startupProbe, livenessProbe, readinessProbe].filter((one) => one !== undefined)) {
+      for (const { httpGet } of [startupProbe, livenessProbe, readinessProbe].filter(
+        (one) => one !== undefined,
+      )) {
         expect(ports.map(({ name }) => name)).toContain(httpGet.port);
         expect(["/healthz", "/readyz"]).toContain(httpGet.path);
       }
@@ -234,7 +250,9 @@ describe("deploy/helm/rondo", () => {
 
   test("is of this version, and says that it was not run", () => {
     const chart = parse(readFileSync(join(CHART, "Chart.yaml"), "utf8")) as { appVersion: string };
-    expect(chart.appVersion).toBe((JSON.parse(readFileSync("package.json", "utf8")) as { version: string }).version);
+    expect(chart.appVersion).toBe(
+      (JSON.parse(readFileSync("package.json", "utf8")) as { version: string }).version,
+    );
     expect(readFileSync(join(CHART, "values.yaml"), "utf8")).toContain("was not installed where it was");
   });
 

@@ -14,12 +14,23 @@ type Token = { readonly text: string } | { readonly action: string };
 type Node =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "value"; readonly expression: string }
-  | { readonly kind: "if" | "range"; readonly expression: string; readonly body: Node[]; readonly other: Node[] };
+  | {
+      readonly kind: "if" | "range";
+      readonly expression: string;
+      readonly body: Node[];
+      readonly other: Node[];
+    };
 
 /** The objects that a chart makes with these values over its own, by file. */
-export function renderChart(folder: string, over: Tree = {}): { files: Record<string, string>; objects: Tree[] } {
+export function renderChart(
+  folder: string,
+  over: Tree = {},
+): { files: Record<string, string>; objects: Tree[] } {
   const values = merge(parse(readFileSync(join(folder, "values.yaml"), "utf8")) as Tree, over);
-  const chart = parse(readFileSync(join(folder, "Chart.yaml"), "utf8")) as { name: string; appVersion: string };
+  const chart = parse(readFileSync(join(folder, "Chart.yaml"), "utf8")) as {
+    name: string;
+    appVersion: string;
+  };
   const names = readdirSync(join(folder, "templates")).toSorted();
   const read = (name: string): string => readFileSync(join(folder, "templates", name), "utf8");
   const renderer = new Renderer(names.filter((name) => name.startsWith("_")).map(read));
@@ -214,7 +225,9 @@ function merge(base: Tree, over: Tree): Tree {
   const merged: Record<string, Value> = { ...base };
   for (const [key, value] of Object.entries(over)) {
     const old = base[key];
-    const isDeep = [old, value].every((one) => typeof one === "object" && one !== null && !Array.isArray(one));
+    const isDeep = [old, value].every(
+      (one) => typeof one === "object" && one !== null && !Array.isArray(one),
+    );
     merged[key] = isDeep ? merge(old as Tree, value as Tree) : value;
   }
   return merged;

@@ -27,7 +27,9 @@ function describe(document: OpenApi): string {
     const rows = operations
       .filter(({ operation }) => operation.tags[0] === tag)
       .map(({ method, path, operation }) => {
-        const asks = (operation.parameters ?? []).filter((one) => one.in === "query").map(({ name }) => `\`${name}\``);
+        const asks = (operation.parameters ?? [])
+          .filter((one) => one.in === "query")
+          .map(({ name }) => `\`${name}\``);
         const about = `${operation.summary}${asks.length === 0 ? "" : `; by ${asks.join(", ")}`}`;
         return `| \`${method.toUpperCase()} ${path}\` | ${roleOf(operation.description)} | ${about} |`;
       });
@@ -38,5 +40,8 @@ function describe(document: OpenApi): string {
 
 function roleOf(description = ""): string {
   const needs = /Needs (?:the role )?(.+)\.$/.exec(description)?.[1] ?? "";
-  return needs.replace("no token", "everybody").replace("a token of any role", "any role").replace(", as a bearer", "");
+  return needs
+    .replace("no token", "everybody")
+    .replace("a token of any role", "any role")
+    .replace(", as a bearer", "");
 }

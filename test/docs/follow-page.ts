@@ -10,7 +10,7 @@ import { delimiter, dirname, join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { parse } from "yaml";
 import { parseDefinition } from "../../src/kernel/parse-definition.ts";
-import { unwrap } from "../../src/std/rejection.ts";
+import { isRejection } from "../../src/std/rejection.ts";
 import { type Block, blocksOf, fileOf, isProgram, ROOT, readPage } from "./page.ts";
 import { commandsOf, type Done, Shell } from "./shell.ts";
 
@@ -18,8 +18,13 @@ import { commandsOf, type Done, Shell } from "./shell.ts";
 export type Instead = Readonly<Record<string, string>>;
 
 /** Runs all of a page that can be run. */
-export async function followPage(path: string, instead: Instead = {}): Promise<void> {
-  const replaced = Object.entries(instead).reduce((text, [from, to]) => text.replaceAll(from, to), readPage(path));
+export function followPage(path: string, instead: Instead = {}): Promise<void> {
+  return followText(path, readPage(path), instead);
+}
+
+/** The same for a text that is no file. */
+export async function followText(path: string, page: string, instead: Instead = {}): Promise<void> {
+  const replaced = Object.entries(instead).reduce((all, [from, to]) => all.replaceAll(from, to), page);
   const ports = await freePorts(replaced);
   const text = [...ports].reduce((all, [from, to]) => all.replaceAll(portPattern(from), `$1${to}`), replaced);
   const place = makePlace();
@@ -33,7 +38,7 @@ export async function followPage(path: string, instead: Instead = {}): Promise<v
   let last: Done | null = null;
   for (const block of blocks) {
     const at = `${path}:${block.line}`;
-    for (const command of block.first) expect(await runWell(shell, command), at).toBeDefined();
+    for (const command of block.first) await runWell(shell, command, at);
     last = (await followBlock(shell, block, { at, cwd: place.cwd, last })) ?? last;
   }
   for (const { command, status, said } of await shell.ends()) {
@@ -55,10 +60,16 @@ async function followBlock(
   switch (block.language) {
     case "ts":
     case "js":
-      return isProgram(block) ? await runWell(shell, `node --import rondo/register ${fileOf(block)}`) : null;
+      return isProgram(block)
+        ? await runWell(shell, `node --import rondo/register ${fileOf(block)}`, at)
+        : null;
     case "sh":
       // A worker in another language looks for a server at the usual port.
-      return await runAll(shell, block.text.replaceAll(/^python3 /gm, "RONDO_URL=http://127.0.0.1:$RONDO_PORT python3 "));
+      return await runAll(
+        shell,
+        block.text.replaceAll(/^python3 /gm, "RONDO_URL=http://127.0.0.1:$RONDO_PORT python3 "),
+        at,
+      );
     case "json":
       checkData(JSON.parse(block.text), at);
       return null;
@@ -76,23 +87,22 @@ async function followBlock(
   }
 }
 
-async function runAll(shell: Shell, text: string): Promise<Done> {
+async function runAll(shell: Shell, text: string, at: string): Promise<Done> {
   let all = { status: 0, stdout: "", stderr: "" };
   for (const command of commandsOf(text)) {
-    const { stdout, stderr } = await runWell(shell, command);
+    const { stdout, stderr } = await runWell(shell, command, at);
     all = { status: 0, stdout: all.stdout + stdout, stderr: all.stderr + stderr };
   }
   return all;
 }
 
 /** A command ends with 0, unless it says `# ... exit code 1`. */
-async function runWell(shell: Shell, command: string): Promise<Done> {
+async function runWell(shell: Shell, command: string, at: string): Promise<Done> {
   const done = await shell.run(command);
   const wanted = Number(/#.*\bexit code (\d+)/.exec(command)?.[1] ?? "0");
-  expect(`${done.status}${done.status === wanted ? "" : `\n${command}\n${done.stdout}${done.stderr}`}`).toBe(
-    String(wanted),
-  );
-  return done;
+  if (done.status === wanted) return done;
+  const said = `${done.stdout}${done.stderr}`;
+  throw new Error(`${at}: it ended with ${done.status}, not ${wanted}: ${command}\n${said}`);
 }
 
 /** Shown lines are there in their order; `…` stands for anything. */
@@ -100,7 +110,7 @@ function expectOutput(shown: string, last: Done | null, at: string): void {
   const said = `${last?.stdout ?? ""}\n${last?.stderr ?? ""}`.split("\n").map((line) => line.trimEnd());
   let from = 0;
   for (const line of shown.split("\n").filter((one) => one.trim() !== "" && one.trim() !== "…")) {
-    const pattern = new RegExp(`^${line.trimEnd().split("…").map(RegExp.escape ?? escapeText).join(".*")}$`);
+    const pattern = new RegExp(`^${line.trimEnd().split("…").map(escapeText).join(".*")}$`);
     const found = said.findIndex((one, i) => i >= from && pattern.test(one));
     expect(found, `${at}: "${line}" is not in\n${said.join("\n")}`).toBeGreaterThanOrEqual(0);
     from = found + 1;
@@ -114,7 +124,8 @@ function escapeText(text: string): string {
 /** A definition is held against its own rules. */
 function checkData(value: unknown, at: string): void {
   if (typeof value !== "object" || value === null || !("rondo" in value)) return;
-  expect(unwrap(parseDefinition(value)), at).toHaveProperty("phases");
+  const parsed = parseDefinition(value);
+  if (isRejection(parsed)) throw new Error(`${at}: ${parsed.message}`);
 }
 
 function makePlace(): { folder: string; cwd: string; notes: string; path: string } {
@@ -141,7 +152,9 @@ function cleanEnvironment(): Record<string, string> {
 
 /** Ports that a page names, each with one that is free. */
 async function freePorts(text: string): Promise<Map<string, string>> {
-  const found = Array.from(text.matchAll(portPattern("7\\d{3}")), ([all, before = ""]) => all.slice(before.length));
+  const found = Array.from(text.matchAll(portPattern("7\\d{3}")), ([all, before = ""]) =>
+    all.slice(before.length),
+  );
   const named = new Set(["7777", ...found]);
   const servers = await Promise.all(
     [...named].map(async (port) => {
@@ -150,7 +163,9 @@ async function freePorts(text: string): Promise<Map<string, string>> {
       return [port, server] as const;
     }),
   );
-  const free = servers.map(([port, server]) => [port, String((server.address() as { port: number }).port)] as const);
+  const free = servers.map(
+    ([port, server]) => [port, String((server.address() as { port: number }).port)] as const,
+  );
   await Promise.all(servers.map(([, server]) => new Promise((resolve) => server.close(resolve))));
   return new Map(free);
 }

@@ -3,7 +3,14 @@ import { test } from "vitest";
 import { needCommand } from "../tools/need-command.ts";
 import { followPage } from "./follow-page.ts";
 
-const PAGES = ["guides/scripts", "guides/children", "guides/limits-and-fairness", "guides/testing", "post-operations"];
+const PAGES = [
+  "guides/scripts",
+  "guides/children",
+  "guides/limits-and-fairness",
+  "guides/testing",
+  "post-operations",
+  "protocol",
+];
 
 test.each(PAGES)("docs/%s.md", (name) => followPage(`docs/${name}.md`), 120_000);
 

@@ -25,6 +25,7 @@ const FOLLOWED: Readonly<Record<string, string>> = {
   "docs/guides/limits-and-fairness.md": "test/docs/more-guides.test.ts",
   "docs/guides/testing.md": "test/docs/more-guides.test.ts",
   "docs/guides/python-workers.md": "test/docs/more-guides.test.ts",
+  "docs/protocol.md": "test/docs/more-guides.test.ts",
   "docs/post-operations.md": "test/docs/more-guides.test.ts",
 };
 
@@ -77,7 +78,10 @@ describe.each(pages)("%s", (path) => {
   });
 
   test("links to what is there", () => {
-    const links = Array.from(text.matchAll(/\]\((?!https?:)([^)#\s]*)(#[^)\s]+)?\)/g), ([, to = "", at]) => ({ to, at }));
+    const links = Array.from(text.matchAll(/\]\((?!https?:)([^)#\s]*)(#[^)\s]+)?\)/g), ([, to = "", at]) => ({
+      to,
+      at,
+    }));
     const wrong = links.filter(({ to, at }) => {
       const target = to === "" ? path : normalize(join(dirname(path), to));
       if (!existsSync(join(ROOT, target))) return true;
@@ -90,9 +94,16 @@ describe.each(pages)("%s", (path) => {
 /** Commands of Rondo in code, inline or not; those in blocks that are not run too. */
 function commandsIn(text: string): Set<string> {
   const blocks = blocksOf(text).filter(({ language }) => language === "sh");
-  const inline = Array.from(text.replaceAll(/^```[\s\S]*?^```$/gm, "").matchAll(/`([^`]+)`/g), ([, code = ""]) => code);
+  const inline = Array.from(
+    text.replaceAll(/^```[\s\S]*?^```$/gm, "").matchAll(/`([^`]+)`/g),
+    ([, code = ""]) => code,
+  );
   const lines = [...inline, ...blocks.flatMap(({ text: commands }) => commands.split("\n"))];
-  return new Set(lines.flatMap((line) => Array.from(line.matchAll(/(?:^|[|&(] *|npx )(rondo [a-z][^|&#]*)/g), ([, all = ""]) => all.trim())));
+  return new Set(
+    lines.flatMap((line) =>
+      Array.from(line.matchAll(/(?:^|[|&(] *|npx )(rondo [a-z][^|&#]*)/g), ([, all = ""]) => all.trim()),
+    ),
+  );
 }
 
 function verbOf(command: string): [verb: Command | undefined, rest: string] {
@@ -110,5 +121,14 @@ function verbOf(command: string): [verb: Command | undefined, rest: string] {
 /** Anchors as they are made from headings. */
 function headingsOf(text: string): Set<string> {
   const headings = Array.from(text.matchAll(/^#+ (.+)$/gm), ([, heading = ""]) => heading);
-  return new Set(headings.map((one) => `#${one.toLowerCase().replaceAll(/[^\w\s-]/g, "").trim().replaceAll(/\s/g, "-")}`));
+  return new Set(
+    headings.map(
+      (one) =>
+        `#${one
+          .toLowerCase()
+          .replaceAll(/[^\w\s-]/g, "")
+          .trim()
+          .replaceAll(/\s/g, "-")}`,
+    ),
+  );
 }

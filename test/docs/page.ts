@@ -28,17 +28,20 @@ const NAMED = /^(?:\/\/|#) ([\w./-]+\.(?:ts|mts|js|mjs|py|yaml|yml|json))\n/;
 
 /** The blocks of a page, in their order. */
 export function blocksOf(markdown: string): Block[] {
-  return Array.from(markdown.matchAll(FENCE), ({ 0: all, 1: language = "", 2: info, 3: text = "", index }) => {
-    const above = notesAbove(markdown.slice(0, index));
-    return {
-      line: markdown.slice(0, index).split("\n").length,
-      language: all.startsWith("```\n") ? "" : language,
-      file: info ?? NAMED.exec(text)?.[1] ?? null,
-      text,
-      notRun: above.find(([kind]) => kind === "not run")?.[1] ?? null,
-      first: above.filter(([kind]) => kind === "first").map(([, what]) => what),
-    };
-  });
+  return Array.from(
+    markdown.matchAll(FENCE),
+    ({ 0: all, 1: language = "", 2: info, 3: text = "", index }) => {
+      const above = notesAbove(markdown.slice(0, index));
+      return {
+        line: markdown.slice(0, index).split("\n").length,
+        language: all.startsWith("```\n") ? "" : language,
+        file: info ?? NAMED.exec(text)?.[1] ?? null,
+        text,
+        notRun: above.find(([kind]) => kind === "not run")?.[1] ?? null,
+        first: above.filter(([kind]) => kind === "first").map(([, what]) => what),
+      };
+    },
+  );
 }
 
 function notesAbove(before: string): [kind: string, what: string][] {

@@ -22,9 +22,13 @@ test("every page's code fits the types", () => {
   onTestFinished(() => rmSync(place, { recursive: true, force: true }));
   mkdirSync(join(place, "node_modules"));
   symlinkSync(ROOT, join(place, "node_modules", "rondo"));
-  for (const name of ["zod", "@types"]) symlinkSync(join(ROOT, "node_modules", name), join(place, "node_modules", name));
+  for (const name of ["zod", "@types"])
+    symlinkSync(join(ROOT, "node_modules", name), join(place, "node_modules", name));
   writeFileSync(join(place, "package.json"), '{ "type": "module" }');
-  writeFileSync(join(place, "tsconfig.json"), JSON.stringify({ compilerOptions: OPTIONS, include: ["pages"] }));
+  writeFileSync(
+    join(place, "tsconfig.json"),
+    JSON.stringify({ compilerOptions: OPTIONS, include: ["pages"] }),
+  );
   let count = 0;
   for (const path of allPages())
     for (const block of blocksOf(readPage(path)).filter(({ language }) => language === "ts")) {
