@@ -34,6 +34,8 @@ const READY: readonly (readonly [command: RegExp, line: RegExp])[] = [
   [/\brondo start\b/, /^(?:http|\{"url")/m],
   [/\brondo (?:dev|worker)\b|worker\.py\b/, / serves /],
 ];
+/** The longest that one command may take, on a machine with much to do. */
+const LIMIT_MS = 90_000;
 const RUNS = /\brondo run\b/;
 const ENDLESS = /^(?:[A-Z_]+=\S+ )*(?:rondo (?:start|dev|worker)|python3 \S*worker\.py)\b/;
 
@@ -94,7 +96,7 @@ export class Shell {
     const file = join(this.#notes, `command-${this.#count++}`);
     writeFileSync(file, `${text}\n`);
     (this.#bash.stdio[3] as Writable).write(`${file}\n`);
-    const { value, done } = await this.#statuses.next();
+    const { value, done } = await within(this.#statuses.next(), `it does not end: ${text}`);
     if (done === true) throw new Error(`the shell ended at: ${text}`);
     const said = (stream: string): string => readFileSync(`${file}.${stream}`, "utf8");
     return { status: Number(value), stdout: said("out"), stderr: said("err") };
@@ -131,6 +133,19 @@ function isWhole(command: string): boolean {
   if (command.endsWith("\\")) return false;
   const { status, stderr } = spawnSync("bash", ["-n", "-c", command], { encoding: "utf8" });
   return status === 0 && stderr === "";
+}
+
+/** What hangs is named, instead of the whole page. */
+async function within<T>(promise: Promise<T>, complaint: string): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(complaint)), LIMIT_MS);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 function isAlive(pid: number): boolean {
