@@ -10,7 +10,14 @@ import { encodeAttempt } from "../protocol/attempt-id.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
 import { isRejection } from "../std/rejection.ts";
 import type { BrokerSession } from "./broker-link.ts";
-import { notStorable, type ReadItem, type ReadWord, readFields, readItem, readWord } from "./read-message.ts";
+import {
+  notStorable,
+  type ReadItem,
+  type ReadWord,
+  readFields,
+  readItems,
+  readWord,
+} from "./read-message.ts";
 import type { Delivery, WordDesk } from "./word-desk.ts";
 
 export interface EnumerationParts {
@@ -23,7 +30,8 @@ export interface EnumerationParts {
 }
 
 interface Item extends ReadItem {
-  readonly delivery: Delivery;
+  /** The message that it ends; null: others of the same message follow, and it is acknowledged with the last. */
+  readonly delivery: Delivery | null;
 }
 
 /** Items that came before those that they follow. */
@@ -84,31 +92,38 @@ export class Enumeration {
       const word = readWord(fields, this.#parts.engine.info.key);
       return isRejection(word) ? words.refuse(delivery, word.message) : this.ended(word, delivery);
     }
-    const item = isRejection(fields) ? fields : readItem(fields, this.at);
-    if (isRejection(item)) {
-      words.refuse(delivery, item.message);
-      if (item.code === "not_storable" || item.code === "too_large" || item.code === "too_deep")
-        this.#report(notStorable(item), null);
+    const items = isRejection(fields) ? fields : readItems(fields, this.at);
+    if (isRejection(items)) {
+      words.refuse(delivery, items.message);
+      if (items.code === "not_storable" || items.code === "too_large" || items.code === "too_deep")
+        this.#report(notStorable(items), null);
       return;
     }
+    const [first] = items;
     // What is named by identity is told from the beginning each time.
-    if (this.isUntouched && item.identity !== null && this.#early.size === 0) this.#next = this.#first = 0;
-    // Said before, by this worker or by one that has begun anew.
-    if (item.position < this.#next) return words.acknowledge(delivery);
-    if (item.position > this.#next) {
-      if (this.#early.size >= EARLY_MAX)
-        return words.refuse(delivery, "too many tasks before it are missing");
-      const known = this.#early.get(item.position);
-      if (known !== undefined) words.acknowledge(known.delivery);
-      this.#early.set(item.position, { ...item, delivery });
-      return;
-    }
-    this.#push({ ...item, delivery });
+    if (this.isUntouched && (first?.identity ?? null) !== null && this.#early.size === 0)
+      this.#next = this.#first = 0;
+    if ((first?.position ?? 0) > this.#next && this.#early.size + items.length > EARLY_MAX)
+      return words.refuse(delivery, "too many tasks before it are missing");
+    items.forEach((item, i) => this.#take({ ...item, delivery: i === items.length - 1 ? delivery : null }));
     for (let early = this.#early.get(this.#next); early !== undefined; early = this.#early.get(this.#next)) {
       this.#early.delete(early.position);
       this.#push(early);
     }
     this.#goOn();
+  }
+
+  #take(item: Item): void {
+    // Said before, by this worker or by one that has begun anew.
+    if (item.position < this.#next) return this.#acknowledge(item.delivery);
+    if (item.position === this.#next) return this.#push(item);
+    const known = this.#early.get(item.position);
+    if (known !== undefined) this.#acknowledge(known.delivery);
+    this.#early.set(item.position, item);
+  }
+
+  #acknowledge(delivery: Delivery | null): void {
+    if (delivery !== null) this.#parts.words.acknowledge(delivery);
   }
 
   /** `enumerated`. */
@@ -140,7 +155,7 @@ export class Enumeration {
   end(): void {
     this.#isOver = true;
     const { words } = this.#parts;
-    for (const { delivery } of [...this.#items, ...this.#early.values()]) words.acknowledge(delivery);
+    for (const { delivery } of [...this.#items, ...this.#early.values()]) this.#acknowledge(delivery);
     if (this.#word !== null) words.acknowledge(this.#word.delivery);
     this.#items = [];
     this.#early.clear();
@@ -190,6 +205,7 @@ export class Enumeration {
       if (this.#items[0] !== first || engine.hasStopped) return;
       this.#items.splice(0, items.length);
       for (const { delivery } of items) {
+        if (delivery === null) continue;
         if (verdict === "elsewhere" || verdict === undefined) words.putBack(delivery);
         else words.acknowledge(delivery);
       }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { encodeAttempt, signAttempt } from "../protocol/attempt-id.ts";
 import { isRejection } from "../std/rejection.ts";
-import { readFields, readItem, readWord } from "./read-message.ts";
+import { readFields, readItems, readWord } from "./read-message.ts";
 
 const KEY = "k";
 const AT = {
@@ -88,12 +88,21 @@ describe("an intake message", () => {
     ...more,
   });
   test("gives the task as it is stored", () => {
-    expect(readItem(item({ data: { a: 1 }, key: "k" }), AT)).toEqual({
-      position: 0,
-      task: '{"a":1}',
-      key: "k",
-      identity: null,
-    });
+    expect(readItems(item({ data: { a: 1 }, key: "k" }), AT)).toEqual([
+      {
+        position: 0,
+        task: '{"a":1}',
+        key: "k",
+        identity: null,
+      },
+    ]);
+    const many = readItems(item({ position: 7, items: [{ data: 1 }, { data: null, identity: "i" }] }), AT);
+    expect(many).toEqual([
+      { position: 7, task: "1", key: null, identity: null },
+      { position: 8, task: "null", key: null, identity: "i" },
+    ]);
+    expect(refusal(readItems(item({ items: [] }), AT))).toContain("`items`");
+    expect(refusal(readItems(item({ items: [{ data: 1, key: 2 }] }), AT))).toContain("`key`");
   });
 
   test.each([
@@ -103,7 +112,7 @@ describe("an intake message", () => {
     [{ key: 5 }, "key"],
     [{ data: "x".repeat(70_000) }, "bytes"],
   ])("with %j is refused", (more, why) => {
-    expect(refusal(readItem(item(more), AT))).toContain(why);
+    expect(refusal(readItems(item(more), AT))).toContain(why);
   });
 });
 

@@ -109,12 +109,28 @@ export function readError(
   };
 }
 
-/** An intake message. */
-export function readItem(fields: Fields, at: ReportedAttempt): ReadItem | Rejection {
-  const { workflow_id, phase, handler, position, data, key, identity } = fields;
+/** An intake message: one task, or several from a position on. */
+export function readItems(fields: Fields, at: ReportedAttempt): readonly ReadItem[] | Rejection {
+  const { workflow_id, phase, handler, position, items } = fields;
   if (workflow_id !== at.execution || phase !== at.phase || handler !== at.handler)
     return invalid("`workflow_id`, `phase` and `handler` are not those of the enumeration");
   if (!isCount(position)) return invalid("`position` is not the number of a task");
+  if (items === undefined) {
+    const item = readItem(fields, position);
+    return isRejection(item) ? item : [item];
+  }
+  if (!Array.isArray(items) || items.length === 0 || items.length > LIMITS.pageTasks)
+    return invalid(`\`items\` is not a list of 1 to ${LIMITS.pageTasks} tasks`);
+  const found: ReadItem[] = [];
+  for (const [i, one] of items.entries()) {
+    const item = readItem((typeof one === "object" && one !== null ? one : {}) as Fields, position + i);
+    if (isRejection(item)) return item;
+    found.push(item);
+  }
+  return found;
+}
+
+function readItem({ data, key, identity }: Fields, position: number): ReadItem | Rejection {
   const task = toStoredText(data, { bytesMax: LIMITS.taskBytes, what: `data of task ${position}` });
   if (isRejection(task)) return task;
   for (const text of [key, identity])

@@ -56,18 +56,25 @@ export interface EnumerateMessage {
   readonly timeout_ms?: number;
 }
 
-/** One task that an enumeration found; `position` counts from 0 (from `resume.count` for code that goes on there). */
-export interface IntakeMessage {
+/** A task that an enumeration found. */
+export interface IntakeItem {
+  readonly data: unknown;
+  readonly key?: string;
+  readonly identity?: string;
+}
+
+/** Where tasks in an intake are from; `position` counts from 0 (from `resume.count` for code that goes on there). */
+interface IntakePlace {
   readonly workflow_id: string;
   readonly phase: string;
   readonly handler: string;
   readonly position: number;
-  readonly data: unknown;
-  readonly key?: string;
-  readonly identity?: string;
   readonly attempt?: string;
   readonly token?: string;
 }
+
+/** One task, or several of which the first has the position. */
+export type IntakeMessage = IntakePlace & (IntakeItem | { readonly items: readonly IntakeItem[] });
 
 /** The enumeration has ended: with `total` well, with `error` not. */
 export interface EnumeratedMessage {

@@ -4,6 +4,7 @@ import type {
   EnumeratedMessage,
   EnumerateMessage,
   FinishedMessage,
+  IntakeItem,
   IntakeMessage,
   ProcessMessage,
   TaskMessage,
@@ -17,7 +18,7 @@ const QUORUM = { durable: true, arguments: { "x-queue-type": "quorum", "x-delive
 /** One visit of one handler, with its queues. */
 export class StandIn {
   readonly finished: FinishedMessage[] = [];
-  readonly intake: IntakeMessage[] = [];
+  readonly #intake: IntakeMessage[] = [];
   readonly enumerated: EnumeratedMessage[] = [];
   readonly #connection: ChannelModel;
   readonly #channel: ConfirmChannel;
@@ -51,6 +52,16 @@ export class StandIn {
 
   get finishedQueue(): string {
     return `${this.#base}.finished`;
+  }
+
+  /** Tasks that were put into the intake, with their positions. */
+  get intake(): readonly (IntakeItem & { readonly position: number })[] {
+    return this.#intake.flatMap((message) => {
+      const items = "items" in message ? message.items : [message];
+      return items.map(
+        ({ data, key, identity }, i) => ({ data, key, identity, position: message.position + i }) as never,
+      );
+    });
   }
 
   async enumerate(more: Partial<EnumerateMessage> = {}): Promise<void> {
@@ -164,7 +175,7 @@ export class StandIn {
     await channel.assertQueue(this.#names.enumerate(this.#use), SHARED_QUEUE);
     await channel.assertQueue(this.taskQueue, QUORUM);
     await this.#hear(this.finishedQueue, this.finished);
-    await this.#hear(this.intakeQueue, this.intake);
+    await this.#hear(this.intakeQueue, this.#intake);
     await this.#hear(this.#names.enumerated, this.enumerated);
   }
 

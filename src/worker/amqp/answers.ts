@@ -110,20 +110,14 @@ export class Answers {
   #page(page: PageReport): Promise<Verdicts> {
     const held = this.#options.held.get({ ...page, task: -1 });
     if (held?.kind !== "enumeration") return Promise.resolve(["gone"]);
-    const { publisher } = this.#options;
-    return new Promise((resolve) => {
-      let open = page.tasks.length;
-      let isGone = false;
-      const done = (published: Published): void => {
-        if (published === "unroutable") isGone = true;
-        if (--open === 0) resolve([isGone ? "gone" : "accepted"]);
-      };
-      page.tasks.forEach((_, i) => {
-        const position = page.from + i;
-        const body = intakeBody(held, page, i);
-        publisher.publish({ queue: held.message.task_queue, id: `${held.id}/${position}`, body, done });
-      });
-    });
+    return new Promise((resolve) =>
+      this.#options.publisher.publish({
+        queue: held.message.task_queue,
+        id: `${held.id}/${page.from}`,
+        body: intakeBody(held, page),
+        done: (published) => resolve([published === "confirmed" ? "accepted" : "gone"]),
+      }),
+    );
   }
 }
 
@@ -152,19 +146,23 @@ function receiptBody({ command }: HeldCommand, outcome: Outcome): Buffer {
   return Buffer.from(`${JSON.stringify(cmd).slice(0, -1)},"cmd_result":${outcome.payload}}`);
 }
 
-function intakeBody({ message, id }: HeldEnumeration, page: PageReport, i: number): Buffer {
+/** All tasks of a page are one message: one for each would cost more than the tasks. */
+function intakeBody({ message, id }: HeldEnumeration, page: PageReport): Buffer {
   const { workflow_id, phase, handler, token } = message;
   const head: Omit<IntakeMessage, "data"> = {
     workflow_id,
     phase,
     handler,
-    position: page.from + i,
+    position: page.from,
     attempt: id,
     token,
-    ...(page.keys === null ? {} : { key: page.keys[i] as string }),
-    ...(page.identities === null ? {} : { identity: page.identities[i] as string }),
   };
-  return Buffer.from(`${JSON.stringify(head).slice(0, -1)},"data":${page.tasks[i] as string}}`);
+  const items = page.tasks.map((data, i) => {
+    const key = page.keys === null ? "" : `,"key":${JSON.stringify(page.keys[i])}`;
+    const identity = page.identities === null ? "" : `,"identity":${JSON.stringify(page.identities[i])}`;
+    return `{"data":${data}${key}${identity}}`;
+  });
+  return Buffer.from(`${JSON.stringify(head).slice(0, -1)},"items":[${items.join(",")}]}`);
 }
 
 function enumeratedBody({ message, id }: HeldEnumeration, outcome: Outcome): Buffer {
