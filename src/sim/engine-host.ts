@@ -297,7 +297,7 @@ export abstract class EngineHost {
     }, withinMs + this.unreachableMs());
   }
 
-  #toWorker(output: Extract<Output, { worker: string }>): void {
+  #toWorker(output: Extract<Output, { kind: "grant" | "cancel" | "verdicts" | "ask-worker" }>): void {
     const { ledger, timeline, trace, staff } = this.world;
     const worker = staff.worker(output.worker);
     const isLost =

@@ -1,4 +1,5 @@
 /** One execution: how it is and why, over time, task by task, line by line, event by event. */
+import { useEffect, useState } from "preact/hooks";
 import { get, type Problem } from "../../api/client.ts";
 import type { Execution as Facts, Lanes as LaneFacts } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
@@ -20,6 +21,8 @@ import { TasksTab } from "./tasks-tab.tsx";
 import "./execution.css";
 
 const LIVE_MS = 1_000;
+/** What has ended may be retried. */
+const OVER_MS = 5_000;
 /** The more tasks, the more rarely all of them are looked at. */
 const TASKS_PER_MS = 100;
 const TABS = [
@@ -36,7 +39,10 @@ const COMMANDS = { id: "commands", label: "Commands" };
 /** The page. */
 export function Execution({ id }: { readonly id: string }) {
   const path = `/v1/executions/${encodeURIComponent(id)}`;
-  const now = useLive(path, (signal) => get<Facts>(path, { signal }), LIVE_MS);
+  const [isOver, setIsOver] = useState(false);
+  const now = useLive(path, (signal) => get<Facts>(path, { signal }), isOver ? OVER_MS : LIVE_MS);
+  const hasEnded = now.data !== null && now.data.finishedAt !== null;
+  useEffect(() => setIsOver(hasEnded), [hasEnded]);
   if (now.data !== null)
     return <Loaded id={id} path={path} now={now.data} problem={now.problem} onChange={now.reload} />;
   return (
