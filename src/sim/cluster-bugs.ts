@@ -47,13 +47,6 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     seed: 7,
   },
   {
-    name: "lease counted from the answer",
-    file: "cluster/ownership.js",
-    find: "const actUntil = askedAt + ",
-    replace: "const actUntil = this.#now + ",
-    seed: 58,
-  },
-  {
     name: "lease table written before commits end",
     file: "engine/ownership-desk.js",
     find: "if (!this.#isQuiet(tenure))",
@@ -65,7 +58,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/ownership-desk.js",
     find: "this.#hasSuspects(tenure) ? null : leases",
     replace: "leases",
-    seed: 121,
+    seed: 709,
   },
   {
     name: "suspects treated as clean after a takeover",
@@ -129,14 +122,14 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/tenures.js",
     find: "const handed = isAfterCrash ? null :",
     replace: "const handed =",
-    seed: 63,
+    seed: 99,
   },
   {
     name: "quota kept after it was given back",
     file: "engine/permit-desk.js",
     find: "share.quota = quota;\n        share.wants = waiting",
     replace: "share.wants = waiting",
-    seed: 137,
+    seed: 57,
   },
   {
     name: "lost words never said again",
