@@ -88,10 +88,10 @@ test("requests side by side try every address, whichever answered another of the
     urls: ["http://bad", "http://good"],
     token: null,
     fetch: async (url) => {
-      asked.push(url);
+      const turns = 20 * asked.push(url);
       // The bad one is slower each time, so that others have been answered by the good one meanwhile.
       const isBad = url.startsWith("http://bad");
-      for (let turn = 0; isBad && turn < 20 * asked.length; turn++) await Promise.resolve();
+      for (let turn = 0; isBad && turn < turns; turn++) await Promise.resolve();
       return (isBad ? answer(503, '{"code":"not_ready","detail":"closing"}') : answer(200, "1")) as never;
     },
   });
