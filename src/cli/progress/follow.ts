@@ -19,6 +19,8 @@ export interface FollowOptions {
   readonly why: () => Promise<string>;
   /** Where nothing can be redrawn, also tell each tenth of a phase. */
   readonly tellsTenths?: boolean;
+  /** Live lines to stand beneath the phase that runs. */
+  readonly beneath?: () => readonly (readonly Piece[])[];
 }
 
 /** Silence after which it is said why nothing moves, and how often that is looked up; longer where what is said stays. */
@@ -31,7 +33,7 @@ export async function follow(handle: ExecutionHandle<unknown>, options: FollowOp
   const { screen, progress } = options;
   const view = new LiveView(options);
   const tenths = new Map<PhaseProgress, number>();
-  screen.live(() => view.lines(Date.now()));
+  screen.live(() => [...view.lines(Date.now()), ...(options.beneath?.() ?? [])]);
   const timer = screen.isLive ? null : setInterval(() => view.sayWhy(Date.now()), ASK_MS);
   timer?.unref();
   try {
