@@ -13,6 +13,7 @@ export default defineConfig({
   },
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    globalSetup: "test/broker/global-setup.ts",
     pool: "forks",
     maxWorkers: 2,
     testTimeout: 30_000,

@@ -9,6 +9,7 @@ import {
   scriptsOf,
   sharedParts,
 } from "./compose.ts";
+import { withOutbox } from "./compose-broker.ts";
 import { openPostOps } from "./compose-postops.ts";
 import type { Elsewhere } from "./local/local-rondo.ts";
 import { packageVersion } from "./package-version.ts";
@@ -50,10 +51,17 @@ export async function assembleCluster(
     postOps,
     url: options.url,
     secret: options.secret ?? null,
-    ...defined({ settings: options.settings, leaseMs: options.leaseMs }),
+    ...defined({ settings: withOutbox(options), leaseMs: options.leaseMs }),
   });
   const elsewhere = workerFor(node, options, parts);
-  return { ...assembleOn(node.engine, { ...options, store, postOps, elsewhere }, parts), node };
+  return {
+    ...(await assembleOn(
+      node.engine,
+      { ...options, store, postOps, elsewhere, otherNodes: node.others },
+      parts,
+    )),
+    node,
+  };
 }
 
 /** The worker of this process for the other nodes, at those that are alive. */

@@ -1,5 +1,8 @@
 /** The one place that names adapters, with compose-server.ts: turns settings into a running Rondo. */
 import { availableParallelism } from "node:os";
+import type { AmqpBridge } from "./amqp/bridge.ts";
+import type { OtherNodes } from "./api/other-nodes.ts";
+import { type BrokerOptions, openBroker, withOutbox } from "./compose-broker.ts";
 import { type LazyPostOps, openPostOps, type PostOpOptions } from "./compose-postops.ts";
 import { Engine, type EngineOptions } from "./engine/driver.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
@@ -17,7 +20,7 @@ import type { ScriptOptions } from "./worker/script-runner.ts";
 
 export { restoreBackup } from "./store/sqlite/restore-backup.ts";
 
-export interface OpenOptions extends PostOpOptions {
+export interface OpenOptions extends PostOpOptions, BrokerOptions {
   /** `file:<directory>` (default `file:.rondo`), `memory:`, or `postgres://...`, which many nodes can share. */
   readonly store?: string | Store;
   /** Items in flight at the worker in this process. */
@@ -72,6 +75,8 @@ export interface Assembled {
   readonly random: Random;
   readonly rondo: LocalRondo;
   readonly onFault: (fault: Error) => void;
+  /** The broker, if there is one. */
+  readonly broker: AmqpBridge | null;
   readonly postOps: LazyPostOps;
 }
 
@@ -81,7 +86,8 @@ export async function assemble(
 ): Promise<Assembled> {
   const parts = sharedParts(options);
   const store = typeof options.store === "object" ? options.store : storeOf(options.store ?? "file:.rondo");
-  const { settings, settingsFor } = options;
+  const { settingsFor } = options;
+  const settings = withOutbox(options);
   const { clock, onStop, onFault } = parts;
   const postOps = await openPostOps(options, { store, clock, onFault });
   const engine = await Engine.open({
@@ -113,16 +119,20 @@ export function sharedParts(options: OpenOptions): SharedParts {
 }
 
 /** Rondo over an engine that is open. */
-export function assembleOn(
+export async function assembleOn(
   engine: EnginePort,
   options: OpenOptions & {
     readonly store: Store;
     readonly postOps: LazyPostOps;
     readonly elsewhere?: Elsewhere;
+    /** In a cluster: the other nodes. */
+    readonly otherNodes?: OtherNodes;
   },
-  { clock, random, onFault, onStop }: SharedParts,
-): Assembled {
-  const { store, postOps, elsewhere } = options;
+  parts: SharedParts,
+): Promise<Assembled> {
+  const { clock, random, onFault, onStop } = parts;
+  const { store, postOps, elsewhere, otherNodes } = options;
+  const broker = await openBroker(engine, options, { store, clock, random, onFault, otherNodes });
   const rondo = new LocalRondo({
     engine,
     store,
@@ -136,7 +146,7 @@ export function assembleOn(
     onLog: options.onLog ?? (() => {}),
     onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
   });
-  return { engine, store, clock, random, rondo, onFault, postOps };
+  return { engine, store, clock, random, rondo, onFault, broker, postOps };
 }
 
 /** How a worker of this process runs scripts: the sandbox is loaded with the first of them. */

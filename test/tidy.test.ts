@@ -30,6 +30,7 @@ const PARTS = [
 const ALL_BUT_CLI = [...BASE, "store", ...PARTS, "api", "sim", "bench", "demo", "client", "config"].concat([
   "http",
   "compose.ts",
+  "compose-broker.ts",
   "compose-postops.ts",
   "compose-cluster.ts",
   "compose-server.ts",
@@ -61,7 +62,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   worker: [...BASE, "http"],
   script: BASE,
   command: [...BASE, ...PORT],
-  amqp: BASE,
+  amqp: [...BASE, ...PORT, "engine"],
   schedule: [...BASE, ...PORT],
   audit: [...BASE, ...PORT],
   retention: [...BASE, ...PORT],
@@ -90,6 +91,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   "client.ts": [...BASE, "sdk", "client"],
   "compose.ts": ANYTHING,
   "compose-cluster.ts": ANYTHING,
+  "compose-broker.ts": ANYTHING,
   "compose-postops.ts": ANYTHING,
   "compose-server.ts": ANYTHING,
   "compose-transfer.ts": ANYTHING,
@@ -209,7 +211,7 @@ const fileNames: Rule = (files) =>
     .flatMap(({ path }) => {
       const name = basename(path);
       if (VAGUE_NAMES.includes(name)) return [`${path}: name it after what it owns`];
-      const odd = path.split("/").find((part) => !KEBAB.test(part));
+      const odd = path.split("/").find((part) => part !== "README.md" && !KEBAB.test(part));
       return odd === undefined ? [] : [`${path}: "${odd}" is not kebab-case`];
     });
 

@@ -4,6 +4,7 @@
  */
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { BrokerView } from "../amqp/bridge.ts";
 import type { Overview } from "../engine/io.ts";
 import type { Clock } from "../std/clock.ts";
 import type { CommitVerdict, Store } from "../store/store.ts";
@@ -69,6 +70,26 @@ export class Metrics {
     this.#total("rondo_executions_started_total", "Executions started", () => seen().totals.started);
     this.#totalBy("rondo_executions_ended_total", "Executions ended", () => seen().totals.ended);
     this.#totalBy("rondo_tasks_settled_total", "Tasks settled", () => seen().totals.settled);
+  }
+
+  /** Adds how the broker stands. */
+  watchBroker(view: () => BrokerView): void {
+    this.#gauge("rondo_broker_up", "1 while the broker takes messages", () =>
+      view().state === "up" ? 1 : 0,
+    );
+    this.#gauge(
+      "rondo_broker_queues",
+      "Handlers of visits that have queues at the broker",
+      () => view().queues,
+    );
+    this.#gauge("rondo_broker_unconfirmed", "Messages published and not confirmed", () => view().unconfirmed);
+    this.#gauge("rondo_broker_published", "Messages confirmed since the start", () => view().published);
+    this.#gauge("rondo_broker_receipts", "Receipts from the broker that counted", () => view().counted);
+    this.#gauge(
+      "rondo_broker_dead_letters",
+      "Messages from the broker that nobody could use",
+      () => view().deadLetters,
+    );
   }
 
   request(request: { route: string; method: string; status: number; ms: number }): void {

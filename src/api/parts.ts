@@ -1,5 +1,6 @@
 /** What the API is built over. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { BrokerView } from "../amqp/bridge.ts";
 import type { OwnershipView } from "../cluster/ownership-io.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { LocalRondo } from "../local/local-rondo.ts";
@@ -138,6 +139,8 @@ export interface ApiParts {
   readonly nodeToken?: string;
   /** In a cluster: how it is. Left out: this server is alone. */
   readonly ring?: () => ClusterShown;
+  /** How the broker stands; left out, or null: there is none. */
+  readonly broker?: { readonly view: BrokerView } | null;
   /** Tells those who come second to the store where this server listens. */
   readonly announce?: (url: string) => Promise<void>;
 }

@@ -18,16 +18,17 @@ export async function mayRunRemotely(store: Store, { owned }: StoreInfo): Promis
   return true;
 }
 
-/** The routes of workers, the registration of which is remembered before it is answered. */
-export function rememberRemote(
-  routes: readonly Route[],
-  store: Store,
-  { owned }: StoreInfo,
-): readonly Route[] {
+/** Notes that attempts may run at workers of other processes from now on. */
+export async function noteRemote(store: Store, { owned }: StoreInfo): Promise<void> {
   const epoch = Math.max(0, ...owned.map((own) => own.epoch));
+  await store.putDocument(KIND, ID, JSON.stringify({ epoch }));
+}
+
+/** The routes of workers, the registration of which is remembered before it is answered. */
+export function rememberRemote(routes: readonly Route[], store: Store, info: StoreInfo): readonly Route[] {
   let remembered: Promise<void> | null = null;
   const remember = (): Promise<void> => {
-    remembered ??= store.putDocument(KIND, ID, JSON.stringify({ epoch })).catch((fault: unknown) => {
+    remembered ??= noteRemote(store, info).catch((fault: unknown) => {
       remembered = null;
       throw fault;
     });

@@ -111,6 +111,8 @@ export class ApiServer {
       waiting: this.#waiting,
     });
     metrics.watchEngine(() => engine.overview());
+    const { broker } = parts;
+    if (broker) metrics.watchBroker(() => broker.view);
   }
 
   /** Listens. Refused: an address that others can reach, while there is no token. */

@@ -1,5 +1,6 @@
-/** All scenarios, in the order in which they run: over files, and over PostgreSQL. */
+/** All scenarios, in the order in which they run: over files, over PostgreSQL, and with a broker. */
 import type { Scenario } from "./scenario.ts";
+import { amqp } from "./scenarios/amqp-tasks.ts";
 import { chain, latency } from "./scenarios/chain.ts";
 import { fanout, million, retries } from "./scenarios/fan-out.ts";
 import { httpLatency, httpWorkers } from "./scenarios/http-idle.ts";
@@ -35,6 +36,11 @@ export const POSTGRES_SCENARIOS: readonly Scenario[] = [
   pgIdle,
 ];
 
+/** Run only where they are named: not every machine has a RabbitMQ. */
+export const BROKER_SCENARIOS: readonly Scenario[] = [amqp];
+
 export function scenarioNamed(name: string): Scenario | undefined {
-  return [...FILE_SCENARIOS, ...POSTGRES_SCENARIOS].find((scenario) => scenario.name === name);
+  return [...FILE_SCENARIOS, ...POSTGRES_SCENARIOS, ...BROKER_SCENARIOS].find(
+    (scenario) => scenario.name === name,
+  );
 }

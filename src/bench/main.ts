@@ -2,9 +2,10 @@
  * The bench: runs scenarios, each in processes of its own, and reports what they reach beside the goals and beside
  * what the bare disk or database gives in the same run. Modes: a report for people, `--json`, `--budgets` (fails if
  * a goal is missed by far), `--profile` (where the time goes). `--part` is how it starts itself for one part of a
- * scenario, `--node` for a node of a cluster.
+ * scenario, `--node` for a node of a cluster, `--raw-worker` for a worker at a broker without Rondo.
  */
 import { realpathSync } from "node:fs";
+import { runRawWorker } from "./amqp/raw-amqp.ts";
 import { type Judgement, judge } from "./goals.ts";
 import type { ThreadProfile } from "./hot-functions.ts";
 import { describeMachine } from "./machine.ts";
@@ -115,7 +116,8 @@ function peakOf(figures: Figures): number {
 
 if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === import.meta.filename) {
   const [first, second] = process.argv.slice(2);
-  if (first === "--node") await runNode(second ?? "");
+  if (first === "--raw-worker") await runRawWorker(second ?? "");
+  else if (first === "--node") await runNode(second ?? "");
   else if (first === "--part") await runPart(JSON.parse(second ?? "null") as PartTask);
   else process.exitCode = await runBench(process.argv.slice(2));
 }

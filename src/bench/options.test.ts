@@ -14,6 +14,12 @@ test("all scenarios run unless some are named", () => {
   expect(names(["--profile", "starts"])).toEqual(["starts"]);
 });
 
+test("the one with a broker runs only where it is named", () => {
+  expect(names([])).not.toContain("amqp");
+  expect(names(["amqp"])).toEqual(["amqp"]);
+  expect(names(["--short", "chain", "amqp"])).toEqual(["chain", "amqp"]);
+});
+
 test("budgets use the small sizes", () => {
   expect(readOptions(["--budgets"])).toMatchObject({ short: true, budgets: true, profile: false });
 });

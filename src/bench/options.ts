@@ -1,6 +1,6 @@
 /** The command line of the bench. */
 import { parseArgs } from "node:util";
-import { FILE_SCENARIOS, POSTGRES_SCENARIOS } from "./catalog.ts";
+import { BROKER_SCENARIOS, FILE_SCENARIOS, POSTGRES_SCENARIOS } from "./catalog.ts";
 import type { Scenario } from "./scenario.ts";
 
 export interface BenchOptions {
@@ -19,12 +19,15 @@ export interface BenchOptions {
 }
 
 const FILE_NAMES = FILE_SCENARIOS.map(({ name }) => name).join(",");
+const BROKER_NAMES = BROKER_SCENARIOS.map(({ name }) => name).join(",");
 const POSTGRES_NAMES = POSTGRES_SCENARIOS.map(({ name }) => name).join(",");
 
-export const USAGE = `Usage: rondo bench [options]
+export const USAGE = `Usage: rondo bench [options] [NAMES]
 
   --only NAMES        some of ${FILE_NAMES};
-                      with PostgreSQL, of ${POSTGRES_NAMES}
+                      with PostgreSQL, of ${POSTGRES_NAMES};
+                      only where it is named, ${BROKER_NAMES}: over a RabbitMQ of this
+                      machine, started for this, or the one of RABBITMQ_URL
   --short             small sizes
   --budgets           small sizes; exit 1 if a goal is missed by more than 3 times
   --profile SCENARIO  run one scenario and print its hottest functions, by thread
@@ -38,8 +41,9 @@ export const USAGE = `Usage: rondo bench [options]
 /** The options, or what is wrong with them; null: help is wanted. */
 export function readOptions(args: readonly string[]): BenchOptions | string | null {
   let values: Values;
+  let named: readonly string[];
   try {
-    values = parse(args);
+    ({ values, positionals: named } = parse(args));
   } catch (error) {
     return (error as Error).message;
   }
@@ -48,11 +52,12 @@ export function readOptions(args: readonly string[]): BenchOptions | string | nu
   if (store === null) return `--store takes file:DIR, postgres or postgres://..., not "${values.store}"`;
   const [known, NAMES] =
     store.postgres === null ? [FILE_SCENARIOS, FILE_NAMES] : [POSTGRES_SCENARIOS, POSTGRES_NAMES];
-  const names = (values.profile ?? values.only ?? NAMES).split(",").filter((name) => name !== "");
+  const wanted = values.profile ?? values.only ?? (named.length > 0 ? named.join(",") : NAMES);
+  const names = wanted.split(",").filter((name) => name !== "");
   const scenarios: Scenario[] = [];
   for (const name of names) {
-    const scenario = known.find((one) => one.name === name);
-    if (scenario === undefined) return `there is no scenario "${name}"; there are ${NAMES}`;
+    const scenario = [...known, ...BROKER_SCENARIOS].find((one) => one.name === name);
+    if (scenario === undefined) return `there is no scenario "${name}"; there are ${NAMES},${BROKER_NAMES}`;
     scenarios.push(scenario);
   }
   return {
@@ -74,11 +79,12 @@ function storeOf(named: string | undefined): Pick<BenchOptions, "directory" | "p
   return directory === undefined ? null : { directory, postgres: null };
 }
 
-type Values = ReturnType<typeof parse>;
+type Values = ReturnType<typeof parse>["values"];
 
 function parse(args: readonly string[]) {
   return parseArgs({
     args: [...args],
+    allowPositionals: true,
     options: {
       only: { type: "string" },
       short: { type: "boolean" },
@@ -89,5 +95,5 @@ function parse(args: readonly string[]) {
       keep: { type: "boolean" },
       help: { type: "boolean", short: "h" },
     },
-  }).values;
+  });
 }

@@ -6,7 +6,7 @@ import { NAME_PATTERN } from "../kernel/definition.ts";
 import type { StateStoreGiven } from "../postop/state-settings.ts";
 import type { WebhookSecretsGiven } from "../postop/webhook-secrets.ts";
 import { showDuration } from "../std/duration.ts";
-import { isRejection, type Rejection } from "../std/rejection.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import {
   checkCount,
   checkDuration,
@@ -59,8 +59,8 @@ export const SETTINGS = {
     rebase: (value: string, resolve: (path: string) => string) =>
       value.startsWith("file:") && value.length > 5 ? `file:${resolve(value.slice(5))}` : value,
   } satisfies Setting<string>,
-  broker: optional({ flag: "broker", env: "RONDO_BROKER", inFile: true }, checkText),
-  prefix: { inFile: true, fallback: "rondo", check: checkText } satisfies Setting<string>,
+  broker: optional({ flag: "broker", env: "RONDO_BROKER", inFile: true }, checkBroker),
+  prefix: { inFile: true, fallback: "rondo", check: checkPrefix } satisfies Setting<string>,
   host: {
     flag: "host",
     env: "RONDO_HOST",
@@ -152,6 +152,25 @@ function optional<T>(
 
 function duration(ms: number): Setting<number> {
   return { inFile: true, fallback: ms, check: checkDuration, show: showDuration };
+}
+
+/** The address of a RabbitMQ. */
+function checkBroker(value: unknown, what: string): string | Rejection {
+  if (typeof value === "string" && URL.canParse(value) && /^amqps?:$/.test(new URL(value).protocol))
+    return value;
+  return reject("invalid_input", `${what}: this is not the address of a broker`, {
+    path: what,
+    hint: 'write it as "amqp://user:password@127.0.0.1:5672"',
+  });
+}
+
+/** What names at a broker begin with; it leaves room for what follows. */
+function checkPrefix(value: unknown, what: string): string | Rejection {
+  if (typeof value === "string" && /^[A-Za-z][A-Za-z0-9_.-]{0,39}$/.test(value)) return value;
+  return reject("invalid_input", `${what}: this is not a prefix`, {
+    path: what,
+    hint: "a letter, then up to 39 letters, digits, dots, _ or -",
+  });
 }
 
 /** Addresses of one server, or of several nodes of a cluster with commas between them; each is given as it is used. */

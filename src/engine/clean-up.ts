@@ -17,8 +17,10 @@ import { ENUMERATION } from "./lease.ts";
 import type { LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import { noteDropped } from "./note-dropped.ts";
+import { catchUpEvents, EVENTS_TIMER, giveOutEvents } from "./outbox.ts";
 import { heldBack, notOwner } from "./ownership-desk.ts";
 import type { PostOpDesk } from "./post-op-desk.ts";
+import { tellClosed, withdrawQueued } from "./queue-words.ts";
 import { beat, endReported, tellToStop } from "./reporting.ts";
 import type { Residency } from "./residency.ts";
 import type { HeldGrant, Queued, Slot } from "./slot.ts";
@@ -90,6 +92,7 @@ export class CleanUp {
         });
       }
     }
+    if (node.settings.outbox && write !== null) giveOutEvents(node, slot, write.entries);
     this.#residency.count(slot);
     this.#closeDesks(slot);
     for (const desk of slot.desks) this.#dropSettledPages(slot, desk);
@@ -99,11 +102,13 @@ export class CleanUp {
 
   /** Others watch the timers of this node. */
   #tellTimers(execution: string, { timersSet, timersCleared }: ExecutionWrite): void {
-    if (timersSet.length === 0 && timersCleared.length === 0) return;
+    const set = timersSet.filter(({ timer }) => timer !== EVENTS_TIMER);
+    const ended = timersCleared.filter((timer) => timer !== EVENTS_TIMER);
+    if (set.length === 0 && ended.length === 0) return;
     this.#node.emit({
       kind: "timers-changed",
-      set: timersSet.map(({ timer, due }) => ({ execution, timer, due })),
-      ended: timersCleared.map((timer) => ({
+      set: set.map(({ timer, due }) => ({ execution, timer, due })),
+      ended: ended.map((timer) => ({
         execution,
         timer,
         due: this.#timers.dueOf(execution, timer) ?? this.#node.now,
@@ -116,7 +121,8 @@ export class CleanUp {
     const { execution } = slot;
     if (execution === null || slot.leaseCount > 0 || slot.queue.length > 0 || slot.status !== "clean") return;
     // One that begins by waiting may wait for long, and those that wait are many: it is not kept in memory.
-    if (isNew && slot.want === "time" && slot.storedWant === "time") return this.#residency.evict(slot);
+    const isWaiting = slot.want === "time" && slot.storedWant === "time" && !slot.hasEventsRow;
+    if (isNew && isWaiting) return this.#residency.evict(slot);
     if (slot.want !== "work" || slot.storedWant !== "work" || slot.inspections.length > 0) return;
     const pair = workKey(execution.project, execution.plan.definition.name);
     if (slot.countedAs === null || this.#residency.hasRoomBeside(pair)) return;
@@ -183,6 +189,7 @@ export class CleanUp {
     if (execution !== null && !execution.ended) {
       for (const desk of slot.desks) this.#expireSuspects(slot, desk);
       if (execution.draining) this.#drain(slot);
+      if (node.roster.queued !== null && !execution.open) withdrawQueued(node, slot);
       this.#openPages(slot);
       for (const desk of slot.desks) if (desk.state.plan.mode === "workflow") startChildren(node, slot, desk);
       node.offerAll(slot);
@@ -190,6 +197,7 @@ export class CleanUp {
       slot.want = slot.computeWant(node.now);
       this.#residency.count(slot);
     } else if (execution !== null && node.performs(slot.id)) this.#scheduleWake(slot);
+    if (node.settings.outbox) catchUpEvents(node, slot);
     this.inspect(slot);
     if (slot.queue.length > 0) node.wake(slot);
     else this.#residency.settle(slot);
@@ -290,6 +298,7 @@ export class CleanUp {
   /** Leases of a visit that is over: whoever still works on it is told to stop. */
   #closeDesks(slot: Slot): void {
     for (const desk of slot.closedDesks.splice(0)) {
+      if (this.#node.roster.queued !== null) tellClosed(this.#node, slot, desk);
       for (const lease of [...desk.leases.values()]) {
         if (!lease.reported) tellToStop(this.#node, slot, { desk, lease }, "cancel");
         this.#node.endLease(desk, lease);

@@ -2,7 +2,7 @@
 
 import type { Answer } from "../kernel/message.ts";
 import type { ExecutionView } from "../kernel/view.ts";
-import type { Beat, Grant } from "../protocol/work.ts";
+import type { Beat, Grant, ReportPlace, Serves } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import type { Store, StoreInfo } from "../store/store.ts";
@@ -16,6 +16,12 @@ export interface WorkerLink {
   cancel(beats: readonly Beat[], why: "cancel" | "lost"): void;
   /** Asks the worker's own status API which of these silent attempts still run. */
   ask?(beats: readonly Beat[]): Promise<readonly Beat[]>;
+  /** Of a worker that queues: nothing of the handler is to begin now. */
+  withdraw?(from: ReportPlace, why: "paused" | "cancelled"): void;
+  /** Of a worker that queues: the visit of the handler is over. */
+  closed?(desk: ReportPlace): void;
+  /** Of a worker that queues: another worker has come, and serves these. */
+  joined?(serves: readonly Serves[]): void;
 }
 
 /** What an engine of a cluster hears of the others. */

@@ -2,7 +2,7 @@
  * The driver: does the I/O that an engine node asks for, and nothing else decides here. It feeds inputs in, performs
  * outputs, wakes the node when its time comes, and backs off when the store fails.
  */
-import type { Beat, Report, ReportedAttempt, Serves } from "../protocol/work.ts";
+import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Rejection } from "../std/rejection.ts";
 import { type Commit, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
@@ -17,22 +17,25 @@ import {
 } from "./driver-options.ts";
 import type { EnginePort, Request, StartOf } from "./engine-port.ts";
 import { Errands } from "./errands.ts";
-import { readLeases, storeLeases } from "./hand-over.ts";
+import { readLeases, storeAllLeases } from "./hand-over.ts";
 import type {
   AttemptFilter,
   AttemptHolder,
   Dropped,
   Input,
   Inspection,
+  JoinOptions,
   OpenAttempt,
   Output,
   Overview,
 } from "./io.ts";
 import { EngineNode } from "./node.ts";
 import { nowFor } from "./now-for.ts";
+import { OutboxDoor } from "./outbox-door.ts";
 import type { Settings } from "./settings.ts";
 import { StorePatience } from "./store-patience.ts";
 import { type ReadOutput, readFor } from "./store-reads.ts";
+import { WorkerLinks } from "./worker-links.ts";
 
 export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 
@@ -46,7 +49,7 @@ export class Engine implements EnginePort {
   readonly #node: EngineNode;
   readonly #now: () => number;
   readonly info: StoreInfo;
-  readonly #links = new Map<string, WorkerLink>();
+  readonly #links = new WorkerLinks();
   readonly #audience = new Audience();
   #requests = 0;
   #isScheduled = false;
@@ -54,8 +57,9 @@ export class Engine implements EnginePort {
   #cancelWake: (() => void) | null = null;
   readonly #patience: StorePatience;
   #commitFault: Error | null = null;
-  /** What a cluster does with the engine. */
+  /** What a cluster does with the engine, and whoever publishes its events. */
   readonly cluster: ClusterDoor;
+  readonly outbox: OutboxDoor;
   #stopped: Error | null = null;
   readonly #pending = new Set<Promise<void>>();
   /** Post-operations under way. */
@@ -70,7 +74,9 @@ export class Engine implements EnginePort {
     this.#node = new EngineNode(info, options.clock.now(), { ...options.settings, ...settings });
     this.#now = nowFor(this.#node, options.clock);
     this.#errands = new Errands(options, (performed) => this.#input(performed));
-    this.cluster = new ClusterDoor(options.store, (input) => this.#input(input));
+    const take = (input: Input): void => this.#input(input);
+    this.outbox = new OutboxDoor(take, () => this.#node.scope);
+    this.cluster = new ClusterDoor(options.store, take);
   }
 
   /** Opens the store and starts the node. */
@@ -101,20 +107,13 @@ export class Engine implements EnginePort {
     return inspection;
   }
 
-  /** An engine by itself takes every execution for its own. */
-
-  /** The epoch in which this node has the execution's partition; null: it does not. */
   readonly epochOf = (execution: string): number | null => this.#node.epochOf(execution);
 
   readonly isOwn = (execution: string): boolean => this.epochOf(execution) !== null;
 
   /** Connects a worker. */
-  join(
-    worker: string,
-    link: WorkerLink,
-    options: { serves: readonly Serves[]; capacity: number; local: boolean; asks?: boolean },
-  ): void {
-    this.#links.set(worker, link);
+  join(worker: string, link: WorkerLink, options: JoinOptions): void {
+    this.#links.add(worker, link, options.serves);
     this.#input({ kind: "worker-joined", worker, ...options });
   }
 
@@ -137,9 +136,13 @@ export class Engine implements EnginePort {
     this.#inputNow({ kind: "worker-beats", worker, beats });
   }
 
+  release(worker: string, beats: readonly Beat[]): void {
+    this.#input({ kind: "worker-releases", worker, beats });
+  }
+
   /** A worker is gone; its open leases end by their own rules. */
   leave(worker: string): void {
-    this.#links.delete(worker);
+    this.#links.remove(worker);
     this.#input({ kind: "worker-left", worker });
   }
 
@@ -236,9 +239,7 @@ export class Engine implements EnginePort {
   async #handOver(): Promise<boolean> {
     if (this.#stopped !== null || this.#patience.isTried) return this.#node.openLeases === 0;
     try {
-      const tables = this.#node.leaseTables();
-      for (const [partition, table] of tables ?? []) await storeLeases(this.#store, partition, table);
-      return tables !== null;
+      return await storeAllLeases(this.#store, this.#node.leaseTables());
     } catch (thrown) {
       if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
       this.#options.onFault?.(thrown);
@@ -314,9 +315,10 @@ export class Engine implements EnginePort {
       case "logged":
         return this.#audience.hear(output);
       case "grant":
-        return this.#links.get(output.worker)?.take(output.grant);
       case "cancel":
-        return this.#links.get(output.worker)?.cancel(output.attempts, output.why);
+      case "withdraw":
+      case "desk-closed":
+        return this.#links.tell(output);
       case "ask-permits":
       case "grant-permits":
       case "call-permits":
@@ -326,6 +328,8 @@ export class Engine implements EnginePort {
       case "fenced":
         if (this.#options.onCluster !== undefined) return this.#options.onCluster(output);
         return this.#fail(new Error(`this engine no longer owns its store: ${output.why}`));
+      case "publish":
+        return this.outbox.give(output);
       case "yielded":
         return this.cluster.yielded(output);
       case "unreadable":
@@ -375,7 +379,7 @@ export class Engine implements EnginePort {
   }
 
   async #ask(worker: string, attempts: readonly Beat[]): Promise<void> {
-    const beats = (await this.#links.get(worker)?.ask?.(attempts)) ?? [];
+    const beats = await this.#links.ask(worker, attempts);
     if (beats.length > 0) this.#input({ kind: "worker-vouches", worker, beats });
   }
 

@@ -3,7 +3,7 @@
  * own is an `Engine`; in a cluster it is a `ClusterEngine`, which asks the node that has the execution.
  */
 import type { Plan } from "../kernel/plan.ts";
-import type { Beat, Report, ReportedAttempt, Serves } from "../protocol/work.ts";
+import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import { newExecutionId } from "../std/id.ts";
 import type { Random } from "../std/random.ts";
 import type { Rejection } from "../std/rejection.ts";
@@ -14,10 +14,12 @@ import type {
   AttemptHolder,
   Dropped,
   Inspection,
+  JoinOptions,
   OpenAttempt,
   Overview,
   Request,
 } from "./io.ts";
+import type { OutboxDoor } from "./outbox-door.ts";
 
 export type { Request } from "./io.ts";
 
@@ -58,17 +60,15 @@ export interface EnginePort {
   watchLogs(execution: string, logged: () => void): () => void;
 
   /** Connects a worker to this node. */
-  join(
-    worker: string,
-    link: WorkerLink,
-    options: { serves: readonly Serves[]; capacity: number; local: boolean; asks?: boolean },
-  ): void;
+  join(worker: string, link: WorkerLink, options: JoinOptions): void;
   /** A remote worker asks for up to so many items; the newest word counts, 0 takes it back. */
   claim(worker: string, max: number): void;
   /** Delivers a worker's reports; resolves with verdicts, in their order, once they are committed. */
   report(worker: string, reports: readonly Report[]): Promise<readonly (readonly string[])[]>;
   /** A remote worker's attempts are alive. */
   beat(worker: string, beats: readonly Beat[]): void;
+  /** A worker gives claims back that nobody has begun: nothing is burnt, and nothing is journaled. */
+  release(worker: string, beats: readonly Beat[]): void;
   /** A worker is gone. */
   leave(worker: string): void;
 
@@ -81,6 +81,9 @@ export interface EnginePort {
   overview(): Overview;
   /** Attempts of this node whose leases are open, of one worker or of all. */
   openAttempts(options: AttemptFilter): readonly OpenAttempt[];
+
+  /** For whoever publishes events of this node. */
+  readonly outbox: OutboxDoor;
 
   /** Stops giving out work. */
   quiesce(): void;

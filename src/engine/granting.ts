@@ -22,12 +22,26 @@ export function grantAll(node: NodeState): void {
   if (node.closing || (node.dispatcher.size === 0 && !node.roster.hasHold)) return;
   for (const worker of [...node.roster.workers.values()]) {
     if (worker.alone !== null) tendAlone(node, worker);
+    const passed: Ready[] = [];
     while (worker.room > 0) {
       const ready = node.dispatcher.next(worker, node.roster);
       if (ready === undefined) break;
-      give(node, ready, worker);
+      if (worker.queued && !hasRoomFor(node, worker, ready)) passed.push(ready);
+      else give(node, ready, worker);
     }
+    // Not for this one now, but perhaps for another.
+    for (const { slot, desk } of passed) node.offer(slot, desk);
   }
+}
+
+/** Whether a worker that queues may have more of a handler, or one more handler. */
+function hasRoomFor(node: NodeState, worker: RosterEntry, { slot, desk }: Ready): boolean {
+  if (desk.openLeases >= worker.perDesk) return false;
+  const key = `${slot.id}/${desk.key}`;
+  if (worker.desks.has(key)) return true;
+  if (worker.desks.size >= worker.desksMax) return false;
+  worker.desks.add(key);
+  return true;
 }
 
 /**
@@ -107,7 +121,8 @@ function giveEnumeration(node: NodeState, slot: Slot, desk: HandlerDesk, worker:
     known === 0 ? null : { count: known, last: last ?? "null", checksum: state.enumeration.checksum };
   const item = { number: ENUMERATION, attempt, claim: lease.claim, task: null, checkpoints: null };
   const grant = newGrant(node, slot, desk, { do: "enumerate", items: [item], resume, worker });
-  if (!slot.suspect) node.emit({ kind: "grant", worker: worker.id, grant });
+  // What waits in a queue has not begun, and the end of this process is not its end.
+  if (!slot.suspect || worker.queued) node.emit({ kind: "grant", worker: worker.id, grant });
   else
     node.enqueue(slot, {
       kind: "mark",
@@ -126,12 +141,13 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
   const plain: GrantItem[] = [];
   const careful: GrantItem[] = [];
   let left = Math.min(Math.max(node.settings.quantum, batchOf(state.plan)), worker.room);
+  if (worker.queued) left = Math.min(left, worker.perDesk - desk.openLeases);
   let isFull = false;
   while (left > 0) {
     const task = desk.peek(node.now);
     if (task < 0) break;
-    const isAlone = state.tasks.crashes(task) >= ALONE_AFTER_CRASHES;
-    if (isAlone) {
+    const crashes = state.tasks.crashes(task);
+    if (crashes >= ALONE_AFTER_CRASHES && !worker.queued) {
       // Whoever is empty gets it, or the first that is busy would keep it from all others.
       const empty = worker.held === 0 ? worker : emptyWorker(node, state.plan);
       if (empty !== undefined && plain.length + careful.length === 0)
@@ -160,7 +176,8 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
     const lease = newLease(node, desk, worker, { task, attempt, epoch: slot.tenure.epoch, permits });
     const checkpoints = checkpointsOf(node, desk, task);
     const item = { number: task, attempt: lease.attempt, claim: lease.claim, task: text, checkpoints };
-    if (task < desk.carefulBelow || desk.claimOf(task) >= CAREFUL_AFTER_CLAIMS) {
+    if (worker.queued) plain.push(crashes > 0 ? { ...item, alone: true as const } : item);
+    else if (task < desk.carefulBelow || desk.claimOf(task) >= CAREFUL_AFTER_CLAIMS) {
       beginNow(node, desk, lease);
       careful.push(item);
     } else plain.push(item);
@@ -185,7 +202,13 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
 /** A worker that serves the handler, asks for work and has none. */
 function emptyWorker({ roster }: NodeState, { wanted }: HandlerPlan): RosterEntry | undefined {
   for (const worker of roster.workers.values())
-    if (worker.held === 0 && worker.room > 0 && roster.servedBy(worker, wanted) !== undefined) return worker;
+    if (
+      worker.held === 0 &&
+      worker.room > 0 &&
+      !worker.queued &&
+      roster.servedBy(worker, wanted) !== undefined
+    )
+      return worker;
   return undefined;
 }
 
@@ -257,8 +280,9 @@ function newLease(
     epoch: at.epoch,
     worker: worker.id,
     local: worker.local,
+    queued: worker.queued,
     startedAt: 0,
-    until: node.now + node.settings.claimLeaseMs,
+    until: worker.queued ? queuedUntil(node, desk) : node.now + node.settings.claimLeaseMs,
     recorded: false,
     reported: false,
     cancelled: false,
@@ -270,8 +294,15 @@ function newLease(
   desk.leases.set(at.task, lease);
   desk.openLeases++;
   worker.held++;
-  if (!worker.local) worker.wanted--;
+  if (!worker.local && !worker.queued) worker.wanted--;
   return lease;
+}
+
+/** A command is answered within its time limit from when it is sent; for anything else the queue may take its time. */
+function queuedUntil(node: NodeState, { state }: HandlerDesk): number {
+  const { timeoutMs, use } = state.plan;
+  const isCommand = use.startsWith("topic:");
+  return isCommand && timeoutMs !== null ? node.now + timeoutMs : Number.POSITIVE_INFINITY;
 }
 
 function newGrant(

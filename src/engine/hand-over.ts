@@ -17,6 +17,7 @@ export interface HandedLease
   extends ReportPlace,
     Pick<Lease, "task" | "attempt" | "claim" | "worker" | "position" | "lastLine" | "permits"> {
   readonly isStarted: boolean;
+  readonly queued?: true;
 }
 
 export interface LeaseTable {
@@ -66,6 +67,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
           lastLine,
           permits,
           isStarted,
+          ...(lease.queued ? { queued: true as const } : {}),
         });
       }
     }
@@ -104,6 +106,15 @@ export async function storeLeases(
   if (table.leases.length > 0 || table.home !== undefined)
     await store.putDocument(KIND, String(partition), JSON.stringify(table));
   return true;
+}
+
+/** Stores the tables of all partitions; false: something is open in this process, and ends with it. */
+export async function storeAllLeases(
+  store: Store,
+  tables: ReadonlyMap<number, LeaseTable> | null,
+): Promise<boolean> {
+  for (const [partition, table] of tables ?? []) await storeLeases(store, partition, table);
+  return tables !== null;
 }
 
 /** What the last owners left of these partitions, as far as they ended well. */
@@ -176,6 +187,7 @@ function isOpen(desk: HandlerDesk, { task, attempt, round }: HandedLease): boole
 function give(node: NodeState, slot: Slot, desk: HandlerDesk, handed: HandedLease): void {
   const { openedAt } = slot.tenure;
   const { task, attempt, claim, epoch, worker, position, lastLine, permits, isStarted } = handed;
+  const queued = handed.queued === true;
   const silenceMs = isStarted ? node.heartbeatMs(desk.state.plan) : node.settings.claimLeaseMs;
   desk.leases.set(task, {
     task,
@@ -184,9 +196,10 @@ function give(node: NodeState, slot: Slot, desk: HandlerDesk, handed: HandedLeas
     epoch,
     worker,
     local: false,
+    queued,
     startedAt: isStarted ? openedAt : 0,
     // From the opening on, however late the execution is loaded.
-    until: openedAt + silenceMs,
+    until: queued ? Number.POSITIVE_INFINITY : openedAt + silenceMs,
     recorded: task !== ENUMERATION && desk.state.tasks.startOf(task) !== undefined,
     reported: false,
     cancelled: false,

@@ -17,7 +17,7 @@ import type {
 import type { Plan } from "../kernel/plan.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
-import type { Beat, Grant, Report, Serves } from "../protocol/work.ts";
+import type { Beat, Grant, Report, ReportPlace, Serves } from "../protocol/work.ts";
 import type { Rejection } from "../std/rejection.ts";
 import type {
   Commit,
@@ -73,15 +73,7 @@ export type Input =
       readonly until: number;
       readonly max: number;
     }
-  | {
-      readonly kind: "worker-joined";
-      readonly worker: string;
-      readonly serves: readonly Serves[];
-      readonly capacity: number;
-      readonly local: boolean;
-      /** It can be asked about a silent attempt. */
-      readonly asks?: boolean;
-    }
+  | ({ readonly kind: "worker-joined"; readonly worker: string } & JoinOptions)
   /** The worker was asked, and says that these attempts still run. */
   | { readonly kind: "worker-vouches"; readonly worker: string; readonly beats: readonly Beat[] }
   /** A remote worker asks for up to `max` items; a local one is served up to its capacity without asking. */
@@ -93,6 +85,12 @@ export type Input =
       readonly reports: readonly Report[];
     }
   | { readonly kind: "worker-beats"; readonly worker: string; readonly beats: readonly Beat[] }
+  /** A worker gives claims back that nobody has begun. */
+  | { readonly kind: "worker-releases"; readonly worker: string; readonly beats: readonly Beat[] }
+  /** Events of an execution up to this one are published. */
+  | { readonly kind: "published"; readonly execution: string; readonly seq: number }
+  /** What was given out to be published and is not, is given out again. */
+  | { readonly kind: "publish-again" }
   | { readonly kind: "worker-left"; readonly worker: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
   /** A try at a post-operation has ended. */
@@ -143,6 +141,25 @@ export type Input =
   /** Stop granting: the node is about to close. */
   | { readonly kind: "closing" }
   | { readonly kind: "tick" };
+
+/** A worker as it joins. */
+export interface JoinOptions {
+  readonly serves: readonly Serves[];
+  /** Attempts that it can hold at a time. */
+  readonly capacity: number;
+  /** It is in this process: its leases end with it and need no beats. */
+  readonly local: boolean;
+  /** It can be asked about a silent attempt. */
+  readonly asks?: boolean;
+  /** It also gets whatever nobody else serves, in whatever version. */
+  readonly fallback?: boolean;
+  /** It passes work on to queues: nobody beats for it, and silence says nothing. */
+  readonly queued?: boolean;
+  /** Most leases of one handler of a visit that it holds at a time. */
+  readonly perDesk?: number;
+  /** Most handlers of visits that it has had work of and that are not over. */
+  readonly desksMax?: number;
+}
 
 /** What a node of a cluster hears about partitions, and of the others. */
 export type ClusterInput = Extract<
@@ -300,6 +317,23 @@ export type Output =
     }
   | { readonly kind: "inspected"; readonly request: number; readonly inspection: Inspection | Rejection }
   | { readonly kind: "grant"; readonly worker: string; readonly grant: Grant }
+  /** Committed events are to be published; null: they are to be read from the journal. */
+  | {
+      readonly kind: "publish";
+      readonly execution: string;
+      readonly from: number;
+      readonly to: number;
+      readonly rows: readonly Entry[] | null;
+    }
+  /** Nothing of the handler is to begin now: a queue gives back what nobody has taken. */
+  | {
+      readonly kind: "withdraw";
+      readonly worker: string;
+      readonly from: ReportPlace;
+      readonly why: "paused" | "cancelled";
+    }
+  /** The visit of the handler is over: what a queue still holds of it is of no use. */
+  | { readonly kind: "desk-closed"; readonly worker: string; readonly desk: ReportPlace }
   | {
       readonly kind: "cancel";
       readonly worker: string;

@@ -7,6 +7,8 @@ export interface Lease {
   readonly worker: string;
   /** A local worker's lease ends with the process and needs no beats. */
   readonly local: boolean;
+  /** It waits in a queue, or runs at whoever took it from there: silence says nothing. */
+  readonly queued: boolean;
   /** When the attempt was said to have begun; 0: only claimed. */
   startedAt: number;
   /** Silence until then is fine. */

@@ -8,18 +8,19 @@
  */
 import { decodeEntry, type Entry } from "../kernel/journal-entry.ts";
 import type { Plan } from "../kernel/plan.ts";
-import type { ReportedAttempt, Serves } from "../protocol/work.ts";
+import type { ReportedAttempt } from "../protocol/work.ts";
 import { assert, unreachable } from "../std/assert.ts";
-import type { StoreInfo } from "../store/store.ts";
+import type { Partitions, StoreInfo } from "../store/store.ts";
 import { waitingFor } from "./child-desk.ts";
 import { CleanUp } from "./clean-up.ts";
 import { ClusterDesk } from "./cluster-desk.ts";
 import { CommitDesk } from "./commit-desk.ts";
-import { endHold, grantAll } from "./granting.ts";
+import { grantAll } from "./granting.ts";
 import { type HandedLease, type LeaseTable, leaseTable, noteHandedOver } from "./hand-over.ts";
 import type { AttemptFilter, AttemptHolder, Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
 import { LetterDesk } from "./letter-desk.ts";
 import { NodeState } from "./node-state.ts";
+import { notePublished, publishAgain } from "./outbox.ts";
 import { openAttempts, overviewOf } from "./overview.ts";
 import { notOwner, whyNotTaken } from "./ownership-desk.ts";
 import { nameKeys } from "./permits.ts";
@@ -30,7 +31,10 @@ import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
 import type { ReportAnswer } from "./slot.ts";
 import { extendLeases, sweepLeases } from "./sweep.ts";
 import { TimerDesk, WAKE } from "./timer-desk.ts";
-import { RosterEntry } from "./worker-roster.ts";
+import { workerClaims, workerJoined, workerLeft, workerReleases } from "./worker-desk.ts";
+
+/** What workers do, beside vouching for an attempt when they are asked. */
+type WorkerWord = "joined" | "claims" | "reports" | "beats" | "releases" | "left";
 
 export class EngineNode {
   readonly #node: NodeState;
@@ -120,18 +124,17 @@ export class EngineNode {
       case "timers-scanned":
         return this.#timers.scanned(input.timers, input.until, { max: input.max, now: node.now });
       case "worker-joined":
-        return this.#workerJoined(input);
-      case "worker-claims": {
-        const worker = node.roster.workers.get(input.worker);
-        if (worker !== undefined) worker.wanted = input.max;
-        return;
-      }
+      case "worker-claims":
       case "worker-reports":
-        return this.#reports(input);
       case "worker-beats":
-        return this.#beats(input);
+      case "worker-releases":
       case "worker-left":
-        return this.#workerLeft(input.worker);
+        return this.#hearWorker(input);
+      case "published":
+        if (node.tenures.of(input.execution) === undefined) return;
+        return notePublished(node, this.#residency.slot(input.execution), input.seq);
+      case "publish-again":
+        return publishAgain(node);
       case "taken":
       case "yield":
       case "lost":
@@ -214,6 +217,11 @@ export class EngineNode {
     return this.#node.tenures.of(execution)?.epoch ?? null;
   }
 
+  /** The partitions of this node; null: all. */
+  get scope(): Partitions {
+    return this.#node.tenures.scope;
+  }
+
   /** Whether anything is this node's. */
   get isOwner(): boolean {
     return this.#node.tenures.size > 0;
@@ -287,6 +295,28 @@ export class EngineNode {
     node.enqueue(slot, { kind: "message", message, request, plan, views: input.views });
   }
 
+  #hearWorker(input: Extract<Input, { kind: `worker-${WorkerWord}` }>): void {
+    const node = this.#node;
+    switch (input.kind) {
+      case "worker-joined":
+        workerJoined(node, input);
+        return this.#residency.rescan();
+      case "worker-claims":
+        if (workerClaims(node, input.worker, input.max)) this.#residency.rescan();
+        return;
+      case "worker-reports":
+        return this.#reports(input);
+      case "worker-beats":
+        return this.#beats(input);
+      case "worker-releases":
+        for (const slot of workerReleases(node, input.worker, input.beats))
+          if (slot.status === "clean") this.#cleanUp.becameClean(slot);
+        return;
+      case "worker-left":
+        return workerLeft(node, input.worker);
+    }
+  }
+
   #reports(input: Extract<Input, { kind: "worker-reports" }>): void {
     const answer: ReportAnswer = {
       worker: input.worker,
@@ -311,31 +341,6 @@ export class EngineNode {
       if (slot.status === "loading") slot.beats.push({ beat: one, worker: input.worker });
       else beat(this.#node, slot, one, input.worker);
     }
-  }
-
-  #workerJoined(input: {
-    worker: string;
-    serves: readonly Serves[];
-    capacity: number;
-    local: boolean;
-    asks?: boolean;
-  }): void {
-    const node = this.#node;
-    const entry = new RosterEntry(input.worker, input);
-    for (const slot of node.slots.values()) {
-      for (const desk of slot.desks)
-        for (const lease of desk.leases.values())
-          if (lease.worker === input.worker && !lease.reported) entry.held++;
-    }
-    this.#workerLeft(input.worker);
-    node.roster.join(entry);
-    this.#residency.rescan();
-  }
-
-  #workerLeft(id: string): void {
-    const worker = this.#node.roster.workers.get(id);
-    if (worker !== undefined) endHold(this.#node, worker);
-    this.#node.roster.leave(id);
   }
 
   #pageRead(execution: string, seq: number, entry: Entry | null): void {

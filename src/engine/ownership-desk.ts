@@ -118,6 +118,7 @@ export class OwnershipDesk {
     }
     if (ended.size === 0) return;
     const isOver = (execution: string) => ended.has(node.tenures.partitionOf(execution));
+    node.roster.queued?.forget(isOver);
     // What was to go out and has not: a stale owner gives out nothing.
     node.outputs = node.outputs.filter(
       (output) => output.kind !== "grant" || !isOver(output.grant.execution),

@@ -279,7 +279,7 @@ export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
 function start(node: NodeState, desk: HandlerDesk, lease: Lease): void {
   lease.asked = false;
   if (lease.startedAt === 0) lease.startedAt = node.now;
-  lease.until = node.now + node.heartbeatMs(desk.state.plan);
+  if (!lease.queued) lease.until = node.now + node.heartbeatMs(desk.state.plan);
 }
 
 /** After a takeover, an attempt of a former owner that shows itself in time is taken over as it is. */
@@ -305,6 +305,8 @@ function adopt(
     !hasRoomToAdopt(node, slot, desk, at.task)
   )
     return false;
+  const entry = node.roster.workers.get(worker);
+  const queued = entry?.queued === true;
   const lease: Lease = {
     task: at.task,
     attempt: at.attempt,
@@ -312,8 +314,9 @@ function adopt(
     epoch: place.epoch,
     worker,
     local: false,
+    queued,
     startedAt: node.now,
-    until: node.now + node.heartbeatMs(desk.state.plan),
+    until: queued ? Number.POSITIVE_INFINITY : node.now + node.heartbeatMs(desk.state.plan),
     asked: false,
     recorded: begunBy !== undefined,
     reported: false,
@@ -324,7 +327,6 @@ function adopt(
   };
   desk.leases.set(at.task, lease);
   desk.openLeases++;
-  const entry = node.roster.workers.get(worker);
   if (entry !== undefined) entry.held++;
   return true;
 }

@@ -240,16 +240,18 @@ export class Residency {
     )
       return;
     const { execution } = slot;
-    if (execution === null || (execution.ended && !this.#node.performs(slot.id))) {
+    const isLeft = execution?.ended === true && !slot.hasEventsRow && !node.performs(slot.id);
+    if (execution === null || isLeft) {
       this.evict(slot);
       return;
     }
-    if (execution.ended) return;
-    if (slot.want === "time") {
+    if (execution.ended && node.performs(slot.id)) return;
+    // What has ended and has events to be published is let go of like what is idle.
+    if (slot.want === "time" && !execution.ended) {
       // Let go of only when the store knows it too, or nobody would bring it back.
       if (slot.storedWant !== "time" || slot.retryFired)
         return node.enqueue(slot, { kind: "mark", mark: null });
-    } else if (this.#isServed(slot)) {
+    } else if (!execution.ended && this.#isServed(slot)) {
       this.#idle.delete(slot);
       this.#letWait(slot);
       return;

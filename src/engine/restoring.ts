@@ -7,6 +7,7 @@ import type { LoadedExecution } from "../store/store.ts";
 import { takeOver } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { NodeState } from "./node-state.ts";
+import { restoreOutbox } from "./outbox.ts";
 import type { Slot } from "./slot.ts";
 
 /** Makes the slot what was loaded; else gives why that cannot be. */
@@ -25,6 +26,7 @@ export function restoreSlot(node: NodeState, slot: Slot, loaded: LoadedExecution
   slot.wasLoaded = true;
   slot.chain = loaded.chain;
   slot.opened = { ...loaded.opened };
+  if (node.settings.outbox) restoreOutbox(slot);
   slot.rowsSinceSnapshot = loaded.entries.length;
   slot.want = loaded.head.want;
   slot.storedWant = loaded.head.want;

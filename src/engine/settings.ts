@@ -44,6 +44,8 @@ export interface Settings {
   /** Post-operations under way at a time, and of one execution. */
   readonly postOpsMax: number;
   readonly postOpsEach: number;
+  /** Events are published by somebody, who says how far. */
+  readonly outbox: boolean;
   /** How long a worker that is asked about a silent attempt may take to vouch for it. */
   readonly askMs: number;
   /** What the node reads. */
@@ -74,5 +76,6 @@ export const DEFAULT_SETTINGS: Settings = {
   postOpsMax: 64,
   postOpsEach: 8,
   askMs: 3_000,
+  outbox: false,
   vocabulary: VOCABULARY,
 };

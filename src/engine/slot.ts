@@ -96,6 +96,11 @@ export class Slot {
 
   /** The version of the events that it goes on with: above what may be written, its messages wait. */
   needs = 0;
+  /** How far its events are published, and given out to be; and whether the store says that some are not. */
+  published = 0;
+  publishing = 0;
+  hasEventsRow = false;
+
   /** The load that it waits for, by its number. */
   load = 0;
 

@@ -18,6 +18,7 @@ import { reject } from "../std/rejection.ts";
 import type { DeadLetter, ExecutionWrite, Letter, LogRow, Snapshot } from "../store/store.ts";
 import { extendChain } from "./chain.ts";
 import type { NodeState } from "./node-state.ts";
+import { EVENTS_DUE, EVENTS_TIMER, outboxMark, outboxRow } from "./outbox.ts";
 import { toLogRow, toMessage, unrecordedStarts } from "./reporting.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { headOf } from "./slot-head.ts";
@@ -290,6 +291,9 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
     if (retryRow === 0) timersCleared.push(RETRY_TIMER);
     else timersSet.push({ timer: RETRY_TIMER, due: retryRow });
   }
+  const outbox = node.settings.outbox ? outboxRow(slot) : null;
+  if (outbox === "set") timersSet.push({ timer: EVENTS_TIMER, due: EVENTS_DUE });
+  else if (outbox === "cleared") timersCleared.push(EVENTS_TIMER);
   const head = headOf(execution, slot.tenure.partition, want);
   const headKey = `${head.status}/${head.phase}/${head.want}`;
   const isNothing =
@@ -301,6 +305,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
     timersSet.length === 0 &&
     timersCleared.length === 0;
   if (isNothing) return null;
+  if (node.settings.outbox) Object.assign(slot.carefulMarks, outboxMark(slot, outbox));
   const marks = Object.keys(slot.carefulMarks).length === 0 ? opened : { ...slot.carefulMarks, ...opened };
   Object.assign(slot.opened, slot.carefulMarks);
   slot.carefulMarks = {};
@@ -321,9 +326,9 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
     head: headChanged ? head : null,
     // A timer set and cleared in one step leaves nothing; the later word counts.
     timersSet: timersSet.filter(
-      ({ timer, due }) => timer === RETRY_TIMER || execution.timers.get(timer)?.due === due,
+      ({ timer, due }) => isOwnRow(timer) || execution.timers.get(timer)?.due === due,
     ),
-    timersCleared: timersCleared.filter((timer) => timer === RETRY_TIMER || !execution.timers.has(timer)),
+    timersCleared: timersCleared.filter((timer) => isOwnRow(timer) || !execution.timers.has(timer)),
     opened: marks,
     snapshot: parts.snapshot,
   };
@@ -333,6 +338,11 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   if (deadLetters.length > 0) write.deadLetters = deadLetters;
   if (clearedFrom > 0) write.deadLettersCleared = clearedFrom;
   return write;
+}
+
+/** A row of the engine, of which the execution knows nothing. */
+function isOwnRow(timer: string): boolean {
+  return timer === RETRY_TIMER || timer === EVENTS_TIMER;
 }
 
 type Writable = { -readonly [Field in keyof ExecutionWrite]: ExecutionWrite[Field] };

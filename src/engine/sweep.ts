@@ -1,4 +1,6 @@
 /** The sweep: claims that never started go back; started attempts that went silent are lost. */
+import type { Outcome } from "../kernel/message.ts";
+import { showDuration } from "../std/duration.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
@@ -15,8 +17,13 @@ export function sweepLeases(node: NodeState): Slot[] | null {
       const asked: Lease[] = [];
       for (const lease of desk.leases.values()) {
         if (lease.local || lease.reported) continue;
+        if (lease.queued && lease.until === Number.POSITIVE_INFINITY) continue;
         isWatching = true;
         if (lease.until > node.now) continue;
+        if (lease.queued) {
+          expire(node, slot, desk, lease);
+          continue;
+        }
         const canAsk =
           lease.startedAt > 0 && !lease.asked && node.roster.workers.get(lease.worker)?.canBeAsked === true;
         (canAsk ? asked : silent).push(lease);
@@ -53,6 +60,27 @@ function ask(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly Le
       attempts: [{ ...place, epoch, attempts: [{ task, attempt, claim }] }],
     });
   }
+}
+
+/** What was sent into a queue with a time limit has not come back: it counts as killed. */
+function expire(node: NodeState, slot: Slot, desk: HandlerDesk, lease: Lease): void {
+  const { task, attempt, claim, epoch, worker } = lease;
+  const ms = desk.state.plan.timeoutMs ?? 0;
+  const error = { name: "Timeout", code: "timeout", message: `no receipt came within ${showDuration(ms)}` };
+  const outcome: Outcome = { status: "killed", payload: JSON.stringify(error) };
+  const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id, round: desk.visit.round };
+  const report = {
+    kind: "receipts" as const,
+    ...place,
+    epoch,
+    receipts: [{ task, attempt, claim, ms, outcome }],
+  };
+  lease.until = Number.POSITIVE_INFINITY;
+  tellToStop(node, slot, { desk, lease }, "lost");
+  node.noteReported(desk, lease);
+  // Nobody waits for its verdict.
+  const answer = { worker, report: 0, verdicts: [], open: 1 };
+  node.enqueue(slot, { kind: "report", report, worker, answer, index: 0 });
 }
 
 function lose(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly Lease[]): void {

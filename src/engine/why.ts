@@ -82,6 +82,8 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
     return `${at} runs ${running}; ${left - running} more wait for permits of "${plan.scope}", which other nodes hold or have not told of yet.`;
   if (desk.parked > 0)
     return `${at} runs ${running}; ${desk.parked} wait because the key "${desk.fullestKey}" holds ${plan.definition.concurrencyPerKey} of ${plan.definition.concurrencyPerKey}.`;
+  const queued = whyQueued(node, execution, desk);
+  if (queued !== null) return `${at} ${queued}`;
   if (running > 0)
     return `${at} runs ${running} of ${left} open tasks${state.sealed || state.impliesTask ? "" : "; its enumeration is not sealed"}.`;
   if (desk.hasAside || isHeldFor(node, desk))
@@ -92,6 +94,21 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   if (desk.leases.has(ENUMERATION))
     return `${at}: its enumeration runs and is not sealed; ${state.total} tasks so far.`;
   return `${at} is about to give out ${left} ${left === 1 ? "task" : "tasks"}.`;
+}
+
+/** What waits in queues, or for queues of its own. */
+function whyQueued({ roster }: NodeState, { id }: Execution, desk: HandlerDesk): string | null {
+  if (roster.queued === null) return null;
+  const { desks, desksMax } = roster.queued;
+  if (desks.size >= desksMax && !desks.has(`${id}/${desk.key}`) && desk.openLeases === 0)
+    return `waits for queues at the broker: ${desks.size} handlers of visits have some, which is the most at a time.`;
+  let waiting = 0;
+  for (const lease of desk.leases.values())
+    if (lease.queued && !lease.reported && lease.task !== ENUMERATION) waiting++;
+  if (waiting > 0)
+    return `has ${waiting} ${waiting === 1 ? "task" : "tasks"} at the broker, for workers there.`;
+  const enumeration = desk.leases.get(ENUMERATION);
+  return enumeration?.queued === true ? "has its enumeration at the broker, for a worker there." : null;
 }
 
 /** Tasks that wait for a time or a signal of their own, if nothing else is open. */

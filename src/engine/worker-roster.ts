@@ -3,9 +3,10 @@
  * served in several versions, the highest one that fits gets the work.
  */
 import { maxSatisfying, prerelease, rcompare, valid } from "semver";
-import type { Wanted } from "../kernel/plan.ts";
+import { SCRIPT_USE, type Wanted } from "../kernel/plan.ts";
 import type { Serves } from "../protocol/work.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
+import type { JoinOptions } from "./io.ts";
 import type { Slot } from "./slot.ts";
 
 /** How long others are held back for a task that must run alone: while it waits for an empty worker, and once it runs. */
@@ -32,19 +33,29 @@ export class RosterEntry {
   held = 0;
   /** Items asked for and not given yet (remote workers). */
   wanted = 0;
+  /** Its work goes into queues, where it needs no beats and does not lapse. */
+  readonly queued: boolean;
+  /** It gets what nobody else serves. */
+  readonly fallback: boolean;
+  /** Most leases of one handler of a visit. */
+  readonly perDesk: number;
+  /** Handlers of visits that it has had work of, and most that it may have at a time. */
+  readonly desks = new Set<string>();
+  readonly desksMax: number;
   /** A task that must run alone waits for this worker to be empty, or has it; null: none does. */
   alone: Alone | null = null;
   readonly #byUse = new Map<string, Map<string, Serves>>();
 
-  constructor(
-    id: string,
-    options: { local: boolean; serves: readonly Serves[]; capacity: number; asks?: boolean },
-  ) {
+  constructor(id: string, options: JoinOptions) {
     this.id = id;
     this.local = options.local;
     this.serves = options.serves;
     this.capacity = options.capacity;
     this.canBeAsked = options.asks === true;
+    this.queued = options.queued === true;
+    this.fallback = options.fallback === true;
+    this.perDesk = options.perDesk ?? Number.POSITIVE_INFINITY;
+    this.desksMax = options.desksMax ?? Number.POSITIVE_INFINITY;
     for (const served of options.serves) {
       const versions = this.#byUse.get(served.use) ?? new Map<string, Serves>();
       versions.set(normal(served.version ?? ""), served);
@@ -70,26 +81,40 @@ export class RosterEntry {
     this.alone = { kind, until: now + (kind === "waiting" ? ALONE_WAIT_MS : ALONE_RUN_MS), ...at };
   }
 
+  /** Executions that are another node's by now. */
+  forget(isOver: (execution: string) => boolean): void {
+    for (const key of this.desks) if (isOver(key.slice(0, key.indexOf("/")))) this.desks.delete(key);
+  }
+
   /** How many more items it can take now. */
   get room(): number {
     if (this.alone !== null) return 0;
     const free = this.capacity - this.held;
+    if (this.queued) return this.wanted > 0 ? free : 0;
     return this.local ? free : Math.min(free, this.wanted);
   }
 }
+
+/** What a worker serves that takes what nobody else does: it cannot know whether the code enumerates. */
+const ANYTHING: Serves = { use: "" };
 
 export class WorkerRoster {
   readonly workers = new Map<string, RosterEntry>();
   /** The version that gets the work, by what is wanted; forgotten when workers come or go. */
   readonly #chosen = new Map<string, string | null>();
 
+  /** The worker that passes work on to queues, if there is one. */
+  queued: RosterEntry | null = null;
+
   join(entry: RosterEntry): void {
     this.workers.set(entry.id, entry);
+    if (entry.queued) this.queued = entry;
     this.#chosen.clear();
   }
 
   leave(id: string): void {
     if (this.workers.delete(id)) this.#chosen.clear();
+    if (this.queued?.id === id) this.queued = null;
   }
 
   get hasRemote(): boolean {
@@ -114,12 +139,18 @@ export class WorkerRoster {
   /** What the worker serves of this, if its version is the one that gets the work. */
   servedBy(worker: RosterEntry, wanted: Wanted): Serves | undefined {
     const version = this.choose(wanted);
-    return version === null ? undefined : worker.served(wanted.use, version);
+    if (version !== null) return worker.served(wanted.use, version);
+    return worker.fallback && this.#fallsBack(wanted) ? ANYTHING : undefined;
+  }
+
+  /** Whether what nobody serves goes to the one who takes the rest; scripts are for workers that know them. */
+  #fallsBack({ use }: Wanted): boolean {
+    return this.queued !== null && this.queued.fallback && this.queued.wanted > 0 && use !== SCRIPT_USE;
   }
 
   /** Whether any worker serves it in a version that fits. */
   isServed(wanted: Wanted): boolean {
-    return this.choose(wanted) !== null;
+    return this.choose(wanted) !== null || this.#fallsBack(wanted);
   }
 
   /** The highest version served that fits, "" for code without a version; null: none does. */

@@ -6,10 +6,9 @@ import { assert, unreachable } from "../std/assert.ts";
 import { byteLength } from "../std/json.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { applyChild } from "./children.ts";
-import { applyReceipted, commandStarted, reopenCommands, settleCommand } from "./command-state.ts";
+import { commandStarted, foldCommand, reopenCommands, settleCommand } from "./command-state.ts";
 import type { Event, Recorded, TaskRun, TaskStep, TasksSettled, TasksWaiting } from "./event.ts";
 import { applyCreated, type Execution, HandlerState, Visit } from "./execution.ts";
-import { applyPostOp, applyPostOpRetried } from "./owed-op.ts";
 import { NEXT } from "./plan.ts";
 import { noteError, readError } from "./stored-error.ts";
 import { NEVER } from "./task-table.ts";
@@ -100,13 +99,6 @@ function fold(execution: Execution, event: Event): void {
     case "child.started":
     case "child.finished":
       return applyChild(at(execution, event), event);
-    case "command.receipted":
-      return applyReceipted(execution, at(execution, event), event);
-    case "postop.done":
-    case "postop.failed":
-      return applyPostOp(execution, event);
-    case "postop.retried":
-      return applyPostOpRetried(execution, event);
     case "timer.set":
       execution.timers.set(event.timer, { purpose: event.purpose, due: event.due });
       return;
@@ -117,7 +109,7 @@ function fold(execution: Execution, event: Event): void {
       if (event.purpose === "start" && event.kind === "timer.fired") execution.startAt = null;
       return;
     default:
-      return foldControl(execution, event);
+      return foldCommand(execution, event) ? undefined : foldControl(execution, event as ControlEvent);
   }
 }
 

@@ -2,11 +2,12 @@
  * What the fold keeps of commands: results whose tasks are not done yet, the parts that later commands refer to, and
  * per command of the workflow how it stands.
  */
+import { assert } from "../std/assert.ts";
 import type { Json } from "../std/json.ts";
 import type { CommandPlan } from "./command-plan.ts";
-import type { CommandReceipted, SettledStatus } from "./event.ts";
+import type { CommandReceipted, Event, SettledStatus } from "./event.ts";
 import type { CommandState, Execution, HandlerState, Visit } from "./execution.ts";
-import { oweAfter, receiptOf } from "./owed-op.ts";
+import { applyPostOp, applyPostOpRetried, oweAfter, receiptOf } from "./owed-op.ts";
 import { follow } from "./reference.ts";
 import { NEVER } from "./task-table.ts";
 
@@ -23,8 +24,28 @@ export function commandStarted(execution: Execution, handler: HandlerState, comm
   });
 }
 
+/** Applies an event of commands and their post-operations; false: it is none. */
+export function foldCommand(execution: Execution, event: Event): boolean {
+  switch (event.kind) {
+    case "command.receipted":
+      applyReceipted(execution, event);
+      return true;
+    case "postop.done":
+    case "postop.failed":
+      applyPostOp(execution, event);
+      return true;
+    case "postop.retried":
+      applyPostOpRetried(execution, event);
+      return true;
+    default:
+      return false;
+  }
+}
+
 /** A receipt came: a result is kept until its task is done, and owes what is to be done with it. */
-export function applyReceipted(execution: Execution, handler: HandlerState, event: CommandReceipted): void {
+function applyReceipted(execution: Execution, event: CommandReceipted): void {
+  const handler = execution.handlerAt(event);
+  assert(handler !== undefined, "a receipt is of a handler of the current visit");
   const { seq } = execution;
   const { task, attempt, worker, ms, step, result, error, procStatus } = event;
   change(execution, step, { receiptedAt: execution.now, receipt: seq, status: procStatus, error });

@@ -125,23 +125,8 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
     case "child.started":
     case "child.finished":
       return ofOneTask(event, detail);
-    case "command.receipted": {
-      const { task: n, attempt, procStatus: proc_status } = event;
-      const word =
-        event.error === null ? { cmd_result: parse(event.result) } : { proc_err: procErr(event.error) };
-      return { ...place(event), n, attempt, proc_status, ...word };
-    }
-    case "postop.done":
-    case "postop.failed": {
-      const { step, op, target, attempt, error } = event;
-      return { step, op, target, attempt, ...(error === null ? {} : { error: parse(error) }) };
-    }
-    case "postop.retried": {
-      const { step, op, target, by } = event;
-      return { step, op, target, by };
-    }
     default:
-      return rest;
+      return ofCommand(event) ?? rest;
   }
 }
 
@@ -164,6 +149,28 @@ function ofOneTask(event: TaskStep | TaskRun | ChildEvent, detail: Detail): Reco
       const { kind: _, task: __, ...child } = event;
       return { ...child, n };
     }
+  }
+}
+
+/** What becomes of a command, and of its result; null: it is about something else. */
+function ofCommand(event: Event): Record<string, unknown> | null {
+  switch (event.kind) {
+    case "command.receipted": {
+      const { task: n, attempt, procStatus: proc_status, result, error } = event;
+      const word = error === null ? { cmd_result: parse(result) } : { proc_err: procErr(error) };
+      return { ...place(event), n, attempt, proc_status, ...word };
+    }
+    case "postop.done":
+    case "postop.failed": {
+      const { step, op, target, attempt, error } = event;
+      return { step, op, target, attempt, ...(error === null ? {} : { error: parse(error) }) };
+    }
+    case "postop.retried": {
+      const { step, op, target, by } = event;
+      return { step, op, target, by };
+    }
+    default:
+      return null;
   }
 }
 

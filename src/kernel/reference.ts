@@ -101,16 +101,14 @@ function unquote(text: string): string {
 function* texts(data: Json, at: string): Generator<{ text: string; at: string }> {
   if (typeof data === "string") yield { text: data, at };
   else if (typeof data === "object" && data !== null)
-    for (const [key, member] of Object.entries(data)) yield* texts(member as Json, `${at}.${key}`);
+    for (const [key, member] of Object.entries(data)) yield* texts(member, `${at}.${key}`);
 }
 
 function replace(data: Json, find: (inner: string) => { readonly value: Json }): Json {
   if (typeof data === "string") return replaceText(data, find);
   if (typeof data !== "object" || data === null) return data;
   if (Array.isArray(data)) return data.map((member: Json) => replace(member, find));
-  return Object.fromEntries(
-    Object.entries(data).map(([key, member]) => [key, replace(member as Json, find)]),
-  );
+  return Object.fromEntries(Object.entries(data).map(([key, member]) => [key, replace(member, find)]));
 }
 
 function replaceText(text: string, find: (inner: string) => { readonly value: Json }): Json {

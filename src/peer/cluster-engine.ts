@@ -11,8 +11,9 @@
 import type { Engine } from "../engine/driver.ts";
 import { type Progress, type Reply, stoppedAnswer, type WorkerLink } from "../engine/driver-options.ts";
 import type { EnginePort, Request, StartOf } from "../engine/engine-port.ts";
-import type { AttemptHolder, Dropped, Inspection, OpenAttempt, Overview } from "../engine/io.ts";
-import type { Beat, Report, ReportedAttempt, Serves } from "../protocol/work.ts";
+import type { AttemptHolder, Dropped, Inspection, JoinOptions, OpenAttempt, Overview } from "../engine/io.ts";
+import type { OutboxDoor } from "../engine/outbox-door.ts";
+import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { monotonicMs } from "../std/monotonic.ts";
 import { type Random, systemRandom } from "../std/random.ts";
@@ -83,6 +84,10 @@ export class ClusterEngine implements EnginePort {
 
   get residentCount(): number {
     return this.#engine.residentCount;
+  }
+
+  get outbox(): OutboxDoor {
+    return this.#engine.outbox;
   }
 
   epochOf(execution: string): number | null {
@@ -160,11 +165,7 @@ export class ClusterEngine implements EnginePort {
     return this.#followers.counts;
   }
 
-  join(
-    worker: string,
-    link: WorkerLink,
-    options: { serves: readonly Serves[]; capacity: number; local: boolean; asks?: boolean },
-  ): void {
+  join(worker: string, link: WorkerLink, options: JoinOptions): void {
     this.#engine.join(worker, link, options);
   }
 
@@ -188,6 +189,11 @@ export class ClusterEngine implements EnginePort {
     }
     if (own.length > 0) this.#engine.beat(worker, own);
     for (const [url, theirs] of byUrl) void this.#nudge(url, "beat", { v: 1, worker, beats: theirs });
+  }
+
+  /** Claims are at the node that gave them. */
+  release(worker: string, beats: readonly Beat[]): void {
+    this.#engine.release(worker, beats);
   }
 
   leave(worker: string): void {

@@ -68,6 +68,8 @@ export interface GrantItem {
   readonly task: string | null;
   /** What earlier attempts journaled; null: nothing. */
   readonly checkpoints: readonly Checkpoint[] | null;
+  /** It took a process down before: in a queue it is to have nobody beside it. */
+  readonly alone?: true;
 }
 
 /** Every visit of every phase so far (visit 0: none yet), the newest last; per handler its counts, and where its rows are. */

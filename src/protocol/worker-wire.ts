@@ -223,5 +223,7 @@ export type HeartbeatAnswer = Readonly<Record<string, "continue" | "cancel" | "l
 export const EVENTS_BYTES_MAX = 4 * 1_048_576;
 /** Numbers of events go up to this. */
 export const EVENT_NUMBER_MAX = 2_147_483_647;
+/** The header by which a worker says how much memory its process takes, in bytes. */
+export const MEMORY_HEADER = "rondo-memory";
 /** Longest wait of a claim. */
 export const WAIT_MS_MAX = 60_000;

@@ -123,8 +123,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "poison beside others",
     file: "engine/granting.js",
-    find: "const isAlone = state.tasks.crashes(task) >= ALONE_AFTER_CRASHES;",
-    replace: "const isAlone = false;",
+    find: "if (crashes >= ALONE_AFTER_CRASHES &&",
+    replace: "if (false &&",
     seed: 8,
   },
   {
@@ -209,7 +209,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/commit-desk.js",
     find: "this.#letters.rescan();",
     replace: "",
-    seed: 178,
+    seed: 161,
   },
   {
     name: "letters not looked for after a restart",
@@ -299,9 +299,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "lower version gets work too",
     file: "engine/worker-roster.js",
-    find: "return version === null ? undefined : worker.served(wanted.use, version);",
-    replace:
-      "return version === null ? undefined : [...worker.versionsOf(wanted.use)].map((v) => worker.served(wanted.use, v))[0];",
+    find: "return worker.served(wanted.use, version);",
+    replace: "return [...worker.versionsOf(wanted.use)].map((v) => worker.served(wanted.use, v))[0];",
     seed: 1,
   },
   {

@@ -21,7 +21,7 @@ export const COMMAND_BUGS: readonly PlantedBug[] = [
     file: "kernel/execution.js",
     find: "return this.tasks.settled.has(task) || this.receipted.has(task);",
     replace: "return this.tasks.settled.has(task);",
-    seed: 639,
+    seed: 112,
   },
   {
     name: "snapshot forgets what is owed",
@@ -43,7 +43,7 @@ export const COMMAND_BUGS: readonly PlantedBug[] = [
     find: "for (const [task, { seq, attempt }] of handler.receipted) {",
     replace:
       "for (const [task, { seq, attempt }] of [...handler.receipted]) { handler.receipted.delete(task); continue;",
-    seed: 112,
+    seed: 79,
   },
   {
     name: "a visit ends while its persistence is owed",
@@ -79,14 +79,14 @@ export const COMMAND_BUGS: readonly PlantedBug[] = [
     file: "engine/stepping.js",
     find: "if (failed >= clearedFrom)",
     replace: "if (false)",
-    seed: 3,
+    seed: 70,
   },
   {
     name: "a command refers to the result of an earlier visit",
     file: "kernel/command-state.js",
     find: "execution.referred.set(reference.text,",
     replace: "execution.referred.has(reference.text) || execution.referred.set(reference.text,",
-    seed: 239,
+    seed: 24,
   },
   {
     name: "enrichment is forgotten",

@@ -241,6 +241,9 @@ export abstract class EngineHost {
         return this.purge(output.ids);
       case "inspected":
       case "logged":
+      case "withdraw":
+      case "publish":
+      case "desk-closed":
         return;
       case "perform":
         return this.#errand(output.task);

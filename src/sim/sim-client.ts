@@ -1,6 +1,5 @@
 /** A simulated user: starts executions, pauses, signals, cancels, retries; repeats what was not answered. */
 import type { Request } from "../engine/io.ts";
-import type { PostOpRef } from "../kernel/event.ts";
 import type { Answer, ControlMessage, StartMessage } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { SeededRandom } from "../std/random.ts";
@@ -104,12 +103,20 @@ export class SimClient {
     });
   }
 
-  /** Asks for a broadcast that was given up. */
-  tellAgain(execution: string, op: PostOpRef): void {
-    this.#ask({
-      execution,
-      message: { kind: "postop.retry", id: `m${++this.#ids}`, by: "user", op },
-      plan: null,
+  /** Now and then, asks for a broadcast that was given up. */
+  tellAgain(random: SeededRandom): void {
+    const { timeline, ledger } = this.#world;
+    if (!this.#world.has("controls")) return;
+    timeline.after(random.below(4_000), () => {
+      if (!this.#world.has("controls")) return;
+      const given = [...ledger.models].filter(({ owes }) => owes.undelivered.size > 0);
+      if (given.length > 0) {
+        const { id: execution, owes } = random.pick(given);
+        const { ref: op } = random.pick([...owes.undelivered.values()]);
+        const message = { kind: "postop.retry", id: `m${++this.#ids}`, by: "user", op } as const;
+        this.#ask({ execution, message, plan: null });
+      }
+      this.tellAgain(random);
     });
   }
 

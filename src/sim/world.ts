@@ -325,30 +325,14 @@ export class World {
       if (children.length > 0) this.client.act(random.pick(children).id);
     });
     repeat("purges", 2_500, () => this.#purgeSome(random));
-    const hasCommands = [...this.#plans.values()].some(({ commands }) => commands.length > 0);
-    if (hasCommands && this.has("controls")) this.#tellAgain(this.#random.child("again"));
-  }
-
-  /** Now and then somebody asks for a broadcast that was given up. */
-  #tellAgain(random: SeededRandom): void {
-    this.timeline.after(random.below(4_000), () => {
-      if (this.#isHealed) return;
-      const given = [...this.ledger.models].filter(({ owes }) => owes.undelivered.size > 0);
-      const model = given.length === 0 ? null : random.pick(given);
-      if (model !== null)
-        this.client.tellAgain(model.id, random.pick([...model.owes.undelivered.values()]).ref);
-      this.#tellAgain(random);
-    });
+    this.client.tellAgain(this.#random.child("again"));
   }
 
   /** Forgets some of what has ended, whoever may still ask about it. */
   #purgeSome(random: SeededRandom): void {
     this.ledger.sync();
     const ids = [...this.ledger.models]
-      .filter(
-        ({ id, ended, owes }) =>
-          ended && owes.owed.size === 0 && this.client.mayForget(id) && random.chance(0.5),
-      )
+      .filter(({ id, isOver }) => isOver && this.client.mayForget(id) && random.chance(0.5))
       .map(({ id }) => id);
     if (ids.length === 0) return;
     this.#site.toAll({ kind: "purge", ids });
@@ -406,9 +390,7 @@ export class World {
   }
 
   #stuck(): string {
-    const open = [...this.ledger.models]
-      .filter(({ ended, owes }) => !ended || owes.owed.size > 0)
-      .map(({ id }) => id);
+    const open = [...this.ledger.models].filter(({ isOver }) => !isOver).map(({ id }) => id);
     for (const id of this.#executions.keys()) if (this.ledger.model(id) === undefined) open.push(id);
     const letters = this.#tables
       .scanLetters({ after: 0, max: 5, partitions: null })

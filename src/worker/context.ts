@@ -1,5 +1,6 @@
 /** The objects user code gets. Parts that cost something (abort signal, readers, logs, steps) are made on first use. */
 import type { Outcome } from "../kernel/message.ts";
+import { brandFatal } from "../protocol/error-brands.ts";
 import type { Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { reportedAttempt } from "./attempt-place.ts";
@@ -29,6 +30,8 @@ export interface Around {
   readonly secrets: Secrets;
   /** Gets what is logged as it is logged; with secrets about, as text without them. */
   readonly onLog: (grant: Grant, item: GrantItem, level: string, parts: readonly unknown[]) => void;
+  /** Why there are no steps and no earlier results here; null: there are. */
+  readonly lacks: string | null;
   /** Ends an attempt whose code runs on. */
   readonly end: (running: Running, outcome: Outcome) => void;
 }
@@ -89,6 +92,7 @@ export class AttemptContext {
 
   get phases(): PhasesReader {
     const { grant, around } = this.shared;
+    if (around.lacks !== null && grant.phases.length === 0) throw brandFatal(new Error(around.lacks));
     this.extras.phases ??= readPhases(grant.execution, grant.phases, around.results);
     return this.extras.phases;
   }
@@ -208,6 +212,8 @@ export class TaskContext extends AttemptContext implements ProcessContext {
   }
 
   get #steps(): JournaledSteps {
+    const { lacks } = this.shared.around;
+    if (lacks !== null) throw brandFatal(new Error(lacks));
     this.extras.steps ??= new JournaledSteps({
       grant: this.shared.grant,
       item: this.item,

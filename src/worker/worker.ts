@@ -36,6 +36,8 @@ export interface WorkerOptions {
   readonly scripts?: ScriptOptions | undefined;
   /** Values that are redacted in logs and errors, each of at least 4 characters. */
   readonly secrets?: readonly string[] | undefined;
+  /** Why code has no steps, sleeps, waits and earlier results here; undefined: it has. */
+  readonly lacks?: string | undefined;
   /** Called with a failure of the worker itself, which is a bug. */
   readonly onBug: (thrown: unknown) => void;
 }
@@ -78,6 +80,7 @@ export class Worker {
       reporter: this.#reporter,
       secrets,
       onLog,
+      lacks: options.lacks ?? null,
       end: (running, outcome) => runner.attempts.end(running, outcome),
     };
   }
@@ -103,9 +106,14 @@ export class Worker {
 
   /** Stops attempts: the engine cancelled them, or their leases are lost. */
   cancel(beats: readonly Beat[], why: "cancel" | "lost"): void {
+    for (const beat of beats) this.#runner.attempts.cancel(beat, why);
+    this.giveBack(beats);
+  }
+
+  /** Hands back those of them that have not begun. */
+  giveBack(beats: readonly Beat[]): void {
     const giveUp = (shared: Shared, item: GrantItem): void => this.#handBack(shared.grant, item, "not begun");
     for (const beat of beats) {
-      this.#runner.attempts.cancel(beat, why);
       this.#queue.giveUp(beat, giveUp);
       this.#scriptQueue.giveUp(beat, giveUp);
     }

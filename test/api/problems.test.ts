@@ -175,7 +175,7 @@ describe("a request is refused", () => {
     expectProblem(await api.delete("/v1/tokens/nowhere"), "not_found");
     expectProblem(await api.get("/v1/executions/a%20b"), "not_found");
     expectProblem(await api.get("/v1/nowhere"), "not_found");
-    expectProblem(await api.get("/"), "not_found");
+    expectProblem(await api.get("/nowhere"), "not_found");
   });
 
   test("with another method, and is told which there are", async () => {

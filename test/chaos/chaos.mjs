@@ -1,6 +1,7 @@
 /**
  * `node test/chaos/chaos.mjs [--seconds 60] [--seed S] [--json FILE] [--lease MS] [--rate N] [--keep FOLDER]`: breaks a
- * real cluster for so long, and reports. Needs a build. Exit code 1: something is wrong.
+ * real cluster for so long, and reports. With --broker [--tasks 50000] [--commands 1000] it breaks a RabbitMQ instead.
+ * Needs a build. Exit code 1: something is wrong.
  */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -14,10 +15,30 @@ const { values } = parseArgs({
     rate: { type: "string", default: "10" },
     json: { type: "string" },
     keep: { type: "string" },
+    broker: { type: "boolean", default: false },
+    tasks: { type: "string", default: "50000" },
+    commands: { type: "string", default: "1000" },
   },
 });
-const { chaos, isWell } = await createJiti(import.meta.url).import("./chaos.ts");
 const startedAt = Date.now();
+const say = (line) => console.log(`${((Date.now() - startedAt) / 1_000).toFixed(1).padStart(6)} s  ${line}`);
+if (values.broker) {
+  const { brokerChaos, isWellWithBroker } = await createJiti(import.meta.url).import("./broker-chaos.ts");
+  const { seed } = values;
+  const [seconds, tasks, commands] = [values.seconds, values.tasks, values.commands].map(Number);
+  console.log(
+    `chaos with a broker for ${seconds} s, ${tasks} tasks, ${commands} command workflows, seed ${seed}`,
+  );
+  const found = await brokerChaos({ seed, seconds, tasks, commands, say });
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(found, null, 2)}\n`);
+  const lists = ["lost", "miscounted", "missing", "stuck", "queuesLeft", "consumersLeft", "wrong"];
+  console.log(`\nfaults: ${JSON.stringify(found.faults)}; ${found.deadLetters} dead letters at the broker\n`);
+  for (const name of lists) console.log(`${name.padEnd(16)}${found[name].length}`);
+  for (const one of lists.flatMap((name) => found[name]).slice(0, 20)) console.log(String(one).slice(0, 600));
+  console.log(isWellWithBroker(found) ? "\nall is well" : `\nnot well: again with --broker --seed ${seed}`);
+  process.exit(isWellWithBroker(found) ? 0 : 1);
+}
+const { chaos, isWell } = await createJiti(import.meta.url).import("./chaos.ts");
 console.log(`chaos for ${values.seconds} s, seed ${values.seed}`);
 const report = await chaos({
   seed: values.seed,
@@ -25,7 +46,7 @@ const report = await chaos({
   leaseMs: Number(values.lease),
   rate: Number(values.rate),
   ...(values.keep === undefined ? {} : { keep: values.keep }),
-  say: (line) => console.log(`${((Date.now() - startedAt) / 1_000).toFixed(1).padStart(6)} s  ${line}`),
+  say,
 });
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`);
 const { lost, stuck, miscounted, staleRows, wrong } = report;

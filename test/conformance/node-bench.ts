@@ -4,7 +4,7 @@
  * is in `held` are made at once, and answered by `answer(kind)`. Everything that left the node is kept, in order, in
  * `outputs`.
  */
-import type { Input, Inspection, Output } from "../../src/engine/io.ts";
+import type { Input, Inspection, JoinOptions, Output } from "../../src/engine/io.ts";
 import { EngineNode } from "../../src/engine/node.ts";
 import type { PostOpTask } from "../../src/engine/post-ops.ts";
 import type { Settings } from "../../src/engine/settings.ts";
@@ -181,20 +181,9 @@ export class NodeBench {
     return this.of("reply").find((output) => output.request === request)?.answer;
   }
 
-  join(
-    worker: string,
-    uses: readonly (string | Serves)[],
-    options: { capacity?: number; local?: boolean; asks?: boolean } = {},
-  ): void {
+  join(worker: string, uses: readonly (string | Serves)[], options: Partial<JoinOptions> = {}): void {
     const serves = uses.map((use) => (typeof use === "string" ? { use } : use));
-    this.input({
-      kind: "worker-joined",
-      worker,
-      serves,
-      capacity: options.capacity ?? 10,
-      local: options.local ?? true,
-      asks: options.asks ?? false,
-    });
+    this.input({ kind: "worker-joined", worker, capacity: 10, local: true, ...options, serves });
   }
 
   leave(worker: string): void {
@@ -246,6 +235,14 @@ export class NodeBench {
   beat({ worker, grant, item }: Attempt): void {
     const attempts = [{ task: item.number, attempt: item.attempt, claim: item.claim }];
     this.input({ kind: "worker-beats", worker, beats: [{ ...placeOf(grant), attempts }] });
+  }
+
+  /** Gives claims back that nobody has begun. */
+  release(worker: string, ...attempts: readonly Attempt[]): void {
+    for (const { grant, item } of attempts) {
+      const given = [{ task: item.number, attempt: item.attempt, claim: item.claim }];
+      this.input({ kind: "worker-releases", worker, beats: [{ ...placeOf(grant), attempts: given }] });
+    }
   }
 
   /** A step of an attempt is done. */

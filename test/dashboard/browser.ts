@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { type Browser, chromium, type Page } from "playwright-core";
-import { afterAll, afterEach, beforeAll, expect } from "vitest";
+import { afterAll, afterEach, beforeAll } from "vitest";
 import type { RondoServer } from "../../src/api/serve.ts";
 import { openServer, type ServerOptions } from "../../src/compose-server.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
@@ -37,7 +37,7 @@ beforeAll(async () => {
 afterEach(async () => {
   const troubles = pages.flatMap((opened) => opened.troubles);
   for (const { page } of pages.splice(0)) await page.context().close();
-  expect(troubles).toEqual([]);
+  if (troubles.length > 0) throw new Error(`this must never happen on a page:\n${troubles.join("\n")}`);
 });
 
 afterAll(async () => {

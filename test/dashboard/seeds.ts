@@ -2,6 +2,7 @@
 import { Fatal, workflow } from "rondo";
 import { z } from "zod";
 import type { RondoServer } from "../../src/api/serve.ts";
+import { topic } from "../../src/sdk/topic.ts";
 
 const PAUSE = { input: z.object({ count: z.number().int(), ms: z.number().optional() }) };
 
@@ -66,10 +67,63 @@ export const orphan = {
   ],
 };
 
+const TOPIC = "LEXI_CMD_EMBED";
+
+/** Two commands, the first with something to do after its receipt. */
+const commands = {
+  rondo: 1,
+  name: "embed",
+  phases: ["EMBED_REPO", "INDEX_REPO"].map((cmd_type, i) => ({
+    name: `step-${i}`,
+    handlers: {
+      [`step-${i}`]: {
+        command: {
+          cmd_type,
+          cmd_data: { repo: "rondo" },
+          cmd_metadata:
+            i === 0
+              ? {
+                  cmd_post_op: {
+                    cmd_result_persistence: {
+                      target_statestore_name: "embedded",
+                      target_statestore_key: "repo",
+                      target_statestore_partition_key: "rondo",
+                    },
+                  },
+                }
+              : {},
+        },
+        topic: TOPIC,
+      },
+    },
+  })),
+};
+
+/** A script of two runs. */
+const script = {
+  rondo: 1,
+  name: "sums",
+  phases: [
+    {
+      name: "sum",
+      handlers: {
+        sum: {
+          script: [
+            { name: "double", expression: "(s) => { console.log('doubling'); return s.map((n) => n * 2); }" },
+            { name: "add", expression: "(s) => s.reduce((a, b) => a + b, 0)" },
+          ],
+          state: [1, 2, 3],
+        },
+      },
+    },
+  ],
+};
+
 /** Serves the workflows, and starts so many of each that every page has something to show; resolves when most have ended. */
 export async function seed(server: RondoServer): Promise<void> {
   const { rondo, url } = server;
   rondo.serve(thumbnails, invoices, nightly, approval);
+  rondo.serve(topic(TOPIC, ({ cmd }) => ({ embedded: cmd.cmd_type })));
   const ask = async (path: string, body: unknown): Promise<void> => {
     const response = await fetch(url + path, {
       method: "POST",
@@ -78,7 +132,9 @@ export async function seed(server: RondoServer): Promise<void> {
     });
     if (!response.ok) throw new Error(`${path}: ${await response.text()}`);
   };
-  await ask("/v1/workflows", orphan);
+  for (const definition of [orphan, commands, script]) await ask("/v1/workflows", definition);
+  await ask("/v1/executions", { workflow: "embed", input: {}, id: "embed-1" });
+  await ask("/v1/executions", { workflow: "sums", input: {}, id: "sums-1" });
   await ask("/v1/executions", {
     workflow: "orphan",
     input: { bucket: "b" },
@@ -114,5 +170,6 @@ export async function seed(server: RondoServer): Promise<void> {
     overlap: "skip",
   });
   await ask("/v1/schedules/hourly/pause", undefined);
+  for (const id of ["embed-1", "sums-1"]) ended.push(rondo.execution(id));
   await Promise.all(ended.map((execution) => execution.result().catch(() => null)));
 }

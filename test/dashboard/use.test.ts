@@ -81,6 +81,12 @@ describe.runIf(hasBrowser)("a user", () => {
     await page.locator(".execution-line .badge", { hasText: "done" }).waitFor();
   });
 
+  test("has an execution counted anew", async () => {
+    const page = await openPage(`${server.url}/executions/invoices-3?tab=messages`);
+    await page.getByRole("button", { name: "Count it anew" }).click();
+    await page.getByText("0 lost, 0 counted twice").waitFor();
+  });
+
   test("is told why an action cannot be done", async () => {
     const page = await openPage(`${server.url}/executions/thumbs-3`);
     const pause = page.getByRole("button", { name: "Pause" });

@@ -20,7 +20,7 @@ function commands(...steps: readonly [topic: string, cmd: object, handler?: obje
     name: "commands",
     definition: { name: "commands", phases },
     handlers: [],
-  } as unknown as AnyWorkflow;
+  };
 }
 
 test("commands go one after another to the code that serves their topics, with earlier results", async () => {

@@ -1,3 +1,4 @@
+/** When tasks of open handlers came, as far as journals were looked into: what their waits are measured from. */
 import type { Place } from "../../kernel/event.ts";
 
 /** Executions that are remembered; of more, the oldest are forgotten, and their waits are not measured. */

@@ -28,6 +28,14 @@ function healthRoute(): Route {
   );
 }
 
+const READY = z.object({
+  status: z.literal("ready"),
+  broker: z
+    .enum(["connecting", "up", "blocked", "down", "closed"])
+    .optional()
+    .describe("how the broker stands, where there is one; it is not needed to take requests"),
+});
+
 function readyRoute(desk: Desk): Route {
   return route(
     {
@@ -38,7 +46,7 @@ function readyRoute(desk: Desk): Route {
       summary: "The server takes requests: its store answers and takes writes, and it is not closing",
       access: "everyone",
       timeMs: READY_MS,
-      answers: { 200: { description: "it is ready", schema: z.object({ status: z.literal("ready") }) } },
+      answers: { 200: { description: "it is ready", schema: READY } },
       refusals: ["not_ready", "store_unavailable"],
     },
     async () => {
@@ -48,7 +56,8 @@ function readyRoute(desk: Desk): Route {
       if (fault !== null)
         return reject("store_unavailable", `the store takes no writes: ${fault.message.slice(0, 200)}`);
       await desk.store.getDocument("setting", "remote");
-      return json({ status: "ready" });
+      const { broker } = desk;
+      return json({ status: "ready", ...(broker ? { broker: broker.view.state } : {}) });
     },
   );
 }

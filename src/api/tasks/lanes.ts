@@ -54,20 +54,23 @@ function laneOf(indexed: IndexedHandler, origin: number, window: LaneWindow): La
   const failed = new Array<number>(pieces).fill(0);
   const bars: { task: number; state: TaskState; from: number; to: number }[] | null =
     index.total <= BARS_MAX ? [] : null;
-  index.walk((task, state, since, ms) => {
-    const at = origin + since;
+  const { states, attempts, at: times, ms: durations } = index.columns;
+  for (let task = 0; task < index.total; task++) {
+    if (attempts[task] === 0) continue;
+    const state = (states[task] as number) & 15;
+    const at = origin + (times[task] as number);
     const isRunning = state === RUNNING;
-    const begin = isRunning ? at : at - ms;
+    const begin = isRunning ? at : at - (durations[task] as number);
     const end = isRunning ? to : at;
     if (bars !== null) bars.push({ task, state: TASK_STATES[state] as TaskState, from: begin, to: end });
-    if (end < from || begin > to) return;
+    if (end < from || begin > to) continue;
     if (isRunning || state === DONE || state === FAILED)
       ran.add((Math.max(from, begin) - from) / width, (Math.min(to, end) - from) / width);
-    if (at < from || at > to || isRunning) return;
+    if (at < from || at > to || isRunning) continue;
     const piece = Math.min(pieces - 1, Math.floor((at - from) / width));
     if (state === DONE) (done[piece] as number)++;
     else if (state === FAILED) (failed[piece] as number)++;
-  });
+  }
   return {
     phase,
     visit,

@@ -45,7 +45,14 @@ export function mapTasks(index: TaskIndex, by: MapKind): StateMap {
   }
 }
 
+/** Buckets of durations below a second or so, which most are: looked up, not searched for. */
+const SHORT_BUCKETS = Uint8Array.from({ length: 1_024 }, (_, ms) => findBucket(ms));
+
 function bucketOf(ms: number): number {
+  return SHORT_BUCKETS[ms] ?? findBucket(ms);
+}
+
+function findBucket(ms: number): number {
   const bound = MS_BOUNDS.findIndex((max) => ms <= max);
   return bound < 0 ? MS_BOUNDS.length + 1 : bound + 1;
 }

@@ -2,7 +2,7 @@
  * Task indexes of a few executions, kept and extended as their journals grow, so that only the first look at an
  * execution reads its whole journal. Looks into the past (`at`) have an index of their own, which can only go on.
  */
-import { decodeEntry, type Entry } from "../../kernel/journal-entry.ts";
+import { decodeColumns, type Entry } from "../../kernel/journal-entry.ts";
 import type { Plan } from "../../kernel/plan.ts";
 import type { Store } from "../../store/store.ts";
 import { TaskScan } from "./task-scan.ts";
@@ -62,7 +62,7 @@ export class TaskBook {
       });
       if (entries.length === 0) return;
       for (const entry of entries)
-        for (const recorded of decodeEntry(entry)) if (recorded.seq <= to) scan.take(recorded);
+        for (const recorded of decodeColumns(entry)) if (recorded.seq <= to) scan.take(recorded);
     }
   }
 

@@ -172,11 +172,14 @@ export class TaskIndex {
     return bytes;
   }
 
-  /** Calls back with every task to which something happened: its state, when it came to it, and how long it ran. */
-  walk(visit: (task: number, state: number, at: number, ms: number) => void): void {
-    for (let task = 0; task < this.total; task++)
-      if ((this.#attempts[task] as number) > 0)
-        visit(task, this.#state(task), this.#at[task] as number, this.#ms[task] as number);
+  /** The columns themselves, `total` long or longer, for who goes over all tasks: state bytes, attempts, times, durations. */
+  get columns(): {
+    readonly states: Uint8Array;
+    readonly attempts: Uint16Array;
+    readonly at: Uint32Array;
+    readonly ms: Uint32Array;
+  } {
+    return { states: this.#states, attempts: this.#attempts, at: this.#at, ms: this.#ms };
   }
 
   /** Workers by their numbers in this index, from 1. */

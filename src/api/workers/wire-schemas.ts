@@ -173,6 +173,10 @@ export const workersSchema = z
         version: z.string().nullable(),
         url: z.string().nullable(),
         lastSeenAt: z.number().nullable(),
+        memoryBytes: z
+          .number()
+          .nullable()
+          .openapi({ description: "what its process takes, by its own word" }),
         draining: z.boolean(),
       }),
     ),

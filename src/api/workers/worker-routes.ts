@@ -1,6 +1,6 @@
 /** The routes of the worker protocol: `workers`, `attempts` and `scaling`. */
 import { z } from "@hono/zod-openapi";
-import { EVENTS_BYTES_MAX, WAIT_MS_MAX } from "../../protocol/worker-wire.ts";
+import { EVENTS_BYTES_MAX, MEMORY_HEADER, WAIT_MS_MAX } from "../../protocol/worker-wire.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
 import { type Answer, type Ask, json, type Route, route } from "../route.ts";
 import { attemptRoutes } from "./attempt-routes.ts";
@@ -117,8 +117,12 @@ function sessionRoutes(sessions: WorkerSessions): readonly Route[] {
 /** Work that was not written to its end is handed back: the client has gone. */
 async function claim(
   sessions: WorkerSessions,
-  { params: { id }, body, signal, outgoing }: Ask<{ id: string }, unknown, { max: number; waitMs: number }>,
+  ask: Ask<{ id: string }, unknown, { max: number; waitMs: number }>,
 ): Promise<Answer> {
+  const { body, signal, outgoing } = ask;
+  const { id } = ask.params;
+  const memory = ask.header(MEMORY_HEADER);
+  if (memory !== undefined && /^\d{1,15}$/.test(memory)) sessions.noteMemory(id, Number(memory));
   const claimed = await sessions.claim(id, body, signal);
   if (isRejection(claimed)) return claimed;
   if (claimed === null) return reject("not_ready", "the server closes");

@@ -52,6 +52,8 @@ export class WorkerSession implements WorkerLink {
   readonly #parts: SessionParts;
   registration: CheckedRegistration;
   lastSeenAt: number;
+  /** What its process takes, as it said last; null: it did not say. */
+  memoryBytes: number | null = null;
   isDraining = false;
   #ready: ReadyItem[] = [];
   #claim: OpenClaim | null = null;

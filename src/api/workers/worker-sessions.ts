@@ -56,6 +56,8 @@ export interface WorkerView {
   readonly version: string | null;
   readonly url: string | null;
   readonly lastSeenAt: number | null;
+  /** What its process takes; null: it did not say. */
+  readonly memoryBytes: number | null;
   readonly draining: boolean;
 }
 
@@ -110,6 +112,12 @@ export class WorkerSessions {
   /** The cluster has other nodes than before: whoever waits for work is told at once. */
   nodesChanged(): void {
     for (const session of this.#sessions.values()) session.nodesChanged();
+  }
+
+  /** How much memory a worker's process takes, by its own word. */
+  noteMemory(worker: string, bytes: number): void {
+    const session = this.#sessions.get(worker);
+    if (session !== undefined) session.memoryBytes = bytes;
   }
 
   /** Work for a worker, once there is some; null: the client has gone. */
@@ -243,6 +251,7 @@ export class WorkerSessions {
         version: session?.registration.version ?? null,
         url: session?.registration.url ?? null,
         lastSeenAt: session?.lastSeenAt ?? null,
+        memoryBytes: local ? process.memoryUsage.rss() : (session?.memoryBytes ?? null),
         draining: session?.isDraining ?? false,
       };
     });

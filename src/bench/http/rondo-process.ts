@@ -43,8 +43,10 @@ export class RondoProcess {
   static async server(
     bench: Bench,
     store = `file:${join(bench.directory, "store")}`,
+    more: readonly string[] = [],
   ): Promise<{ server: RondoProcess; url: string }> {
-    const server = new RondoProcess("server", bench, ["start", "--store", store, "--port", "0", "--json"]);
+    const args = ["start", "--store", store, "--port", "0", "--json", ...more];
+    const server = new RondoProcess("server", bench, args);
     const line = await server.#ready(server.#firstLine());
     return { server, url: (JSON.parse(line) as { url: string }).url };
   }
@@ -59,6 +61,17 @@ export class RondoProcess {
       "--capacity",
       String(capacity),
     ]);
+    await worker.#ready(worker.#readyMessage());
+    return worker;
+  }
+
+  /** The same over the broker. */
+  static async brokerWorker(
+    bench: Bench,
+    { url, broker, capacity }: { url: string; broker: string; capacity: number },
+  ): Promise<RondoProcess> {
+    const at = ["--url", url, "--broker", broker, "--capacity", String(capacity)];
+    const worker = new RondoProcess("worker", bench, ["worker", WORKFLOWS, ...at]);
     await worker.#ready(worker.#readyMessage());
     return worker;
   }

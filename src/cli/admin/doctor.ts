@@ -6,7 +6,7 @@
 import { statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { hidePasswords } from "../../config/hide-passwords.ts";
+import { hidePasswords, withoutPassword } from "../../config/hide-passwords.ts";
 import { type LoadedConfig, showOrigin } from "../../config/load-config.ts";
 import { SETTINGS, type SettingName } from "../../config/settings.ts";
 import { showDuration } from "../../std/duration.ts";
@@ -40,6 +40,7 @@ export async function doctor(options: DoctorOptions): Promise<ExitCode> {
     runtime(),
     await store(loaded),
     ...(await lookAtState(loaded.config)),
+    ...(await broker(loaded)),
     await server(loaded, options),
     await sandbox(),
   ];
@@ -105,6 +106,20 @@ async function database({ config }: LoadedConfig): Promise<Finding> {
   } catch (thrown) {
     const { message, more } = toCliError(thrown);
     return { what, verdict: "wrong", says: [message, ...more.slice(0, 1)].join("; ") };
+  }
+}
+
+/** Whether the broker lets us in, where there is one. */
+async function broker({ config }: LoadedConfig): Promise<Finding[]> {
+  if (config.broker === null) return [];
+  const what = "broker";
+  const { checkBroker } = await import("../../amqp/check-broker.ts");
+  const at = withoutPassword(config.broker);
+  try {
+    return [{ what, verdict: "ok", says: `${at} answers: ${await checkBroker(config.broker)}` }];
+  } catch (thrown) {
+    const why = thrown instanceof Error ? thrown.message : String(thrown);
+    return [{ what, verdict: "wrong", says: `${at} does not let us in: ${why || "no connection"}` }];
   }
 }
 

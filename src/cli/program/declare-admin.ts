@@ -1,5 +1,5 @@
 /** Verbs about the server and what it keeps: schedules, dead letters, workers, tokens, backups, its state of health. */
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import type { BackupOptions } from "../admin/backup.ts";
 import type { DeadLetterListFlags } from "../admin/dead-letters.ts";
 import type { DoctorOptions } from "../admin/doctor.ts";
@@ -42,7 +42,7 @@ export function declareAdmin(program: Command, end: End): void {
   })
     .option("--host <address>", "as for start")
     .option("--port <n>", "as for start")
-    .addOption(new Option("--broker <url>").hideHelp())
+    .option("--broker <url>", "as for start")
     .action(async (options: DoctorOptions) =>
       end(await (await import("../admin/doctor.ts")).doctor(options)),
     );

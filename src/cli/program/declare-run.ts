@@ -1,5 +1,5 @@
 /** `run`, and the verbs that serve: `start`, `dev`, `worker`. */
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import type { InitOptions } from "../init/init.ts";
 import type { RunOptions } from "../run/run-options.ts";
 import type { SubmitFlags } from "../run/submit.ts";
@@ -89,6 +89,6 @@ function serving(command: Command): Command {
     )
     .option("--host <address>", "where to listen (default: $RONDO_HOST, else 127.0.0.1)")
     .option("--port <n>", "0: any that is free (default: $RONDO_PORT, else 7777)")
-    .addOption(new Option("--broker <url>").hideHelp())
+    .option("--broker <url>", "amqp://...: work for workers at this RabbitMQ (default: $RONDO_BROKER)")
     .option("--json", "print where it listens as JSON: { url, socket }");
 }

@@ -32,10 +32,6 @@ export interface RunningServer {
 /** Opens it, and tells where it is: the address is the first line of stdout, or all of it as JSON. */
 export async function serve(loaded: LoadedConfig, options: StartFlags): Promise<RunningServer> {
   const { config } = loaded;
-  if (config.broker !== null)
-    throw new CliError(EXIT.usage, `this version does not work with a broker (${config.broker})`, [
-      "leave --broker, RONDO_BROKER and `broker` in the configuration away",
-    ]);
   const risk = directoryRisk(config.store);
   if (risk !== null) tell(`rondo: ${risk.what}: ${risk.mend}`);
   const server = await open(loaded);
@@ -108,6 +104,8 @@ export function serverOptions({ config, origins }: LoadedConfig): ServerOptions 
   }));
   return {
     store: config.store,
+    broker: config.broker,
+    prefix: config.prefix,
     host: config.host,
     port: config.port,
     advertise: config.advertise,

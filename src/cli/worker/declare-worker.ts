@@ -8,10 +8,13 @@ export function declareWorker(program: Command, end: End): void {
     summary: "do tasks for a server with the handlers of files",
     description:
       "Registers the workflows of the files with a server, claims their tasks, and does them here, scripts included. " +
+      "With --broker it takes tasks and commands out of the queues of a RabbitMQ instead (docs/protocol.md). " +
       "SIGTERM ends it gracefully: nothing new is claimed, what runs may end, and the exit code is 0.",
     isRemote: true,
   })
     .option("--socket <path>", "the server's unix socket, instead of --url")
+    .option("--broker <url>", "work out of the queues of this broker: amqp://... or amqps://...")
+    .option("--prefix <prefix>", "what the names at the broker begin with (default: rondo)")
     .option("--capacity <n>", "tasks at a time (default: 100)")
     .option("--name <name>", "how it is called in lists (default: host and process)")
     .option("--spool <directory>", "keep what is not acknowledged on disk, so that it survives this process")

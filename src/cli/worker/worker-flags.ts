@@ -8,6 +8,10 @@ import type { ServerFlags } from "../server/find-server.ts";
 export interface WorkerFlags extends ServerFlags {
   /** The server's unix socket. */
   readonly socket?: string;
+  /** A broker, out of whose queues it works. */
+  readonly broker?: string;
+  /** What the names of those queues begin with. */
+  readonly prefix?: string;
   readonly capacity?: string;
   readonly name?: string;
   readonly spool?: string;

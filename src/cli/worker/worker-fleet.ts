@@ -152,11 +152,13 @@ function leastBusy(members: readonly Member[]): Member {
 
 /** The arguments of one process: those of all of them but the ones about their number. */
 function argumentsOf(files: readonly string[], flags: WorkerFlags, settings: WorkerSettings): string[] {
-  const { url, store, socket, spool, unsafeNoJail } = flags;
+  const { url, store, socket, broker, prefix, spool, unsafeNoJail } = flags;
   const named = {
     url,
     store,
     socket,
+    broker,
+    prefix,
     spool,
     capacity: `${settings.capacity}`,
     grace: `${settings.graceMs}ms`,

@@ -1,6 +1,6 @@
 /**
  * `rondo worker FILES`: registers the files' workflows with a server and does their tasks in this process, scripts
- * among them where a jail can be had. With --min or --max this process only keeps others that do.
+ * among them where a jail can be had; with --broker out of the queues of a broker (broker-worker.ts). With --min or --max this process only keeps others that do.
  */
 
 import { basename } from "node:path";
@@ -14,14 +14,13 @@ import { type HostedTopic, withChildren } from "../../worker/handler-code.ts";
 import { RemoteWorker, type RemoteWorkerOptions } from "../../worker/remote/remote-worker.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import type { FileParts } from "../load/find-workflows.ts";
-import { loadFile } from "../load/load-file.ts";
 import { logLine } from "../log-line.ts";
 import { printJson } from "../output/print.ts";
 import { readManifest } from "../package-root.ts";
 import { Screen } from "../progress/screen.ts";
 import { ProcessGuard } from "../run/guard-process.ts";
 import { Shutdown } from "../start/shutdown.ts";
+import { loadAll } from "./load-all.ts";
 import { findAddresses, registerDefinitions, type ServerAddresses } from "./register-definitions.ts";
 import { readWorkerFlags, type WorkerFlags, type WorkerSettings } from "./worker-flags.ts";
 
@@ -32,6 +31,12 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
     const { runFleet } = await import("./worker-fleet.ts");
     return runFleet(files, flags, { ...settings, scale: settings.scale });
   }
+  if (flags.broker !== undefined) {
+    const { runBrokerWorker } = await import("./broker-worker.ts");
+    return runBrokerWorker(files, { ...flags, broker: flags.broker }, settings);
+  }
+  if (flags.prefix !== undefined)
+    throw new CliError(EXIT.usage, "--prefix is for --broker", ["name the broker too: --broker amqp://..."]);
   const { addresses, token, wanted } = await findAddresses(files, flags);
   if (wanted.length === 0)
     throw new CliError(EXIT.usage, "rondo worker needs files with workflows", [
@@ -65,33 +70,6 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
     shutdown.stop();
     guard.release();
   }
-}
-
-async function loadAll(files: readonly string[]): Promise<FileParts> {
-  const workflows = new Map<string, { part: AnyWorkflow; file: string }>();
-  const topics = new Map<string, { part: HostedTopic; file: string }>();
-  for (const file of files) {
-    const loaded = await loadFile(file);
-    for (const part of loaded.workflows) addPart(workflows, `workflow named "${part.name}"`, { part, file });
-    for (const part of loaded.topics) addPart(topics, `topic named "${part.topic}"`, { part, file });
-  }
-  return {
-    workflows: Array.from(workflows.values(), ({ part }) => part),
-    topics: Array.from(topics.values(), ({ part }) => part),
-  };
-}
-
-function addPart<T extends { readonly name: string }>(
-  parts: Map<string, { part: T; file: string }>,
-  what: string,
-  { part, file }: { part: T; file: string },
-): void {
-  const same = parts.get(part.name);
-  if (same !== undefined && same.part !== part)
-    throw new CliError(EXIT.usage, `${same.file} and ${file} both have a ${what}`, [
-      `a name stands for one ${what.split(" ")[0]}: rename one, or leave one of the files out`,
-    ]);
-  parts.set(part.name, { part, file });
 }
 
 interface HostParts {

@@ -130,7 +130,7 @@ export class Ledger {
 
   /** Whether these, and all others there are, have ended. */
   allEnded(executions: Iterable<string>): boolean {
-    for (const model of this.#models.values()) if (!model.ended || model.owes.owed.size > 0) return false;
+    for (const model of this.#models.values()) if (!model.isOver) return false;
     for (const execution of executions) if (this.model(execution) === undefined) return false;
     return true;
   }

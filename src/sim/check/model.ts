@@ -57,6 +57,11 @@ export class Model {
     return this.status === "done" || this.status === "failed" || this.status === "cancelled";
   }
 
+  /** It has ended, and owes nothing. */
+  get isOver(): boolean {
+    return this.ended && this.owes.owed.size === 0;
+  }
+
   /** It only waits for what is open to end. */
   get isDraining(): boolean {
     if (this.status === "cancelling") return true;

@@ -5,7 +5,7 @@
  */
 import { HttpConnection } from "../../http/http-connection.ts";
 import { HttpFault } from "../../http/http-fault.ts";
-import type { Registered, Registration } from "../../protocol/worker-wire.ts";
+import { MEMORY_HEADER, type Registered, type Registration } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { BackOff } from "./back-off.ts";
@@ -114,7 +114,8 @@ export class ServerLink {
         }
         const path = `/v1/workers/${encodeURIComponent(this.#worker ?? "")}/${route}`;
         const { timeoutMs = TIMEOUT_MS } = options;
-        const { status, text } = await connection.send({ method: "POST", path, body, timeoutMs });
+        const headers = { [MEMORY_HEADER]: String(process.memoryUsage.rss()) };
+        const { status, text } = await connection.send({ method: "POST", path, body, headers, timeoutMs });
         if (status === 200) {
           this.#tell(null);
           return { kind: "answered", value: JSON.parse(text) as unknown };

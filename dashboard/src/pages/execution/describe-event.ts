@@ -16,7 +16,7 @@ function details(event: JournalEvent): string[] {
   const text = (name: string): string[] => (typeof event[name] === "string" ? [event[name]] : []);
   const number = (name: string, label = name): string[] =>
     typeof event[name] === "number" && event[name] > 0 ? [`${count(event[name])} ${label}`] : [];
-  const one = (name: string): string[] => (typeof event[name] === "number" ? [`${name} ${event[name]}`] : []);
+  const one = (name: string): string[] => (typeof event[name] === "number" ? [`task ${event[name]}`] : []);
   switch (event.kind.replace(/^workflow\./, "")) {
     case "created":
       return text("workflow");
@@ -32,7 +32,7 @@ function details(event: JournalEvent): string[] {
       return [...number("count", "tasks"), ...text("reason")];
     case "task.step":
     case "task.run":
-      return [...one("task"), ...text("name")];
+      return [...one("n"), ...text("name")];
     case "timer.set":
       return [
         ...text("purpose"),
@@ -44,7 +44,7 @@ function details(event: JournalEvent): string[] {
       return text("signal");
     case "child.started":
     case "child.finished":
-      return [...one("task"), ...text("child"), ...text("status")];
+      return [...one("n"), ...text("child"), ...text("status")];
     case "postop.done":
     case "postop.failed":
       return [...text("op"), ...text("target")];

@@ -1,10 +1,12 @@
 /** One execution: how it is and why, over time, task by task, line by line, event by event. */
-import { get } from "../../api/client.ts";
+import { useEffect, useState } from "preact/hooks";
+import { get, type Problem } from "../../api/client.ts";
 import type { Execution as Facts, Lanes as LaneFacts } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { PageHead } from "../../ui/panel.tsx";
 import { Loading, Trouble } from "../../ui/state.tsx";
 import { Tabs } from "../../ui/tabs.tsx";
+import { CommandsTab, commandsOf, useDefinition } from "./commands-tab.tsx";
 import { DataTab } from "./data-tab.tsx";
 import { DeliveriesTab } from "./deliveries-tab.tsx";
 import { ExecutionHead } from "./head.tsx";
@@ -19,6 +21,8 @@ import { TasksTab } from "./tasks-tab.tsx";
 import "./execution.css";
 
 const LIVE_MS = 1_000;
+/** What has ended may be retried. */
+const OVER_MS = 5_000;
 /** The more tasks, the more rarely all of them are looked at. */
 const TASKS_PER_MS = 100;
 const TABS = [
@@ -30,55 +34,98 @@ const TABS = [
   { id: "runs", label: "Runs" },
 ];
 
+const COMMANDS = { id: "commands", label: "Commands" };
+
 /** The page. */
 export function Execution({ id }: { readonly id: string }) {
-  const place = useExecutionPlace();
   const path = `/v1/executions/${encodeURIComponent(id)}`;
-  const now = useLive(path, (signal) => get<Facts>(path, { signal }), LIVE_MS);
-  const isOver = now.data !== null && now.data.finishedAt !== null;
-  const at = place.at !== null && now.data !== null && place.at < now.data.revision ? place.at : null;
+  const [isOver, setIsOver] = useState(false);
+  const now = useLive(path, (signal) => get<Facts>(path, { signal }), isOver ? OVER_MS : LIVE_MS);
+  const hasEnded = now.data !== null && now.data.finishedAt !== null;
+  useEffect(() => setIsOver(hasEnded), [hasEnded]);
+  if (now.data !== null)
+    return <Loaded id={id} path={path} now={now.data} problem={now.problem} onChange={now.reload} />;
+  return (
+    <>
+      <PageHead title={<span class="mono">{id}</span>} />
+      {now.problem === null ? <Loading rows={8} /> : <Trouble problem={now.problem} onRetry={now.reload} />}
+    </>
+  );
+}
+
+function Loaded(props: {
+  readonly id: string;
+  readonly path: string;
+  readonly now: Facts;
+  readonly problem: Problem | null;
+  readonly onChange: () => void;
+}) {
+  const { id, path, now, problem, onChange } = props;
+  const place = useExecutionPlace();
+  const isOver = now.finishedAt !== null;
+  const at = place.at !== null && place.at < now.revision ? place.at : null;
   const past = useLive(at === null ? null : `${path} ${at}`, (signal) =>
     get<Facts>(path, { query: { at }, signal }),
   );
   const lanes = useLive(
-    now.data === null ? null : `${path} lanes ${at ?? (isOver ? now.data.revision : "")}`,
+    `${path} lanes ${at ?? (isOver ? now.revision : "")}`,
     (signal) => get<LaneFacts>(`${path}/lanes`, { query: { at, pieces: 240 }, signal }),
-    isOver || at !== null ? null : Math.max(2 * LIVE_MS, tasksOf(now.data) / TASKS_PER_MS),
+    isOver || at !== null ? null : Math.max(2 * LIVE_MS, tasksOf(now) / TASKS_PER_MS),
   );
-  if (now.data === null)
-    return (
-      <>
-        <PageHead title={<span class="mono">{id}</span>} />
-        {now.problem === null ? <Loading rows={8} /> : <Trouble problem={now.problem} onRetry={now.reload} />}
-      </>
-    );
-  const shown = at === null ? now.data : (past.data ?? now.data);
+  const hasCommands = commandsOf(useDefinition(now).data).length > 0;
+  const shown = at === null ? now : (past.data ?? now);
   const lane = shownLane(place.lane, shown.phases);
   const about = { id, path, facts: shown, at, isOver, lane };
   return (
     <div class="execution">
-      <ExecutionHead id={id} path={path} facts={now.data} shown={shown} onChange={now.reload} />
-      {now.problem === null ? null : <Trouble problem={now.problem} />}
-      <Scrubber path={path} revision={now.data.revision} at={at} />
+      <ExecutionHead
+        id={id}
+        path={path}
+        facts={now}
+        shown={shown}
+        shownAt={at === null ? null : (lanes.data?.to ?? null)}
+        onChange={onChange}
+      />
+      {problem === null ? null : <Trouble problem={problem} />}
+      <Scrubber path={path} revision={now.revision} at={at} />
       <Lanes lanes={lanes.data} phases={shown.phases} chosen={lane} />
       {lane === null ? null : <HeatMap {...about} lane={lane} />}
       <section class="panel">
-        <Tabs name="tab" tabs={TABS} chosen={place.tab} label="What is shown of it" />
+        <Tabs
+          name="tab"
+          tabs={hasCommands ? [...TABS.slice(0, 1), COMMANDS, ...TABS.slice(1)] : TABS}
+          chosen={place.tab}
+          label="What is shown of it"
+        />
         <div class="tab-body">
-          {place.tab === "logs" ? <LogsTab {...about} /> : null}
-          {place.tab === "data" ? <DataTab facts={shown} /> : null}
-          {place.tab === "messages" ? <MessagesTab {...about} /> : null}
-          {place.tab === "deliveries" ? <DeliveriesTab {...about} /> : null}
-          {place.tab === "runs" ? <RunsTab {...about} /> : null}
-          {place.tab === "tasks" ? <TasksTab {...about} /> : null}
+          <TabBody tab={place.tab} about={about} />
         </div>
       </section>
     </div>
   );
 }
 
-function tasksOf(facts: Facts | null): number {
-  const handlers = facts?.phases.flatMap((phase) => phase.handlers) ?? [];
+function TabBody({ tab, about }: { readonly tab: string; readonly about: About }) {
+  switch (tab) {
+    case "commands":
+      return <CommandsTab {...about} />;
+    case "logs":
+      return <LogsTab {...about} />;
+    case "data":
+      return <DataTab facts={about.facts} />;
+    case "messages":
+      return <MessagesTab {...about} />;
+    case "deliveries":
+      return <DeliveriesTab {...about} />;
+    case "runs":
+      return <RunsTab {...about} />;
+    default:
+      return <TasksTab {...about} />;
+  }
+}
+
+function tasksOf(facts: Facts): number {
+  const handlers = facts.phases.flatMap((phase) => phase.handlers);
   return handlers.reduce((sum, { total }) => sum + total, 0);
 }
 

@@ -23,9 +23,11 @@ export function ExecutionHead(props: {
   readonly path: string;
   readonly facts: Execution;
   readonly shown: Execution;
+  /** The moment that is shown; null: now. */
+  readonly shownAt: number | null;
   readonly onChange: () => void;
 }) {
-  const { id, path, facts, shown, onChange } = props;
+  const { id, path, facts, shown, shownAt, onChange } = props;
   const who = useSession();
   const [isSignalling, setIsSignalling] = useState(false);
   const run = (action: Exclude<Action, "signal">): void =>
@@ -77,8 +79,8 @@ export function ExecutionHead(props: {
           </Button>
         </div>
       </div>
-      <Facts facts={shown} />
-      <Why path={path} facts={facts} />
+      <Facts facts={shown} shownAt={shownAt} />
+      <Why path={path} facts={facts} isPast={shownAt !== null} />
       {isSignalling ? (
         <SignalDialog path={path} onClose={() => setIsSignalling(false)} onDone={onChange} />
       ) : null}
@@ -114,7 +116,7 @@ function whyNot(action: Action, status: ExecutionStatus, who: Session): string |
   }
 }
 
-function Facts({ facts }: { readonly facts: Execution }) {
+function Facts({ facts, shownAt }: { readonly facts: Execution; readonly shownAt: number | null }) {
   const now = useNow();
   const { workflow, workflowHash, project, createdAt, finishedAt, tags, parent } = facts;
   const counts = sumCounts(facts.phases.flatMap(({ handlers }) => handlers));
@@ -143,7 +145,7 @@ function Facts({ facts }: { readonly facts: Execution }) {
       </div>
       <div>
         <dt>{finishedAt === null ? "for" : "took"}</dt>
-        <dd>{duration((finishedAt ?? now) - createdAt)}</dd>
+        <dd>{duration((finishedAt ?? shownAt ?? now) - createdAt)}</dd>
       </div>
       <div class="execution-bar">
         <dt>{count(total)} tasks</dt>
@@ -172,7 +174,8 @@ function Facts({ facts }: { readonly facts: Execution }) {
 }
 
 /** Why it is not further, in a sentence. */
-function Why({ path, facts }: { readonly path: string; readonly facts: Execution }) {
+function Why(props: { readonly path: string; readonly facts: Execution; readonly isPast: boolean }) {
+  const { path, facts, isPast } = props;
   const isOver = facts.finishedAt !== null;
   const key = `${path} why ${isOver ? facts.revision : facts.status}`;
   const { data } = useLive(
@@ -181,6 +184,8 @@ function Why({ path, facts }: { readonly path: string; readonly facts: Execution
     isOver ? null : 2_000,
   );
   return (
-    <p class={`execution-why${facts.status === "failed" ? " is-failed" : ""}`}>{data?.why ?? "\u00a0"}</p>
+    <p class={`execution-why${facts.status === "failed" ? " is-failed" : ""}`}>
+      {data === null ? "\u00a0" : `${isPast ? "Now: " : ""}${data.why}`}
+    </p>
   );
 }

@@ -80,10 +80,12 @@ export function legendOf(by: HeatBy, { bytes, names }: HeatStates): readonly Leg
   }
   const style = getComputedStyle(document.documentElement);
   const themed = (name: string): string => style.getPropertyValue(name).trim();
+  // Colours are spread over the values that there are.
+  const present = names.flatMap((_, value) => (value > 0 && (counts[value] as number) > 0 ? [value] : []));
   return names.map((label, value) => ({
     value,
     label,
-    colour: colourOf(by, value, { themed, many: names.length }),
+    colour: colourOf(by, value, { themed, rank: present.indexOf(value), many: present.length }),
     n: counts[value] as number,
   }));
 }
@@ -91,14 +93,12 @@ export function legendOf(by: HeatBy, { bytes, names }: HeatStates): readonly Leg
 function colourOf(
   by: HeatBy,
   value: number,
-  parts: { themed: (name: string) => string; many: number },
+  { themed, rank, many }: { themed: (name: string) => string; rank: number; many: number },
 ): string {
-  if (by === "state") return parts.themed(`--fill-${TASK_STATES[value] ?? "pending"}`);
-  if (value === 0) return parts.themed("--fill-pending");
+  if (by === "state") return themed(`--fill-${TASK_STATES[value] ?? "pending"}`);
+  if (value === 0 || rank < 0) return themed("--fill-pending");
   if (by === "worker") return HUES[(value - 1) % HUES.length] as string;
-  const most = by === "attempts" ? 6 : parts.many - 1;
-  const place = Math.min(1, (value - 1) / Math.max(1, most - 1));
-  return RAMP[Math.round(place * (RAMP.length - 1))] as string;
+  return RAMP[many < 2 ? 0 : Math.round((rank / (many - 1)) * (RAMP.length - 1))] as string;
 }
 
 /** A cell in words. */

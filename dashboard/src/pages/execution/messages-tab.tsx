@@ -10,10 +10,11 @@ import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Table } from "../../ui/table.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { Wide } from "../../ui/wide.tsx";
+import { Audit } from "./audit.tsx";
 import { describeEvent } from "./describe-event.ts";
 import type { About } from "./execution.tsx";
 
-const PAGE = 200;
+const PAGE = 100;
 
 interface Dropped {
   readonly at: number;
@@ -61,6 +62,7 @@ export function MessagesTab({ path, facts, at }: About) {
           <JsonView value={chosen} label={`Event ${chosen.seq}`} />
         </div>
       )}
+      <Audit path={path} />
       <DroppedList path={path} isOver={facts.finishedAt !== null} />
     </>
   );

@@ -30,8 +30,8 @@ function Run({ event }: { readonly event: JournalEvent }) {
         <summary>
           <b>{textOf(event["name"])}</b>
           <span class="muted">
-            {event.kind.endsWith("run") ? "run" : "step"} of {textOf(event["handler"])}{" "}
-            {textOf(event["task"])}, attempt {textOf(event["attempt"])}
+            {event.kind.endsWith("run") ? "run" : "step"} of {textOf(event["handler"])} {textOf(event["n"])},
+            attempt {textOf(event["attempt"])}
           </span>
           <span class="muted mono">{clock(event.at, { withMs: true })}</span>
           {stats?.durationMs === undefined ? null : <span class="muted">{duration(stats.durationMs)}</span>}

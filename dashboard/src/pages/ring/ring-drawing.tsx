@@ -82,7 +82,7 @@ function NodeMark(props: {
 }) {
   const { node, isOwn, i, many } = props;
   const { x, y } = pointOf(i, many, RADIUS);
-  const label = pointOf(i, many, RADIUS + 30);
+  const label = pointOf(i, many, RADIUS + (i === 0 ? 38 : 30));
   const side = label.x > MIDDLE + 10 ? "start" : label.x < MIDDLE - 10 ? "end" : "middle";
   const state = node.suspect ? "bad" : node.agrees ? "ok" : "apart";
   return (

@@ -37,10 +37,10 @@ export function TimerDial({ timers }: { readonly timers: readonly Timer[] | null
           />
         ))}
         <Mark share={0} from={0} to={92} kind="dial-hand" />
-        <text class="ring-middle" x={MIDDLE} y={MIDDLE + 34} text-anchor="middle">
+        <text class="ring-middle" x={MIDDLE} y={MIDDLE + 20} text-anchor="middle">
           {count(near.length)}
         </text>
-        <text class="ring-sub" x={MIDDLE} y={MIDDLE + 50} text-anchor="middle">
+        <text class="ring-sub" x={MIDDLE} y={MIDDLE + 36} text-anchor="middle">
           within an hour
         </text>
       </svg>

@@ -1,0 +1,65 @@
+/** The auditor: counts the execution anew from its journal, and says what it finds. */
+import { useState } from "preact/hooks";
+import { get } from "../../api/client.ts";
+import { count, plural } from "../../core/format.ts";
+import { Badge } from "../../ui/badge.tsx";
+import { Button } from "../../ui/button.tsx";
+import { attempt } from "../../ui/toast.tsx";
+
+interface Audited {
+  readonly events: number;
+  readonly tasks: number;
+  readonly settled: number;
+  readonly lost: number;
+  readonly countedTwice: number;
+  readonly findings: readonly { readonly code: string; readonly seq: number; readonly message: string }[];
+  readonly more: number;
+}
+
+/** Asks the auditor, and shows its word. */
+export function Audit({ path }: { readonly path: string }) {
+  const [found, setFound] = useState<Audited | null>(null);
+  const [isBusy, setIsBusy] = useState(false);
+  const run = (): void =>
+    attempt(async () => {
+      setIsBusy(true);
+      try {
+        setFound(await get<Audited>(`${path}/audit`));
+      } finally {
+        setIsBusy(false);
+      }
+    });
+  return (
+    <section class="dropped">
+      <h3>Auditor</h3>
+      <div class="row" aria-live="polite">
+        <Button icon="check" isBusy={isBusy} onClick={run}>
+          Count it anew
+        </Button>
+        {found === null ? (
+          <span class="muted">Derives all counts from the journal by rules of its own, and compares.</span>
+        ) : (
+          <>
+            <Badge
+              state={found.findings.length === 0 ? "done" : "failed"}
+              text={`${count(found.lost)} lost, ${count(found.countedTwice)} counted twice`}
+            />
+            <span class="muted">
+              {plural(found.events, "event")}, {plural(found.tasks, "task")}, {count(found.settled)} settled
+            </span>
+          </>
+        )}
+      </div>
+      {found === null || found.findings.length === 0 ? null : (
+        <ul>
+          {found.findings.map(({ seq, message }, i) => (
+            <li key={i} class="failed-text">
+              {message} <span class="muted">at event {count(seq)}</span>
+            </li>
+          ))}
+          {found.more > 0 ? <li class="muted">and {count(found.more)} more</li> : null}
+        </ul>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,370 @@
+/**
+ * The broker as one worker of the engine.
+ *
+ * 1. It joins as one that takes what nobody else serves, and what has consumers at the broker.
+ * 2. Granted tasks go into the queue of their handler's visit, enumerations to a worker of theirs, commands to topics.
+ * 3. What workers say comes back as reports (word-desk.ts, enumerations.ts) and is acknowledged after the commit.
+ * 4. Without a broker, or with one that takes no messages, no work is asked for; what is under way waits.
+ * 5. The book in the store says which queues there are, for whoever comes after this process.
+ */
+import type { WorkerLink } from "../engine/driver-options.ts";
+import type { EnginePort } from "../engine/engine-port.ts";
+import { FANOUT, SHARED_QUEUE } from "../protocol/amqp-wire.ts";
+import type { Beat, Grant, ReportedAttempt, ReportPlace, Serves } from "../protocol/work.ts";
+import type { Clock } from "../std/clock.ts";
+import type { Random } from "../std/random.ts";
+import type { Store } from "../store/store.ts";
+import { beatsOf } from "./beats.ts";
+import { toFault } from "./broker-fault.ts";
+import { BrokerLink, type BrokerSession, type LinkState } from "./broker-link.ts";
+import { DeadLetters } from "./dead-letters.ts";
+import { DeskBook } from "./desk-book.ts";
+import { DeskSet } from "./desk-set.ts";
+import { consumeEnumerated } from "./enumerated-queue.ts";
+import { EnumerationDesk } from "./enumeration-desk.ts";
+import { EventPublisher } from "./event-publisher.ts";
+import { type BrokerNames, brokerNames, deskKey } from "./names.ts";
+import { Publisher } from "./publisher.ts";
+import { ServedAtBroker } from "./served-at-broker.ts";
+import { type BrokerSettings, DEFAULT_BROKER_SETTINGS } from "./settings.ts";
+import { Topics } from "./topics.ts";
+import { WordDesk } from "./word-desk.ts";
+import { attemptOf, TaskWriter } from "./write-message.ts";
+
+export interface AmqpBridgeOptions {
+  /** `amqp://` or `amqps://`. */
+  readonly url: string;
+  readonly prefix: string;
+  readonly engine: EnginePort;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly settings?: Partial<BrokerSettings>;
+  readonly onFault: (fault: Error) => void;
+}
+
+/** How the broker stands, for those who look. */
+export interface BrokerView {
+  readonly state: LinkState;
+  /** What is wrong; null: nothing. */
+  readonly fault: string | null;
+  readonly prefix: string;
+  /** Handlers of visits that have queues. */
+  readonly queues: number;
+  /** Messages published and not confirmed, and confirmed since the start. */
+  readonly unconfirmed: number;
+  readonly published: number;
+  /** Last words of workers that counted, and messages that nobody could use, since the start. */
+  readonly counted: number;
+  readonly deadLetters: number;
+}
+
+/** The name of the broker among the workers of an engine; the same at every node, since the broker is. */
+export const BROKER_WORKER = "broker";
+
+export class AmqpBridge implements WorkerLink {
+  readonly #options: AmqpBridgeOptions;
+  readonly #settings: BrokerSettings;
+  readonly #names: BrokerNames;
+  readonly #link: BrokerLink;
+  readonly #publisher: Publisher;
+  readonly #dead: DeadLetters;
+  readonly #book: DeskBook;
+  readonly #words: WordDesk;
+  readonly #enumerations: EnumerationDesk;
+  readonly #topics: Topics;
+  readonly #events: EventPublisher;
+  readonly #served: ServedAtBroker;
+  readonly #desks: DeskSet;
+  /** Handlers of visits whose first task waits until it is known whether their code enumerates. */
+  readonly #firsts = new Set<string>();
+  #session: BrokerSession | null = null;
+  #isBlocked = false;
+  #isFull = false;
+  #isClosed = false;
+  #hasJoined = false;
+  readonly #timers = new Set<() => void>();
+
+  constructor(options: AmqpBridgeOptions) {
+    const { url, prefix, store, clock, random, onFault } = options;
+    this.#options = options;
+    this.#settings = { ...DEFAULT_BROKER_SETTINGS, ...options.settings };
+    this.#names = brokerNames(prefix);
+    this.#publisher = new Publisher(clock, (count) => this.#noteFull(count));
+    this.#dead = new DeadLetters(this.#names, this.#publisher);
+    this.#book = new DeskBook(store);
+    this.#words = new WordDesk({
+      ...this.#shared,
+      dead: this.#dead,
+      isOpen: (channel) => this.#session?.consume === channel,
+      onEnumerated: (word, delivery) => this.#enumerations.enumerated(word, delivery),
+    });
+    const parts = { ...this.#shared, words: this.#words };
+    this.#enumerations = new EnumerationDesk(parts);
+    this.#topics = new Topics({ ...parts, findCommand: (receipt) => this.findCommand(receipt) });
+    this.#events = new EventPublisher({ ...this.#shared, store, isUp: () => this.#session !== null });
+    this.#desks = new DeskSet(
+      {
+        ...this.#shared,
+        onWord: (message, channel, of) =>
+          this.#words.finished({ message, channel, queue: this.#names.finished(of.place) }, of),
+      },
+      (use) => this.#served.tidy(this.#session, use),
+    );
+    this.#served = new ServedAtBroker(this.#names, () => this.#join());
+    this.#link = new BrokerLink({
+      url,
+      name: `rondo ${prefix}`,
+      clock,
+      random,
+      prefetch: this.#settings.prefetch,
+      onUp: (session) => this.#up(session),
+      onDown: () => this.#down(),
+      onBlocked: (isBlocked) => {
+        this.#isBlocked = isBlocked;
+        this.#ask();
+      },
+      onFault,
+    });
+  }
+
+  /** The one open command that a receipt without a mark is of, by its hashes; null: there is none, or several. */
+  findCommand: (receipt: Readonly<Record<string, unknown>>) => Promise<ReportedAttempt | null> = async () =>
+    null;
+
+  get #shared() {
+    const { engine, clock, onFault } = this.#options;
+    return {
+      worker: BROKER_WORKER,
+      engine,
+      clock,
+      // What breaks off at the end is no news.
+      onFault: (fault: Error) => (this.#isClosed ? undefined : onFault(fault)),
+      names: this.#names,
+      publisher: this.#publisher,
+      book: this.#book,
+      settings: this.#settings,
+      session: () => this.#session,
+    };
+  }
+
+  get view(): BrokerView {
+    return {
+      state: this.#link.state,
+      fault: this.#link.fault,
+      prefix: this.#options.prefix,
+      queues: this.#desks.size,
+      unconfirmed: this.#publisher.size,
+      published: this.#publisher.published,
+      counted: this.#words.counted,
+      deadLetters: this.#dead.count,
+    };
+  }
+
+  /** Connects, now or as soon as the broker is there. */
+  async start(): Promise<void> {
+    this.#every(this.#settings.broadcastMs, () => {
+      for (const desk of this.#desks.all()) desk.broadcast();
+    });
+    this.#every(this.#settings.lookMs, () => this.#look());
+    await this.#link.open();
+  }
+
+  /** Takes no more work; what is in queues stays there for whoever comes next. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#options.engine.claim(BROKER_WORKER, 0);
+    for (const stop of this.#timers) stop();
+    this.#events.close();
+    if (this.#session !== null && !this.#isBlocked) {
+      const late = new Promise<void>((resolve) => this.#options.clock.after(CLOSE_MS, resolve));
+      await Promise.race([this.#desks.idle(), late]);
+      await this.#publisher.emptyWithin(CLOSE_MS);
+    }
+    this.#session = null;
+    await this.#link.close();
+  }
+
+  take(grant: Grant): void {
+    if (grant.do === "enumerate") for (const item of grant.items) this.#enumerations.begin(grant, item);
+    else if (grant.do === "command") this.#topics.send(grant);
+    else if (this.#isFirst(grant)) this.#takeFirst(grant);
+    else this.#takeTasks(grant);
+  }
+
+  /** Told for each attempt; `withdraw` and `closed` say it for all of a handler. */
+  cancel(_beats: readonly Beat[], _why: "cancel" | "lost"): void {}
+
+  withdraw(from: ReportPlace, why: "paused" | "cancelled"): void {
+    this.#firsts.delete(deskKey(from));
+    this.#desks.get(from)?.withdraw(why);
+    this.#enumerations.withdraw(from, why);
+    if (why === "cancelled") this.#topics.giveUp(from);
+  }
+
+  closed(place: ReportPlace): void {
+    this.#enumerations.close(place);
+    this.#desks.close(place);
+  }
+
+  joined(serves: readonly Serves[]): void {
+    this.#served.elsewhere(serves);
+    const uses = new Set(serves.map(({ use }) => use));
+    for (const desk of this.#desks.all()) if (uses.has(desk.facts.use)) desk.giveWay();
+    this.#enumerations.giveWay(uses);
+  }
+
+  #takeTasks(grant: Grant): void {
+    const desk = this.#desks.at(grant, {
+      workflow: grant.workflow,
+      use: grant.use,
+      input: grant.input,
+      timeoutMs: grant.timeoutMs,
+      batch: grant.batch,
+    });
+    const writer = new TaskWriter(grant, this.#names, this.#options.engine.info.key);
+    const plain = grant.items.filter(({ alone }) => alone !== true).map((item) => writer.write(item));
+    const alone = grant.items.filter(({ alone }) => alone === true).map((item) => writer.write(item));
+    if (plain.length > 0) desk.add(plain, false);
+    if (alone.length > 0) desk.add(alone, true);
+  }
+
+  /** Whether this may be the task that stands for the input, of code that turns out to enumerate. */
+  #isFirst(grant: Grant): boolean {
+    const [item] = grant.items;
+    return (
+      grant.do === "process" &&
+      grant.items.length === 1 &&
+      item?.number === 0 &&
+      item.attempt === 1 &&
+      !this.#served.isKnown(grant.use) &&
+      this.#desks.get(grant) === undefined
+    );
+  }
+
+  #takeFirst(grant: Grant): void {
+    const session = this.#session;
+    const item = grant.items[0];
+    if (session === null || item === undefined) return this.#takeTasks(grant);
+    const key = deskKey(grant);
+    this.#firsts.add(key);
+    this.#served.learn(session, grant.use).then(
+      (enumerates) => {
+        const at = attemptOf(grant, item);
+        const isWanted = this.#firsts.delete(key);
+        if (enumerates || !isWanted) this.#options.engine.release(BROKER_WORKER, beatsOf([at]));
+        else if (this.#options.engine.holderOf(at) !== null) this.#takeTasks(grant);
+      },
+      (thrown: unknown) => {
+        this.#options.onFault(toFault(thrown));
+        this.#takeTasks(grant);
+      },
+    );
+  }
+
+  async #up(session: BrokerSession): Promise<void> {
+    const names = this.#names;
+    await session.with(async (channel) => {
+      await channel.assertExchange(names.cancelConsumer, "fanout", FANOUT);
+      await channel.assertExchange(names.events, "topic", { durable: true });
+      await channel.assertQueue(names.enumerated, SHARED_QUEUE);
+      await this.#dead.declare(channel);
+    });
+    if (this.#isClosed) return;
+    this.#session = session;
+    await consumeEnumerated(session, this.#names.enumerated, {
+      key: this.#options.engine.info.key,
+      words: this.#words,
+      enumerations: this.#enumerations,
+    });
+    this.#publisher.attach(session.publish);
+    for (const desk of this.#desks.all()) desk.open();
+    this.#enumerations.attach();
+    await this.#topics.attach(session);
+    await this.#restore();
+    if (this.#session !== session) return;
+    this.#events.attach();
+    this.#join();
+  }
+
+  #down(): void {
+    this.#session = null;
+    this.#isBlocked = false;
+    this.#publisher.detach();
+    for (const desk of this.#desks.all()) desk.detach();
+    this.#enumerations.detach();
+    this.#topics.detach();
+    if (this.#hasJoined) this.#options.engine.claim(BROKER_WORKER, 0);
+  }
+
+  async #restore(): Promise<void> {
+    await this.#enumerations.restore();
+    await this.#desks.restore();
+  }
+
+  #look(): void {
+    const session = this.#session;
+    if (session === null) return;
+    const { engine, onFault } = this.#options;
+    this.#desks.look();
+    this.#enumerations.handOver((execution) => engine.isOwn(execution));
+    this.#enumerations.look();
+    this.#topics.look();
+    this.#events.look();
+    const looks = [this.#served.look(session, this.#desks.uses)];
+    // Executions of other nodes come here when those go.
+    if (engine.info.partitions > 1) looks.push(this.#restore());
+    for (const look of looks)
+      look.catch((thrown: unknown) => onFault(thrown instanceof Error ? thrown : toFault(thrown)));
+  }
+
+  #join(): void {
+    if (this.#isClosed || this.#session === null) return;
+    const { engine } = this.#options;
+    const { tasksPerQueue, queuesMax } = this.#settings;
+    this.#hasJoined = true;
+    engine.join(BROKER_WORKER, this, {
+      serves: this.#served.serves,
+      capacity: tasksPerQueue * queuesMax,
+      local: false,
+      fallback: true,
+      queued: true,
+      perDesk: tasksPerQueue,
+      desksMax: queuesMax,
+    });
+    this.#ask();
+  }
+
+  /** Asks for work, or for none. */
+  #ask(): void {
+    if (!this.#hasJoined || this.#isClosed) return;
+    const canTake = this.#session !== null && !this.#isBlocked && !this.#isFull;
+    this.#options.engine.claim(BROKER_WORKER, canTake ? 1 : 0);
+  }
+
+  #noteFull(count: number): void {
+    const { unconfirmedMax } = this.#settings;
+    const isFull = this.#isFull ? count > unconfirmedMax / 2 : count > unconfirmedMax;
+    if (isFull === this.#isFull) return;
+    this.#isFull = isFull;
+    this.#ask();
+  }
+
+  #every(ms: number, run: () => void): void {
+    const { clock } = this.#options;
+    const again = (): void => {
+      const stop = clock.after(ms, () => {
+        this.#timers.delete(stop);
+        if (this.#isClosed) return;
+        run();
+        again();
+      });
+      this.#timers.add(stop);
+    };
+    again();
+  }
+}
+
+/** How long what is under way has to be confirmed at the end. */
+const CLOSE_MS = 2_000;

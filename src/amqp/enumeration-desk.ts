@@ -1,0 +1,266 @@
+/** The enumerations that are at workers of the broker, by attempt: begun, looked after, and ended. */
+import type { EnginePort } from "../engine/engine-port.ts";
+import { type CancelConsumerMessage, SHARED_QUEUE } from "../protocol/amqp-wire.ts";
+import { decodeAttempt, encodeAttempt } from "../protocol/attempt-id.ts";
+import type { Grant, GrantItem } from "../protocol/work.ts";
+import type { Clock } from "../std/clock.ts";
+import { beatsOf } from "./beats.ts";
+import { toFault } from "./broker-fault.ts";
+import type { BrokerSession } from "./broker-link.ts";
+import type { DeskBook } from "./desk-book.ts";
+import { Enumeration } from "./enumerations.ts";
+import { type BrokerNames, type DeskPlace, deskKey } from "./names.ts";
+import type { Publisher } from "./publisher.ts";
+import type { ReadWord } from "./read-message.ts";
+import type { BrokerSettings } from "./settings.ts";
+import { assertIntake } from "./topology.ts";
+import type { Delivery, WordDesk } from "./word-desk.ts";
+import { attemptOf, enumerateBody } from "./write-message.ts";
+
+export interface EnumerationDeskParts {
+  readonly worker: string;
+  readonly engine: EnginePort;
+  readonly names: BrokerNames;
+  readonly publisher: Publisher;
+  readonly book: DeskBook;
+  readonly settings: BrokerSettings;
+  readonly clock: Clock;
+  readonly words: WordDesk;
+  readonly session: () => BrokerSession | null;
+  readonly onFault: (fault: Error) => void;
+}
+
+interface Open {
+  readonly enumeration: Enumeration;
+  /** The wire name of the code. */
+  readonly use: string;
+  readonly queue: string;
+  readonly body: Buffer;
+  consumer: string | null;
+  isSent: boolean;
+  heardAt: number;
+  strikes: number;
+  silences: number;
+}
+
+const STRIKES_MAX = 2;
+
+export class EnumerationDesk {
+  readonly #parts: EnumerationDeskParts;
+  readonly #open = new Map<string, Open>();
+
+  constructor(parts: EnumerationDeskParts) {
+    this.#parts = parts;
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /** An enumeration is to go to a worker. */
+  begin(grant: Grant, item: GrantItem): void {
+    const { worker, engine, names, words, clock, onFault } = this.#parts;
+    const at = attemptOf(grant, item);
+    const enumeration = new Enumeration(at, names.intake(at), grant.resume?.count ?? 0, {
+      worker,
+      engine,
+      words,
+      onFault,
+      onEnd: (ended) => this.#end(ended.id),
+    });
+    this.#open.set(enumeration.id, {
+      enumeration,
+      use: grant.use,
+      queue: names.enumerate(grant.use),
+      body: enumerateBody(grant, at, names, engine.info.key),
+      consumer: null,
+      isSent: false,
+      heardAt: clock.now(),
+      strikes: 0,
+      silences: 0,
+    });
+    this.#run((session) => this.#send(session, enumeration.id));
+  }
+
+  /** `enumerated` came: here, or it is passed on to the node that has the execution. */
+  enumerated(word: ReadWord, delivery: Delivery): void {
+    const { engine, words, publisher, names } = this.#parts;
+    const id = encodeAttempt(word.at);
+    const open = this.#open.get(id);
+    if (open !== undefined) return open.enumeration.ended(word, delivery);
+    if (engine.isOwn(word.at.execution)) return words.acknowledge(delivery);
+    publisher.publish({
+      key: names.intake(word.at),
+      id: `${id}~enumerated`,
+      body: delivery.message.content,
+      mandatory: true,
+      // No queue: nobody waits for it any more.
+      done: () => words.acknowledge(delivery),
+    });
+  }
+
+  /** There is a broker again: intakes are consumed again, and what was not sent is. */
+  attach(): void {
+    for (const id of this.#open.keys()) this.#run((session) => this.#send(session, id));
+  }
+
+  detach(): void {
+    for (const open of this.#open.values()) {
+      open.consumer = null;
+      open.enumeration.detach();
+    }
+  }
+
+  /** Nothing is to begin: what no worker has begun is given back, and where all is over, everything. */
+  withdraw(place: DeskPlace, why: "paused" | "cancelled"): void {
+    for (const { enumeration } of this.#at(place)) {
+      if (why === "paused" && !enumeration.isUntouched) continue;
+      this.#giveBack(enumeration);
+    }
+  }
+
+  /** Other workers serve these too: what waits at the broker for nobody is given back. */
+  giveWay(uses: ReadonlySet<string>): void {
+    for (const { enumeration, use, queue } of this.#open.values()) {
+      if (!uses.has(use) || !enumeration.isUntouched) continue;
+      this.#run(async (session) => {
+        const counts = await session.look(queue);
+        if ((counts?.consumers ?? 0) === 0 && enumeration.isUntouched) this.#giveBack(enumeration);
+      });
+    }
+  }
+
+  /** The visit is over. */
+  close(place: DeskPlace): void {
+    for (const { enumeration } of this.#at(place)) {
+      enumeration.end();
+      this.#end(enumeration.id);
+    }
+  }
+
+  /** Others have these executions. */
+  handOver(isOwn: (execution: string) => boolean): void {
+    for (const [id, { enumeration, consumer }] of this.#open) {
+      if (isOwn(enumeration.at.execution)) continue;
+      this.#open.delete(id);
+      if (consumer !== null) this.#run(async (session) => void (await session.consume.cancel(consumer)));
+    }
+  }
+
+  /** Looks whether all is there that should be. */
+  look(): void {
+    for (const open of this.#open.values()) this.#run((session) => this.#look(session, open));
+  }
+
+  /** What a former life left: the enumeration begins anew with what is journaled. */
+  async restore(): Promise<void> {
+    const { book, engine } = this.#parts;
+    for (const { attempt, intake } of await book.intakes()) {
+      const at = decodeAttempt(attempt);
+      if (at !== null && (!engine.isOwn(at.execution) || this.#open.has(attempt))) continue;
+      const session = this.#parts.session();
+      if (session === null) return;
+      await session.with((channel) => channel.deleteQueue(intake));
+      if (at !== null) engine.release(this.#parts.worker, beatsOf([at]));
+      await book.removeIntake(attempt);
+    }
+  }
+
+  *#at(place: DeskPlace): Iterable<Open> {
+    const key = deskKey(place);
+    for (const open of [...this.#open.values()]) if (deskKey(open.enumeration.at) === key) yield open;
+  }
+
+  async #send(session: BrokerSession, id: string): Promise<void> {
+    const open = this.#open.get(id);
+    if (open === undefined) return;
+    const { book, settings, publisher } = this.#parts;
+    const { enumeration, queue } = open;
+    if (!open.isSent) await book.putIntake({ attempt: id, intake: enumeration.intake });
+    await session.with(async (channel) => {
+      await assertIntake(channel, enumeration.intake, settings);
+      await channel.assertQueue(queue, SHARED_QUEUE);
+    });
+    if (open.consumer === null) {
+      const { consumerTag } = await session.consume.consume(enumeration.intake, (message) => {
+        if (message === null) return this.#giveBack(enumeration);
+        open.heardAt = this.#parts.clock.now();
+        open.strikes = 0;
+        enumeration.found({ message, channel: session.consume, queue: enumeration.intake });
+      });
+      open.consumer = consumerTag;
+    }
+    if (open.isSent || !this.#open.has(id)) return;
+    open.isSent = true;
+    publisher.publish({
+      key: queue,
+      id,
+      body: open.body,
+      mandatory: true,
+      expirationMs: settings.messageMs,
+      done: (isRouted) => {
+        if (isRouted) return;
+        open.isSent = false;
+        this.#run((again) => this.#send(again, id));
+      },
+    });
+  }
+
+  /** Whether the message is gone that asks for it. Its queue is shared, so that is sure only where it is empty. */
+  async #look(session: BrokerSession, open: Open): Promise<void> {
+    const { settings, clock } = this.#parts;
+    const { enumeration } = open;
+    if (enumeration.isOver || !open.isSent) return;
+    await enumeration.look(session);
+    const counts = await session.look(open.queue);
+    if (counts !== null && counts.ready > 0) {
+      open.strikes = 0;
+      return;
+    }
+    const isSilent =
+      clock.now() - open.heardAt >= settings.silenceMs * 2 ** open.silences &&
+      open.silences < settings.silencesMax;
+    if (isSilent) open.silences++;
+    if (counts === null || counts.consumers === 0) open.strikes++;
+    if (isSilent || counts === null || (open.strikes >= STRIKES_MAX && enumeration.isUntouched))
+      this.#giveBack(enumeration);
+  }
+
+  #giveBack(enumeration: Enumeration): void {
+    if (!this.#open.has(enumeration.id)) return;
+    const { engine, worker } = this.#parts;
+    enumeration.end();
+    this.#end(enumeration.id);
+    engine.release(worker, beatsOf([enumeration.at]));
+  }
+
+  #end(id: string): void {
+    const open = this.#open.get(id);
+    if (open === undefined) return;
+    this.#open.delete(id);
+    const { publisher, names, settings, book } = this.#parts;
+    const { intake } = open.enumeration;
+    publisher.forget((message) => message.id === id);
+    const message: CancelConsumerMessage = { task_queue: intake, reason: "finished" };
+    publisher.publish({
+      exchange: names.cancelConsumer,
+      key: "",
+      id: `cancel~${id}`,
+      body: Buffer.from(JSON.stringify(message)),
+      expirationMs: settings.broadcastMs * 12,
+    });
+    this.#run(async (session) => {
+      if (open.consumer !== null) await session.consume.cancel(open.consumer);
+      await session.with((channel) => channel.deleteQueue(intake));
+      await book.removeIntake(id);
+    });
+  }
+
+  #run(step: (session: BrokerSession) => Promise<void>): void {
+    const session = this.#parts.session();
+    if (session === null) return;
+    step(session).catch((thrown: unknown) =>
+      this.#parts.onFault(thrown instanceof Error && "retryable" in thrown ? thrown : toFault(thrown)),
+    );
+  }
+}

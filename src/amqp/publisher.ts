@@ -1,0 +1,127 @@
+/**
+ * Publishes, durable and confirmed: what is not confirmed when the connection breaks is published again over the next
+ * one, so it may come twice and is never lost. What finds no queue is told to whoever published it.
+ */
+import type { ConfirmChannel, Options } from "amqplib";
+import type { Clock } from "../std/clock.ts";
+
+export interface Outgoing {
+  readonly exchange?: string;
+  readonly key: string;
+  /** Tells it apart from all others that are under way. */
+  readonly id: string;
+  readonly body: Buffer;
+  /** That no queue takes it matters. */
+  readonly mandatory?: boolean;
+  /** How long it is of use. */
+  readonly expirationMs?: number;
+  /** Where the answer goes. */
+  readonly replyTo?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Its end, once; false: no queue took it. */
+  readonly done?: (isRouted: boolean) => void;
+}
+
+const AGAIN_MS = 100;
+
+export class Publisher {
+  readonly #clock: Clock;
+  readonly #entries = new Map<string, Outgoing>();
+  readonly #returned = new Set<string>();
+  readonly #onSize: (count: number) => void;
+  #channel: ConfirmChannel | null = null;
+  #onEmpty: (() => void)[] = [];
+  published = 0;
+
+  /** `onSize` hears how much is under way whenever that gets more or less. */
+  constructor(clock: Clock, onSize: (count: number) => void = () => {}) {
+    this.#clock = clock;
+    this.#onSize = onSize;
+  }
+
+  /** Messages that are not confirmed. */
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** From now on over this channel, beginning with what is not confirmed. */
+  attach(channel: ConfirmChannel): void {
+    this.#channel = channel;
+    this.#returned.clear();
+    channel.on("return", ({ properties }) => this.#returned.add(String(properties.messageId)));
+    for (const entry of [...this.#entries.values()]) this.#send(entry);
+  }
+
+  detach(): void {
+    this.#channel = null;
+  }
+
+  publish(message: Outgoing): void {
+    this.#entries.set(message.id, message);
+    this.#send(message);
+    this.#onSize(this.#entries.size);
+  }
+
+  /** Takes back what is not confirmed and not wanted any more. */
+  forget(isUnwanted: (message: Outgoing) => boolean): void {
+    for (const [id, message] of this.#entries) if (isUnwanted(message)) this.#entries.delete(id);
+    this.#noteSize();
+  }
+
+  /** Resolves when all is confirmed, or after so long. */
+  emptyWithin(ms: number): Promise<void> {
+    if (this.#entries.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const stop = this.#clock.after(ms, resolve);
+      this.#onEmpty.push(() => {
+        stop();
+        resolve();
+      });
+    });
+  }
+
+  #send(message: Outgoing): void {
+    const channel = this.#channel;
+    if (channel === null) return;
+    const { exchange = "", key, id, body, mandatory = false, expirationMs, headers, replyTo } = message;
+    const options: Options.Publish = {
+      persistent: true,
+      mandatory,
+      contentType: "application/json",
+      messageId: id,
+      ...(expirationMs === undefined ? {} : { expiration: String(expirationMs) }),
+      ...(headers === undefined ? {} : { headers }),
+      ...(replyTo === undefined ? {} : { replyTo }),
+    };
+    try {
+      channel.publish(exchange, key, body, options, (error) => {
+        // Over another channel it is published again.
+        if (this.#channel === channel) this.#heard(message, error === null);
+      });
+    } catch (thrown) {
+      // The channel is closing: what is not confirmed goes over the next one.
+      if (!(thrown instanceof Error && thrown.name === "IllegalOperationError")) throw thrown;
+    }
+  }
+
+  #heard(message: Outgoing, isConfirmed: boolean): void {
+    const { id, done } = message;
+    const isReturned = this.#returned.delete(id);
+    if (this.#entries.get(id) !== message) return;
+    if (!isConfirmed) {
+      this.#clock.after(AGAIN_MS, () => {
+        if (this.#entries.get(id) === message) this.#send(message);
+      });
+      return;
+    }
+    this.#entries.delete(id);
+    this.published++;
+    done?.(!isReturned);
+    this.#noteSize();
+  }
+
+  #noteSize(): void {
+    this.#onSize(this.#entries.size);
+    if (this.#entries.size === 0) for (const empty of this.#onEmpty.splice(0)) empty();
+  }
+}

@@ -1,0 +1,263 @@
+/**
+ * Commands on topics, and their receipts. A topic is a queue of exactly its name, shared with whoever uses it, and so is
+ * its receipt topic; every node consumes the receipts, and the engine brings each to the node that has the execution.
+ */
+import type { EnginePort } from "../engine/engine-port.ts";
+import { LIMITS } from "../kernel/definition.ts";
+import type { Outcome } from "../kernel/message.ts";
+import { TOPIC_QUEUE } from "../protocol/amqp-wire.ts";
+import { decodeAttempt } from "../protocol/attempt-id.ts";
+import type { Grant, ReportedAttempt, ReportPlace } from "../protocol/work.ts";
+import type { Clock } from "../std/clock.ts";
+import { toStoredText } from "../std/json.ts";
+import { isRejection } from "../std/rejection.ts";
+import { beatsOf } from "./beats.ts";
+import { toFault } from "./broker-fault.ts";
+import type { BrokerSession } from "./broker-link.ts";
+import type { DeskBook } from "./desk-book.ts";
+import { deskKey } from "./names.ts";
+import type { Publisher } from "./publisher.ts";
+import { notStorable, readAttempt, readError, readFields } from "./read-message.ts";
+import type { BrokerSettings } from "./settings.ts";
+import type { Delivery, WordDesk } from "./word-desk.ts";
+import { commandBody } from "./write-message.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+export interface TopicsParts {
+  readonly worker: string;
+  readonly engine: EnginePort;
+  readonly publisher: Publisher;
+  readonly book: DeskBook;
+  readonly settings: BrokerSettings;
+  readonly clock: Clock;
+  readonly words: WordDesk;
+  readonly session: () => BrokerSession | null;
+  /** The one open command that a receipt without a mark is of, by its hashes; null: there is none, or several. */
+  readonly findCommand: (receipt: Fields) => Promise<ReportedAttempt | null>;
+  readonly onFault: (fault: Error) => void;
+}
+
+interface Command {
+  readonly body: Buffer;
+  readonly receiptTopic: string;
+  isSent: boolean;
+}
+
+interface Topic {
+  readonly name: string;
+  /** Commands that were sent and not heard of. */
+  readonly open: Map<string, Command>;
+  isMade: Promise<boolean> | null;
+  heardAt: number;
+  strikes: number;
+}
+
+const STRIKES_MAX = 2;
+/** When a receipt is looked at again of which nobody could say just now whose it is. */
+const AGAIN_MS = 1_000;
+
+export class Topics {
+  readonly #parts: TopicsParts;
+  readonly #topics = new Map<string, Topic>();
+  /** Receipt topics, with whether they are consumed. */
+  readonly #receipts = new Map<string, boolean>();
+  #isRestored = false;
+
+  constructor(parts: TopicsParts) {
+    this.#parts = parts;
+  }
+
+  /** Sends commands to their topic. */
+  send(grant: Grant): void {
+    if (grant.command === null) return;
+    const { topic: name, receiptTopic } = grant.command;
+    const topic = this.#topic(name);
+    for (const item of grant.items) {
+      const { id, body } = commandBody(grant, item, this.#parts.engine.info.key);
+      topic.open.set(id, { body, receiptTopic, isSent: false });
+      topic.heardAt = this.#parts.clock.now();
+      this.#run(async (session) => {
+        await this.#consume(session, receiptTopic);
+        if (await this.#make(session, topic)) this.#publish(topic, id);
+      });
+    }
+  }
+
+  /** The execution is cancelled, or has failed: nobody waits for receipts any more. */
+  giveUp(place: ReportPlace): void {
+    const key = deskKey(place);
+    const { engine, worker } = this.#parts;
+    for (const topic of this.#topics.values()) {
+      for (const id of topic.open.keys()) {
+        const at = decodeAttempt(id);
+        if (at === null || deskKey(at) !== key) continue;
+        topic.open.delete(id);
+        engine.release(worker, beatsOf([at]));
+      }
+    }
+  }
+
+  /** There is a broker again. */
+  async attach(session: BrokerSession): Promise<void> {
+    if (!this.#isRestored)
+      for (const { receiptTopic } of await this.#parts.book.topics()) this.#receipts.set(receiptTopic, false);
+    this.#isRestored = true;
+    for (const receiptTopic of this.#receipts.keys()) await this.#consume(session, receiptTopic);
+    for (const topic of this.#topics.values()) {
+      const unsent = [...topic.open].filter(([, { isSent }]) => !isSent);
+      if (unsent.length > 0 && (await this.#make(session, topic)))
+        for (const [id] of unsent) this.#publish(topic, id);
+    }
+  }
+
+  detach(): void {
+    for (const receiptTopic of this.#receipts.keys()) this.#receipts.set(receiptTopic, false);
+    for (const topic of this.#topics.values()) topic.isMade = null;
+  }
+
+  /** Commands that are gone from the broker are sent again. */
+  look(): void {
+    for (const topic of this.#topics.values()) this.#run((session) => this.#look(session, topic));
+  }
+
+  #topic(name: string): Topic {
+    let topic = this.#topics.get(name);
+    if (topic === undefined) {
+      topic = { name, open: new Map(), isMade: null, heardAt: this.#parts.clock.now(), strikes: 0 };
+      this.#topics.set(name, topic);
+    }
+    return topic;
+  }
+
+  async #look(session: BrokerSession, topic: Topic): Promise<void> {
+    const { engine, worker, settings, clock } = this.#parts;
+    for (const id of topic.open.keys()) {
+      const at = decodeAttempt(id);
+      if (at === null || engine.holderOf(at)?.worker !== worker) topic.open.delete(id);
+    }
+    if (topic.open.size === 0) {
+      this.#topics.delete(topic.name);
+      return;
+    }
+    const counts = await session.look(topic.name);
+    if (counts !== null && counts.ready > 0) {
+      topic.strikes = 0;
+      return;
+    }
+    const isSilent = clock.now() - topic.heardAt >= settings.silenceMs;
+    if (counts === null) topic.isMade = null;
+    if (counts !== null && counts.consumers === 0) topic.strikes++;
+    if (counts !== null && topic.strikes < STRIKES_MAX && !isSilent) return;
+    topic.strikes = 0;
+    topic.heardAt = clock.now();
+    if (await this.#make(session, topic)) for (const id of topic.open.keys()) this.#publish(topic, id);
+  }
+
+  /** Whoever made it first says how it is; only where there is none it is made. */
+  #make(session: BrokerSession, topic: Topic): Promise<boolean> {
+    topic.isMade ??= declareTopic(session, topic.name).then(
+      () => true,
+      (thrown: unknown) => {
+        topic.isMade = null;
+        throw thrown;
+      },
+    );
+    return topic.isMade;
+  }
+
+  #publish(topic: Topic, id: string): void {
+    const command = topic.open.get(id);
+    if (command === undefined) return;
+    const { body, receiptTopic } = command;
+    command.isSent = true;
+    this.#parts.publisher.publish({
+      key: topic.name,
+      id,
+      body,
+      replyTo: receiptTopic,
+      mandatory: true,
+      done: (isRouted) => {
+        if (isRouted || !topic.open.has(id)) return;
+        topic.isMade = null;
+        this.#run(async (session) => {
+          if (await this.#make(session, topic)) this.#publish(topic, id);
+        });
+      },
+    });
+  }
+
+  async #consume(session: BrokerSession, queue: string): Promise<void> {
+    if (this.#receipts.get(queue) === true) return;
+    const isNew = !this.#receipts.has(queue);
+    this.#receipts.set(queue, true);
+    try {
+      if (isNew) await this.#parts.book.putTopic(queue);
+      await declareTopic(session, queue);
+      await session.consume.consume(queue, (message) => {
+        if (message !== null) return this.#receipt({ message, channel: session.consume, queue });
+        this.#receipts.set(queue, false);
+        this.#run((again) => this.#consume(again, queue));
+      });
+    } catch (thrown) {
+      this.#receipts.set(queue, false);
+      throw thrown;
+    }
+  }
+
+  #receipt(delivery: Delivery): void {
+    const { words, engine, clock, onFault } = this.#parts;
+    const fields = readFields(delivery.message.content);
+    if (isRejection(fields)) return words.refuse(delivery, fields.message);
+    const mark = ((fields["cmd_metadata"] ?? {}) as Fields)["rondo"];
+    if (typeof mark === "object" && mark !== null) {
+      const { workflow_id, attempt, token } = mark as Fields;
+      const at = readAttempt({ workflow_id, attempt, token }, engine.info.key);
+      return isRejection(at) ? words.refuse(delivery, at.message) : this.#take(at, fields, delivery);
+    }
+    const later = (fault: Error): void => {
+      onFault(fault);
+      clock.after(AGAIN_MS, () => words.putBack(delivery));
+    };
+    this.#parts.findCommand(fields).then((at) => {
+      if (at === null)
+        words.refuse(delivery, "no mark `rondo`, and not exactly one open command has its hashes");
+      else this.#take(at, fields, delivery);
+    }, later);
+  }
+
+  #take(at: ReportedAttempt, fields: Fields, delivery: Delivery): void {
+    const { clock, words } = this.#parts;
+    for (const topic of this.#topics.values()) {
+      for (const id of topic.open.keys()) {
+        const open = decodeAttempt(id);
+        if (open === null || deskKey(open) !== deskKey(at) || open.attempt !== at.attempt) continue;
+        topic.open.delete(id);
+        topic.heardAt = clock.now();
+        topic.strikes = 0;
+      }
+    }
+    words.take({ at, ms: 0, outcome: outcomeOf(fields) }, delivery);
+  }
+
+  #run(step: (session: BrokerSession) => Promise<void>): void {
+    const session = this.#parts.session();
+    if (session === null) return;
+    step(session).catch((thrown: unknown) =>
+      this.#parts.onFault(thrown instanceof Error && "retryable" in thrown ? thrown : toFault(thrown)),
+    );
+  }
+}
+
+async function declareTopic(session: BrokerSession, name: string): Promise<void> {
+  if ((await session.look(name)) === null)
+    await session.with((channel) => channel.assertQueue(name, TOPIC_QUEUE));
+}
+
+/** `proc_err` is an error in any shape; without it and without a result, the result is empty. */
+function outcomeOf({ cmd_result = {}, proc_err }: Fields): Outcome {
+  if (proc_err !== undefined && proc_err !== null && proc_err !== "")
+    return { status: "failed", ...readError(proc_err, "the command failed") };
+  const payload = toStoredText(cmd_result ?? {}, { bytesMax: LIMITS.resultBytes, what: "cmd_result" });
+  return isRejection(payload) ? notStorable(payload) : { status: "done", payload };
+}

@@ -1,0 +1,66 @@
+/** How queues and exchanges are declared that only the engine makes, and how what is in them is taken out again. */
+import type { Channel } from "amqplib";
+import { FANOUT } from "../protocol/amqp-wire.ts";
+import type { BrokerSession } from "./broker-link.ts";
+import type { TaskCopy } from "./desk-queues.ts";
+import type { BrokerNames, DeskPlace } from "./names.ts";
+import type { BrokerSettings } from "./settings.ts";
+
+export interface DeskTopology {
+  readonly place: DeskPlace;
+  readonly use: string;
+  readonly names: BrokerNames;
+  readonly settings: BrokerSettings;
+  /** The queue of tasks that go one at a time, instead of the others. */
+  readonly alone?: boolean;
+}
+
+/** Makes the queues of a handler of a visit. Tasks that are delivered too often come back through its finished queue. */
+export async function assertDesk(channel: Channel, desk: DeskTopology): Promise<void> {
+  const { place, use, names, settings, alone = false } = desk;
+  const finished = names.finished(place);
+  const expires = { "x-expires": settings.expiresMs };
+  if (!alone) {
+    await channel.assertExchange(names.process(use), "fanout", FANOUT);
+    await channel.assertQueue(finished, { durable: true, arguments: expires });
+  }
+  await channel.assertQueue(alone ? names.alone(place) : names.tasks(place), {
+    durable: true,
+    arguments: {
+      ...expires,
+      "x-queue-type": "quorum",
+      "x-delivery-limit": alone ? 0 : settings.deliveryLimit,
+      "x-dead-letter-exchange": "",
+      "x-dead-letter-routing-key": finished,
+    },
+  });
+}
+
+/** Makes the queue into which one attempt at an enumeration puts what it finds. */
+export async function assertIntake(
+  channel: Channel,
+  intake: string,
+  settings: BrokerSettings,
+): Promise<void> {
+  await channel.assertQueue(intake, { durable: true, arguments: { "x-expires": settings.expiresMs } });
+}
+
+/** Takes everything out of queues that nobody has taken. */
+export async function takeReady(
+  session: BrokerSession,
+  queues: readonly string[],
+): Promise<readonly TaskCopy[]> {
+  const taken: TaskCopy[] = [];
+  for (const queue of queues) {
+    if (((await session.look(queue))?.ready ?? 0) === 0) continue;
+    await session.with(async (channel) => {
+      for (;;) {
+        const message = await channel.get(queue, { noAck: true });
+        if (message === false) return;
+        const id = String(message.properties.messageId ?? "").replace(/~alone$/, "");
+        taken.push({ id, body: message.content });
+      }
+    });
+  }
+  return taken;
+}

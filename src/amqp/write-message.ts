@@ -1,0 +1,109 @@
+/** Messages to workers. Payloads are JSON text already, so that bodies are put together as text. */
+import type { EnumerateMessage, ProcessMessage, TaskMessage } from "../protocol/amqp-wire.ts";
+import { encodeAttempt, signAttempt } from "../protocol/attempt-id.ts";
+import { markCommand } from "../protocol/command-wire.ts";
+import type { Grant, GrantItem, ReportedAttempt } from "../protocol/work.ts";
+import type { BrokerNames, DeskPlace } from "./names.ts";
+
+/** What the messages of one handler of a visit have in common. */
+export interface DeskFacts {
+  readonly workflow: string;
+  /** The wire name of the code. */
+  readonly use: string;
+  /** JSON text. */
+  readonly input: string;
+  readonly timeoutMs: number | null;
+  readonly batch: number;
+}
+
+/** Which attempt an item of a grant is. */
+export function attemptOf(grant: Grant, { number: task, attempt, claim }: GrantItem): ReportedAttempt {
+  const { execution, phase, visit, handler, round, epoch } = grant;
+  return { execution, phase, visit, handler, round, epoch, task, attempt, claim };
+}
+
+/** Writes the tasks of one grant. */
+export class TaskWriter {
+  readonly #grant: Grant;
+  readonly #key: string;
+  readonly #head: string;
+  readonly #tail: string;
+
+  constructor(grant: Grant, names: BrokerNames, key: string) {
+    const { execution: workflow_id, phase, visit, handler } = grant;
+    const head: Partial<TaskMessage> = { workflow_id, phase, visit, handler };
+    this.#grant = grant;
+    this.#key = key;
+    this.#head = JSON.stringify({ ...head, finished_queue: names.finished(grant) }).slice(0, -1);
+    // Code that decides or returns reads what there is, not a task.
+    const reads = grant.do === "next" || grant.do === "returns";
+    this.#tail = reads ? `,"do":"${grant.do}","phases":${JSON.stringify(grant.phases)}}` : "}";
+  }
+
+  /** The id of the attempt, and the message. */
+  write(item: GrantItem): { readonly id: string; readonly body: Buffer } {
+    const { execution, phase, visit, handler } = this.#grant;
+    const { number } = item;
+    const id = encodeAttempt(attemptOf(this.#grant, item));
+    const own = `,"task":${number},"attempt":"${id}","token":"${signAttempt(this.#key, id)}"`;
+    const idempotency = `,"idempotency_key":"${execution}/${phase}/${visit}/${handler}/${number}"`;
+    const body = `${this.#head}${own}${idempotency},"data":${item.task ?? "null"}${this.#tail}`;
+    return { id, body: Buffer.from(body) };
+  }
+}
+
+/** The message that asks one worker to enumerate. */
+export function enumerateBody(grant: Grant, at: ReportedAttempt, names: BrokerNames, key: string): Buffer {
+  const id = encodeAttempt(at);
+  const { resume, timeoutMs } = grant;
+  const message: Omit<EnumerateMessage, "input"> = {
+    workflow_id: grant.execution,
+    workflow: grant.workflow,
+    phase: grant.phase,
+    visit: grant.visit,
+    handler: grant.handler,
+    task_queue: names.intake(at),
+    finished_queue: names.finished(at),
+    cancel_consumer_queue: names.cancelConsumer,
+    attempt: id,
+    token: signAttempt(key, id),
+    ...(resume === null ? {} : { resume: { ...resume, last: JSON.parse(resume.last) as unknown } }),
+    ...(timeoutMs === null ? {} : { timeout_ms: timeoutMs }),
+  };
+  return Buffer.from(withInput(message, grant.input));
+}
+
+/** The message that tells every worker of a queue; `alone`: of the one for tasks that go one at a time. */
+export function processBody(at: DeskPlace, facts: DeskFacts, names: BrokerNames, alone: boolean): Buffer {
+  const { timeoutMs, batch } = facts;
+  const message: Omit<ProcessMessage, "input"> = {
+    workflow_id: at.execution,
+    workflow: facts.workflow,
+    phase: at.phase,
+    visit: at.visit,
+    handler: at.handler,
+    task_queue: alone ? names.alone(at) : names.tasks(at),
+    finished_queue: names.finished(at),
+    cancel_consumer_queue: names.cancelConsumer,
+    ...(alone ? { prefetch: 1 } : {}),
+    ...(batch > 1 && !alone ? { batch } : {}),
+    ...(timeoutMs === null ? {} : { timeout_ms: timeoutMs }),
+  };
+  return Buffer.from(withInput(message, facts.input));
+}
+
+/** A command as it goes to its topic. */
+export function commandBody(grant: Grant, item: GrantItem, key: string): { id: string; body: Buffer } {
+  const attempt = encodeAttempt(attemptOf(grant, item));
+  const mark = {
+    workflow_id: grant.execution,
+    step: grant.command?.step ?? 0,
+    attempt,
+    token: signAttempt(key, attempt),
+  };
+  return { id: attempt, body: Buffer.from(markCommand(item.task ?? "{}", mark)) };
+}
+
+function withInput(message: object, input: string): string {
+  return `${JSON.stringify(message).slice(0, -1)},"input":${input}}`;
+}

@@ -1,0 +1,147 @@
+/**
+ * `rondo worker FILES --broker URL`: does tasks and commands that come out of the queues of a broker. The definitions
+ * are told to a server only if one is named: over a broker nobody registers.
+ */
+import type { AnyWorkflow } from "../../sdk/workflow.ts";
+import { systemClock } from "../../std/clock.ts";
+import { systemRandom } from "../../std/random.ts";
+import { AmqpWorker } from "../../worker/amqp/amqp-worker.ts";
+import { type HostedPart, withChildren } from "../../worker/handler-code.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { logLine } from "../log-line.ts";
+import { printJson } from "../output/print.ts";
+import { Screen } from "../progress/screen.ts";
+import { ProcessGuard } from "../run/guard-process.ts";
+import { readConfig } from "../server/find-server.ts";
+import { Shutdown } from "../start/shutdown.ts";
+import { loadAll } from "./load-all.ts";
+import { registerDefinitions } from "./register-definitions.ts";
+import type { WorkerFlags, WorkerSettings } from "./worker-flags.ts";
+
+type BrokerFlags = WorkerFlags & { readonly broker: string };
+
+/** Works until it is told to end. */
+export async function runBrokerWorker(
+  files: readonly string[],
+  flags: BrokerFlags,
+  settings: WorkerSettings,
+): Promise<ExitCode> {
+  const { broker, prefix, url, token, socket } = flags;
+  checkUrl(broker);
+  const { config } = await readConfig({
+    ...(url === undefined ? {} : { url }),
+    ...(token === undefined ? {} : { token }),
+    ...(files.length === 0 ? {} : { files }),
+  });
+  if (config.files.length === 0)
+    throw new CliError(EXIT.usage, "rondo worker needs files with workflows or topics", [
+      "rondo worker flows.ts --broker amqp://..., or files: [...] in rondo.config.ts",
+    ]);
+  const screen = new Screen(process.stderr);
+  const guard = new ProcessGuard(screen);
+  const shutdown = new Shutdown();
+  // The parent that keeps this process is gone, or wants it gone.
+  process.once("disconnect", () => shutdown.end());
+  try {
+    const loaded = await loadAll(config.files);
+    const workflows = withChildren(loaded.workflows);
+    const address = socket === undefined ? config.url : `unix:${socket}`;
+    if (address !== null) {
+      const addresses = address.split(",").map((one) => one.trim());
+      const tell = (what: string): void => screen.say(["rondo: ", "yellow"], what);
+      const options = { isOver: shutdown.asked, tell };
+      if (!(await registerDefinitions({ addresses, token: config.token }, workflows, options)))
+        return EXIT.ok;
+    }
+    const hosted = [...workflows, ...loaded.topics];
+    tellLimits(screen, workflows);
+    await work({ screen, guard, shutdown, settings, flags, hosted, prefix: prefix ?? config.prefix });
+    return EXIT.ok;
+  } finally {
+    shutdown.stop();
+    guard.release();
+  }
+}
+
+interface WorkParts {
+  readonly screen: Screen;
+  readonly guard: ProcessGuard;
+  readonly shutdown: Shutdown;
+  readonly settings: WorkerSettings;
+  readonly flags: BrokerFlags;
+  readonly hosted: readonly HostedPart[];
+  readonly prefix: string;
+}
+
+async function work({ screen, guard, shutdown, settings, flags, hosted, prefix }: WorkParts): Promise<void> {
+  const { json = false, broker } = flags;
+  const worker = new AmqpWorker({
+    url: broker,
+    prefix,
+    name: settings.name,
+    capacity: settings.capacity,
+    workflows: hosted,
+    clock: systemClock({ hold: true }),
+    random: systemRandom,
+    onLog: ({ execution, phase, handler }, { number, attempt }, level, parts) => {
+      const pieces = logLine({ execution, phase, handler, task: number, attempt, level, parts }, "");
+      if (pieces !== null) screen.say(...pieces);
+    },
+    onTrouble: (what) => {
+      if (json) printJson({ kind: "trouble", what });
+      else if (what === null) screen.say(["rondo: ", "yellow"], "the broker is back");
+      else
+        screen.say(["rondo: ", "yellow"], `the broker is away (${what}); what is done is kept, trying again`);
+    },
+    onReady: () => {
+      const { name, capacity } = settings;
+      if (json)
+        printJson({ kind: "registered", worker: name, capacity, workflows: hosted.map((part) => part.name) });
+      else screen.say(`worker ${name} serves ${shown(broker)}, prefix ${prefix}`);
+      process.send?.({ kind: "ready", worker: name });
+    },
+    onNote: (what) => screen.say(["rondo: ", "yellow"], what),
+    onBug: (thrown) => {
+      const text = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
+      screen.say(["✗", "red"], ` the worker had to stop: ${text}`);
+      guard.leave(EXIT.broken);
+    },
+  });
+  const telling = setInterval(() => {
+    if (process.connected) process.send?.({ kind: "load", held: worker.held, capacity: worker.capacity });
+  }, settings.sampleMs);
+  await Promise.race([shutdown.asked, worker.start().then(() => shutdown.asked)]);
+  clearInterval(telling);
+  if (!json) screen.say("leaving: tasks that run may end, nothing new begins; once more leaves at once");
+  await worker.stop(settings.graceMs);
+  if (json) printJson({ kind: "ended" });
+}
+
+function checkUrl(broker: string): void {
+  if (URL.canParse(broker) && ["amqp:", "amqps:"].includes(new URL(broker).protocol)) return;
+  throw new CliError(EXIT.usage, `--broker ${broker}: is not the URL of a broker`, [
+    "--broker amqp://user:password@host:5672/vhost, or amqps://...",
+  ]);
+}
+
+/** Without the password. */
+function shown(broker: string): string {
+  const url = new URL(broker);
+  return `${url.protocol}//${url.host}${url.pathname}`;
+}
+
+/** What these workflows have that no worker over a broker does. */
+function tellLimits(screen: Screen, workflows: readonly AnyWorkflow[]): void {
+  for (const { name, definition } of workflows) {
+    const { phases } = definition as { phases?: readonly { handlers?: Record<string, object> }[] };
+    const hasScripts = (phases ?? []).some(({ handlers }) =>
+      Object.values(handlers ?? {}).some((one) => "script" in one),
+    );
+    if (hasScripts)
+      screen.say(
+        ["rondo: ", "yellow"],
+        `${name} has scripts, which are not done over a broker: rondo worker --url`,
+      );
+  }
+}

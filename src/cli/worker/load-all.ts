@@ -1,0 +1,35 @@
+/** The workflows and topics of several files, as one. */
+import type { AnyWorkflow } from "../../sdk/workflow.ts";
+import type { HostedTopic } from "../../worker/handler-code.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT } from "../exit-code.ts";
+import type { FileParts } from "../load/find-workflows.ts";
+import { loadFile } from "../load/load-file.ts";
+
+/** Loads them; throws if two files have different parts of one name. */
+export async function loadAll(files: readonly string[]): Promise<FileParts> {
+  const workflows = new Map<string, { part: AnyWorkflow; file: string }>();
+  const topics = new Map<string, { part: HostedTopic; file: string }>();
+  for (const file of files) {
+    const loaded = await loadFile(file);
+    for (const part of loaded.workflows) addPart(workflows, `workflow named "${part.name}"`, { part, file });
+    for (const part of loaded.topics) addPart(topics, `topic named "${part.topic}"`, { part, file });
+  }
+  return {
+    workflows: Array.from(workflows.values(), ({ part }) => part),
+    topics: Array.from(topics.values(), ({ part }) => part),
+  };
+}
+
+function addPart<T extends { readonly name: string }>(
+  parts: Map<string, { part: T; file: string }>,
+  what: string,
+  { part, file }: { part: T; file: string },
+): void {
+  const same = parts.get(part.name);
+  if (same !== undefined && same.part !== part)
+    throw new CliError(EXIT.usage, `${same.file} and ${file} both have a ${what}`, [
+      `a name stands for one ${what.split(" ")[0]}: rename one, or leave one of the files out`,
+    ]);
+  parts.set(part.name, { part, file });
+}

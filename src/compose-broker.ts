@@ -1,0 +1,87 @@
+/** A broker beside an engine. Loaded only where one is configured: an engine without it pays nothing. */
+import type { AmqpBridge } from "./amqp/bridge.ts";
+import type { BrokerSettings } from "./amqp/settings.ts";
+import type { OtherNodes } from "./api/other-nodes.ts";
+import type { EnginePort } from "./engine/engine-port.ts";
+import type { Settings } from "./engine/settings.ts";
+import { parseStored } from "./kernel/parse-definition.ts";
+import { compilePlan } from "./kernel/plan.ts";
+import type { Clock } from "./std/clock.ts";
+import { defined } from "./std/defined.ts";
+import type { Random } from "./std/random.ts";
+import { isRejection } from "./std/rejection.ts";
+import type { Store } from "./store/store.ts";
+
+export interface BrokerOptions {
+  /** `amqp://...`: handlers and topics that nobody else serves go to workers of this RabbitMQ. */
+  readonly broker?: string | null;
+  /** What the names of queues and exchanges there begin with; `rondo` by default. */
+  readonly prefix?: string;
+  readonly brokerSettings?: Partial<BrokerSettings>;
+}
+
+interface Beside {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly onFault: (fault: Error) => void;
+  /** In a cluster: the other nodes, which know of the attempts that they have. */
+  readonly otherNodes?: OtherNodes | undefined;
+}
+
+/** Settings of an engine: with a broker, its events are published. */
+export function withOutbox({
+  settings,
+  broker,
+}: BrokerOptions & { readonly settings?: Partial<Settings> }): Partial<Settings> | undefined {
+  return broker === undefined || broker === null ? settings : { outbox: true, ...settings };
+}
+
+/** Finds the open command that a receipt without the name of an attempt is of, whichever node has it. */
+async function finderOf(
+  nodes: { readonly engine: EnginePort; readonly otherNodes?: OtherNodes },
+  store: Store,
+): Promise<AmqpBridge["findCommand"]> {
+  const [{ commandFinder }, { attemptsOf }] = await Promise.all([
+    import("./command/open-command.ts"),
+    import("./api/other-nodes.ts"),
+  ]);
+  return commandFinder({
+    store,
+    attemptsOf: (execution) => attemptsOf(nodes, execution),
+    planOf: async (hash) => {
+      const found = await store.getDefinition({ hash });
+      const definition = found === null ? null : parseStored(JSON.parse(found.body));
+      return definition === null || isRejection(definition) ? null : compilePlan(definition);
+    },
+  });
+}
+
+/** Opens the way to the broker; it is left before the engine is closed. Null: there is none. */
+export async function openBroker(
+  engine: EnginePort,
+  { broker, prefix = "rondo", brokerSettings }: BrokerOptions,
+  beside: Beside,
+): Promise<AmqpBridge | null> {
+  if (broker === undefined || broker === null) return null;
+  const [{ AmqpBridge }, { noteRemote }] = await Promise.all([
+    import("./amqp/bridge.ts"),
+    import("./api/remote-mark.ts"),
+  ]);
+  // Of a cluster that is known anyway.
+  if (engine.info.partitions === 1) await noteRemote(beside.store, engine.info);
+  const settings = defined({ settings: brokerSettings });
+  const bridge = new AmqpBridge({ url: broker, prefix, engine, ...beside, ...settings });
+  bridge.findCommand = await finderOf(
+    { engine, ...defined({ otherNodes: beside.otherNodes }) },
+    beside.store,
+  );
+  const close = engine.close.bind(engine);
+  engine.close = async () => {
+    await bridge.close();
+    await close();
+  };
+  // It connects as soon as the broker is there.
+  void bridge.start();
+  return bridge;
+}

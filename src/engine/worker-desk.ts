@@ -1,0 +1,60 @@
+/** Workers come, ask for work, give claims back, and go. */
+import type { Beat } from "../protocol/work.ts";
+import { endHold } from "./granting.ts";
+import type { JoinOptions } from "./io.ts";
+import { ENUMERATION, isSameAttempt } from "./lease.ts";
+import type { NodeState } from "./node-state.ts";
+import type { Slot } from "./slot.ts";
+import { RosterEntry } from "./worker-roster.ts";
+
+/** A worker joins, be it again: it holds what it held. */
+export function workerJoined(node: NodeState, input: JoinOptions & { readonly worker: string }): void {
+  const entry = new RosterEntry(input.worker, input);
+  for (const slot of node.slots.values()) {
+    for (const desk of slot.desks) {
+      for (const lease of desk.leases.values()) {
+        if (lease.worker !== input.worker || lease.reported) continue;
+        entry.held++;
+        if (entry.queued) entry.desks.add(`${slot.id}/${desk.key}`);
+      }
+    }
+  }
+  workerLeft(node, input.worker);
+  node.roster.join(entry);
+}
+
+/** Notes how much a worker asks for; true: what nobody served before may be served now. */
+export function workerClaims(node: NodeState, id: string, max: number): boolean {
+  const worker = node.roster.workers.get(id);
+  if (worker === undefined) return false;
+  const isNew = worker.fallback && worker.wanted === 0 && max > 0;
+  worker.wanted = max;
+  return isNew;
+}
+
+/** Claims that nobody has begun are pending again; gives the executions that they were of. */
+export function workerReleases(node: NodeState, worker: string, beats: readonly Beat[]): readonly Slot[] {
+  const touched = new Set<Slot>();
+  for (const beat of beats) {
+    const slot = node.slots.get(beat.execution);
+    const desk = slot?.desk(beat);
+    if (slot === undefined || desk === undefined || desk.visit.round !== beat.round) continue;
+    for (const { task, attempt, claim } of beat.attempts) {
+      const lease = desk.leases.get(task);
+      if (lease === undefined || lease.reported || lease.worker !== worker) continue;
+      if (!isSameAttempt(lease, attempt, claim, beat.epoch)) continue;
+      node.endLease(desk, lease);
+      desk.lapse(task);
+      if (task !== ENUMERATION) desk.giveBack(task);
+      touched.add(slot);
+    }
+  }
+  return [...touched];
+}
+
+/** A worker goes. */
+export function workerLeft(node: NodeState, id: string): void {
+  const worker = node.roster.workers.get(id);
+  if (worker !== undefined) endHold(node, worker);
+  node.roster.leave(id);
+}

@@ -1,0 +1,128 @@
+// An engine that ends or is killed with messages in queues: nothing is lost, nothing is counted twice, and the queues
+// are used again (A6); and names at the broker.
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { until } from "../faults/until.ts";
+import { AmqpBench, described } from "./amqp-bench.ts";
+
+let bench: AmqpBench;
+let isHere = true;
+const children: ChildProcess[] = [];
+beforeEach(async () => {
+  const made = await AmqpBench.make({ prefix: "distribot" });
+  isHere = made !== null;
+  if (made !== null) bench = made;
+}, 180_000);
+afterEach(async () => {
+  for (const child of children.splice(0)) child.kill("SIGKILL");
+  if (isHere) await bench.close();
+});
+
+const TASKS = Array.from({ length: 100 }, (_, i) => i);
+const PHASES = [{ name: "work", handlers: { work: { use: "work", tasks: TASKS } } }];
+
+describe("an engine that ends", () => {
+  test("well, with messages in queues: the next one hears what is said meanwhile, and publishes nothing again", async ({
+    skip,
+  }) => {
+    if (!isHere) return skip();
+    const first = await bench.open();
+    const { id } = await first.start(described("flow", PHASES), null as never);
+    await until("all are queued", async () => (await bench.ready(".tasks")) === TASKS.length);
+    const queues = await bench.visitQueues();
+    await first.close();
+    const worker = await bench.worker({ work: { process: ({ data }) => data } });
+    const second = await bench.open();
+    await until("its queues are consumed", () => worker.processes.length > 0);
+    await second.execution(id).result({ timeout: 20_000 });
+    expect(worker.seen.map(({ data }) => data).sort((a, b) => Number(a) - Number(b))).toEqual(TASKS);
+    expect(queues).toEqual([
+      `distribot.workflow.${id}.work.work.finished`,
+      `distribot.workflow.${id}.work.work.tasks`,
+    ]);
+    await bench.isTidy();
+  });
+
+  test("A6 killed, with messages in queues and at workers: all of them are counted, once", async ({
+    skip,
+  }) => {
+    if (!isHere) return skip();
+    const child = fork(new URL("./engine-process.mjs", import.meta.url).pathname, [
+      JSON.stringify({ ...bench.place, phases: PHASES }),
+    ]);
+    children.push(child);
+    const [said] = (await once(child, "message")) as [{ id: string }];
+    await until("all are queued", async () => (await bench.ready(".tasks")) === TASKS.length);
+    let go: () => void = () => {};
+    const gate = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    const worker = await bench.worker({ work: { process: ({ data }) => (Number(data) < 50 ? data : gate) } });
+    await until("half are done, some are under way", () => worker.seen.length >= 55);
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    go();
+    const next = await bench.open();
+    const handle = next.execution(said.id);
+    await handle.result({ timeout: 25_000 });
+    expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 100, done: 100 });
+    await bench.isTidy();
+  });
+
+  test("killed after its execution was over elsewhere: what it left is removed by the next", async ({
+    skip,
+  }) => {
+    if (!isHere) return skip();
+    const child = fork(new URL("./engine-process.mjs", import.meta.url).pathname, [
+      JSON.stringify({ ...bench.place, phases: PHASES }),
+    ]);
+    children.push(child);
+    const [said] = (await once(child, "message")) as [{ id: string }];
+    await until("all are queued", async () => (await bench.ready(".tasks")) === TASKS.length);
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    const alone = await bench.open({ broker: null });
+    await alone.execution(said.id).cancel();
+    await until("it is over", async () => (await alone.execution(said.id).status()).status === "cancelled");
+    await alone.close();
+    await bench.open();
+    await bench.isTidy();
+  });
+});
+
+describe("names", () => {
+  test("with the prefix distribot are those of the documents that the protocol comes from", async ({
+    skip,
+  }) => {
+    if (!isHere) return skip();
+    const rondo = await bench.open();
+    const worker = await bench.worker({
+      resize: { enumerate: () => [1], process: () => new Promise(() => {}) },
+    });
+    const phases = [{ name: "start", handlers: { resize: { use: "resize", enumerate: { use: "resize" } } } }];
+    const { id } = await rondo.start(described("flow", phases), null as never);
+    await until("it is taken", () => worker.seen.length === 1);
+    expect(worker.processes[0]).toMatchObject({
+      workflow_id: id,
+      phase: "start",
+      handler: "resize",
+      task_queue: `distribot.workflow.${id}.start.resize.tasks`,
+      finished_queue: `distribot.workflow.${id}.start.resize.finished`,
+      cancel_consumer_queue: "distribot.cancel.consumer",
+    });
+    const names = (await bench.broker.queues()).map(({ name }) => name);
+    expect(names).toContain("distribot.workflow.handler.resize.enumerate");
+    expect(names).toContain("distribot.workflow.handler.enumerated");
+    expect(await bench.broker.management.exchanges(bench.broker.vhost)).toEqual(
+      expect.arrayContaining([
+        "distribot.workflow.handler.resize.process",
+        "distribot.cancel.consumer",
+        "distribot.events",
+        "distribot.dead",
+      ]),
+    );
+    const tasks = (await bench.broker.queues()).find(({ name }) => name.endsWith(".tasks"));
+    expect(tasks).toMatchObject({ type: "quorum", arguments: { "x-delivery-limit": 4 } });
+  });
+});

@@ -1,0 +1,65 @@
+// The broker beside a cluster on PostgreSQL: each node hears of the executions that it has, words for others are passed
+// on, and whoever takes an execution over goes on with its queues.
+import type { LocalRondo } from "rondo";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { until } from "../faults/until.ts";
+import { TestDatabase } from "../store/postgres-server.ts";
+import { AmqpBench, described } from "./amqp-bench.ts";
+
+let bench: AmqpBench;
+let isHere = true;
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await TestDatabase.make();
+}, 180_000);
+afterAll(() => database.remove());
+beforeEach(async () => {
+  const made = await AmqpBench.make({ store: `${database.url}?schema=${database.newSchema()}` });
+  isHere = made !== null;
+  if (made !== null) bench = made;
+}, 180_000);
+afterEach(() => (isHere ? bench.close() : undefined), 60_000);
+
+test("two nodes and one broker: every execution is done once, whichever node hears of it", async ({
+  skip,
+}) => {
+  if (!isHere) return skip();
+  const nodes: LocalRondo[] = [await bench.open(), await bench.open()];
+  await bench.worker({
+    work: { enumerate: () => Array.from({ length: 20 }, (_, i) => i), process: ({ data }) => data },
+  });
+  const flow = described("flow", [
+    { name: "work", handlers: { work: { use: "work", enumerate: { use: "work" } } } },
+  ]);
+  const handles = await Promise.all(
+    Array.from({ length: 12 }, (_, i) =>
+      (nodes[i % 2] as LocalRondo).start(flow, null as never, { id: `e${i}` }),
+    ),
+  );
+  for (const handle of handles) {
+    await handle.result({ timeout: 40_000 });
+    expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 20, done: 20 });
+  }
+  await bench.isTidy();
+}, 90_000);
+
+test("A6 a node that goes leaves its queues to another, which goes on with them", async ({ skip }) => {
+  if (!isHere) return skip();
+  const first = await bench.open();
+  const tasks = Array.from({ length: 50 }, (_, i) => i);
+  const flow = described("flow", [{ name: "work", handlers: { work: { use: "work", tasks } } }]);
+  const handles = await Promise.all(
+    Array.from({ length: 6 }, (_, i) => first.start(flow, null as never, { id: `f${i}` })),
+  );
+  await until("all are queued", async () => (await bench.ready(".tasks")) === 300, { limitMs: 30_000 });
+  const second = await bench.open();
+  await first.close();
+  const worker = await bench.worker({ work: { process: ({ data }) => data } }, 50);
+  for (const { id } of handles) {
+    await second.execution(id).result({ timeout: 40_000 });
+    const { phases } = await second.execution(id).status();
+    expect(phases[0]?.handlers[0]).toMatchObject({ total: 50, done: 50 });
+  }
+  expect(worker.seen.length).toBeGreaterThanOrEqual(300);
+  await bench.isTidy();
+}, 120_000);

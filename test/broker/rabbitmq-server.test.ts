@@ -1,0 +1,65 @@
+import { connect } from "amqplib";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { until } from "../faults/until.ts";
+import { isRabbitHere, openTestBroker, RabbitServer } from "./rabbitmq-server.ts";
+import type { TestBroker } from "./test-broker.ts";
+
+let broker: TestBroker | null = null;
+beforeAll(async () => {
+  broker = await openTestBroker();
+}, 180_000);
+afterAll(() => broker?.remove());
+
+test("a vhost of its own is empty, keeps what it is given, and its connections can be cut", async () => {
+  if (broker === null) return;
+  expect(await broker.queues()).toEqual([]);
+  const { url, cut } = await broker.proxy();
+  const connection = await connect(url);
+  const channel = await connection.createConfirmChannel();
+  await channel.assertQueue("q", { durable: true, arguments: { "x-queue-type": "quorum" } });
+  channel.sendToQueue("q", Buffer.from("1"), { persistent: true });
+  await channel.waitForConfirms();
+  connection.on("error", () => {
+    // It is cut on purpose: the close that follows is what is waited for.
+  });
+  const closed = new Promise((resolve) => connection.on("close", resolve));
+  cut();
+  await closed;
+  const again = await broker.connect();
+  const reader = await again.createChannel();
+  const message = await reader.get("q", { noAck: true });
+  expect(message === false ? null : message.content.toString()).toBe("1");
+  await again.close();
+  expect((await broker.queues()).map(({ name }) => name)).toEqual(["q"]);
+});
+
+test("a killed server comes back at the same address with its durable messages", async () => {
+  if (!isRabbitHere()) return;
+  const server = await RabbitServer.make();
+  try {
+    const connection = await connect(server.url);
+    connection.on("error", () => {
+      // The server is killed below.
+    });
+    const channel = await connection.createConfirmChannel();
+    channel.on("error", () => {
+      // As above.
+    });
+    await channel.assertQueue("kept", { durable: true });
+    channel.sendToQueue("kept", Buffer.from("still here"), { persistent: true });
+    await channel.waitForConfirms();
+    await server.restart("kill");
+    const again = await connect(server.url);
+    const reader = await again.createChannel();
+    let text = "";
+    await until("the message is there again", async () => {
+      const message = await reader.get("kept", { noAck: true });
+      if (message !== false) text = message.content.toString();
+      return message !== false;
+    });
+    await again.close();
+    expect(text).toBe("still here");
+  } finally {
+    await server.remove();
+  }
+}, 180_000);
