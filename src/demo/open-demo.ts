@@ -1,9 +1,9 @@
 /** Opens what the demo consists of, but for the workers: the server with its page, the network before it, the receiver. */
-import { createServer } from "node:net";
 import { join, resolve } from "node:path";
 import type { RondoServer } from "../api/serve.ts";
 import { RemoteRondo } from "../client/connect.ts";
-import { openServer } from "../compose-server.ts";
+import { openServer, type ServerOptions } from "../compose-server.ts";
+import { RondoError } from "../std/rejection.ts";
 import { AuditWatch } from "./audit-watch.ts";
 import { demoExtension } from "./demo-routes.ts";
 import { BadNetwork } from "./harm/bad-network.ts";
@@ -42,9 +42,8 @@ export async function openDemo(options: DemoOptions, onNews: (text: string) => v
   const receiver = await Receiver.open(beside("received.jsonl"));
   let server: RondoServer;
   try {
-    server = await openServer({
+    server = await openAtPort(options.port, {
       store: options.store,
-      port: options.port ?? ((await isFree(PORT)) ? PORT : 0),
       heartbeatMs: SILENCE_MS,
       settings: { claimLeaseMs: 2 * SILENCE_MS, sweepMs: 500 },
       allowTargets: [receiver.target],
@@ -84,10 +83,14 @@ function demoOf(parts: Omit<Demo, "deliveries" | "hire" | "close">, file: string
   };
 }
 
-function isFree(port: number): Promise<boolean> {
-  return new Promise((answer) => {
-    const probe = createServer();
-    probe.once("error", () => answer(false));
-    probe.listen({ host: "127.0.0.1", port }, () => probe.close(() => answer(true)));
-  });
+/** At the port that was asked for; else at the usual one, or at any if that is taken. */
+async function openAtPort(asked: number | null, options: ServerOptions): Promise<RondoServer> {
+  if (asked !== null) return openServer({ ...options, port: asked });
+  try {
+    return await openServer({ ...options, port: PORT });
+  } catch (thrown) {
+    const cause = thrown instanceof RondoError ? (thrown.cause as { code?: unknown } | undefined) : undefined;
+    if (cause?.code !== "EADDRINUSE") throw thrown;
+    return openServer({ ...options, port: 0 });
+  }
 }

@@ -30,7 +30,7 @@ export async function playRound(
   { round, left }: { round: Round; left: Left | null },
 ): Promise<boolean> {
   const { stage, audits, server } = demo;
-  stage.round = round;
+  stage.begins(round);
   const executions = [round.id, round.commands, round.script];
   audits.watch(executions);
   const output = await playFanOut(demo, screen, { round, left });
@@ -59,7 +59,7 @@ export async function playRound(
 }
 
 async function playFanOut(
-  { stage, server, audits }: Demo,
+  { stage, server, audits, network }: Demo,
   screen: Screen,
   { round, left }: { round: Round; left: Left | null },
 ): Promise<DemoOutput> {
@@ -80,7 +80,8 @@ async function playFanOut(
     names: Object.keys(PHASES),
     why: () => handle.why(),
     tellsTenths: true,
-    beneath: () => [workersLine(stage), auditLine(audits.found)],
+    totals: { work: round.tasks },
+    beneath: () => [workersLine(stage, network), auditLine(audits.found)],
   });
   // Closing breaks off what is being read; only a demo that gets to its end needs to know.
   shown.catch(() => {});
@@ -136,13 +137,14 @@ const WORKER_MARKS = {
   killed: ["✗", "red"],
 } as const satisfies Record<string, Piece>;
 
-function workersLine({ crew }: Stage): Piece[] {
+function workersLine({ crew }: Stage, { isDoubling }: Demo["network"]): Piece[] {
   return [
     ["  workers  ", "dim"],
     ...(crew?.shown ?? []).flatMap(({ name, state }): Piece[] => [
       WORKER_MARKS[state],
       ` ${name}${state === "working" ? "" : ` (${state})`}  `,
     ]),
+    ...(isDoubling ? [["⚡ every message twice", "yellow"] as const] : []),
   ];
 }
 

@@ -32,7 +32,7 @@ export function prove(screen: Screen, evidence: Evidence): boolean {
   const lasted = showDuration((view.finishedAt ?? 0) - view.createdAt);
   screen.say("");
   screen.say(["Result", "bold"], ` ${JSON.stringify(output)}, ${lasted} after its start`);
-  screen.say("What that proves, read back from the journal, event by event:");
+  screen.say(`What that proves${although(evidence.harm)}, read back from the journal, event by event:`);
   const checks = [
     ...countChecks(evidence),
     ...killChecks(evidence),
@@ -101,21 +101,25 @@ function partChecks({ received, primes, tasks }: Evidence): Check[] {
   ];
 }
 
-/** What was done to the demo, if anything was. */
-function harmChecks({ harm }: Evidence): Check[] {
-  const { killed, frozen, doubled } = harm;
-  const checks: Check[] = [];
-  if (killed + frozen > 0)
-    checks.push({
-      holds: true,
-      text: `all that although ${showCount(killed)} workers were killed and ${showCount(frozen)} frozen`,
-    });
-  if (doubled.sent > 0)
-    checks.push({
-      holds: doubled.recognised === doubled.sent,
-      text: `${showCount(doubled.sent)} receipts were delivered twice, and ${showCount(doubled.recognised)} were recognised the second time`,
-    });
-  return checks;
+/** What the second copies of messages came to, if there were any. */
+function harmChecks({ harm: { doubled } }: Evidence): Check[] {
+  if (doubled.sent === 0) return [];
+  const { sent, recognised } = doubled;
+  return [
+    {
+      holds: recognised === sent,
+      text: `${showCount(sent)} receipts were delivered twice; ${showCount(recognised)} were recognised the second time`,
+    },
+  ];
+}
+
+/** What was done to workers, if anything was. */
+function although({ killed, frozen }: Evidence["harm"]): string {
+  const done = [
+    ...(killed > 0 ? [`${showCount(killed)} ${killed === 1 ? "worker was" : "workers were"} killed`] : []),
+    ...(frozen > 0 ? [`${showCount(frozen)} ${frozen === 1 ? "was" : "were"} frozen`] : []),
+  ];
+  return done.length === 0 ? "" : `, although ${done.join(" and ")}`;
 }
 
 function auditCheck({ executions, events, lost, countedTwice, findings }: Found): Check {

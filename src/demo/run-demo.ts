@@ -43,7 +43,7 @@ export async function runDemo(args: readonly string[]): Promise<ExitCode> {
       leave();
       return demo.close(grace);
     },
-    says: "leaving; started again, it goes on from here",
+    says: "leaving: the workers end, the server closes; once more leaves at once",
     leave: (exit) => process.exit(exit),
   });
   const keys = options.isExiting ? null : listenToKeys(demo.stage, screen);

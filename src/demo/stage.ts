@@ -69,6 +69,15 @@ export class Stage {
     this.#parts = parts;
   }
 
+  /** Another round: what was done to the one before is forgotten. */
+  begins(round: Round): void {
+    this.round = round;
+    this.killed = 0;
+    this.frozen = 0;
+    this.#parts.network.countAnew();
+    this.#parts.audits.found = null;
+  }
+
   /** As the page gets it. */
   show(): StageShown {
     const { network, receiver, audits, project, isStaying } = this.#parts;
