@@ -49,6 +49,7 @@ export async function openDemo(options: DemoOptions, onNews: (text: string) => v
       allowTargets: [receiver.target],
       webhookSecrets: [receiver.secret],
       extension: demoExtension(() => stage as Stage),
+      onFault: tellOnce((text) => (stage === null ? onNews(text) : stage.tell(text))),
     });
   } catch (thrown) {
     receiver.close();
@@ -93,4 +94,14 @@ async function openAtPort(asked: number | null, options: ServerOptions): Promise
     if (cause?.code !== "EADDRINUSE") throw thrown;
     return openServer({ ...options, port: 0 });
   }
+}
+
+/** Faults come again and again until they are mended; each is told once. */
+function tellOnce(tell: (text: string) => void): (fault: Error) => void {
+  const told = new Set<string>();
+  return ({ message }) => {
+    if (told.has(message)) return;
+    told.add(message);
+    tell(message);
+  };
 }

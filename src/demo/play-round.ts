@@ -117,9 +117,10 @@ async function playCommands(
 }
 
 async function playScript({ stage, server }: Demo, screen: Screen, { script }: Round) {
-  stage.step = "script";
   tellPart(screen, 3, "A script in a sandbox: four runs that hand their state on, and log as they go");
   const handle = await server.rondo.start(primesWorkflow(), null, { id: script });
+  // Not before it is there: the page reads its log.
+  stage.step = "script";
   for await (const { level, text, run } of handle.logs({ follow: true }))
     if (level !== "run") screen.say(["│", "cyan"], [` ${(run ?? "").padEnd(8)} `, "dim"], text);
   return handle.result();

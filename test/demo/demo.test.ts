@@ -58,7 +58,7 @@ test("beside a finished demo it begins another, and ends by itself", async () =>
     "A finished demo is there already (execution demo): this one is execution demo-2.",
   );
   expect(second.stdout).toContain("300 tasks settled, 0 lost, 0 counted twice");
-});
+}, 120_000);
 
 /** Lines that must come in this order. */
 const PARTS = [
@@ -91,7 +91,7 @@ test("it plays all its parts in order, and the auditor finds nothing lost and no
   ).toEqual([]);
   expect(places).toEqual(places.toSorted((a, b) => a - b));
   expect(stdout).not.toContain("✗");
-}, 60_000);
+}, 120_000);
 
 test("killed in the middle of the script it goes on with that, and broadcasts nothing again", async () => {
   const cwd = folder();
@@ -106,7 +106,7 @@ test("killed in the middle of the script it goes on with that, and broadcasts no
   expect(stdout).toContain("✓ 1 broadcast of the commands has come, signed");
   expect(stdout).toContain("✓ the script came to 14,683 primes, and there are 14,683");
   expect(stdout).not.toContain("✗");
-}, 60_000);
+}, 120_000);
 
 test("workers killed and frozen and messages delivered twice change no count", async () => {
   const process = demo(folder(), "--tasks", "40000");

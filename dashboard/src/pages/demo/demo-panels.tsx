@@ -93,7 +93,6 @@ function useTail(execution: string | null): readonly LogLine[] {
       setLines((before) => [...before, ...more].slice(-LINES_MAX));
     };
     follow({ path, take }, abort.signal).catch((thrown: unknown) => {
-      // It is asked for a moment before it begins.
       if (!abort.signal.aborted) tellProblem(thrown);
     });
     return () => abort.abort();

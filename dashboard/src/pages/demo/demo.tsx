@@ -1,6 +1,6 @@
 /** The demo, played as one watches: its tasks, its workers and what can be done to them, and the auditor's word on it. */
 import { useEffect } from "preact/hooks";
-import { change, get, may } from "../../api/client.ts";
+import { change, get, may, Problem } from "../../api/client.ts";
 import type { Execution } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { count, plural } from "../../core/format.ts";
@@ -20,6 +20,7 @@ import "../execution/execution.css";
 import "./demo.css";
 
 const LIVE_MS = 500;
+const OVER_MS = 5_000;
 
 /** The page. */
 export function Demo() {
@@ -32,9 +33,9 @@ export function Demo() {
   const path = id === null ? null : `/v1/executions/${encodeURIComponent(id)}`;
   const isPlaying = demo !== null && demo.step !== "done";
   const execution = useLive(
-    path === null ? null : `${path} ${isPlaying ? "" : "over"}`,
-    (signal) => get<Execution>(path ?? "", { signal }),
-    isPlaying ? LIVE_MS : null,
+    path,
+    (signal) => readExecution(path ?? "", signal),
+    isPlaying ? LIVE_MS : OVER_MS,
   ).data;
   useEffect(() => {
     if (demo !== null) isDemo.set(true);
@@ -61,7 +62,7 @@ export function Demo() {
       {problem === null ? null : <Trouble problem={problem} />}
       <Steps demo={demo} execution={execution} />
       <Auditor demo={demo} />
-      {path === null || id === null || execution === null ? (
+      {path === null || id === null || execution === null || !hasTasks(execution) ? (
         <Panel title="Tasks">
           <Empty title="No task has come yet." />
         </Panel>
@@ -75,6 +76,20 @@ export function Demo() {
       </div>
     </div>
   );
+}
+
+function hasTasks({ phases }: Execution): boolean {
+  return phases.some(({ handlers }) => handlers.some(({ total }) => total > 0));
+}
+
+/** An execution; null: a round is shown a moment before its fan-out is started. */
+async function readExecution(path: string, signal: AbortSignal): Promise<Execution | null> {
+  try {
+    return await get<Execution>(path, { signal });
+  } catch (thrown) {
+    if (thrown instanceof Problem && thrown.status === 404) return null;
+    throw thrown;
+  }
 }
 
 /** The heat map of the widest handler. */
