@@ -17,6 +17,7 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json ./
 COPY src src
+COPY dashboard dashboard
 RUN npm run build && npm prune --omit=dev --ignore-scripts
 
 FROM node:20-slim

@@ -61,7 +61,8 @@ def persist(path, body, timeout=90):
             elif refusal.code < 500 and refusal.code != 429:
                 raise
         except OSError:
-            pass  # no server just now
+            if stopping.is_set() and path == "claim":
+                return {"work": [], "cancel": [], "lost": []}  # nothing more is wanted of it
         time.sleep(wait)
         wait = min(wait * 2, 10)
 

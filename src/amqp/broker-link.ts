@@ -164,14 +164,14 @@ export class BrokerLink {
   #down(connections: readonly ChannelModel[], fault: BrokerFault): void {
     if (this.#isClosed) return;
     if (this.#connections.length > 0 && this.#connections !== connections) return;
-    const wasUp = this.#isUp;
     this.#connections = [];
     this.#isUp = false;
     this.#isBlocked = false;
     // Said once, not with every try.
     if (this.#fault !== fault.message) this.#options.onFault(fault);
     this.#fault = fault.message;
-    if (wasUp || this.#failures === 0) this.#options.onDown();
+    // Also where it had only half come up.
+    this.#options.onDown();
     this.#again();
   }
 

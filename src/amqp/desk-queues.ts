@@ -220,8 +220,21 @@ export class DeskQueues {
       const isSilent = clock.now() - this.#heardAt >= silenceMs && this.#silences < settings.silencesMax;
       if (isSilent) this.#silences++;
       if (consumers === 0 && !this.#isWithdrawn) this.#strikes++;
-      if (isSilent || this.#strikes >= STRIKES_MAX) this.#lost(held, false);
+      if (this.#strikes >= STRIKES_MAX) return this.#remake(session, held);
+      if (isSilent) this.#lost(held, false);
     });
+  }
+
+  /**
+   * Empty and without consumers, although there are tasks. A quorum queue that was declared just when its broker was
+   * killed is such a one for good: it takes messages and consumers without a word. It is made anew.
+   */
+  async #remake(session: BrokerSession, held: readonly string[]): Promise<void> {
+    const { names, publisher } = this.#parts;
+    publisher.forget((message) => this.#isOwn(message));
+    await session.with((channel) => channel.deleteQueue(names.tasks(this.place)));
+    if (this.#lone.isMade) await session.with((channel) => channel.deleteQueue(names.alone(this.place)));
+    this.#lost(held, true);
   }
 
   /** Attempts of this handler that the engine takes for published. */

@@ -26,15 +26,26 @@ export interface RingState {
 export class RingMap {
   readonly asOf: number;
   readonly members: readonly RingMember[];
-  readonly hash: string;
   readonly #owners: readonly number[];
+  readonly #text: string;
+  #hash: string | null = null;
 
   constructor({ asOf, members, owners }: Omit<RingState, "v">) {
     this.asOf = asOf;
     this.members = members;
     this.#owners = owners;
-    const text = members.map(({ url, incarnation }) => `${url} ${incarnation}\n`).join("");
-    this.hash = sha256(text).slice(0, 16);
+    this.#text = members.map(({ url, incarnation }) => `${url} ${incarnation}\n`).join("");
+  }
+
+  /** Over the ordered members and their incarnations. */
+  get hash(): string {
+    this.#hash ??= sha256(this.#text).slice(0, 16);
+    return this.#hash;
+  }
+
+  /** Whether the ring is the same: then the hashes are too. */
+  hasMembersOf(other: RingMap): boolean {
+    return this.#text === other.#text;
   }
 
   /** The map before the store was read: nobody is in it, and any other is newer. */

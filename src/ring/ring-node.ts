@@ -193,7 +193,7 @@ export class RingNode {
     if (before.indexOf(this.#url) === -1) this.#seenAt = this.#now;
     this.#suspects.keep(map);
     const partitions = map.ownedBy(map.watchedBy(this.#url, this.#settings.clockworkers));
-    const isSame = before.hash === map.hash && String(partitions) === String(this.#watch.partitions);
+    const isSame = map.hasMembersOf(before) && String(partitions) === String(this.#watch.partitions);
     if (!isSame) this.#watch.watch(partitions, this.#now);
   }
 

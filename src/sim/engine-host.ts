@@ -12,6 +12,7 @@ import { VOCABULARY, type Vocabulary } from "../kernel/vocabulary.ts";
 import type { Report } from "../protocol/work.ts";
 import type { SeededRandom } from "../std/random.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
+import { Alarm } from "./alarm.ts";
 import { QUANTUM } from "./check/ledger.ts";
 import { Roster } from "./check/roster.ts";
 import { readFor } from "./node-reads.ts";
@@ -82,7 +83,7 @@ export abstract class EngineHost {
   /** Post-operations under way, and of which execution. */
   readonly #errands = new Map<string, string>();
   #isAdvancing = false;
-  #wakeAt = Number.POSITIVE_INFINITY;
+  readonly #alarm = new Alarm((ms, run) => this.later(ms, run));
   #turns = 0;
   /** How far the machine's clock is off, and was before it last jumped. */
   #skew = 0;
@@ -127,7 +128,7 @@ export abstract class EngineHost {
     this.#reports.clear();
     this.#errands.clear();
     this.node = node;
-    this.#wakeAt = Number.POSITIVE_INFINITY;
+    this.#alarm.clear();
     this.world.nodeOpened(this);
     this.#scheduleAdvance();
   }
@@ -202,13 +203,7 @@ export abstract class EngineHost {
     if (!this.world.isCluster && ++this.#turns % LIMITS_EVERY === 0)
       for (const { name, held, max } of node.overview().limits)
         must(held <= max, `${name}: ${held} permits are held of ${max}`);
-    const at = node.nextWakeAt();
-    if (at === Number.POSITIVE_INFINITY || at === this.#wakeAt) return;
-    this.#wakeAt = at;
-    this.later(Math.max(1, at - this.clock()), () => {
-      this.#wakeAt = Number.POSITIVE_INFINITY;
-      this.#scheduleAdvance();
-    });
+    this.#alarm.set({ at: node.nextWakeAt(), now: this.clock() }, () => this.#scheduleAdvance());
   }
 
   /** Answers a question of the node a little later, unless it has died meanwhile. */
@@ -297,7 +292,7 @@ export abstract class EngineHost {
     }, withinMs + this.unreachableMs());
   }
 
-  #toWorker(output: Extract<Output, { worker: string }>): void {
+  #toWorker(output: Extract<Output, { kind: "grant" | "cancel" | "verdicts" | "ask-worker" }>): void {
     const { ledger, timeline, trace, staff } = this.world;
     const worker = staff.worker(output.worker);
     const isLost =

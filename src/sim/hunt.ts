@@ -1,7 +1,7 @@
 /**
  * `rondo sim --bugs`: does the simulator find what it is for? Copies the compiled code, plants one bug at a time,
- * and runs seeds until one breaks. With `--replay` the seed that is known to find it comes first, and must hold on the
- * code as it is; a change of the engine may move what a seed does, and then the others are tried as ever.
+ * and runs seeds until one breaks, which must hold on the code as it is. With `--replay` it begins at the seed that is
+ * known to find the bug and goes a little further only: a change of the engine moves what a seed does.
  */
 import { spawn } from "node:child_process";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -13,8 +13,13 @@ import { CLUSTER_BUGS } from "./cluster-bugs.ts";
 import { COMMAND_BUGS } from "./command-bugs.ts";
 import { nodesOf, runSeed } from "./run.ts";
 
+/** Seeds from the known one on that are tried at a replay. */
+const REPLAY_WITHIN = 60;
+const WITHIN = 2_000;
+
 interface HuntOptions {
-  readonly within: number;
+  /** So many seeds at most; null: as is usual. */
+  readonly within: number | null;
   readonly only: string | null;
   readonly replay: boolean;
   readonly json: boolean;
@@ -76,17 +81,15 @@ async function hunt(bug: PlantedBug, compiled: string, copies: string, options: 
   if (!code.includes(bug.find))
     return { name, seed: null, violation: `it does not fit ${bug.file} any more: "${bug.find}"` };
   await writeFile(file, code.replaceAll(bug.find, bug.replace));
-  if (options.replay) {
-    const clean = runSeed({ seed: bug.seed, nodes: bug.cluster === true ? nodesOf(bug.seed) : 0 }).violation;
-    if (clean !== null)
-      return { name, seed: null, violation: `seed ${bug.seed} breaks without the bug too: ${clean}` };
-  }
-  const main = join(folder, "sim", "main.js");
   const cluster = bug.cluster === true;
-  const known = options.replay ? await search(main, { from: bug.seed, seeds: 1, cluster }) : null;
-  const said =
-    known?.seed === bug.seed ? known : await search(main, { from: 1, seeds: options.within, cluster });
-  return { name, seed: said.seed, violation: said.violation ?? `not found within ${options.within} seeds` };
+  const from = options.replay ? bug.seed : 1;
+  const seeds = options.within ?? (options.replay ? REPLAY_WITHIN : WITHIN);
+  const said = await search(join(folder, "sim", "main.js"), { from, seeds, cluster });
+  const { seed, violation = `not found within ${seeds} seeds from ${from}` } = said;
+  if (seed === null) return { name, seed, violation };
+  const clean = runSeed({ seed, nodes: cluster ? nodesOf(seed) : 0 }).violation;
+  if (clean === null) return { name, seed, violation };
+  return { name, seed: null, violation: `seed ${seed} breaks without the bug too: ${clean}` };
 }
 
 async function search(

@@ -28,7 +28,8 @@ const HELP = `rondo sim: runs the engine, its store, workers, network and clocks
   --soak             seeds from a random one on (--from N: from there), until it is stopped
   --threads N        so many at a time (one for each core)
   --hashes           prints the hash of each trace
-  --bugs             plants known bugs in copies and expects each to be found (--within N seeds, --only NAME, --replay)
+  --bugs             plants known bugs in copies and expects each to be found (--within N seeds, --only NAME)
+  --replay           from the seeds on that are known to find them, and not far
   --json             for programs
 `;
 
@@ -71,7 +72,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
   if (values.bugs === true) {
     const { huntBugs } = await import("./hunt.ts");
     return huntBugs({
-      within: Number(values.within ?? 2_000),
+      within: values.within === undefined ? null : Number(values.within),
       only: values.only ?? null,
       replay: values.replay === true,
       json: values.json === true,

@@ -8,6 +8,7 @@ import type { SeededRandom } from "../std/random.ts";
 import type { Membership } from "../store/cluster-store.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
 import type { Ownership } from "../store/store.ts";
+import { Alarm } from "./alarm.ts";
 import type { DatabaseLink } from "./database-link.ts";
 import type { World } from "./world.ts";
 
@@ -58,7 +59,7 @@ export class NodeOwnership {
   /** Its name in the database, as of the last renewal that had its effect there. */
   session: string | null = null;
   #sessions = 0;
-  #wakeAt = Number.POSITIVE_INFINITY;
+  readonly #alarm: Alarm;
   /** The yield that each partition is in. */
   readonly #yields = new Map<number, Yield>();
   /** The highest version of events that all nodes read, by the last word that the node had. */
@@ -69,13 +70,14 @@ export class NodeOwnership {
   constructor(process: Process, listener: Listener) {
     this.#process = process;
     this.#listener = listener;
+    this.#alarm = new Alarm(process.later);
   }
 
   /** A new life. */
   open(): void {
     this.session = null;
     this.#node = new OwnershipNode(OWNERSHIP);
-    this.#wakeAt = Number.POSITIVE_INFINITY;
+    this.#alarm.clear();
     this.#yields.clear();
     this.readByAll = Number.POSITIVE_INFINITY;
     this.newerSince = Number.POSITIVE_INFINITY;
@@ -100,13 +102,7 @@ export class NodeOwnership {
       if (outputs.length === 0) break;
       for (const output of outputs) if (this.#node === node) this.#perform(output);
     }
-    const at = node.nextWakeAt();
-    if (at === Number.POSITIVE_INFINITY || at === this.#wakeAt) return;
-    this.#wakeAt = at;
-    this.#process.later(Math.max(1, at - timeline.now), () => {
-      this.#wakeAt = Number.POSITIVE_INFINITY;
-      this.input({ kind: "tick" });
-    });
+    this.#alarm.set({ at: node.nextWakeAt(), now: timeline.now }, () => this.input({ kind: "tick" }));
   }
 
   #heard(membership: Membership): void {

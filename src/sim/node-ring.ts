@@ -9,6 +9,7 @@ import type { RingSettings } from "../ring/settings.ts";
 import type { Token } from "../ring/token.ts";
 import type { Membership } from "../store/cluster-store.ts";
 import type { StoredTimer } from "../store/store.ts";
+import { Alarm } from "./alarm.ts";
 import type { Process } from "./node-ownership.ts";
 
 const RING: Partial<RingSettings> = {
@@ -50,7 +51,7 @@ export class NodeRing {
   readonly #process: Process;
   readonly #around: Around;
   #node: RingNode;
-  #wakeAt = Number.POSITIVE_INFINITY;
+  readonly #alarm: Alarm;
   #isRunning = false;
   /** How far the database's clock is ahead of this machine's. */
   #ahead = 0;
@@ -58,13 +59,14 @@ export class NodeRing {
   constructor(process: Process, around: Around) {
     this.#process = process;
     this.#around = around;
+    this.#alarm = new Alarm(process.later);
     this.#node = new RingNode(process.name, 0, RING);
   }
 
   /** A new life. */
   open(): void {
     this.#ahead = 0;
-    this.#wakeAt = Number.POSITIVE_INFINITY;
+    this.#alarm.clear();
     this.#isRunning = false;
     this.#node = new RingNode(this.#process.name, this.#now(), RING);
   }
@@ -111,14 +113,7 @@ export class NodeRing {
       outputs = node.advance(this.#now());
     }
     this.#isRunning = false;
-    const at = node.nextWakeAt();
-    if (at === Number.POSITIVE_INFINITY || at === this.#wakeAt) return;
-    this.#wakeAt = at;
-    this.#process.later(Math.max(1, Math.ceil(at - this.#now())), () => {
-      if (this.#node !== node) return;
-      this.#wakeAt = Number.POSITIVE_INFINITY;
-      this.#run();
-    });
+    this.#alarm.set({ at: node.nextWakeAt(), now: this.#now() }, () => this.#run());
   }
 
   #perform(output: RingOutput): void {

@@ -99,30 +99,18 @@ const commands = {
   })),
 };
 
-/** A script of two runs. */
-const script = {
-  rondo: 1,
-  name: "sums",
-  phases: [
-    {
-      name: "sum",
-      handlers: {
-        sum: {
-          script: [
-            { name: "double", expression: "(s) => { console.log('doubling'); return s.map((n) => n * 2); }" },
-            { name: "add", expression: "(s) => s.reduce((a, b) => a + b, 0)" },
-          ],
-          state: [1, 2, 3],
-        },
-      },
-    },
-  ],
-};
+/** Leaves what it has done step by step. */
+const sums = workflow({ name: "sums" }).phase("sum", {
+  process: async ({ step }) => {
+    const doubled = await step("double", () => [1, 2, 3].map((n) => n * 2));
+    return step("add", () => doubled.reduce((sum, n) => sum + n, 0));
+  },
+});
 
 /** Serves the workflows, and starts so many of each that every page has something to show; resolves when most have ended. */
 export async function seed(server: RondoServer): Promise<void> {
   const { rondo, url } = server;
-  rondo.serve(thumbnails, invoices, nightly, approval);
+  rondo.serve(thumbnails, invoices, nightly, approval, sums);
   rondo.serve(topic(TOPIC, ({ cmd }) => ({ embedded: cmd.cmd_type })));
   const ask = async (path: string, body: unknown): Promise<void> => {
     const response = await fetch(url + path, {
@@ -132,9 +120,8 @@ export async function seed(server: RondoServer): Promise<void> {
     });
     if (!response.ok) throw new Error(`${path}: ${await response.text()}`);
   };
-  for (const definition of [orphan, commands, script]) await ask("/v1/workflows", definition);
+  for (const definition of [orphan, commands]) await ask("/v1/workflows", definition);
   await ask("/v1/executions", { workflow: "embed", input: {}, id: "embed-1" });
-  await ask("/v1/executions", { workflow: "sums", input: {}, id: "sums-1" });
   await ask("/v1/executions", {
     workflow: "orphan",
     input: { bucket: "b" },
@@ -170,6 +157,6 @@ export async function seed(server: RondoServer): Promise<void> {
     overlap: "skip",
   });
   await ask("/v1/schedules/hourly/pause", undefined);
-  for (const id of ["embed-1", "sums-1"]) ended.push(rondo.execution(id));
+  ended.push(rondo.execution("embed-1"), await rondo.start(sums, {}, { id: "sums-1" }));
   await Promise.all(ended.map((execution) => execution.result().catch(() => null)));
 }

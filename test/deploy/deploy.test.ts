@@ -165,6 +165,13 @@ describe("the Dockerfile", () => {
       expect(of("COPY", last).some((copy) => copy.split(" ").at(-1) === name)).toBe(true);
   });
 
+  test("copies all that the build reads", () => {
+    const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as { scripts: { build: string } };
+    const reads = ["src", ...scripts.build.split(" ").filter((word) => existsSync(word))];
+    const copied = of("COPY", steps.slice(0, -last.length)).flatMap((copy) => copy.split(" ").slice(0, -1));
+    for (const path of reads) expect(copied).toContain(path);
+  });
+
   test("is built from the oldest Node that is supported, in stages, and does not run as root", () => {
     expect(of("FROM")).toEqual(["node:20-slim AS build", "node:20-slim"]);
     const user = of("USER", last).at(-1);

@@ -50,3 +50,13 @@ test.skipIf(!hasPython)(
     expect(await running).toEqual({ lines: 1_200, words: WORDS });
   },
 );
+
+test.skipIf(!hasPython)("it ends on SIGTERM also while its server is away", async () => {
+  const bench = await ProcessBench.open();
+  const proxy = await Proxy.start(bench.server.url);
+  const child = await python(proxy.url);
+  proxy.isDown = true;
+  proxy.cut();
+  child.kill("SIGTERM");
+  expect(await once(child, "exit")).toEqual([0, null]);
+});

@@ -1,5 +1,6 @@
 /** How it all is, for one look: counts, rates, what is held and waits, lights; and the progress of a few executions. */
 import { z } from "@hono/zod-openapi";
+import type { BrokerView } from "../../amqp/bridge.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
 import type { StoredHead } from "../../store/store.ts";
 import { type Caller, seesProject } from "../access/caller.ts";
@@ -168,18 +169,22 @@ async function oldestOf({ store, engine }: Desk, caller: Caller) {
 
 type Light = z.output<typeof lightSchema>;
 
-function lightsOf({ engine, config, ring }: Desk, missing: string | null): Record<string, Light> {
+function lightsOf({ engine, broker, ring }: Desk, missing: string | null): Record<string, Light> {
   const fault = engine.commitFault;
-  const settings = new Map(config.settings.map(({ name: setting, value }) => [setting, value]));
-  const hasBroker = settings.get("broker") !== undefined && settings.get("broker") !== null;
   return {
     store:
       fault === null
         ? { state: "ok", text: "takes writes" }
         : { state: "bad", text: `takes no writes: ${fault.message.slice(0, 200)}` },
-    broker: hasBroker ? { state: "ok", text: "configured" } : { state: "off", text: "none configured" },
+    broker: brokerLight(broker?.view ?? null),
     ring: ringLight(ring?.() ?? null, missing),
   };
+}
+
+function brokerLight(view: BrokerView | null): Light {
+  if (view === null) return { state: "off", text: "none configured" };
+  if (view.fault !== null) return { state: "bad", text: view.fault.slice(0, 200) };
+  return { state: "ok", text: `${view.state}, ${view.queues} queues` };
 }
 
 function ringLight(view: ReturnType<NonNullable<Desk["ring"]>> | null, missing: string | null): Light {

@@ -24,7 +24,7 @@ test("is taken as it is", () => {
   ).toEqual({
     name: "box-1",
     worker: "box-1~7",
-    serves: [{ use: "w.a" }],
+    serves: [{ use: "w.a" }, { use: "topic:LEXI_CMD_EMBED" }],
     topics: ["LEXI_CMD_EMBED"],
     capacity: 10,
     url: "http://10.0.0.7:8080",

@@ -259,7 +259,7 @@ export class Ledger {
     this.sync();
     for (const id of ids) {
       const model = this.#models.get(id);
-      if (model !== undefined) this.#records.check(model);
+      if (model !== undefined) this.#records.checkEnd(model);
     }
   }
 
@@ -292,7 +292,7 @@ export class Ledger {
         );
     }
     for (const model of this.#models.values()) {
-      this.#records.check(model);
+      this.#records.checkEnd(model);
       this.#families.checkEnd(model);
     }
     const letters = this.#options.tables.scanLetters({ after: 0, max: 1, partitions: null });

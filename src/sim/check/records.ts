@@ -4,6 +4,7 @@ import type { ReportedAttempt, ReportedLine } from "../../protocol/work.ts";
 import type { MemoryTables } from "../../store/memory/memory-tables.ts";
 import { must } from "../trace.ts";
 import { keyOf } from "../worker/place.ts";
+import { checkAudit } from "./audit-check.ts";
 import type { Model } from "./model.ts";
 
 const ALL = 1_000_000;
@@ -39,6 +40,12 @@ export class Records {
       stored.join("; ") === expected.join("; "),
       `${model.id}: its dead letters are [${stored.join("; ")}], [${expected.join("; ")}] failed`,
     );
+  }
+
+  /** When nothing more is to come: the journal is audited too. */
+  checkEnd(model: Model): void {
+    this.check(model);
+    checkAudit(this.#tables, model);
   }
 
   forget(execution: string): void {

@@ -1,0 +1,74 @@
+// Every example runs by its one command, and the list of them is whole.
+import { spawn } from "node:child_process";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { openTestBroker } from "../broker/rabbitmq-server.ts";
+import { needCommand } from "../tools/need-command.ts";
+import { ROOT } from "./page.ts";
+
+/** What is on stdout at the end. */
+const OUTPUTS: Readonly<Record<string, RegExp>> = {
+  "fan-out": /^\{"files":2,"different":2\}\n$/,
+  timers: /"sent book"\n$/,
+  scripts: /"status":"done".*"done":1,"failed":0/,
+  children: /^\{"invoices":3,"total":800\}\n$/,
+  "python-http": /\{"lines":2,"words":6\}\n$/,
+  amqp: /\{"reserved":2\}\n$/,
+  python: /\{.*\}\n$/,
+};
+const NEEDS_BROKER = ["amqp", "python"];
+/** Those that other tests run, with these. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  commands: "test/commands/guide.test.ts",
+};
+
+const hasPython = needCommand("python3", "python3");
+
+/** What an example needs besides: where its broker is; null if that cannot be had, which has been said. */
+async function surroundings(name: string): Promise<Record<string, string> | null> {
+  if (name.startsWith("python") && !hasPython) return null;
+  if (!NEEDS_BROKER.includes(name)) return {};
+  const broker = await openTestBroker();
+  if (broker === null) return null;
+  onTestFinished(() => broker.remove());
+  return { RONDO_BROKER: broker.url };
+}
+
+describe("examples", () => {
+  test.each(Object.entries(OUTPUTS))(
+    "%s",
+    async (name, wanted) => {
+      const given = await surroundings(name);
+      if (given === null) return;
+      const outside = Object.entries(process.env).filter(([key]) => !key.startsWith("RONDO_"));
+      const env = { ...Object.fromEntries(outside), ...given };
+      const child = spawn("sh", [`examples/${name}/run.sh`], { cwd: ROOT, env, detached: true });
+      onTestFinished(() => {
+        if (child.exitCode === null && child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+      });
+      const ended = new Promise((resolve) => child.once("close", resolve));
+      const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+      expect(await ended, stderr).toBe(0);
+      expect(stdout).toMatch(wanted);
+    },
+    90_000,
+  );
+
+  test("are all on the list, and all run", () => {
+    const folders = readdirSync(join(ROOT, "examples"), { withFileTypes: true }).filter((one) =>
+      one.isDirectory(),
+    );
+    const names = folders.map(({ name }) => name).toSorted();
+    expect([...Object.keys(OUTPUTS), ...Object.keys(ELSEWHERE)].toSorted()).toEqual(names);
+    for (const file of Object.values(ELSEWHERE)) expect(existsSync(join(ROOT, file))).toBe(true);
+    const list = readFileSync(join(ROOT, "examples/readme.md"), "utf8");
+    for (const name of names) {
+      expect(list).toContain(`| [${name}](${name}) | \`sh examples/${name}/run.sh\` |`);
+      expect(readFileSync(join(ROOT, `examples/${name}/run.sh`), "utf8")).toContain(
+        `sh examples/${name}/run.sh`,
+      );
+    }
+  });
+});

@@ -1,0 +1,7 @@
+// Guides that need nothing but Rondo, followed word by word.
+import { test } from "vitest";
+import { followPage } from "./follow-page.ts";
+
+const PAGES = ["fan-out", "retries", "timers-and-signals", "steps"];
+
+test.each(PAGES)("docs/guides/%s.md", (name) => followPage(`docs/guides/${name}.md`), 120_000);

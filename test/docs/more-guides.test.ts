@@ -1,0 +1,23 @@
+// The other guides, followed word by word.
+import { test } from "vitest";
+import { needCommand } from "../tools/need-command.ts";
+import { followPage } from "./follow-page.ts";
+
+const PAGES = [
+  "guides/scripts",
+  "guides/children",
+  "guides/limits-and-fairness",
+  "guides/testing",
+  "post-operations",
+  "protocol",
+];
+
+test.each(PAGES)("docs/%s.md", (name) => followPage(`docs/${name}.md`), 120_000);
+
+const hasPython = needCommand("python3", "python3");
+
+test.skipIf(!hasPython)(
+  "docs/guides/python-workers.md",
+  () => followPage("docs/guides/python-workers.md"),
+  120_000,
+);

@@ -1,0 +1,7 @@
+// The first page, and those that explain, followed word by word.
+import { test } from "vitest";
+import { followPage } from "./follow-page.ts";
+
+const PAGES = ["start", "explanation/one-execution", "explanation/ring"];
+
+test.each(PAGES)("docs/%s.md", (name) => followPage(`docs/${name}.md`), 120_000);
