@@ -106,7 +106,7 @@ export class WorkerCrew {
   async close(): Promise<void> {
     this.#isClosing = true;
     const ends = Array.from(this.#members, ({ child }) => {
-      const end = child.exitCode !== null || child.signalCode !== null ? null : ended(child);
+      const end = ended(child);
       child.kill("SIGKILL");
       return end;
     });
@@ -176,6 +176,8 @@ export class WorkerCrew {
 }
 
 function ended(child: ChildProcess): Promise<void> {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null)
+    return Promise.resolve();
   return new Promise((resolve) => {
     child.once("exit", () => resolve());
   });
