@@ -274,7 +274,8 @@ export class Auditor {
       this.#find("order", seq, `finished while the phase ${this.#current.phase} runs`);
     if (this.#next !== null && status === "done")
       this.#find("order", seq, `finished while the phase ${this.#next} was next`);
-    if (status !== "cancelled") this.#next = null;
+    // What failed on the way to its next phase goes on there when it is retried.
+    if (status === "done") this.#next = null;
     for (const timer of this.#timers) this.#find("timer", seq, `timer ${timer} is still set`);
     this.#status = status;
     this.#isOver = true;

@@ -7,7 +7,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "store/memory/memory-tables.js",
     find: "const why = this.#ownership.whyStale(fence, partition, owner);",
     replace: "const why = null;",
-    seed: 10,
+    seed: 23,
   },
   {
     name: "fenced verdict ignored",
@@ -15,7 +15,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     find: "this.#underWay.delete(commit);\n        if (verdict.kind",
     replace:
       "this.#underWay.delete(commit);\n        verdict = { kind: 'ok', exists: [], fenced: [] };\n        if (verdict.kind",
-    seed: 10,
+    seed: 23,
   },
   {
     name: "partition kept after a yield",
@@ -25,17 +25,32 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     seed: 2,
   },
   {
-    name: "timers of lost partitions kept",
-    file: "engine/ownership-desk.js",
-    find: "this.#parts.timers.forget(isOver);",
+    name: "timer of a lost partition fires",
+    file: "engine/node.js",
+    find: "if (node.tenures.of(due.execution) === undefined)\n                continue;",
     replace: "",
-    seed: 146,
+    seed: 5,
   },
   {
-    name: "lease ignored after a freeze",
+    name: "timer discarded by a non-clockworker",
+    file: "engine/node.js",
+    find: 'const slot = this.#residency.slot(due.execution);\n            if (due.timer.startsWith("~"))',
+    replace:
+      'if (!due.timer.startsWith("~") && node.members.self > [...node.members.live].sort()[0])\n                continue;\n            const slot = this.#residency.slot(due.execution);\n            if (due.timer.startsWith("~"))',
+    seed: 2,
+  },
+  {
+    name: "lease ignored",
     file: "cluster/ownership.js",
-    find: "return this.#isMember && now < this.#actUntil;",
-    replace: "return true;",
+    find: "this.#actUntil = actUntil;",
+    replace: "this.#actUntil = Number.POSITIVE_INFINITY;",
+    seed: 7,
+  },
+  {
+    name: "lease counted from the answer",
+    file: "cluster/ownership.js",
+    find: "const actUntil = askedAt + ",
+    replace: "const actUntil = this.#now + ",
     seed: 58,
   },
   {
@@ -43,7 +58,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/ownership-desk.js",
     find: "if (!this.#isQuiet(tenure))",
     replace: "if (false)",
-    seed: 220,
+    seed: 57,
   },
   {
     name: "suspects handed over as clean",
@@ -64,7 +79,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/ownership-desk.js",
     find: "noteHandedOver(node, leases, declared);",
     replace: "",
-    seed: 3,
+    seed: 7,
   },
   {
     name: "timers of one partition scanned",
@@ -93,7 +108,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/granting.js",
     find: "epoch: slot.tenure.epoch",
     replace: "epoch: Math.max(...Object.values(node.tenures.fence.epochs))",
-    seed: 3,
+    seed: 14,
   },
   {
     name: "word about a lost partition acknowledged",
@@ -107,7 +122,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/permit-home.js",
     find: "if (this.awaited.size > 0 || this.#blockedUntil(limit) > now)",
     replace: "if (false)",
-    seed: 23,
+    seed: 199,
   },
   {
     name: "home knows of no crash before it",
@@ -128,7 +143,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/permit-desk.js",
     find: "if (!isAnswered)\n            return askedAt + this.#patienceMs;",
     replace: "if (!isAnswered)\n            return Number.POSITIVE_INFINITY;",
-    seed: 3,
+    seed: 4,
   },
   {
     name: "node does not ask for permits",
@@ -170,28 +185,33 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/cluster-desk.js",
     find: 'if (slot.status === "clean")\n                this.#cleanUp.becameClean(slot);',
     replace: "",
-    seed: 153,
+    seed: 184,
   },
   {
     name: "unreadable partition kept",
     file: "cluster/ownership.js",
     find: "held.yield === null && this.#isForNewer(partition)",
     replace: "false",
-    seed: 124,
+    seed: 485,
   },
   {
     name: "unreadable partition taken again",
     file: "cluster/ownership.js",
     find: "if (this.#isForNewer(partition)) {",
     replace: "if (false) {",
-    seed: 98,
+    seed: 11,
   },
   {
     name: "token trusted for safety",
     file: "sim/cluster-host.js",
     find: "this.#ownership.mayAct()",
     replace: "this.ring.view().tokenAgoMs < 3_000",
-    seed: 179,
+    also: {
+      find: "toEngine: (input) => this.deliver(input)",
+      replace:
+        'toEngine: (input) => (input.kind === "lost" && this.ring.view().tokenAgoMs < 3_000) || this.deliver(input)',
+    },
+    seed: 4,
   },
   {
     name: "lost token not made anew",

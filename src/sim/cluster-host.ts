@@ -164,6 +164,14 @@ export class ClusterHost extends EngineHost {
     return this.node?.isOwner !== true || this.#ownership.mayAct();
   }
 
+  /** Who cannot renew stops by itself, whatever else it hears. */
+  protected override grants(): void {
+    must(
+      this.world.timeline.now < this.#ownership.leaseUntil,
+      `${this.name}gives nothing out when its lease is over`,
+    );
+  }
+
   protected override later(ms: number, run: () => void): void {
     this.world.timeline.after(ms, () => this.#thawed(run));
   }

@@ -14,7 +14,7 @@ export const COMMAND_BUGS: readonly PlantedBug[] = [
     file: "engine/stepping.js",
     find: "Math.min(slot.owedDue, ",
     replace: "Math.min(Number.POSITIVE_INFINITY, ",
-    seed: 69,
+    seed: 79,
   },
   {
     name: "a second receipt sends the next command again",
@@ -43,14 +43,14 @@ export const COMMAND_BUGS: readonly PlantedBug[] = [
     find: "for (const [task, { seq, attempt }] of handler.receipted) {",
     replace:
       "for (const [task, { seq, attempt }] of [...handler.receipted]) { handler.receipted.delete(task); continue;",
-    seed: 79,
+    seed: 117,
   },
   {
     name: "a visit ends while its persistence is owed",
     file: "kernel/owed-op.js",
     find: "for (const { awaited } of execution.postops.values())",
     replace: "for (const { awaited } of [])",
-    seed: 79,
+    seed: 81,
   },
   {
     name: "post-operation before its time",
@@ -79,7 +79,7 @@ export const COMMAND_BUGS: readonly PlantedBug[] = [
     file: "engine/stepping.js",
     find: "if (failed >= clearedFrom)",
     replace: "if (false)",
-    seed: 70,
+    seed: 117,
   },
   {
     name: "a command refers to the result of an earlier visit",

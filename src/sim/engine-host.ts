@@ -103,6 +103,9 @@ export abstract class EngineHost {
   /** Whether the process may do anything now; if not, it goes on later by itself. */
   protected abstract mayAct(): boolean;
 
+  /** Something is given out. */
+  protected grants(): void {}
+
   /** Starts the process. */
   abstract open(): void;
   /** kill -9. */
@@ -304,6 +307,7 @@ export abstract class EngineHost {
     switch (output.kind) {
       case "grant": {
         const { grant } = output;
+        this.grants();
         const items = grant.items.map((item) => `${item.number}.${item.attempt}.${item.claim}`).join(" ");
         const place = `${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler}`;
         trace.note(timeline.now, `${this.name}grant ${output.worker} ${grant.do} ${place} ${items}`);

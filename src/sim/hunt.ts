@@ -77,10 +77,13 @@ async function hunt(bug: PlantedBug, compiled: string, copies: string, options: 
   const filter = (source: string) => !/\.(d\.ts|map)$/.test(source);
   await cp(compiled, folder, { recursive: true, filter });
   const file = join(folder, bug.file);
-  const code = await readFile(file, "utf8");
-  if (!code.includes(bug.find))
-    return { name, seed: null, violation: `it does not fit ${bug.file} any more: "${bug.find}"` };
-  await writeFile(file, code.replaceAll(bug.find, bug.replace));
+  let code = await readFile(file, "utf8");
+  for (const { find, replace } of bug.also === undefined ? [bug] : [bug, bug.also]) {
+    if (!code.includes(find))
+      return { name, seed: null, violation: `it does not fit ${bug.file} any more: "${find}"` };
+    code = code.replaceAll(find, replace);
+  }
+  await writeFile(file, code);
   const cluster = bug.cluster === true;
   const from = options.replay ? bug.seed : 1;
   const seeds = options.within ?? (options.replay ? REPLAY_WITHIN : WITHIN);

@@ -58,6 +58,8 @@ export class NodeOwnership {
   #node = new OwnershipNode(OWNERSHIP);
   /** Its name in the database, as of the last renewal that had its effect there. */
   session: string | null = null;
+  /** Until when it is a member, by the database. */
+  leaseUntil = 0;
   #sessions = 0;
   readonly #alarm: Alarm;
   /** The yield that each partition is in. */
@@ -202,6 +204,7 @@ export class NodeOwnership {
     const renewal = { url, incarnation: this.session, next, leaseMs: LEASE_MS, reads };
     const membership = tables.renew(renewal, world.timeline.now);
     this.session = membership.incarnation;
+    this.leaseUntil = membership.leaseUntil;
     return membership;
   }
 

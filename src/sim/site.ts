@@ -269,14 +269,14 @@ export class ClusterSite implements Site, Neighbours {
     const key = `${session} ${partition}`;
     const before = this.#givenUp.get(key) ?? epoch;
     // While nobody is newer, it may have it.
-    const isTakenBack = before < epoch && from.knowsNewer(5_000);
+    const isTakenBack = before < epoch && from.knowsNewer(2_500);
     must(!isTakenBack, `${from.name}takes back partition ${partition}, which it cannot read`);
-    if (from.knowsNewer(2_000)) this.#givenUp.set(key, before);
+    if (from.knowsNewer(1_000)) this.#givenUp.set(key, before);
     const isKept = () => from.session === session && this.#tables.epochOf(partition) === epoch;
-    this.#world.timeline.after(8_000, () => {
+    this.#world.timeline.after(5_000, () => {
       const isOwner = isKept() && this.#tables.ownerOf(partition) === session;
       must(
-        !isOwner || !from.knowsNewer(7_000),
+        !isOwner || !from.knowsNewer(4_500),
         `${from.name}gives up partition ${partition} to a newer node`,
       );
     });

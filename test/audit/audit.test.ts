@@ -101,6 +101,24 @@ describe("an execution that went well is found to be so", () => {
     await handle.result();
     expect((await auditExecution(store, await handle.status())).findings).toEqual([]);
   });
+
+  test("when it failed between two phases and fails there again after a retry", () => {
+    const between = { phase: "first", visit: 1 } as const;
+    const failed = { kind: "finished", status: "failed", output: null, error: null } as const;
+    const events: readonly object[] = [
+      { kind: "created" },
+      { kind: "phase.started", ...between },
+      { kind: "phase.finished", ...between, status: "done", next: "second" },
+      failed,
+      { kind: "retried", ...between, round: 2 },
+      failed,
+    ];
+    const auditor = new Auditor("e");
+    events.forEach((event, i) => {
+      auditor.take({ seq: i + 1, at: 1, event: event as Event });
+    });
+    expect(auditor.end(null).findings).toEqual([]);
+  });
 });
 
 describe("what is wrong is found", () => {
