@@ -2,7 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { urlOf } from "./api/listen.ts";
 import type { Metrics } from "./api/metrics.ts";
-import type { ApiConfig, ApiLimits } from "./api/parts.ts";
+import type { ApiConfig, ApiExtension, ApiLimits } from "./api/parts.ts";
 import type { RondoServer } from "./api/serve.ts";
 import { type Assembled, assemble, isShared, type OpenOptions, storeOf } from "./compose.ts";
 import type { LocalRondo } from "./local/local-rondo.ts";
@@ -36,6 +36,8 @@ export interface ServerOptions extends OpenOptions {
   readonly retentionMs?: number;
   /** The effective configuration, for `GET /v1/config`. */
   readonly shown?: ApiConfig["settings"];
+  /** Routes and pages that only this server has. */
+  readonly extension?: ApiExtension;
 }
 
 const REMOTE = { claimLeaseMs: 30_000, suspectMs: 30_000, sweepMs: 10_000 };
@@ -159,6 +161,7 @@ async function serveOwner(
     leaseMs: options.settings?.claimLeaseMs ?? REMOTE.claimLeaseMs,
     retentionMs: options.retentionMs ?? 30 * 86_400_000,
     announce: async (url) => files?.announce(url),
+    ...defined({ extension: options.extension }),
     ...(node === undefined ? {} : clusterParts(node)),
     ...(files === null ? {} : { backup: (file: string) => files.backup(file) }),
   });

@@ -77,6 +77,13 @@ export interface ApiConfig {
   readonly pages: string | null;
 }
 
+/** Routes and pages of one server alone, such as the demo's. */
+export interface ApiExtension {
+  readonly routes: readonly Route[];
+  /** First parts of addresses that the dashboard has pages for, besides its usual ones. */
+  readonly pages: readonly string[];
+}
+
 /** What other nodes ask of this one: everything below this path is theirs. */
 export interface PeerPort {
   readonly path: string;
@@ -118,6 +125,8 @@ export interface ApiParts {
   readonly postOps: PostOpPort;
   /** Routes of other parts: workers. */
   readonly routes: readonly Route[];
+  /** What this server has beyond what every server has. */
+  readonly extension?: ApiExtension;
   /** Faults and bugs that a request ran into, and that its client is told of in general words only. */
   readonly onFault: (fault: Error) => void;
   /** Writes a copy of the whole store to a file that is not there yet; left out: this store cannot. */

@@ -73,7 +73,7 @@ export class ApiServer {
     };
     this.#audit = new AuditLog({ store, clock, random, onFault });
     this.#keys = new KeyDesk({ store, clock, onFault, isShared: isShared(parts) });
-    this.#pages = new PageFiles(config.pages);
+    this.#pages = new PageFiles(config.pages, parts.extension?.pages);
     const allNodes = new AllNodes(parts, parts.routes);
     let document: Readonly<Record<string, unknown>> | null = null;
     const desk: Desk = {
@@ -91,7 +91,7 @@ export class ApiServer {
         (document ??= openApiDocument(this.#app as never, { version: config.version, url: this.#url })),
     };
     this.#app = buildApp({
-      routes: [...routeTable(desk), ...allNodes.routes()],
+      routes: [...routeTable(desk), ...allNodes.routes(), ...(parts.extension?.routes ?? [])],
       access: new Access({
         tokens,
         endedSessions,

@@ -62,8 +62,10 @@ export class Requester {
       options.method !== "POST" || options.idempotencyKey !== undefined || options.isRepeatable === true;
     let failure: RondoError | null = null;
     let thrown: unknown = null;
+    // Others change which one answered last meanwhile; this request tries all of them.
+    const first = this.#current;
     for (let tried = 0; tried < triesMax; tried++) {
-      const index = (this.#current + tried) % urls.length;
+      const index = (first + tried) % urls.length;
       let response: HttpResponse;
       try {
         response = await this.#try(`${urls[index]}${path}`, options);

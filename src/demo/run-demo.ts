@@ -1,98 +1,160 @@
 /**
  * The demo:
- * 1. opens the store and looks for an execution that a killed demo left; else begins a new one;
- * 2. says what was kept and what was in flight;
- * 3. shows how it goes;
- * 4. proves from the journal that every task was counted exactly once.
+ * 1. opens the server, and looks for a round that a killed demo left; else begins a new one;
+ * 2. says what was kept and what was in flight, and starts the workers;
+ * 3. plays the round, in the terminal and on the page, and proves that every task was counted exactly once;
+ * 4. on a terminal, stays for more rounds and for harm, until it is told to end.
  */
-import { join } from "node:path";
 import { EXIT, type ExitCode } from "../cli/exit-code.ts";
-import { follow } from "../cli/progress/follow.ts";
 import { showCount } from "../cli/progress/phase-line.ts";
-import { Progress } from "../cli/progress/progress.ts";
 import { Screen } from "../cli/progress/screen.ts";
 import { Detach } from "../cli/run/detach.ts";
-import { type ExecutionView, type LocalRondo, openRondo } from "../index.ts";
-import { Deliveries } from "./deliveries.ts";
-import { DEMO, type DemoInput, type DemoOutput, demoWorkflow, PHASES } from "./demo-workflow.ts";
-import { JournalFacts } from "./journal-facts.ts";
-import { DEMO_HELP, type DemoOptions, parseDemoOptions } from "./options.ts";
-import { prove } from "./prove.ts";
+import type { Piece } from "../cli/style.ts";
+import type { ExecutionView } from "../index.ts";
+import { RondoError } from "../std/rejection.ts";
+import { listenToKeys } from "./keys.ts";
+import { type Demo, openDemo } from "./open-demo.ts";
+import { DEMO_HELP, parseDemoOptions } from "./options.ts";
+import { type Left, playRound } from "./play-round.ts";
+import type { Round } from "./stage.ts";
+import { DEMO, type DemoInput, PHASES } from "./work/fan-out.ts";
+import { JournalFacts } from "./work/journal-facts.ts";
+
+/** How long a page is waited for before it begins. */
+const PAGE_MS = 10_000;
 
 /** Runs the demo; resolves with the exit code. */
 export async function runDemo(args: readonly string[]): Promise<ExitCode> {
-  const options = parseDemoOptions(args);
+  const isTerminal = process.stdout.isTTY === true && process.stdin.isTTY === true;
+  const options = parseDemoOptions(args, isTerminal);
   const screen = new Screen(process.stdout);
   if (options.help) {
     screen.write(DEMO_HELP);
     return EXIT.ok;
   }
-  const rondo = await openRondo({ store: options.store });
+  const demo = await openDemo(options, (text) => screen.say(["  ⚡ ", "yellow"], text));
+  let leave = (): void => {};
+  const left = new Promise<void>((resolve) => {
+    leave = resolve;
+  });
   const detach = new Detach({
     screen,
-    close: (grace) => rondo.close(grace),
+    close: (grace) => {
+      leave();
+      return demo.close(grace);
+    },
+    says: "leaving: the workers end, the server closes; once more leaves at once",
     leave: (exit) => process.exit(exit),
   });
+  const keys = options.isExiting ? null : listenToKeys(demo.stage, screen);
+  let isProven: boolean | null = null;
   try {
-    return await demonstrate(rondo, screen, options);
+    isProven = await demonstrate(demo, screen);
+    if (!options.isExiting)
+      isProven = await stay(demo, screen, { isProven, left, isLeft: () => detach.exit !== null });
+    return isProven ? EXIT.ok : EXIT.failed;
   } catch (thrown) {
     if (detach.exit === null) throw thrown;
+    if (isProven !== null) return isProven ? EXIT.ok : EXIT.failed;
     screen.say("Left half-way. Start the demo again: it goes on from here.");
     return detach.exit;
   } finally {
     screen.still();
-    await (detach.exit === null ? rondo.close() : detach.closed());
+    keys?.stop();
+    await (detach.exit === null ? demo.close() : detach.closed());
     detach.stop();
   }
 }
 
-async function demonstrate(rondo: LocalRondo, screen: Screen, options: DemoOptions): Promise<ExitCode> {
-  const newest = (await rondo.list({ workflow: DEMO, limit: 1 })).data[0] ?? null;
-  const found = newest !== null && newest.finishedAt === null ? newest : null;
-  const id = found?.id ?? (newest === null ? DEMO : nextId(newest.id));
-  const tasks = found === null ? options.tasks : (found.input as unknown as DemoInput).tasks;
-  tellBeginning(screen, options, { newest, found, id, tasks });
+/** The first round. */
+async function demonstrate(demo: Demo, screen: Screen): Promise<boolean> {
+  const { server, options } = demo;
+  const newest = (await server.rondo.list({ workflow: DEMO, limit: 1 })).data[0] ?? null;
+  const isOpen = newest !== null && !(await isOver(demo, roundOf(newest.id, 0)));
+  const id = newest === null ? DEMO : isOpen ? newest.id : nextId(newest.id);
+  const tasks = isOpen ? (newest.input as unknown as DemoInput).tasks : options.tasks;
+  const round = roundOf(id, tasks);
+  tellBeginning(demo, screen, { newest, isOpen, round });
+  const found = isOpen && newest.finishedAt === null ? newest : null;
+  const left = found === null ? null : await lookBack(demo, screen, { found, tasks });
+  if (isOpen && found === null)
+    screen.say(`Found execution ${id} at its end: what comes after it is gone on with.`);
+  // Whatever is in it is of no execution that is open.
+  if (found === null) demo.deliveries.clear();
+  const waited = options.isExiting ? null : waitForPage(demo, screen);
+  await Promise.all([demo.hire(), waited]);
+  return playRound(demo, screen, { round, left });
+}
 
-  const deliveries = new Deliveries(deliveriesFile(options.store, id), tasks);
-  const kept = found === null ? null : await lookBack(rondo, screen, { found, tasks, deliveries });
-  const demo = demoWorkflow((task, attempt) => deliveries.note(task, attempt));
-  rondo.serve(demo);
-  const handle = await rondo.start(demo, { tasks }, { id });
-  const shown = follow(handle, {
-    screen,
-    progress: found === null ? new Progress() : Progress.of(found),
-    from: found === null ? 1 : found.revision + 1,
-    names: Object.keys(PHASES),
-    why: () => handle.why(),
-    tellsTenths: true,
+/** More rounds, as long as they are asked for. */
+async function stay(
+  demo: Demo,
+  screen: Screen,
+  going: { isProven: boolean; left: Promise<void>; isLeft: () => boolean },
+): Promise<boolean> {
+  let { isProven } = going;
+  let round = demo.stage.round as Round;
+  for (;;) {
+    screen.say("");
+    screen.say(
+      ["It stays up", "bold"],
+      ` at ${demo.server.url}/demo. `,
+      ["r", "bold"],
+      " and Enter: another round; ",
+      ["Ctrl-C", "bold"],
+      " ends it.",
+    );
+    await Promise.race([demo.stage.askedAgain(), going.left]);
+    if (going.isLeft()) return isProven;
+    round = roundOf(nextId(round.id), round.tasks);
+    isProven = (await playRound(demo, screen, { round, left: null })) && isProven;
+  }
+}
+
+/** A page that is open when it begins shows more. */
+async function waitForPage(demo: Demo, screen: Screen): Promise<void> {
+  screen.say(["Open the page now", "bold"], "; it begins as soon as you have, by Enter, or in ten seconds.");
+  let timer: NodeJS.Timeout | null = null;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, PAGE_MS);
   });
-  // Closing breaks off what is being read; only a demo that gets to its end needs to know.
-  shown.catch(() => {});
-  const output: DemoOutput = await handle.result();
-  await shown;
-  const view = await handle.status();
-  const facts = await JournalFacts.read(handle, tasks, view.revision);
-  const isProven = prove(screen, { view, output, facts, tasks, kept, deliveries });
-  deliveries.close({ isOver: true });
-  return isProven ? EXIT.ok : EXIT.failed;
+  await Promise.race([late, demo.stage.wanted()]);
+  if (timer !== null) clearTimeout(timer);
 }
 
 function tellBeginning(
+  { options, server }: Demo,
   screen: Screen,
-  options: DemoOptions,
-  now: { newest: ExecutionView | null; found: ExecutionView | null; id: string; tasks: number },
+  now: { newest: ExecutionView | null; isOpen: boolean; round: Round },
 ): void {
-  const { newest, found, id, tasks } = now;
+  const { newest, isOpen, round } = now;
+  const { id, tasks } = round;
+  const line = (what: string, ...rest: Piece[]): void => screen.say([`  ${what.padEnd(9)}`, "cyan"], ...rest);
   screen.say(
     ["Rondo demo", "bold"],
-    `: ${showCount(tasks)} tasks, one durable execution, in ${options.store}`,
+    `: ${showCount(tasks)} tasks, commands, a script, a timer; all of it durable, in ${options.store}`,
   );
-  if (newest !== null && found === null)
+  if (newest !== null && !isOpen)
     screen.say(`A finished demo is there already (execution ${newest.id}): this one is execution ${id}.`);
-  if (found !== null && options.isTasksGiven && options.tasks !== tasks)
+  if (isOpen && options.isTasksGiven && options.tasks !== tasks)
     screen.say(`Execution ${id} is open and has ${showCount(tasks)} tasks: it goes on with those.`);
-  if (found === null)
-    for (const [phase, what] of Object.entries(PHASES)) screen.say([`  ${phase.padEnd(7)}`, "cyan"], what);
+  line(
+    "page",
+    [`${server.url}/demo`, "bold"],
+    isElsewhere(server.url, options.port) ? "  (7777 is taken)" : "",
+  );
+  if (!isOpen) for (const [phase, what] of Object.entries(PHASES)) line(phase, what);
+  if (!options.isExiting)
+    line(
+      "keys",
+      "and Enter: ",
+      ["k", "bold"],
+      " kills a worker, ",
+      ["f", "bold"],
+      " freezes one, ",
+      ["d", "bold"],
+      " has messages delivered twice",
+    );
   screen.say("Stop it half-way, as hard as you like, from another terminal: ", [
     `kill -9 ${process.pid}`,
     "bold",
@@ -103,14 +165,17 @@ function tellBeginning(
   screen.say("");
 }
 
-/** What the process before left, as the journal and the witness say. */
+function isElsewhere(url: string, asked: number | null): boolean {
+  return asked === null && new URL(url).port !== "7777";
+}
+
+/** What the demo before left, as the journal and the witness say. */
 async function lookBack(
-  rondo: LocalRondo,
+  { server, deliveries }: Demo,
   screen: Screen,
-  left: { found: ExecutionView; tasks: number; deliveries: Deliveries },
-): Promise<{ settled: number; inFlight: number }> {
-  const { found, tasks, deliveries } = left;
-  const facts = await JournalFacts.read(rondo.execution(found.id), tasks, found.revision);
+  { found, tasks }: { found: ExecutionView; tasks: number },
+): Promise<Left> {
+  const facts = await JournalFacts.read(server.rondo.execution(found.id), tasks, found.revision);
   const settled = tasks - facts.count().lost;
   const inFlight = deliveries.compare(facts);
   screen.say(["Found", "bold"], ` execution ${found.id} as the process before left it:`);
@@ -118,12 +183,21 @@ async function lookBack(
   screen.say(`  ${showCount(inFlight)} were in flight, delivered but not counted: they are delivered again`);
   screen.say(`  ${showCount(tasks - settled - inFlight)} are still to be done`);
   screen.say("");
-  return { settled, inFlight };
+  return { view: found, settled, inFlight };
 }
 
-/** The witness lives beside the database; a store in memory leaves nothing to compare with. */
-function deliveriesFile(store: string, id: string): string | null {
-  return store.startsWith("file:") ? join(store.slice(5), `${id}.deliveries`) : null;
+/** Whether a round has come to its end: its last part has. */
+async function isOver({ server }: Demo, { script }: Round): Promise<boolean> {
+  try {
+    return (await server.rondo.execution(script).status()).finishedAt !== null;
+  } catch (thrown) {
+    if (thrown instanceof RondoError && thrown.code === "not_found") return false;
+    throw thrown;
+  }
+}
+
+function roundOf(id: string, tasks: number): Round {
+  return { id, tasks, commands: `${id}-commands`, script: `${id}-script` };
 }
 
 function nextId(id: string): string {

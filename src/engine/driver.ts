@@ -249,6 +249,7 @@ export class Engine implements EnginePort {
 
   #input(input: Input): void {
     if (this.#stopped !== null) return;
+    if (input.kind === "members") this.#commitFault = null; // A renewal was taken, so commits are too.
     this.#node.input(input, this.#now());
     this.#schedule();
   }
@@ -278,8 +279,7 @@ export class Engine implements EnginePort {
       outputs = this.#node.advance(this.#now());
     } catch (thrown) {
       this.#isRunning = false;
-      this.#fail(thrown);
-      return;
+      return this.#fail(thrown);
     }
     for (const output of outputs) this.#perform(output);
     this.#isRunning = false;

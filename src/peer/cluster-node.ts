@@ -14,6 +14,7 @@ import type { Random } from "../std/random.ts";
 import { isRejection, reject } from "../std/rejection.ts";
 import type { ClusterStore, Membership } from "../store/cluster-store.ts";
 import { ClusterEngine } from "./cluster-engine.ts";
+import { NodeCheck } from "./node-check.ts";
 import { Owners } from "./owners.ts";
 import { PeerClient } from "./peer-client.ts";
 import { PeerKey } from "./peer-key.ts";
@@ -51,6 +52,9 @@ export class ClusterNode {
   /** What is to end too, while everything is handed over. */
   onLeave: (() => Promise<void>) | null = null;
   readonly #local: Engine;
+  readonly #key: PeerKey;
+  readonly #onStop: (reason: Error) => void;
+  #check: NodeCheck | null = null;
   readonly #client: PeerClient;
   readonly #ownership: OwnershipDriver;
   readonly #ring: RingDriver;
@@ -62,6 +66,8 @@ export class ClusterNode {
     this.url = url;
     this.#local = local;
     const key = new PeerKey(secret, info);
+    this.#key = key;
+    this.#onStop = onStop;
     this.workerToken = key.workerToken;
     this.owners = new Owners({
       url,
@@ -130,6 +136,7 @@ export class ClusterNode {
       mayAct: () => node === null || node.#ownership.mayAct(),
     });
     node = new ClusterNode(options, local);
+    node.#check = await NodeCheck.open({ store, url: options.url, check: node.#key.check, onFault });
     return node;
   }
 
@@ -186,6 +193,8 @@ export class ClusterNode {
   }
 
   #renewed(membership: Membership): void {
+    const wrong = this.#check?.look(membership) ?? null;
+    if (wrong !== null) return this.#onStop(new Error(wrong));
     this.owners.update(membership);
     this.#ring.input({ kind: "members", membership });
     this.#local.cluster.hear({ kind: "members", ...membersOf(membership) });

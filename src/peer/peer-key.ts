@@ -32,6 +32,11 @@ export class PeerKey {
     return `node_${createHmac("sha256", this.#key).update("worker").digest("base64url")}`;
   }
 
+  /** Stands for the secret where it is compared, and does not tell it. */
+  get check(): string {
+    return createHmac("sha256", this.#key).update("check").digest("base64url");
+  }
+
   sign({ path, from, digest }: Signed): string {
     return createHmac("sha256", this.#key).update(`${path}\n${from}\n${digest}`).digest("base64url");
   }

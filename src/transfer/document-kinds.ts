@@ -3,6 +3,9 @@
  * compares this with the source.
  */
 export const DOCUMENT_KINDS = [
+  "amqp-intakes",
+  "amqp-queues",
+  "amqp-topics",
   "audit",
   "command-workflow",
   "ended-session",
@@ -16,7 +19,7 @@ export const DOCUMENT_KINDS = [
 ] as const;
 
 /** Kinds that say something of an owner of the store, not of its content: they stay where they are. */
-export const OWNER_KINDS = ["leases"] as const;
+export const OWNER_KINDS = ["cluster-secret", "leases"] as const;
 
 /** That workers of other processes have joined, and in which epoch; an import writes its own. */
 export const REMOTE_MARK = { of: "setting", id: "remote" } as const;

@@ -1,8 +1,10 @@
 // Clients that were given several nodes of a cluster, one of which is killed.
+
 import { connect } from "rondo/client";
 import { describe, expect, test } from "vitest";
 import { withServer } from "../../src/cli/server/find-server.ts";
 import { RemoteRondo } from "../../src/client/connect.ts";
+import { Requester } from "../../src/client/requester.ts";
 import { twoNodes } from "../api/two-nodes.ts";
 import { CuttingProxy } from "./cutting-proxy.ts";
 
@@ -77,4 +79,22 @@ test("a command that was given several addresses reaches one that answers", asyn
   await expect(withServer({ url: `${near.url},` }, async () => null)).rejects.toMatchObject({
     code: "invalid_input",
   });
+});
+
+test("requests side by side try every address, whichever answered another of them", async () => {
+  const asked: string[] = [];
+  const answer = (status: number, body: string) => ({ status, text: async () => body });
+  const requester = new Requester({
+    urls: ["http://bad", "http://good"],
+    token: null,
+    fetch: async (url) => {
+      const turns = 20 * asked.push(url);
+      // The bad one is slower each time, so that others have been answered by the good one meanwhile.
+      const isBad = url.startsWith("http://bad");
+      for (let turn = 0; isBad && turn < turns; turn++) await Promise.resolve();
+      return (isBad ? answer(503, '{"code":"not_ready","detail":"closing"}') : answer(200, "1")) as never;
+    },
+  });
+  const all = await Promise.all(Array.from({ length: 20 }, () => requester.json<number>("/x")));
+  expect(new Set(all)).toEqual(new Set([1]));
 });

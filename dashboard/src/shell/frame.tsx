@@ -11,7 +11,7 @@ import { attempt, Toasts } from "../ui/toast.tsx";
 import { Help } from "./help.tsx";
 import { useKeys } from "./keys.ts";
 import { Mark } from "./mark.tsx";
-import { NAV, navOf } from "./nav.ts";
+import { isDemo, NAV, navOf } from "./nav.ts";
 import { Palette } from "./palette.tsx";
 import { nextTheme, themeChoice } from "./theme.ts";
 
@@ -20,9 +20,12 @@ export function Frame({ who, children }: { readonly who: Session; readonly child
   const { path } = usePlace();
   const [open, setOpen] = useState<"palette" | "help" | null>(null);
   const [isMenuOpen, setIsMenuOpen] = useState(false);
+  const hasDemo = useCell(isDemo);
   const items = NAV.filter(
-    ({ isGlobal, needs }) =>
-      (isGlobal !== true || who.project === null) && (needs === undefined || may(needs, who)),
+    ({ isGlobal, needs, isOfDemo }) =>
+      (isOfDemo !== true || hasDemo) &&
+      (isGlobal !== true || who.project === null) &&
+      (needs === undefined || may(needs, who)),
   );
   const here = navOf(path);
   useEffect(() => {

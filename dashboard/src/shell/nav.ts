@@ -1,4 +1,8 @@
+import { Cell } from "../core/cell.ts";
 import type { IconName } from "../ui/icon.tsx";
+
+/** Whether the server is known to be the demo's, which has a page of its own. */
+export const isDemo = new Cell(false);
 
 /** A place that the navigation leads to. */
 export interface NavItem {
@@ -9,10 +13,12 @@ export interface NavItem {
   /** Only about the whole server: not for who is bound to a project. */
   readonly isGlobal?: boolean;
   readonly needs?: "admin";
+  readonly isOfDemo?: boolean;
 }
 
 /** All of them, in order. */
 export const NAV: readonly NavItem[] = [
+  { path: "/demo", label: "Demo", icon: "play", keys: "g x", isOfDemo: true },
   { path: "/", label: "Overview", icon: "overview", keys: "g o" },
   { path: "/executions", label: "Executions", icon: "executions", keys: "g e" },
   { path: "/workers", label: "Workers", icon: "workers", keys: "g w", isGlobal: true },

@@ -63,8 +63,11 @@ const zip = promisify(gzip);
 export class PageFiles {
   readonly #files = new Map<string, PageFile>();
 
-  /** `folder`: what the build wrote; one that is not there has no pages. */
-  constructor(folder: string | null) {
+  readonly #pages: readonly string[];
+
+  /** `folder`: what the build wrote; one that is not there has no pages. `more`: pages of this server alone. */
+  constructor(folder: string | null, more: readonly string[] = []) {
+    this.#pages = [...PAGES, ...more];
     if (folder === null || !existsSync(join(folder, INDEX))) return;
     for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
       const type = TYPES[extname(entry.name)];
@@ -117,7 +120,7 @@ export class PageFiles {
     const [path = ""] = url.split(/[?#]/, 1);
     const found = this.#files.get(path);
     if (found !== undefined) return found;
-    return PAGES.includes(path.split("/")[1] ?? "") ? this.#files.get(INDEX) : undefined;
+    return this.#pages.includes(path.split("/")[1] ?? "") ? this.#files.get(INDEX) : undefined;
   }
 }
 

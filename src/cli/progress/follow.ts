@@ -19,6 +19,10 @@ export interface FollowOptions {
   readonly why: () => Promise<string>;
   /** Where nothing can be redrawn, also tell each tenth of a phase. */
   readonly tellsTenths?: boolean;
+  /** How many tasks phases will have, where that is known before they are enumerated. */
+  readonly totals?: Readonly<Record<string, number>>;
+  /** Live lines to stand beneath the phase that runs. */
+  readonly beneath?: () => readonly (readonly Piece[])[];
 }
 
 /** Silence after which it is said why nothing moves, and how often that is looked up; longer where what is said stays. */
@@ -31,7 +35,7 @@ export async function follow(handle: ExecutionHandle<unknown>, options: FollowOp
   const { screen, progress } = options;
   const view = new LiveView(options);
   const tenths = new Map<PhaseProgress, number>();
-  screen.live(() => view.lines(Date.now()));
+  screen.live(() => [...view.lines(Date.now()), ...(options.beneath?.() ?? [])]);
   const timer = screen.isLive ? null : setInterval(() => view.sayWhy(Date.now()), ASK_MS);
   timer?.unref();
   try {
@@ -39,7 +43,7 @@ export async function follow(handle: ExecutionHandle<unknown>, options: FollowOp
       view.moved(event.at);
       const news = progress.apply(event);
       if (news !== null) tell(screen, news, view);
-      else if (options.tellsTenths && !screen.isLive) tellTenth(screen, progress.current, tenths);
+      else if (options.tellsTenths && !screen.isLive) tellTenth(options, tenths);
     }
   } finally {
     if (timer !== null) clearInterval(timer);
@@ -56,12 +60,17 @@ function tell(screen: Screen, phase: PhaseProgress, view: LiveView): void {
 }
 
 /** `tenths` holds what has been told. */
-function tellTenth(screen: Screen, phase: PhaseProgress | null, tenths: Map<PhaseProgress, number>): void {
-  if (phase === null || !phase.isSealed || phase.total < 10) return;
-  const tenth = Math.floor((settledOf(phase) * 10) / phase.total);
+function tellTenth(
+  { screen, progress, totals = {} }: FollowOptions,
+  tenths: Map<PhaseProgress, number>,
+): void {
+  const phase = progress.current;
+  const total = phase === null ? undefined : (totals[phase.name] ?? (phase.isSealed ? phase.total : 0));
+  if (phase === null || total === undefined || total < 10) return;
+  const tenth = Math.floor((settledOf(phase) * 10) / total);
   if (tenth === (tenths.get(phase) ?? 0) || tenth === 10) return;
   tenths.set(phase, tenth);
-  screen.say(`${phaseName(phase)}: ${showCount(settledOf(phase))} of ${showCount(phase.total)}`);
+  screen.say(`${phaseName(phase)}: ${showCount(settledOf(phase))} of ${showCount(total)}`);
 }
 
 class LiveView {

@@ -55,6 +55,11 @@ export class Screen {
     this.#draw();
   }
 
+  /** The user has pressed Enter: what is live stands a line higher than it was drawn. */
+  moved(): void {
+    if (this.#drawn > 0) this.#drawn++;
+  }
+
   /** Takes the live lines away. */
   still(): void {
     if (this.#timer !== null) clearInterval(this.#timer);

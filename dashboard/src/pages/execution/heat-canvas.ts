@@ -10,7 +10,7 @@ export interface Grid {
 }
 
 const SIZES = [14, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1];
-const HEIGHT = 300;
+const HEIGHT = 400;
 /** Cells below this size are hard to see alone; so many of them are made larger. */
 const SMALL = 4;
 const ENLARGED_MAX = 20_000;

@@ -29,13 +29,25 @@ const LIVE_MS = 2_000;
 const TASKS_PER_SECOND = 100_000;
 
 /** The map of one handler. */
-export function HeatMap({ path, at, isOver, lane, facts }: About & { readonly lane: LaneName }) {
+export function HeatMap({
+  path,
+  at,
+  isOver,
+  lane,
+  facts,
+  liveMs = LIVE_MS,
+}: About & {
+  readonly lane: LaneName;
+  /** How often it is drawn anew, at most. */
+  readonly liveMs?: number;
+}) {
   const place = useExecutionPlace();
   const by = HEAT_BYS.find((one) => one === place.by) ?? "state";
   const total = facts.phases
     .find(({ name, visit }) => name === lane.phase && visit === lane.visit)
     ?.handlers.find(({ name }) => name === lane.handler)?.total;
-  const everyMs = at !== null || isOver ? null : Math.max(LIVE_MS, ((total ?? 0) / TASKS_PER_SECOND) * 1_000);
+  const everyMs =
+    at !== null || isOver ? null : Math.max(liveMs, ((total ?? 0) / TASKS_PER_SECOND) * (liveMs / 2));
   const key = `${path} ${laneText(lane)} ${by} ${at ?? (isOver ? facts.revision : "")}`;
   const { data, problem } = useLive(key, (signal) => readStates(path, { lane, by, at, signal }), everyMs);
   const nextFailure = (): void =>

@@ -1,24 +1,27 @@
 /**
- * The workflow of the demo: a wide phase of tiny tasks of which some fail at first, a second phase that computes the
+ * The fan-out of the demo: a wide phase of tiny tasks of which some fail at first, a second phase that computes the
  * same sum in another way, a short timer, and the two sums as output.
  */
-import { type AnyWorkflow, workflow } from "../index.ts";
+import { type AnyWorkflow, workflow } from "../../index.ts";
 
+/** Its name, and the beginning of the ids of its executions. */
 export const DEMO = "demo";
 /** What happens, phase by phase, in words. */
 export const PHASES = {
   work: "each task computes a checksum; 3 in 100 fail at first and are retried",
   check: "the same sum again, in slices, without a look at those results",
-  pause: "a timer of one second, as durable as the rest",
+  pause: "a timer of two seconds, as durable as the rest",
 } as const;
 const SLICE = 1_000;
 /** Every so many tasks one fails at first: about 3 in 100. */
 const FAILS_EVERY = 33;
 
+/** How wide it is. */
 export interface DemoInput {
   readonly tasks: number;
 }
 
+/** What comes of it. */
 export interface DemoOutput {
   /** Tasks done in the wide phase. */
   readonly done: number;
@@ -34,7 +37,7 @@ export function checksum(n: number): number {
 }
 
 /** The workflow; `note` is told of every delivery before the task does anything. */
-export function demoWorkflow(note: (task: number, attempt: number) => void) {
+export function fanOut(note: (task: number, attempt: number) => void) {
   const demo = workflow<DemoInput>({ name: DEMO })
     .phase("work", {
       *enumerate({ input }) {
@@ -45,7 +48,8 @@ export function demoWorkflow(note: (task: number, attempt: number) => void) {
         if (attempt === 1 && task % FAILS_EVERY === 0) throw new Error("not at the first attempt");
         return checksum(task);
       },
-      retry: { attempts: 5, backoff: "constant", min: "200ms", max: "200ms" },
+      // However many workers are killed under a task, it is done.
+      retry: { attempts: 50, crashes: 50, backoff: "constant", min: "200ms", max: "200ms" },
     })
     .phase("check", {
       *enumerate({ input }) {
@@ -58,7 +62,7 @@ export function demoWorkflow(note: (task: number, attempt: number) => void) {
         return sum;
       },
     })
-    .sleep("pause", "1s")
+    .sleep("pause", "2s")
     .returns(async ({ phases }): Promise<DemoOutput> => {
       const add = (sum: number, result: number) => sum + result;
       return {

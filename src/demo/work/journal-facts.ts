@@ -1,5 +1,5 @@
 /** What the journal's own events say about the tasks of the demo's wide phase: read row by row, counted one by one. */
-import type { ExecutionHandle } from "../index.ts";
+import type { ExecutionHandle } from "../../index.ts";
 
 interface Row {
   readonly n: number;
