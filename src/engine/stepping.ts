@@ -273,7 +273,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
       // What is done again is the visit that was reopened, and what came after it; broadcasts are not.
       clearedFrom = execution.redoneFrom;
       deadLetters = deadLetters.filter(({ seq: before }) => before < clearedFrom);
-      for (const { seq: failed, task } of execution.undelivered.values())
+      for (const { seq: failed, task } of execution.undeliveredAtRetry)
         if (failed >= clearedFrom) deadLetters.push({ seq: failed, tasks: [task] });
     } else if (event.kind === "timer.set") timersSet.push({ timer: event.timer, due: event.due });
     else if (event.kind === "timer.fired" || event.kind === "timer.cleared") timersCleared.push(event.timer);

@@ -335,6 +335,7 @@ function retried(execution: Execution, event: { phase: string; visit: number; ro
   if (origin !== null && visit === origin) execution.due = -1;
   const isReopened = visit !== null && (visit.status !== "done" || execution.due < 0);
   execution.redoneFrom = isReopened ? visit.firstSeq : execution.seq;
+  execution.undeliveredAtRetry = [...execution.undelivered.values()];
   if (!isReopened) return;
   visit.round = event.round;
   visit.status = "running";

@@ -245,6 +245,8 @@ export class Execution {
   round = 1;
   /** What came from this event on is done again in this round. Not part of the state: for the commit of the retry. */
   redoneFrom = 0;
+  /** Broadcasts that had been given up when the last retry began, whatever became of them since. */
+  undeliveredAtRetry: readonly { readonly seq: number; readonly task: number }[] = [];
   current: Visit | null = null;
   /** The visit that failed, while phases reached by its onError run. */
   origin: Visit | null = null;
