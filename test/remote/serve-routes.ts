@@ -84,7 +84,8 @@ export async function answerRoutes(
     abort.abort();
   });
   const bearer = /^Bearer (.+)$/.exec(incoming.headers.authorization ?? "")?.[1] ?? null;
-  const ask = { ...parts, bearer, incoming, outgoing, signal: abort.signal, target: () => {} };
+  const header = (name: string) => incoming.headers[name];
+  const ask = { ...parts, bearer, header, incoming, outgoing, signal: abort.signal, target: () => {} };
   const given = await route.handle(ask as unknown as Ask);
   if ("code" in given) sendProblem(outgoing, given);
   else if (given.kind !== "streamed") sendAnswer(outgoing, given, undefined);

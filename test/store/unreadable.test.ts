@@ -97,7 +97,8 @@ test.each([
 test("a damaged file beside a full WAL is refused, and the WAL is not copied into it", async () => {
   const directory = await storeFiles("crashed");
   const file = join(directory, "rondo.db");
-  overwrite(file, readFileSync(file).length - PAGE, Buffer.alloc(PAGE, 0xa5));
+  // All but the first page: some of them are in the WAL again, and are well.
+  overwrite(file, PAGE, Buffer.alloc(readFileSync(file).length - PAGE, 0xa5));
   expect(await refusal(directory)).toEqual(["damaged", expect.stringMatching(/is damaged/)]);
 });
 
