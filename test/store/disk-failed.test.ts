@@ -37,7 +37,7 @@ test("after an fsync error no commit is tried again, not even one that would wor
 
 test("a process whose disk refuses a write ends with code 70, says why, and has lost nothing", async () => {
   const directory = temporaryDirectory();
-  const child = StoreChild.runLimited(directory, 1_000);
+  const child = StoreChild.runLimited(directory, 1_200);
   expect(await child.line()).toBe("open 0");
   let acknowledged = 0;
   for (let line = await child.line(); line !== null; line = await child.line()) acknowledged = Number(line);

@@ -83,11 +83,15 @@ describe("a store", () => {
     const folder = temporaryDirectory();
     await firstLife(`file:${folder}/a`);
     await exportToFile({ store: `file:${folder}/a` }, `${folder}/out`);
-    await expect(importInto({ ...place, file: `${folder}/out` })).rejects.toThrow(/has a store in use/);
+    await expect(importInto({ ...place, file: `${folder}/out` })).rejects.toThrow(
+      /has a store that is not empty/,
+    );
     expect((await node.renew()).nodes).toHaveLength(1);
     await node.leave({ clean: true });
     // Now it is empty and free: the import takes its place.
     expect((await importInto({ ...place, file: `${folder}/out` })).executions).toBe(11);
-    await expect(importInto({ ...place, file: `${folder}/out` })).rejects.toThrow(/has a store in use/);
+    await expect(importInto({ ...place, file: `${folder}/out` })).rejects.toThrow(
+      /has a store that is not empty/,
+    );
   }, 120_000);
 });
