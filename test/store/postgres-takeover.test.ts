@@ -95,6 +95,7 @@ async function race(options: { locked: boolean }) {
   await stall(schema, options);
   await nodes[0].take();
   let writing = nodes[0].writeOn();
+  let lastBefore = 0;
   for (let round = 0; round < TAKEOVERS; round++) {
     const [former, next] = round % 2 === 0 ? nodes : ([nodes[1], nodes[0]] as const);
     const before = former.written;
@@ -105,10 +106,13 @@ async function race(options: { locked: boolean }) {
     ]);
     await next.take();
     const formerWriting = writing;
+    lastBefore = next.written;
     writing = next.writeOn();
     await formerWriting;
   }
-  await nodes[TAKEOVERS % 2]?.store.release([0], { clean: true });
+  const last = nodes[TAKEOVERS % 2] as Node;
+  await vi.waitUntil(() => last.written > lastBefore || last.disturbed > 0, { interval: 0 });
+  await last.store.release([0], { clean: true });
   await writing;
   const rows = await nodes[0].store.readJournal({ execution: "a", from: 1 });
   const written = nodes.reduce((sum, node) => sum + node.written, 0);
