@@ -1,4 +1,4 @@
-// What the dashboard may cost, measured: `npm run budgets`. Needs `npm run build` and a Chromium; prints a line per figure
+// What the dashboard may cost, measured: `npm run budgets:pages`. Needs `npm run build` and a Chromium; prints a line per figure
 // and fails if one is over.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";

@@ -53,7 +53,16 @@ describe("the simulator", () => {
   });
 
   it("soaks until it is stopped, and then sums up", { timeout: 120_000 }, async () => {
-    const child = spawn(process.execPath, [rondo, "sim", "--cluster", "--soak", "--threads", "2"]);
+    const child = spawn(process.execPath, [
+      rondo,
+      "sim",
+      "--cluster",
+      "--soak",
+      "--from",
+      "1",
+      "--threads",
+      "2",
+    ]);
     let out = "";
     let said = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
