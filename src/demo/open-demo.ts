@@ -9,10 +9,10 @@ import { demoExtension } from "./demo-routes.ts";
 import { BadNetwork } from "./harm/bad-network.ts";
 import { WorkerCrew } from "./harm/worker-crew.ts";
 import type { DemoOptions } from "./options.ts";
+import { Deliveries } from "./parts/deliveries.ts";
+import { NEWS_PROJECT } from "./parts/news.ts";
 import { Receiver } from "./receiver.ts";
 import { Stage } from "./stage.ts";
-import { Deliveries } from "./work/deliveries.ts";
-import { NEWS_PROJECT } from "./work/news.ts";
 
 /** The parts of the demo. */
 export interface Demo {

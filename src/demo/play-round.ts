@@ -9,12 +9,12 @@ import type { Screen } from "../cli/progress/screen.ts";
 import type { Piece } from "../cli/style.ts";
 import type { ExecutionView } from "../index.ts";
 import type { Demo } from "./open-demo.ts";
+import { type DemoOutput, fanOut, PHASES } from "./parts/fan-out.ts";
+import { JournalFacts } from "./parts/journal-facts.ts";
+import { NEWS_PROJECT, newsChain } from "./parts/news.ts";
+import { primesWorkflow } from "./parts/primes.ts";
 import { prove } from "./prove.ts";
 import type { Round, Stage } from "./stage.ts";
-import { type DemoOutput, fanOut, PHASES } from "./work/fan-out.ts";
-import { JournalFacts } from "./work/journal-facts.ts";
-import { NEWS_PROJECT, newsChain } from "./work/news.ts";
-import { primesWorkflow } from "./work/primes.ts";
 
 /** What a demo that was killed left of the fan-out. */
 export interface Left {

@@ -5,11 +5,11 @@ import type { ExecutionView } from "../index.ts";
 import { showDuration } from "../std/duration.ts";
 import type { Found } from "./audit-watch.ts";
 import type { Doubled } from "./harm/bad-network.ts";
+import type { DemoOutput } from "./parts/fan-out.ts";
+import type { JournalFacts } from "./parts/journal-facts.ts";
+import { newsText } from "./parts/news.ts";
+import { PRIMES_FOUND } from "./parts/primes.ts";
 import type { Received } from "./receiver.ts";
-import type { DemoOutput } from "./work/fan-out.ts";
-import type { JournalFacts } from "./work/journal-facts.ts";
-import { newsText } from "./work/news.ts";
-import { PRIMES_FOUND } from "./work/primes.ts";
 
 export interface Evidence {
   readonly view: ExecutionView;

@@ -15,10 +15,10 @@ import { RondoError } from "../std/rejection.ts";
 import { listenToKeys } from "./keys.ts";
 import { type Demo, openDemo } from "./open-demo.ts";
 import { DEMO_HELP, parseDemoOptions } from "./options.ts";
+import { DEMO, type DemoInput, PHASES } from "./parts/fan-out.ts";
+import { JournalFacts } from "./parts/journal-facts.ts";
 import { type Left, playRound } from "./play-round.ts";
 import type { Round } from "./stage.ts";
-import { DEMO, type DemoInput, PHASES } from "./work/fan-out.ts";
-import { JournalFacts } from "./work/journal-facts.ts";
 
 /** How long a page is waited for before it begins. */
 const PAGE_MS = 10_000;

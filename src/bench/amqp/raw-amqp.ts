@@ -103,7 +103,7 @@ function taskBody(n: number): Buffer {
   const place = { workflow_id: "ex_01kab2cd3ef4gh5jk6mn7pq8rs", phase: "work", visit: 1, handler: "work" };
   const attempt = `${place.workflow_id}.work.1.work.1.${n}.1.${n}.1`;
   const token = "x".repeat(43);
-  const key = `${place.workflow_id}/work/1/work/${n}`;
+  const key = [place.workflow_id, "work", 1, "work", n].join("/");
   const finished = `rondo.workflow.${place.workflow_id}.work.work.finished`;
   const body = {
     ...place,

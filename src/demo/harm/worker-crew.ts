@@ -120,7 +120,7 @@ export class WorkerCrew {
   #add(): void {
     const { url, deliveries } = this.#options;
     const name = `worker-${++this.#numbers}`;
-    const served = fileURLToPath(new URL("../work/served.js", import.meta.url));
+    const served = fileURLToPath(new URL("../parts/served.js", import.meta.url));
     const args = ["worker", served, "--url", url, "--name", name, "--capacity", String(CAPACITY)];
     const child = spawn(process.execPath, [`${packageRoot}bin/rondo.js`, ...args, "--unsafe-no-jail"], {
       cwd: packageRoot,
