@@ -145,7 +145,7 @@ describe("poison", () => {
     const retry = { crashes: 2, min: 1, max: 1 };
     const handle = await rondo.start(flow({ tasks, retry, tolerate: 1 }), null as never);
     let deaths = 0;
-    let isOver = false;
+    const lives: Promise<void>[] = [];
     const live = async (): Promise<void> => {
       const worker = await bench.worker(
         {
@@ -154,7 +154,7 @@ describe("poison", () => {
               if (data !== 5) return data;
               deaths++;
               worker.kill();
-              if (!isOver) void live();
+              lives.push(live());
               return new Promise(() => {});
             },
           },
@@ -164,7 +164,8 @@ describe("poison", () => {
     };
     await live();
     await handle.result({ timeout: 28_000 });
-    isOver = true;
+    // The last one may be on its way to the broker still.
+    await Promise.all(lives);
     expect(await counts(handle)).toMatchObject({ done: 11, failed: 1 });
     // Five deliveries among others, and two alone, each of which counts as a crash.
     expect(deaths).toBeGreaterThanOrEqual(7);
