@@ -36,7 +36,11 @@ export default defineConfig({
     globalSetup: "test/tools/global-setup.ts",
     projects: [
       project("together", { include: TOGETHER, isolate: false, maxWorkers }),
-      project("isolated", { include: ["test/**/*.test.ts"], exclude: [...TOGETHER, ...CLUSTERS], maxWorkers }),
+      project("isolated", {
+        include: ["test/**/*.test.ts"],
+        exclude: [...TOGETHER, ...CLUSTERS],
+        maxWorkers,
+      }),
       project("clusters", { include: CLUSTERS, maxWorkers: 1, sequence: { groupOrder: 1 } }),
     ],
   },

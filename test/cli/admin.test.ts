@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { DaprStub } from "../postop/dapr-stub.ts";
+import { ask } from "./cli-here.ts";
 import { cli, type Ended, fileServer, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
 
 const FLOW = `
@@ -25,7 +26,7 @@ function world() {
 }
 
 function inFolder(cwd: string) {
-  const rondo = (...args: string[]): Promise<Ended> => cli(args, { cwd });
+  const rondo = (...args: string[]): Promise<Ended> => ask(args, { cwd });
   const rows = async <T>(...args: string[]): Promise<T[]> => {
     const { code, stdout, stderr } = await rondo(...args, "--json");
     expect({ args, code, stderr }).toEqual({ args, code: 0, stderr });

@@ -1,5 +1,6 @@
-// Verbs about executions, by real processes at a real server.
+// Verbs about executions, at a real server.
 import { beforeAll, describe, expect, test } from "vitest";
+import { ask } from "./cli-here.ts";
 import { cli, type Ended, fileServer, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
 
 const FLOWS = `
@@ -44,7 +45,7 @@ beforeAll(() => put(atServer().url, APPROVAL));
 function world() {
   const server = atServer();
   const { cwd } = server;
-  const rondo = (...args: string[]): Promise<Ended> => cli(args, { cwd });
+  const rondo = (...args: string[]): Promise<Ended> => ask(args, { cwd });
   const json = async <T>(...args: string[]): Promise<T> => {
     const { stdout } = await ok(rondo(...args, "--json"));
     return jsonLines<T>(stdout)[0] as T;
@@ -69,7 +70,7 @@ describe("reading", () => {
     const cwd = folder();
     const { url } = await startServer({ cwd });
     await put(url, APPROVAL);
-    const rondo = (...args: string[]): Promise<Ended> => cli(args, { cwd });
+    const rondo = (...args: string[]): Promise<Ended> => ask(args, { cwd });
     expect(await rondo("ps")).toMatchObject({ code: 0, stdout: "", stderr: "no executions\n" });
     for (const id of ["a", "b", "c"]) await ok(rondo("run", "approval", "--id", id, "--project", id));
     await ok(rondo("cancel", "b"));
