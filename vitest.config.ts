@@ -24,7 +24,7 @@ const CLUSTERS = ["test/cluster-e2e/**/*.test.ts"];
 function project(name: string, test: TestProjectInlineConfiguration["test"]): TestProjectInlineConfiguration {
   return {
     resolve: { alias },
-    test: { name, pool: "forks", testTimeout: 120_000, hookTimeout: 120_000, ...test },
+    test: { name, pool: "forks", testTimeout: 120_000, hookTimeout: 120_000, unstubEnvs: true, ...test },
   };
 }
 
