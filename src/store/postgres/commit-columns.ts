@@ -188,7 +188,7 @@ export class CommitColumns {
     this.#pushText(`${table}_status`, plainText(head.status));
     this.#pushText(`${table}_phase`, head.phase === null ? null : plainText(head.phase));
     this.#pushText(`${table}_want`, head.want);
-    this.#pushText(`${table}_tags`, encodeText(JSON.stringify(head.tags)));
+    this.#pushText(`${table}_tags`, isEmpty(head.tags) ? "{}" : encodeText(JSON.stringify(head.tags)));
     this.#pushText(`${table}_error`, head.error === null ? null : encodeText(head.error));
   }
 
@@ -240,15 +240,24 @@ type Columns<T> = Record<string, (T | null)[]> &
 
 /** What a head is but for its phase. */
 export function headKey({ status, want, priority, finishedAt, tags, error }: Head): string {
-  const key = JSON.stringify([status, want, priority, finishedAt, error, tags]);
-  const same = frequent.get(key);
-  if (same === undefined && frequent.size < FREQUENT_MAX) frequent.set(key, key);
-  return same ?? key;
+  if (priority === 0 && finishedAt === null && error === null && isEmpty(tags)) return plainKey(status, want);
+  return JSON.stringify([status, want, priority, finishedAt, error, tags]);
 }
 
-/** Keys are kept for very many executions, and most of them are the same few. */
-const frequent = new Map<string, string>();
-const FREQUENT_MAX = 1_000;
+/** Keys are kept for very many executions, and most of them are the same few: those are one text each. */
+function plainKey(status: string, want: string): string {
+  let keys = plainKeys.get(status);
+  if (keys === undefined) plainKeys.set(status, (keys = new Map()));
+  let key = keys.get(want);
+  if (key === undefined) keys.set(want, (key = `${status}/${want}`));
+  return key;
+}
+const plainKeys = new Map<string, Map<string, string>>();
+
+function isEmpty(record: object): boolean {
+  for (const _ in record) return false;
+  return true;
+}
 
 /** Whether nothing of the head changes but the phase, which the rows of the journal can tell. */
 function isOfPhase({ headKey: key, lastRow }: Written, head: Head): boolean {
