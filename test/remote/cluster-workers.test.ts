@@ -281,6 +281,28 @@ test("the worker of a node does what other nodes have of its code", async () => 
   expect(b.sessions.list()).toEqual([]);
 });
 
+test("work that no worker has got when its node leaves is given out by the next one at once", async () => {
+  const bench = await ClusterBench.open(2);
+  const [a] = bench.nodes as Pair;
+  const { flow, begun, open } = gated();
+  const handlers = flow.handlers.map(({ use }) => ({ use }));
+  a.sessions.register({ name: "slow", worker: "slow", handlers, capacity: 1 }, "127.0.0.1");
+  const ids = [await bench.startAt(a, flow), await bench.startAt(a, flow)];
+  // It is answered, and never reads all of it.
+  const asked = { max: 1, waitMs: 60_000 };
+  const answer = await bench.passing(
+    Promise.resolve(a.sessions.claim("slow", asked, new AbortController().signal)),
+  );
+  expect(answer).toMatchObject({ text: expect.stringContaining(ids[0] as string) });
+  await bench.work([flow]);
+  await bench.passUntil(() => begun.length === 1);
+  await bench.passing(a.leave());
+  for (let i = 0; i < 40; i++) await bench.pass();
+  expect(begun.toSorted()).toEqual(ids.toSorted());
+  open();
+  for (const id of ids) expect(await bench.ended(id)).toMatchObject({ status: "done" });
+});
+
 test.each<[string, (a: BenchNode) => Promise<void> | void]>([
   ["leaves", (a) => a.leave()],
   ["dies", (a) => a.kill()],
