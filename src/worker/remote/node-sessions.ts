@@ -137,11 +137,11 @@ export class NodeSessions {
 
   /**
    * Without a goodbye: a node that is named no more may stand still, and what is under way there must not wait for it;
-   * and the one at the addresses has a session under its own name as well.
+   * and the one at the addresses has a session under its own name as well. Only work that is on its way is still taken.
    */
   #end(session: NodeSession): void {
     this.#sessions.delete(session.name);
-    session.close({ saysGoodbye: false }).catch(this.#options.onBug);
+    session.close({ saysGoodbye: false, waitsForClaims: true }).catch(this.#options.onBug);
     this.#options.onGone(session.name);
   }
 

@@ -295,11 +295,14 @@ export class WorkerLane {
   #take(session: NodeSession, claimed: Claimed): void {
     const { grants, items } = readWork(claimed, (payload) => this.#results.keep(payload));
     const since = this.#options.clock.now();
+    // What a node gave out that is gone by now is at another.
+    const home = this.#sessions.get(session.name) === undefined ? null : session.name;
     for (const { work, at, kept } of items) {
       const { attempt: id, token, heartbeatMs } = work;
       const fresh = { queued: 0, left: 0, n: 0, hasStarted: false, hasEnded: false };
-      this.#held.add({ id, token, at, heartbeatMs, since, kept, home: session.name, ...fresh });
+      this.#held.add({ id, token, at, heartbeatMs, since, kept, home, ...fresh });
     }
+    if (home === null) this.#search.begin();
     for (const grant of grants) {
       if (grant.do === "enumerate") this.#sayStarted(grant);
       this.#worker.take(grant);
