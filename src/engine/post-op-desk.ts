@@ -65,6 +65,11 @@ export class PostOpDesk {
     if (slot.status === "clean") this.attend(slot);
   }
 
+  /** It was given out in a tenure that ended before anybody could begin. */
+  takeBack({ id, execution }: PostOpTask): void {
+    this.#end(id, execution);
+  }
+
   #end(op: string, execution: string): void {
     if (!this.#underWay.delete(op)) return;
     const left = (this.#perExecution.get(execution) ?? 1) - 1;
