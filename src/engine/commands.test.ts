@@ -195,7 +195,7 @@ describe("what is owed is found again", () => {
 });
 
 test("at most so many are under way, of the node and of one execution; the rest follow as these end", () => {
-  const bench = new NodeBench({ postOpsMax: 5, postOpsEach: 2 });
+  const bench = new NodeBench({ postOpsMax: 10, postOpsEach: 2 });
   bench.join("w1", TOPICS);
   const plan = bench.plan([command("a", tell(4))]);
   for (const id of ["e1", "e2", "e3", "e4"]) bench.start(plan, id);
@@ -212,6 +212,36 @@ test("at most so many are under way, of the node and of one execution; the rest 
   expect(seen.size).toBe(16);
   expect(bench.errands).toHaveLength(16);
   expect(bench.node.residentCount).toBe(0);
+});
+
+test("a target that hangs holds up neither what is persisted nor what goes to others", () => {
+  const hanging = (i: number) => ({
+    cmd_result_broadcasts: [{ url: `http://hangs/${i}`, retry: SLOW }],
+    ...PERSIST,
+  });
+  const bench = new NodeBench({ postOpsMax: 8, postOpsEach: 2 });
+  bench.join("w1", TOPICS);
+  const performAll = (isWanted: (task: PostOpTask) => boolean) => {
+    for (let i = 0; i < bench.errands.length; i++) {
+      const task = bench.errands[i] as PostOpTask;
+      if (isWanted(task)) bench.performed(task);
+      bench.settle();
+    }
+  };
+  const goesOn = (task: PostOpTask) => !("url" in task.plan) || !task.plan.url.includes("hangs");
+  for (let i = 0; i < 30; i++) bench.start(bench.plan([command("a", hanging(i))]), `h${i}`);
+  bench.work(() => RESULT);
+  performAll(goesOn);
+  for (let i = 0; i < 30; i++) expect(bench.status(`h${i}`)).toBe("done");
+  const open = bench.errands.filter((task) => !goesOn(task));
+  expect(open).toHaveLength(4);
+  for (let i = 0; i < 30; i++) bench.start(bench.plan([command("a", { ...tell(2), ...PERSIST })]), `o${i}`);
+  bench.work(() => RESULT);
+  performAll((task) => goesOn(task) && task.execution.startsWith("o"));
+  const told = bench.errands.filter(({ op, execution }) => op === "broadcast" && execution.startsWith("o"));
+  expect(told).toHaveLength(60);
+  performAll(() => true);
+  expect(bench.errands.filter((task) => !goesOn(task))).toHaveLength(30);
 });
 
 test("results that wait to be persisted keep further commands of the handler back", () => {
