@@ -356,3 +356,69 @@ test("receipts for two workflows of one project at the same moment both survive"
   expect(["e1", "e2"].map((id) => bench.status(id))).toEqual(["done", "done"]);
   expect(bench.errands.map(({ execution }) => execution).sort()).toEqual(["e1", "e2"]);
 });
+
+describe("a command whose worker is alive and says nothing", () => {
+  const LIMITED = { timeout: "1m", retry: { attempts: 2, min: 0, max: 0 } };
+  const REMOTE = { claimLeaseMs: 30_000, sweepMs: 1_000, suspectMs: 30_000 };
+  function held(): { bench: NodeBench; hold: (ms: number, attempt?: Attempt) => void } {
+    const bench = new NodeBench(REMOTE);
+    bench.join("w1", TOPICS, { local: false });
+    bench.claim("w1", 10);
+    bench.start(bench.plan([command("a", {}, LIMITED)]), "e1");
+    bench.settle();
+    const hold = (ms: number, attempt = first(bench)) => {
+      for (const end = bench.now + ms; bench.now < end; ) {
+        bench.beat(attempt);
+        bench.sleep(5_000);
+        bench.settle();
+      }
+    };
+    return { bench, hold };
+  }
+
+  test("is sent again when its time is over, then it has failed", () => {
+    const { bench, hold } = held();
+    bench.started(first(bench));
+    hold(55_000);
+    expect(bench.attempts()).toHaveLength(1);
+    hold(15_000);
+    expect(bench.attempts()).toHaveLength(2);
+    expect(bench.of("cancel")[0]).toMatchObject({ worker: "w1", why: "lost" });
+    bench.started(first(bench));
+    hold(70_000);
+    expect(bench.status("e1")).toBe("failed");
+    expect(
+      bench
+        .journal("e1")
+        .map(({ event }) => JSON.stringify(event))
+        .join(),
+    ).toContain("no receipt came within 1 m");
+  });
+
+  test("is late with the receipt of an attempt whose time is over", () => {
+    const { bench, hold } = held();
+    const late = first(bench);
+    bench.started(late);
+    hold(70_000);
+    const report = bench.receipt(late, { status: "failed", payload: "{}" });
+    bench.settle();
+    expect(bench.verdicts(report)).toEqual([["duplicate"]]);
+    bench.receipt(first(bench), RESULT);
+    bench.settle();
+    expect(bench.status("e1")).toBe("done");
+  });
+
+  test("has its time again at an engine that was opened anew", () => {
+    const { bench, hold } = held();
+    const before = first(bench);
+    bench.started(before);
+    hold(10_000);
+    bench.restart();
+    bench.join("w1", TOPICS, { local: false });
+    bench.claim("w1", 10);
+    hold(55_000, before);
+    expect(bench.attempts()).toHaveLength(0);
+    hold(15_000, before);
+    expect(bench.attempts().map(({ item }) => item.attempt)).toEqual([2]);
+  });
+});
