@@ -2,7 +2,7 @@
  * The way to the broker: two connections, one to publish and one to consume, since a broker that is short of memory or
  * disk stops reading from those who publish. They come and go together; what is lost is made again, later each time.
  */
-import { type Channel, type ChannelModel, type ConfirmChannel, connect } from "amqplib";
+import { type Channel, type ChannelModel, type ConfirmChannel, type ConsumeMessage, connect } from "amqplib";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
 import { BrokerFault, toFault } from "./broker-fault.ts";
@@ -19,10 +19,17 @@ export interface BrokerSession {
   readonly publish: ConfirmChannel;
   /** Consumes; a consumer has its own prefetch. */
   readonly consume: Channel;
-  /** Works on a channel of its own: what the broker refuses closes that one only, and is thrown as `BrokerFault`. */
+  /**
+   * Works on a channel of its own: what the broker refuses closes that one only, and is thrown as `BrokerFault`; so is
+   * that it does not answer in time.
+   */
   with<T>(work: (channel: Channel) => Promise<T>): Promise<T>;
+  /** Consumes a queue over `consume`; where nothing is answered, all of the session is made again. */
+  take(queue: string, onMessage: (message: ConsumeMessage | null) => void): Promise<string>;
   /** Null: there is no such queue. */
   look(queue: string): Promise<QueueCounts | null>;
+  /** Why the broker ended it, such as 320 or 541; null: it did not, or said nothing. */
+  readonly code: number | null;
 }
 
 export interface BrokerLinkOptions {
@@ -33,6 +40,8 @@ export interface BrokerLinkOptions {
   readonly random: Random;
   /** Deliveries that a consumer has at a time. */
   readonly prefetch: number;
+  /** How long the broker may take to answer. */
+  readonly answerMs: number;
   /** There is a session; it counts as up when this resolves. */
   readonly onUp: (session: BrokerSession) => Promise<void>;
   readonly onDown: () => void;
@@ -57,6 +66,8 @@ export class BrokerLink {
   #failures = 0;
   #fault: string | null = null;
   #stopWaiting: (() => void) | null = null;
+  /** Why the broker ended the connections that there are, or were last. */
+  #code: number | null = null;
 
   constructor(options: BrokerLinkOptions) {
     this.#options = options;
@@ -77,6 +88,7 @@ export class BrokerLink {
   async open(): Promise<void> {
     const { onUp } = this.#options;
     let made: ChannelModel[] = [];
+    this.#code = null;
     try {
       made = [await this.#connect("publish")];
       made.push(await this.#connect("consume"));
@@ -114,6 +126,7 @@ export class BrokerLink {
     let error: Error | null = null;
     connection.on("error", (said) => {
       error = said;
+      this.#code ??= toFault(said).code;
     });
     connection.on("blocked", (reason) => this.#blocked(`it takes no messages: ${reason}`));
     connection.on("unblocked", () => this.#blocked(null));
@@ -146,13 +159,41 @@ export class BrokerLink {
     const publish = shared(await out.createConfirmChannel());
     const consume = shared(await into.createChannel());
     await consume.prefetch(this.#options.prefetch);
-    const looker = new Looker(into);
+    const within = <T>(work: Promise<T>, what: string): Promise<T> => this.#within(work, what);
+    const looker = new Looker(into, within);
+    const codeNow = (): number | null => this.#code;
     return {
       publish,
       consume,
-      with: (work) => withChannel(into, work),
+      with: (work) => within(withChannel(into, work), "work on queues"),
+      take: async (queue, onMessage) => {
+        try {
+          return (await within(consume.consume(queue, onMessage), `consuming ${queue}`)).consumerTag;
+        } catch (thrown) {
+          // Whatever comes over this channel waits behind it.
+          const fault = toFault(thrown);
+          if (fault.isSilent) {
+            this.#down(all, fault);
+            void closeAll(all);
+          }
+          throw fault;
+        }
+      },
       look: (queue) => looker.look(queue),
+      get code() {
+        return codeNow();
+      },
     };
+  }
+
+  #within<T>(work: Promise<T>, what: string): Promise<T> {
+    const { clock, answerMs } = this.#options;
+    return new Promise((resolve, fail) => {
+      const stop = clock.after(answerMs, () =>
+        fail(new BrokerFault(`no answer within ${answerMs} ms: ${what}`, { isSilent: true })),
+      );
+      work.then(resolve, fail).finally(stop);
+    });
   }
 
   #blocked(why: string | null): void {
@@ -191,9 +232,11 @@ class Looker {
   readonly #connection: ChannelModel;
   #channel: Promise<Channel> | null = null;
   #turn: Promise<unknown> = Promise.resolve();
+  readonly #within: <T>(work: Promise<T>, what: string) => Promise<T>;
 
-  constructor(connection: ChannelModel) {
+  constructor(connection: ChannelModel, within: <T>(work: Promise<T>, what: string) => Promise<T>) {
     this.#connection = connection;
+    this.#within = within;
   }
 
   look(queue: string): Promise<QueueCounts | null> {
@@ -205,7 +248,11 @@ class Looker {
   async #look(queue: string): Promise<QueueCounts | null> {
     try {
       this.#channel ??= openChannel(this.#connection);
-      const { messageCount, consumerCount } = await (await this.#channel).checkQueue(queue);
+      const channel = await this.#within(this.#channel, "opening a channel");
+      const { messageCount, consumerCount } = await this.#within(
+        channel.checkQueue(queue),
+        `the queue ${queue}`,
+      );
       return { ready: messageCount, consumers: consumerCount };
     } catch (thrown) {
       this.#channel = null;
