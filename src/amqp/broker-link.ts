@@ -54,6 +54,7 @@ export type LinkState = "connecting" | "up" | "blocked" | "down" | "closed";
 
 const HEARTBEAT_S = 10;
 const CONNECT_MS = 10_000;
+const CLOSE_MS = 3_000;
 const AGAIN_MIN_MS = 100;
 const AGAIN_MAX_MS = 10_000;
 
@@ -92,7 +93,7 @@ export class BrokerLink {
     try {
       made = [await this.#connect("publish")];
       made.push(await this.#connect("consume"));
-      if (this.#isClosed) return await closeAll(made);
+      if (this.#isClosed) return await this.#closeAll(made);
       this.#connections = made;
       const session = await this.#session(made);
       await onUp(session);
@@ -101,7 +102,7 @@ export class BrokerLink {
       this.#failures = 0;
       this.#fault = null;
     } catch (thrown) {
-      await closeAll(made);
+      await this.#closeAll(made);
       this.#down(made, toFault(thrown));
     }
   }
@@ -112,7 +113,7 @@ export class BrokerLink {
     const connections = this.#connections;
     this.#connections = [];
     this.#isUp = false;
-    await closeAll(connections);
+    await this.#closeAll(connections);
   }
 
   async #connect(what: string): Promise<ChannelModel> {
@@ -135,7 +136,7 @@ export class BrokerLink {
       const fault = toFault(error ?? new BrokerFault("the connection is gone"));
       const all = this.#connections;
       this.#down(all, fault);
-      void closeAll(all);
+      void this.#closeAll(all);
     });
     return connection;
   }
@@ -152,7 +153,7 @@ export class BrokerLink {
       channel.on("close", () => {
         if (this.#connections !== all) return;
         this.#down(all, toFault(error ?? new BrokerFault("a channel is gone")));
-        void closeAll(all);
+        void this.#closeAll(all);
       });
       return channel;
     };
@@ -174,7 +175,7 @@ export class BrokerLink {
           const fault = toFault(thrown);
           if (fault.isSilent) {
             this.#down(all, fault);
-            void closeAll(all);
+            void this.#closeAll(all);
           }
           throw fault;
         }
@@ -184,6 +185,27 @@ export class BrokerLink {
         return codeNow();
       },
     };
+  }
+
+  /** A broker that takes nothing does not hear that we go: it is left without a word then. */
+  async #closeAll(connections: readonly ChannelModel[]): Promise<void> {
+    await Promise.all(
+      connections.map(
+        (connection) =>
+          new Promise<void>((resolve) => {
+            const stop = this.#options.clock.after(CLOSE_MS, () => {
+              hangUp(connection);
+              resolve();
+            });
+            const end = (): void => {
+              stop();
+              resolve();
+            };
+            // It may be closing already, from the other side.
+            connection.close().then(end, end);
+          }),
+      ),
+    );
   }
 
   #within<T>(work: Promise<T>, what: string): Promise<T> {
@@ -281,9 +303,9 @@ async function withChannel<T>(connection: ChannelModel, work: (channel: Channel)
   }
 }
 
-async function closeAll(connections: readonly ChannelModel[]): Promise<void> {
-  // They may be closing already, from the other side.
-  await Promise.all(connections.map((connection) => connection.close().catch(() => {})));
+/** Ends the connection from below. */
+export function hangUp(connection: ChannelModel): void {
+  (connection.connection as unknown as { readonly stream: { destroy(): void } }).stream.destroy();
 }
 
 /** A peer that is gone without a word is found by its silence. */

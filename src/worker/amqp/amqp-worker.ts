@@ -42,6 +42,8 @@ export interface AmqpWorkerOptions {
   readonly prefix: string;
   /** How it is called at the broker. */
   readonly name: string;
+  /** How long the broker may take to answer before a queue is taken for broken; 20 s by default. */
+  readonly answerMs?: number;
   /** Attempts at a time. */
   readonly capacity: number;
   /** Workflows and topics. */
@@ -63,6 +65,7 @@ export interface AmqpWorkerOptions {
 const LAST_WORDS_MS = 5_000;
 /** Enumerations of one handler that it has at a time. */
 const ENUMERATIONS_MAX = 4;
+const ANSWER_MS = 20_000;
 /** How often bindings are put right that somebody may have removed. */
 const REBIND_MS = 15_000;
 
@@ -89,7 +92,7 @@ export class AmqpWorker {
   #foreigners = 0;
 
   constructor(options: AmqpWorkerOptions) {
-    const { url, name, prefix, clock, random, capacity, onTrouble, onBug } = options;
+    const { url, name, prefix, clock, random, capacity, onTrouble, onBug, answerMs = ANSWER_MS } = options;
     this.#options = options;
     this.#names = amqpNames(prefix);
     this.#held = new HeldAttempts((queue) => this.#tasks.release(queue));
@@ -120,7 +123,7 @@ export class AmqpWorker {
       ...topics.map((topic) => this.#commands(topic)),
     ];
     this.#link = new BrokerLink({
-      ...{ url, name, clock, random, onTrouble },
+      ...{ url, name, clock, random, onTrouble, answerMs },
       onUp: (connection) => this.#up(connection),
       onDown: () => this.#down(),
     });

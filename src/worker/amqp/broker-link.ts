@@ -12,6 +12,8 @@ export interface BrokerLinkOptions {
   readonly name: string;
   readonly clock: Clock;
   readonly random: Random;
+  /** How long the broker may take to answer. */
+  readonly answerMs: number;
   /** There is a new connection; it counts as made when this resolves. */
   readonly onUp: (connection: ChannelModel) => Promise<void>;
   readonly onDown: () => void;
@@ -21,7 +23,6 @@ export interface BrokerLinkOptions {
 
 const HEARTBEAT_S = 20;
 const CONNECT_MS = 10_000;
-const ANSWER_MS = 20_000;
 
 /** The broker has said nothing for long, though it takes messages. */
 export class NoAnswer extends Error {
@@ -104,10 +105,10 @@ export class BrokerLink {
 
   /** Throws a `NoAnswer` when the broker has had long enough; while it takes nothing it has for ever. */
   answered<T>(work: Promise<T>): Promise<T> {
-    const { clock } = this.#options;
+    const { clock, answerMs } = this.#options;
     return new Promise((resolve, fail) => {
       const wait = (): (() => void) =>
-        clock.after(ANSWER_MS, () => {
+        clock.after(answerMs, () => {
           if (this.#isBlocked) stop = wait();
           else fail(new NoAnswer());
         });
