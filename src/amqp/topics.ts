@@ -17,6 +17,7 @@ import type { BrokerSession } from "./broker-link.ts";
 import type { DeskBook } from "./desk-book.ts";
 import { deskKey } from "./names.ts";
 import type { Publisher } from "./publisher.ts";
+import type { QueueMender } from "./queue-mender.ts";
 import { notStorable, readAttempt, readError, readFields } from "./read-message.ts";
 import type { BrokerSettings } from "./settings.ts";
 import type { Delivery, WordDesk } from "./word-desk.ts";
@@ -28,9 +29,12 @@ export interface TopicsParts {
   readonly worker: string;
   readonly engine: EnginePort;
   readonly publisher: Publisher;
+  readonly mender: QueueMender;
   readonly book: DeskBook;
   readonly settings: BrokerSettings;
   readonly clock: Clock;
+  /** For how long nothing was heard since then, as far as something could be. */
+  readonly silentMs: (heardAt: number) => number;
   readonly words: WordDesk;
   readonly session: () => BrokerSession | null;
   /** The one open command that a receipt without a mark is of, by its hashes; null: there is none, or several. */
@@ -103,7 +107,8 @@ export class Topics {
     if (!this.#isRestored)
       for (const { receiptTopic } of await this.#parts.book.topics()) this.#receipts.set(receiptTopic, false);
     this.#isRestored = true;
-    for (const receiptTopic of this.#receipts.keys()) await this.#consume(session, receiptTopic);
+    // One that cannot be consumed keeps nothing else from going on; one that breaks the session comes again with it.
+    for (const receiptTopic of this.#receipts.keys()) this.#run((now) => this.#consume(now, receiptTopic));
     for (const topic of this.#topics.values()) {
       const unsent = [...topic.open].filter(([, { isSent }]) => !isSent);
       if (unsent.length > 0 && (await this.#make(session, topic)))
@@ -118,6 +123,8 @@ export class Topics {
 
   /** Commands that are gone from the broker are sent again. */
   look(): void {
+    for (const [receiptTopic, isConsumed] of this.#receipts)
+      if (!isConsumed) this.#run((session) => this.#consume(session, receiptTopic));
     for (const topic of this.#topics.values()) this.#run((session) => this.#look(session, topic));
   }
 
@@ -131,7 +138,7 @@ export class Topics {
   }
 
   async #look(session: BrokerSession, topic: Topic): Promise<void> {
-    const { engine, worker, settings, clock } = this.#parts;
+    const { engine, worker, settings, clock, mender, publisher, silentMs } = this.#parts;
     for (const id of topic.open.keys()) {
       const at = decodeAttempt(id);
       if (at === null || engine.holderOf(at)?.worker !== worker) topic.open.delete(id);
@@ -140,29 +147,37 @@ export class Topics {
       this.#topics.delete(topic.name);
       return;
     }
-    const counts = await session.look(topic.name);
+    const counts = await mender.look(session, topic.name);
     if (counts !== null && counts.ready > 0) {
       topic.strikes = 0;
       return;
     }
-    const isSilent = clock.now() - topic.heardAt >= settings.silenceMs;
+    const isSilent = silentMs(topic.heardAt) >= settings.silenceMs;
     if (counts === null) topic.isMade = null;
     if (counts !== null && counts.consumers === 0) topic.strikes++;
     if (counts !== null && topic.strikes < STRIKES_MAX && !isSilent) return;
     topic.strikes = 0;
     topic.heardAt = clock.now();
+    // It is empty, nobody consumes it, and what goes there is not confirmed: it has a name and nothing more.
+    if (counts?.consumers === 0 && publisher.has(({ key }) => key === topic.name)) {
+      await mender.remove(session, topic.name);
+      topic.isMade = null;
+    }
     if (await this.#make(session, topic)) for (const id of topic.open.keys()) this.#publish(topic, id);
   }
 
   /** Whoever made it first says how it is; only where there is none it is made. */
   #make(session: BrokerSession, topic: Topic): Promise<boolean> {
-    topic.isMade ??= declareTopic(session, topic.name).then(
-      () => true,
-      (thrown: unknown) => {
-        topic.isMade = null;
-        throw thrown;
-      },
-    );
+    const { mender } = this.#parts;
+    topic.isMade ??= mender
+      .open(session, [topic.name], () => declareTopic(session, topic.name))
+      .then(
+        () => true,
+        (thrown: unknown) => {
+          topic.isMade = null;
+          throw thrown;
+        },
+      );
     return topic.isMade;
   }
 
@@ -193,11 +208,13 @@ export class Topics {
     this.#receipts.set(queue, true);
     try {
       if (isNew) await this.#parts.book.putTopic(queue);
-      await declareTopic(session, queue);
-      await session.consume.consume(queue, (message) => {
-        if (message !== null) return this.#receipt({ message, channel: session.consume, queue });
-        this.#receipts.set(queue, false);
-        this.#run((again) => this.#consume(again, queue));
+      await this.#parts.mender.open(session, [queue], async () => {
+        await declareTopic(session, queue);
+        await session.take(queue, (message) => {
+          if (message !== null) return this.#receipt({ message, channel: session.consume, queue });
+          this.#receipts.set(queue, false);
+          this.#run((again) => this.#consume(again, queue));
+        });
       });
     } catch (thrown) {
       this.#receipts.set(queue, false);
