@@ -138,6 +138,19 @@ describe("persistence", () => {
     expect(await performer.readState({ ...place, store: "other" })).toBeNull();
   });
 
+  test.each(["constructor", "__proto__", "toString"])(
+    "in a store named %s is like in any other",
+    async (store) => {
+      const { performer } = await bench();
+      expect(await perform(performer, persistence({ store }))).toEqual({ kind: "done" });
+      expect(await performer.readState({ store, key: "project-x", partition: "project-x" })).toMatchObject({
+        value: RESULT,
+      });
+      const named = await bench({ stores: { known: "embedded" } });
+      expect(await perform(named.performer, persistence({ store }))).toMatchObject({ fatal: true });
+    },
+  );
+
   test("that is repeated, or older than what is there, is done and changes nothing", async () => {
     const { performer, store } = await bench();
     await perform(performer, persistence());
