@@ -70,3 +70,26 @@ test("of several commands of a handler each is looked after until its own receip
   await channel.purgeQueue("A_CMD");
   await until("the others are there again", async () => (await bench.ready("A_CMD")) === 2);
 });
+
+test("an engine that is opened anew looks after the commands that wait at topics", async ({ skip }) => {
+  if (!isHere) return skip();
+  const first = await bench.open();
+  const { id } = await first.start(
+    described("flow", [step("one", "A_CMD"), step("two", "B_CMD")]),
+    null as never,
+  );
+  await until("it is at the broker", async () => (await bench.ready("A_CMD")) === 1);
+  await first.close();
+  const second = await bench.open();
+  const channel = await open();
+  await channel.purgeQueue("A_CMD");
+  await until("it is there again", async () => (await bench.ready("A_CMD")) === 1);
+  await second.close();
+  const third = await bench.open();
+  third.serve(
+    topic("A_CMD", () => 1),
+    topic("B_CMD", () => 2),
+  );
+  await third.execution(id).result({ timeout: 20_000 });
+  await until("it is taken back", async () => (await bench.ready("A_CMD")) === 0);
+});
