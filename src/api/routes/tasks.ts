@@ -4,7 +4,6 @@ import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Caller } from "../access/caller.ts";
 import { json, type Route, route } from "../route.ts";
 import { anyJson, cursor, executionParams, integer, limit, name, pageOf, time } from "../schemas/paging.ts";
-import { lanesOf } from "../tasks/lanes.ts";
 import { MAP_KINDS, mapTasks } from "../tasks/state-map.ts";
 import { TASK_STATES } from "../tasks/task-index.ts";
 import { readTaskRows } from "../tasks/task-rows.ts";
@@ -86,7 +85,7 @@ const laneSchema = z
         }),
       )
       .nullable()
-      .openapi({ description: "the tasks themselves, where they are few" }),
+      .openapi({ description: "the tasks of the window themselves, where they are few" }),
   })
   .openapi("Lane");
 
@@ -120,7 +119,11 @@ function lanesRoute(desk: Desk): Route {
       const from = query.from ?? scan.startedAt;
       const end = isPast ? scan.lastAt : (finishedAt ?? desk.clock.now());
       const to = Math.max(from + 1, query.to ?? end);
-      const lanes = lanesOf(scan, { from, to, pieces: query.pieces });
+      const lanes = desk.lanes.lanes(
+        scan,
+        { from, to, pieces: query.pieces },
+        isPast || finishedAt !== null || query.to !== undefined,
+      );
       return json({ from, to, revision: scan.seq, lanes });
     },
   );
