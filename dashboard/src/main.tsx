@@ -1,5 +1,5 @@
 import { render } from "preact";
-import { App } from "./app.tsx";
+import { App, startPage } from "./app.tsx";
 import { startRouter } from "./core/router.ts";
 import { startKeys } from "./shell/keys.ts";
 import { startTheme } from "./shell/theme.ts";
@@ -8,6 +8,7 @@ import "./style/base.css";
 import "./style/shell.css";
 import "./style/parts.css";
 
+startPage();
 startTheme();
 startRouter();
 startKeys();

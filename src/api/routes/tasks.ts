@@ -29,7 +29,12 @@ const rowsQuery = z.strictObject({
   limit: limit(100),
 });
 
-const statesQuery = z.strictObject({ ...place, by: z.enum(MAP_KINDS).default("state") });
+const statesQuery = z.strictObject({
+  ...place,
+  by: z.enum(MAP_KINDS).default("state"),
+  from: integer(0, Number.MAX_SAFE_INTEGER, "for `within`: the begin of the time").optional(),
+  to: integer(0, Number.MAX_SAFE_INTEGER, "for `within`: the end of the time").optional(),
+});
 
 type PlaceQuery = Pick<z.output<typeof rowsQuery>, keyof typeof place>;
 
@@ -199,7 +204,7 @@ function statesRoute(desk: Desk): Route {
       tag: "executions",
       summary: "A byte per task of a handler",
       description:
-        "By `state`: the low half is the index in pending, running, retrying, waiting, done, failed, cancelled; the high half counts attempts up to 15. By `ms` and `worker`: a bucket. What the bytes mean is in the header Rondo-Legend, as JSON.",
+        "By `state`: the low half is the index in pending, running, retrying, waiting, done, failed, cancelled; the high half counts attempts up to 15. By `ms` and `worker`: a bucket. By `within`: 1 if it ran between `from` and `to`. What the bytes mean is in the header Rondo-Legend, as JSON.",
       access: "viewer",
       params: executionParams,
       query: statesQuery,
@@ -209,7 +214,10 @@ function statesRoute(desk: Desk): Route {
       const found = await findHandler(desk, { caller, id: params.id, query });
       if (isRejection(found)) return found;
       if (found.handler === null) return reject("not_found", `execution ${params.id} has no tasks yet`);
-      const { bytes, legend } = mapTasks(found.handler.index, query.by);
+      const { bytes, legend } = mapTasks(found.handler.index, query.by, {
+        from: (query.from ?? 0) - found.origin,
+        to: (query.to ?? Number.MAX_SAFE_INTEGER) - found.origin,
+      });
       return {
         kind: "bytes",
         status: 200,
@@ -248,7 +256,7 @@ async function scanOf(
 async function findHandler(
   desk: Desk,
   { caller, id, query }: { caller: Caller; id: string; query: PlaceQuery },
-): Promise<{ handler: IndexedHandler | null; revision: number } | Rejection> {
+): Promise<{ handler: IndexedHandler | null; revision: number; origin: number } | Rejection> {
   const found = await scanOf(desk, { caller, id, at: query.at });
   if (isRejection(found)) return found;
   const { scan } = found;
@@ -258,7 +266,7 @@ async function findHandler(
     return reject("not_found", `execution ${id} has not been there: ${placeText(query)}`, {
       hint: "see its `phases` for where it has been",
     });
-  return { handler, revision: scan.seq };
+  return { handler, revision: scan.seq, origin: scan.startedAt };
 }
 
 /** Of the newest visit that fits, the first handler. */

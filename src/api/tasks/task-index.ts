@@ -19,6 +19,7 @@ export const TASK_STATES = [
 export type TaskState = (typeof TASK_STATES)[number];
 
 const PENDING = 0;
+const RUNNING = 1;
 const DONE = 4;
 const FAILED = 5;
 const CANCELLED = 6;
@@ -208,6 +209,19 @@ export class TaskIndex {
     const bytes = new Uint8Array(this.total);
     for (let task = 0; task < this.total; task++)
       bytes[task] = bucket(this.#ms[task] as number, this.#worker[task] as number, this.#state(task) >= DONE);
+    return bytes;
+  }
+
+  /** A byte per task: 1 if an attempt of it ran, or something else came of it, in a piece of time. */
+  within({ from, to }: { readonly from: number; readonly to: number }): Uint8Array {
+    const bytes = new Uint8Array(this.total);
+    for (let task = 0; task < this.total; task++) {
+      if (this.#attempts[task] === 0) continue;
+      const at = this.#at[task] as number;
+      const isRunning = this.#state(task) === RUNNING;
+      const begin = isRunning ? at : at - (this.#ms[task] as number);
+      if (begin <= to && (isRunning || at >= from)) bytes[task] = 1;
+    }
     return bytes;
   }
 
