@@ -6,7 +6,12 @@ import { startTheme } from "./shell/theme.ts";
 import "./style/tokens.css";
 import "./style/base.css";
 import "./style/shell.css";
-import "./style/parts.css";
+import "./style/controls.css";
+import "./style/panels.css";
+import "./style/states.css";
+import "./style/tables.css";
+import "./style/dialogs.css";
+import "./style/values.css";
 
 startPage();
 startTheme();
