@@ -33,7 +33,15 @@ const NODE_DATA_BYTES = 1_024 * 1_048_576;
  * The child's folder, the first argument, goes with it. It is nobody's child, so that the helper of a jail has one child
  * only, and holds none of the child's pipes.
  */
-const WATCH_WORKER = `( { read -r _ <&3 || { umount -l "$1"; rmdir "$1"; kill -9 0; }; } </dev/null >/dev/null 2>&1 & )
+const WATCH_WORKER = `(
+  {
+    read -r _ <&3 || {
+      # Twice: it may just be mounted.
+      for _ in 1 2; do umount -l "$1"; rmdir "$1" && break; done
+      kill -9 0
+    }
+  } </dev/null >/dev/null 2>&1 &
+)
 exec 3<&-
 `;
 
