@@ -51,6 +51,11 @@ export class LocalPostgres {
     return this.#process !== null && !hasEnded(this.#process);
   }
 
+  /** The id of its first process, which ends the others; null if it does not run. */
+  get pid(): number | null {
+    return this.#process?.pid ?? null;
+  }
+
   /** What the server has said. */
   get log(): string {
     return readFileSync(join(this.place, "server.log"), "utf8");
@@ -91,6 +96,11 @@ export class LocalPostgres {
   /** Ends it at once without waiting, for when this process ends. */
   kill(): void {
     this.#process?.kill("SIGQUIT");
+  }
+
+  /** Lets this process end while the server goes on. */
+  unref(): void {
+    this.#process?.unref();
   }
 
   /** Makes a folder the server's own. */
