@@ -6,7 +6,7 @@ import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { connect } from "amqplib";
 
 const START_MS = 120_000;
@@ -134,6 +134,21 @@ export class LocalRabbit {
   unref(): void {
     this.#process?.unref();
     this.#portMapper?.unref();
+  }
+
+  /** Does something with the administrator's tool; answers what it says. */
+  async control(...args: readonly string[]): Promise<string> {
+    const command = join(dirname(this.#command), "rabbitmqctl");
+    const { RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: _, RABBITMQ_DIST_PORT: __, ...env } = this.#environment();
+    const child = spawn(command, args, { cwd: this.place, env, stdio: ["ignore", "pipe", "pipe"] });
+    let said = "";
+    for (const stream of [child.stdout, child.stderr])
+      stream.on("data", (data: Buffer) => {
+        said += data.toString();
+      });
+    const [code] = (await once(child, "close")) as [number | null];
+    if (code !== 0) throw new Error(`rabbitmqctl ${args.join(" ")}: ${said}`);
+    return said;
   }
 
   #spawn(command: string, args: readonly string[]): ChildProcess {

@@ -118,6 +118,8 @@ function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
 
 async function letsIn(url: string): Promise<boolean> {
   const client = new pg.Client(url);
+  // What goes wrong on the way is thrown below as well.
+  client.on("error", () => {});
   try {
     await client.connect();
     await client.end();
