@@ -20,9 +20,6 @@ const counts = (run: KernelRun) => {
   const [view] = viewExecution(run.execution, run.now).phases[0]?.handlers ?? [];
   return view && [view.pending, view.running, view.retrying, view.waiting, view.done, view.failed];
 };
-const PLACE = { phase: "a", visit: 1, handler: "a" };
-
-const child = (depth = 1) => ({ execution: "p1", ...PLACE, task: 3, depth });
 
 describe("the end of a child", () => {
   test("done settles its task with its output", () => {

@@ -1,6 +1,6 @@
 // What is owed after the result of a command: to state stores and to listeners.
 import { describe, expect, test } from "vitest";
-import { command, KernelRun, phase } from "../../test/scenarios/kernel-run.ts";
+import { command, KernelRun } from "../../test/scenarios/kernel-run.ts";
 import { viewCommands } from "./command-view.ts";
 import type { PostOpRef } from "./event.ts";
 import { encodeEntries } from "./journal-entry.ts";

@@ -1,13 +1,12 @@
-// Sleeps and waits for signals in tasks.
+// sleep and waitFor inside process, at a worker without an engine.
 import { describe, expect, test } from "vitest";
 import { benchOf } from "../../test/conformance/steps-bench.ts";
-import { WorkerBench } from "../../test/conformance/worker-bench.ts";
+import type { WorkerBench } from "../../test/conformance/worker-bench.ts";
 import type { Checkpoint, Grant } from "../protocol/work.ts";
 import type { ProcessContext } from "./handler-code.ts";
 
 const parse = (text: string | undefined) => JSON.parse(text ?? "null") as Record<string, unknown>;
 const never = () => new Promise<never>(() => {});
-
 const again = (bench: WorkerBench, checkpoints: readonly Checkpoint[], more: Partial<Grant> = {}) =>
   bench.give([], { items: [{ number: 0, attempt: 2, claim: 0, task: "1", checkpoints }], ...more });
 

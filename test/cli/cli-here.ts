@@ -57,11 +57,12 @@ async function run(args: readonly string[], cwd: string): Promise<Ended> {
 class Captured {
   text = "";
   readonly #stream: NodeJS.WriteStream;
-  readonly #write: NodeJS.WriteStream["write"];
+  /** What was there instead of the method of its class, if anything was. */
+  readonly #own: PropertyDescriptor | undefined;
 
   constructor(stream: NodeJS.WriteStream) {
     this.#stream = stream;
-    this.#write = stream.write;
+    this.#own = Object.getOwnPropertyDescriptor(stream, "write");
     stream.write = (chunk: string | Uint8Array, ...rest: unknown[]): boolean => {
       this.text += typeof chunk === "string" ? chunk : Buffer.from(chunk).toString();
       const written = rest.find((one) => typeof one === "function") as (() => void) | undefined;
@@ -71,6 +72,7 @@ class Captured {
   }
 
   release(): void {
-    this.#stream.write = this.#write;
+    if (this.#own === undefined) Reflect.deleteProperty(this.#stream, "write");
+    else Object.defineProperty(this.#stream, "write", this.#own);
   }
 }

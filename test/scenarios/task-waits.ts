@@ -1,5 +1,5 @@
 /** Looks at tasks that wait, for tests. */
-import { KernelRun } from "./kernel-run.ts";
+import type { KernelRun } from "./kernel-run.ts";
 
 /** What waits were given: the signal's data, or the code of the error. */
 export const answers = (run: KernelRun) =>
