@@ -71,8 +71,14 @@ export function takePermits(
   // That of the rate is not the lease's: it goes by time.
   const ofLease = ofRate === null ? permits : permits.filter((permit) => permit !== ofRate);
   for (const permit of ofLease) node.limits.take(permit);
-  if (rate !== undefined) node.limits.start(scope, node.now);
+  noteStart(node, slot, desk);
   return ofLease;
+}
+
+/** An attempt starts now, as far as a rate counts it. */
+export function noteStart(node: NodeState, slot: Slot, { state: { plan } }: HandlerDesk): void {
+  if (plan.definition.rate === undefined) return;
+  node.limits.start(`${slot.execution?.project}/${plan.scope}`, node.now);
 }
 
 const NO_PERMITS: readonly string[] = [];
