@@ -162,7 +162,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/receipts.js",
     find: "!isPassed &&",
     replace: "",
-    seed: 2213,
+    seed: 283,
   },
   {
     name: "step journaled though stale",
@@ -308,9 +308,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "permit of a project not given back",
     file: "engine/permits.js",
-    find: "node.limits.start(scope, node.now);\n    return ofLease;",
-    replace:
-      "node.limits.start(scope, node.now);\n    return ofLease.filter((permit) => permit !== ofProject);",
+    find: "return ofLease;",
+    replace: "return ofLease.filter((permit) => permit !== ofProject);",
     seed: 1,
   },
   {
