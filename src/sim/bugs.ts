@@ -169,7 +169,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/task-waits.js",
     find: "if (!isLive)",
     replace: "if (!isLive && (handler.tasks.settled.has(task) || task >= handler.offered))",
-    seed: 197,
+    seed: 299,
   },
   {
     name: "signal taken twice",
@@ -233,7 +233,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/letter-desk.js",
     find: "if (before !== undefined)",
     replace: "if (false)",
-    seed: 28,
+    seed: 200,
   },
   {
     name: "children not told to stop",
