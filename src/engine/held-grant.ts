@@ -2,7 +2,7 @@
 import type { GrantItem } from "../protocol/work.ts";
 import { ENUMERATION } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
-import { noteStart } from "./permits.ts";
+import { startsLater } from "./permits.ts";
 import type { HeldGrant, Slot } from "./slot.ts";
 
 /** The grant goes out, as far as its leases still stand; the rest is taken back. */
@@ -19,11 +19,10 @@ export function giveHeld(node: NodeState, slot: Slot, held: HeldGrant, isCommitt
     const lease = desk.leases.get(number);
     if (lease === undefined || lease.attempt !== attempt || lease.claim !== claim) continue;
     const isRecorded = number === ENUMERATION || desk.state.tasks.startOf(number)?.attempt === attempt;
-    if (isThere && isRecorded) {
-      items.push(item);
-      // Under a rate it starts now, and not when it was taken.
-      if (number !== ENUMERATION && node.now > since) noteStart(node, slot, desk);
-    } else {
+    // Under a rate it starts now, and not when it was taken.
+    const mayStart = () => number === ENUMERATION || startsLater(node, slot, desk, since);
+    if (isThere && isRecorded && mayStart()) items.push(item);
+    else {
       node.endLease(desk, lease);
       if (number !== ENUMERATION) desk.giveBack(number);
     }

@@ -71,14 +71,15 @@ export function takePermits(
   // That of the rate is not the lease's: it goes by time.
   const ofLease = ofRate === null ? permits : permits.filter((permit) => permit !== ofRate);
   for (const permit of ofLease) node.limits.take(permit);
-  noteStart(node, slot, desk);
+  if (rate !== undefined) node.limits.start(scope, node.now);
   return ofLease;
 }
 
-/** An attempt starts now, as far as a rate counts it. */
-export function noteStart(node: NodeState, slot: Slot, { state: { plan } }: HandlerDesk): void {
-  if (plan.definition.rate === undefined) return;
-  node.limits.start(`${slot.execution?.project}/${plan.scope}`, node.now);
+/** A start that was taken then goes out now; false: its rate does not allow that any more. */
+export function startsLater(node: NodeState, slot: Slot, desk: HandlerDesk, taken: number): boolean {
+  const { plan } = desk.state;
+  if (plan.definition.rate === undefined || node.now <= taken) return true;
+  return node.limits.startLater(`${slot.execution?.project}/${plan.scope}`, taken, node.now);
 }
 
 const NO_PERMITS: readonly string[] = [];
