@@ -148,8 +148,8 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
   {
     name: "start counts for no time",
     file: "engine/limits.js",
-    find: "until: now + this.#rates.per(name)",
-    replace: "until: now",
+    find: "const until = now + this.#rates.per(name);",
+    replace: "const until = now;",
     seed: 2,
   },
   {
