@@ -253,6 +253,10 @@ export class PostgresStore implements ClusterStore {
     await this.#use().side.putDefinition(name, hash, body);
   }
 
+  async dropDefinition(name: string, hash: string): Promise<void> {
+    await this.#use().side.dropDefinition(name, hash);
+  }
+
   async getDefinition(
     by: { hash: string } | { newestOf: string },
   ): Promise<{ hash: string; body: string } | null> {
