@@ -222,6 +222,7 @@ export class AmqpBridge implements WorkerLink {
     const uses = new Set(serves.map(({ use }) => use));
     for (const desk of this.#desks.all()) if (uses.has(desk.facts.use)) desk.giveWay();
     this.#enumerations.giveWay(uses);
+    this.#topics.giveWay(uses);
   }
 
   #takeTasks(grant: Grant): void {
