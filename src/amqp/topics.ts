@@ -7,6 +7,7 @@ import { LIMITS } from "../kernel/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { topicUse } from "../kernel/topic.ts";
 import { TOPIC_QUEUE } from "../protocol/amqp-wire.ts";
+import { decodeAttempt } from "../protocol/attempt-id.ts";
 import type { Grant, ReportedAttempt, ReportPlace } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { toStoredText } from "../std/json.ts";
@@ -17,6 +18,7 @@ import type { BrokerSession } from "./broker-link.ts";
 import type { DeskBook } from "./desk-book.ts";
 import { deskKey } from "./names.ts";
 import type { Publisher } from "./publisher.ts";
+import type { QueueMender } from "./queue-mender.ts";
 import { notStorable, readAttempt, readError, readFields } from "./read-message.ts";
 import type { BrokerSettings } from "./settings.ts";
 import type { Delivery, WordDesk } from "./word-desk.ts";
@@ -28,9 +30,12 @@ export interface TopicsParts {
   readonly worker: string;
   readonly engine: EnginePort;
   readonly publisher: Publisher;
+  readonly mender: QueueMender;
   readonly book: DeskBook;
   readonly settings: BrokerSettings;
   readonly clock: Clock;
+  /** For how long nothing was heard since then, as far as something could be. */
+  readonly silentMs: (heardAt: number) => number;
   readonly words: WordDesk;
   readonly session: () => BrokerSession | null;
   /** The one open command that a receipt without a mark is of, by its hashes; null: there is none, or several. */
@@ -42,7 +47,8 @@ interface Command {
   readonly at: ReportedAttempt;
   /** The id of the attempt, and of the message. */
   readonly id: string;
-  readonly body: Buffer;
+  /** Null: it was sent by another process, of which this one has the lease. */
+  readonly body: Buffer | null;
   readonly receiptTopic: string;
   /** Given to the publisher; confirmed by the broker. */
   isSent: boolean;
@@ -59,6 +65,8 @@ interface Topic {
 }
 
 const STRIKES_MAX = 2;
+/** Open commands that are gone through in one look. */
+const ADOPTED_MAX = 10_000;
 /** When a receipt is looked at again of which nobody could say just now whose it is. */
 const AGAIN_MS = 1_000;
 
@@ -99,6 +107,7 @@ export class Topics {
 
   /** Other workers serve these: what waits at a topic that nobody consumes is theirs. */
   giveWay(uses: ReadonlySet<string>): void {
+    this.#adopt();
     for (const topic of this.#topics.values()) {
       if (!uses.has(topicUse(topic.name))) continue;
       this.#run(async (session) => {
@@ -132,7 +141,8 @@ export class Topics {
     if (!this.#isRestored)
       for (const { receiptTopic } of await this.#parts.book.topics()) this.#receipts.set(receiptTopic, false);
     this.#isRestored = true;
-    for (const receiptTopic of this.#receipts.keys()) await this.#consume(session, receiptTopic);
+    // One that cannot be consumed keeps nothing else from going on; one that breaks the session comes again with it.
+    for (const receiptTopic of this.#receipts.keys()) this.#run((now) => this.#consume(now, receiptTopic));
     for (const topic of this.#topics.values()) {
       const unsent = [...topic.open].filter(([, { isSent }]) => !isSent);
       if (unsent.length > 0 && (await this.#make(session, topic)))
@@ -147,7 +157,27 @@ export class Topics {
 
   /** Commands that are gone from the broker are sent again. */
   look(): void {
+    for (const [receiptTopic, isConsumed] of this.#receipts)
+      if (!isConsumed) this.#run((session) => this.#consume(session, receiptTopic));
+    this.#adopt();
     for (const topic of this.#topics.values()) this.#run((session) => this.#look(session, topic));
+  }
+
+  /** Commands that were sent before this process, or by a node that has gone, are looked after here from now on. */
+  #adopt(): void {
+    const { engine, worker } = this.#parts;
+    for (const { attempt: id, topic: name } of engine.openAttempts({
+      worker,
+      commands: true,
+      max: ADOPTED_MAX,
+    })) {
+      const at = decodeAttempt(id);
+      if (at === null || name === undefined) continue;
+      const { open } = this.#topic(name);
+      const key = commandKey(at);
+      if (!open.has(key))
+        open.set(key, { at, id, body: null, receiptTopic: "", isSent: true, isThere: true });
+    }
   }
 
   #topic(name: string): Topic {
@@ -160,38 +190,47 @@ export class Topics {
   }
 
   async #look(session: BrokerSession, topic: Topic): Promise<void> {
-    const { engine, worker, settings, clock } = this.#parts;
+    const { engine, worker, settings, clock, mender, publisher, silentMs } = this.#parts;
     for (const [key, { at }] of topic.open)
       if (engine.holderOf(at)?.worker !== worker) topic.open.delete(key);
     if (topic.open.size === 0) {
       this.#topics.delete(topic.name);
       return;
     }
-    const counts = await session.look(topic.name);
-    // What is on its way is looked after by the publisher.
-    const mine = [...topic.open].filter(([, { isThere, isSent }]) => isThere || !isSent);
-    if (mine.length === 0 || (counts !== null && counts.ready > 0)) {
+    const counts = await mender.look(session, topic.name);
+    if (counts !== null && counts.ready > 0) {
       topic.strikes = 0;
       return;
     }
-    const isSilent = clock.now() - topic.heardAt >= settings.silenceMs;
+    const isSilent = silentMs(topic.heardAt) >= settings.silenceMs;
     if (counts === null) topic.isMade = null;
     if (counts !== null && counts.consumers === 0) topic.strikes++;
     if (counts !== null && topic.strikes < STRIKES_MAX && !isSilent) return;
     topic.strikes = 0;
     topic.heardAt = clock.now();
-    if (await this.#make(session, topic)) for (const [key] of mine) this.#publish(topic, key);
+    // It is empty, nobody consumes it, and what goes there is not confirmed: it has a name and nothing more.
+    const isDead = counts?.consumers === 0 && publisher.has(({ key }) => key === topic.name);
+    if (isDead) {
+      await mender.remove(session, topic.name);
+      topic.isMade = null;
+    }
+    if (!(await this.#make(session, topic))) return;
+    const gone = [...topic.open].filter(([, { isThere, isSent }]) => isDead || isThere || !isSent);
+    for (const [key] of gone) this.#publish(topic, key);
   }
 
   /** Whoever made it first says how it is; only where there is none it is made. */
   #make(session: BrokerSession, topic: Topic): Promise<boolean> {
-    topic.isMade ??= declareTopic(session, topic.name).then(
-      () => true,
-      (thrown: unknown) => {
-        topic.isMade = null;
-        throw thrown;
-      },
-    );
+    const { mender } = this.#parts;
+    topic.isMade ??= mender
+      .open(session, [topic.name], () => declareTopic(session, topic.name))
+      .then(
+        () => true,
+        (thrown: unknown) => {
+          topic.isMade = null;
+          throw thrown;
+        },
+      );
     return topic.isMade;
   }
 
@@ -199,6 +238,10 @@ export class Topics {
     const command = topic.open.get(key);
     if (command === undefined) return;
     const { id, body, receiptTopic } = command;
+    if (body === null) {
+      topic.open.delete(key);
+      return this.#release([command]);
+    }
     command.isSent = true;
     command.isThere = false;
     this.#parts.publisher.publish({
@@ -224,11 +267,13 @@ export class Topics {
     this.#receipts.set(queue, true);
     try {
       if (isNew) await this.#parts.book.putTopic(queue);
-      await declareTopic(session, queue);
-      await session.consume.consume(queue, (message) => {
-        if (message !== null) return this.#receipt({ message, channel: session.consume, queue });
-        this.#receipts.set(queue, false);
-        this.#run((again) => this.#consume(again, queue));
+      await this.#parts.mender.open(session, [queue], async () => {
+        await declareTopic(session, queue);
+        await session.take(queue, (message) => {
+          if (message !== null) return this.#receipt({ message, channel: session.consume, queue });
+          this.#receipts.set(queue, false);
+          this.#run((again) => this.#consume(again, queue));
+        });
       });
     } catch (thrown) {
       this.#receipts.set(queue, false);

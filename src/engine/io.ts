@@ -77,7 +77,7 @@ export type Input =
   /** The worker was asked, and says that these attempts still run. */
   | { readonly kind: "worker-vouches"; readonly worker: string; readonly beats: readonly Beat[] }
   /** A remote worker asks for up to `max` items; a local one is served up to its capacity without asking. */
-  | { readonly kind: "worker-claims"; readonly worker: string; readonly max: number }
+  | { readonly kind: "worker-claims"; readonly worker: string; readonly max: number; readonly why?: string }
   | {
       readonly kind: "worker-reports";
       readonly worker: string;
@@ -242,6 +242,8 @@ export interface AttemptFilter {
   readonly worker: string | null;
   readonly project?: string | null;
   readonly execution?: string | null;
+  /** Only those of commands. */
+  readonly commands?: true;
   readonly max: number;
 }
 
@@ -256,6 +258,8 @@ export interface OpenAttempt {
   readonly handler: string;
   /** -1: the enumeration. */
   readonly task: number;
+  /** Of a command. */
+  readonly topic?: string;
   readonly n: number;
   readonly worker: string;
   readonly status: "claimed" | "running";

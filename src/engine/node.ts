@@ -302,7 +302,7 @@ export class EngineNode {
         workerJoined(node, input);
         return this.#residency.rescan();
       case "worker-claims":
-        if (workerClaims(node, input.worker, input.max)) this.#residency.rescan();
+        if (workerClaims(node, input.worker, input)) this.#residency.rescan();
         return;
       case "worker-reports":
         return this.#reports(input);

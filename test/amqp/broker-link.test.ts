@@ -16,6 +16,7 @@ test("a session that breaks while it comes up is told as gone, each time, before
     name: "test",
     clock: systemClock(),
     random: new SeededRandom(1),
+    answerMs: 20_000,
     prefetch: 1,
     onUp: async (session) => {
       told.push("up");

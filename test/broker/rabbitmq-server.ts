@@ -19,7 +19,7 @@ import {
 } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { connect } from "amqplib";
 import { until } from "../faults/until.ts";
 import { Management } from "./management.ts";
@@ -112,6 +112,21 @@ export class RabbitServer {
   async restart(how: "term" | "kill" = "term"): Promise<void> {
     await this.stop(how);
     await this.start();
+  }
+
+  /** Does something with the administrator's tool; answers what it says. */
+  async control(...args: readonly string[]): Promise<string> {
+    const command = join(dirname(this.#command), "rabbitmqctl");
+    const { RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: _, RABBITMQ_DIST_PORT: __, ...env } = this.#environment();
+    const child = spawn(command, args, { cwd: this.place, env, stdio: ["ignore", "pipe", "pipe"] });
+    let said = "";
+    for (const stream of [child.stdout, child.stderr])
+      stream.on("data", (data: Buffer) => {
+        said += data.toString();
+      });
+    const [code] = (await once(child, "close")) as [number | null];
+    if (code !== 0) throw new Error(`rabbitmqctl ${args.join(" ")}: ${said}`);
+    return said;
   }
 
   async remove(): Promise<void> {
