@@ -50,8 +50,9 @@ interface Command {
   /** Null: it was sent by another process, of which this one has the lease. */
   readonly body: Buffer | null;
   readonly receiptTopic: string;
-  /** Given to the publisher; confirmed by the broker. */
-  isSent: boolean;
+  /** When it was given to the publisher; null: it was not. */
+  sentAt: number | null;
+  /** Confirmed by the broker. */
   isThere: boolean;
 }
 
@@ -60,6 +61,8 @@ interface Topic {
   /** Commands that were sent and not heard of, by what they are (`commandKey`). */
   readonly open: Map<string, Command>;
   isMade: Promise<boolean> | null;
+  /** Some were sent by others: whoever serves the topic by now has not heard of them. */
+  isAdopted: boolean;
   heardAt: number;
   strikes: number;
 }
@@ -93,13 +96,13 @@ export class Topics {
         ...commandBody(grant, item, this.#parts.engine.info.key),
         at,
         receiptTopic,
-        isSent: false,
+        sentAt: null,
         isThere: false,
       });
       topic.heardAt = this.#parts.clock.now();
       this.#run(async (session) => {
         await this.#consume(session, receiptTopic);
-        if ((await this.#make(session, topic)) && topic.open.get(key)?.isSent === false)
+        if ((await this.#make(session, topic)) && topic.open.get(key)?.sentAt === null)
           this.#publish(topic, key);
       });
     }
@@ -110,6 +113,7 @@ export class Topics {
     this.#adopt();
     for (const topic of this.#topics.values()) {
       if (!uses.has(topicUse(topic.name))) continue;
+      topic.isAdopted = false;
       this.#run(async (session) => {
         const counts = await session.look(topic.name);
         if (counts !== null && counts.consumers > 0) return;
@@ -144,7 +148,7 @@ export class Topics {
     // One that cannot be consumed keeps nothing else from going on; one that breaks the session comes again with it.
     for (const receiptTopic of this.#receipts.keys()) this.#run((now) => this.#consume(now, receiptTopic));
     for (const topic of this.#topics.values()) {
-      const unsent = [...topic.open].filter(([, { isSent }]) => !isSent);
+      const unsent = [...topic.open].filter(([, { sentAt }]) => sentAt === null);
       if (unsent.length > 0 && (await this.#make(session, topic)))
         for (const [key] of unsent) this.#publish(topic, key);
     }
@@ -160,6 +164,9 @@ export class Topics {
     for (const [receiptTopic, isConsumed] of this.#receipts)
       if (!isConsumed) this.#run((session) => this.#consume(session, receiptTopic));
     this.#adopt();
+    const adopted = [...this.#topics.values()].filter(({ isAdopted }) => isAdopted);
+    if (adopted.length > 0) this.giveWay(this.#parts.engine.usesServed());
+    for (const topic of adopted) topic.isAdopted = false;
     for (const topic of this.#topics.values()) this.#run((session) => this.#look(session, topic));
   }
 
@@ -173,24 +180,32 @@ export class Topics {
     })) {
       const at = decodeAttempt(id);
       if (at === null || name === undefined) continue;
-      const { open } = this.#topic(name);
+      const topic = this.#topic(name);
       const key = commandKey(at);
-      if (!open.has(key))
-        open.set(key, { at, id, body: null, receiptTopic: "", isSent: true, isThere: true });
+      if (topic.open.has(key)) continue;
+      topic.open.set(key, { at, id, body: null, receiptTopic: "", sentAt: 0, isThere: true });
+      topic.isAdopted = true;
     }
   }
 
   #topic(name: string): Topic {
     let topic = this.#topics.get(name);
     if (topic === undefined) {
-      topic = { name, open: new Map(), isMade: null, heardAt: this.#parts.clock.now(), strikes: 0 };
+      topic = {
+        name,
+        open: new Map(),
+        isMade: null,
+        isAdopted: false,
+        heardAt: this.#parts.clock.now(),
+        strikes: 0,
+      };
       this.#topics.set(name, topic);
     }
     return topic;
   }
 
   async #look(session: BrokerSession, topic: Topic): Promise<void> {
-    const { engine, worker, settings, clock, mender, publisher, silentMs } = this.#parts;
+    const { engine, worker, settings, clock, mender, silentMs } = this.#parts;
     for (const [key, { at }] of topic.open)
       if (engine.holderOf(at)?.worker !== worker) topic.open.delete(key);
     if (topic.open.size === 0) {
@@ -198,7 +213,14 @@ export class Topics {
       return;
     }
     const counts = await mender.look(session, topic.name);
-    if (counts !== null && counts.ready > 0) {
+    const now = clock.now();
+    const commands = [...topic.open];
+    // What is on its way is the publisher's; it should be there by now.
+    const stuck = commands.some(
+      ([, { sentAt, isThere }]) => !isThere && sentAt !== null && now - sentAt >= settings.answerMs,
+    );
+    const gone = commands.filter(([, { sentAt, isThere }]) => stuck || isThere || sentAt === null);
+    if (gone.length === 0 || (counts !== null && counts.ready > 0)) {
       topic.strikes = 0;
       return;
     }
@@ -207,16 +229,13 @@ export class Topics {
     if (counts !== null && counts.consumers === 0) topic.strikes++;
     if (counts !== null && topic.strikes < STRIKES_MAX && !isSilent) return;
     topic.strikes = 0;
-    topic.heardAt = clock.now();
+    topic.heardAt = now;
     // It is empty, nobody consumes it, and what goes there is not confirmed: it has a name and nothing more.
-    const isDead = counts?.consumers === 0 && publisher.has(({ key }) => key === topic.name);
-    if (isDead) {
+    if (counts?.consumers === 0 && stuck) {
       await mender.remove(session, topic.name);
       topic.isMade = null;
     }
-    if (!(await this.#make(session, topic))) return;
-    const gone = [...topic.open].filter(([, { isThere, isSent }]) => isDead || isThere || !isSent);
-    for (const [key] of gone) this.#publish(topic, key);
+    if (await this.#make(session, topic)) for (const [key] of gone) this.#publish(topic, key);
   }
 
   /** Whoever made it first says how it is; only where there is none it is made. */
@@ -242,7 +261,7 @@ export class Topics {
       topic.open.delete(key);
       return this.#release([command]);
     }
-    command.isSent = true;
+    command.sentAt = this.#parts.clock.now();
     command.isThere = false;
     this.#parts.publisher.publish({
       key: topic.name,
