@@ -357,6 +357,24 @@ test("receipts for two workflows of one project at the same moment both survive"
   expect(bench.errands.map(({ execution }) => execution).sort()).toEqual(["e1", "e2"]);
 });
 
+test("what was owed is not performed when the partition was lost before it could be; whoever has it next does", () => {
+  const bench = running([command("a", PERSIST)]);
+  bench.holdsCommits = true;
+  bench.receipt(first(bench), RESULT);
+  bench.settle();
+  bench.commit();
+  const [own] = bench.tables.open().owned;
+  bench.input({ kind: "lost", partitions: [0] });
+  bench.settle();
+  expect(bench.errands).toEqual([]);
+  // It comes back to the same process.
+  bench.holdsCommits = false;
+  const left = { leases: [], homes: new Map(), declared: {} };
+  bench.input({ kind: "taken", owned: own === undefined ? [] : [own], left });
+  bench.settle();
+  expect(shown(bench)).toEqual(["persistence 0#1"]);
+});
+
 describe("a command whose worker is alive and says nothing", () => {
   const LIMITED = { timeout: "1m", retry: { attempts: 2, min: 0, max: 0 } };
   const REMOTE = { claimLeaseMs: 30_000, sweepMs: 1_000, suspectMs: 30_000 };

@@ -55,8 +55,9 @@ export class EngineNode {
     this.#letters = new LetterDesk(this.#node, this.#residency);
     this.#postOps = new PostOpDesk(this.#node, this.#residency);
     this.#node.performs = (execution) => this.#postOps.has(execution);
-    const parts = { residency: this.#residency, timers: this.#timers, letters: this.#letters };
-    this.#cleanUp = new CleanUp(this.#node, { ...parts, postOps: this.#postOps });
+    const postOps = this.#postOps;
+    const parts = { residency: this.#residency, timers: this.#timers, letters: this.#letters, postOps };
+    this.#cleanUp = new CleanUp(this.#node, parts);
     const desks = { ...parts, cleanUp: this.#cleanUp };
     this.#cluster = new ClusterDesk(this.#node, desks);
     this.#commits = new CommitDesk(this.#node, {

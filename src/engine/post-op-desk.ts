@@ -58,6 +58,13 @@ export class PostOpDesk {
     for (const pool of Object.values(this.#pools)) this.#fill(pool);
   }
 
+  /** These were given out in a tenure that ended before anybody could begin. */
+  takeBack(tasks: readonly PostOpTask[]): void {
+    if (tasks.length === 0) return;
+    for (const { id, op } of tasks) this.#pools[op].end(id);
+    for (const pool of Object.values(this.#pools)) this.#fill(pool);
+  }
+
   /** Those that wait go on, as far as there is room. One that is not clean now is attended to when it is. */
   #fill(pool: PostOpPool): void {
     for (let next = pool.next(); next !== undefined; next = pool.next()) {

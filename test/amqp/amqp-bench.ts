@@ -26,10 +26,8 @@ export class AmqpBench {
     this.#store = options.store ?? `file:${this.#directory}`;
   }
 
-  /** Null: there is no RabbitMQ to be had, which has been said. */
-  static async make(options: { prefix?: string; store?: string } = {}): Promise<AmqpBench | null> {
-    const broker = await openTestBroker();
-    return broker === null ? null : new AmqpBench(broker, options);
+  static async make(options: { prefix?: string; store?: string } = {}): Promise<AmqpBench> {
+    return new AmqpBench(await openTestBroker(), options);
   }
 
   /** For another process: where the store and the broker are. */

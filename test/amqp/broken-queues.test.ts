@@ -10,14 +10,14 @@ import { systemClock } from "../../src/std/clock.ts";
 import { systemRandom } from "../../src/std/random.ts";
 import { AmqpWorker } from "../../src/worker/amqp/amqp-worker.ts";
 import type { HostedPart } from "../../src/worker/handler-code.ts";
-import { isRabbitHere, RabbitServer } from "../broker/rabbitmq-server.ts";
+import { RabbitServer } from "../broker/rabbitmq-server.ts";
 import { until } from "../faults/until.ts";
 import { described } from "./described.ts";
 
 let server: RabbitServer | null = null;
 const ends: (() => unknown)[] = [];
 beforeAll(async () => {
-  if (isRabbitHere()) server = await RabbitServer.make();
+  server = await RabbitServer.make();
 }, 180_000);
 afterAll(() => server?.remove());
 afterEach(async () => {
