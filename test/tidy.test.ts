@@ -69,7 +69,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   transfer: [...BASE, ...PORT, "engine"],
   sdk: [...BASE, "type worker"],
   local: [...BASE, ...PORT, "engine", "worker", "sdk"],
-  testing: [...BASE, "store", "engine", "cluster", "worker", "sdk", "local"],
+  testing: [...BASE, "store", "engine", "cluster", "worker", "sdk", "local", "postop", "type guard"],
   api: [...BASE, ...PARTS, "http"],
   config: [...BASE, "guard", "postop"],
   client: [...BASE, "sdk"],

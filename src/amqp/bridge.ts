@@ -333,7 +333,7 @@ export class AmqpBridge implements WorkerLink {
     this.#events.look();
     const looks = [this.#served.look(session, this.#desks.uses)];
     // Executions of other nodes come here when those go.
-    if (engine.info.partitions > 1) looks.push(this.#restore());
+    if (engine.info.partitions > 1 || this.#enumerations.isUntidy) looks.push(this.#restore());
     for (const look of looks)
       look.catch((thrown: unknown) => onFault(thrown instanceof Error ? thrown : toFault(thrown)));
   }

@@ -144,7 +144,7 @@ test("the queues of enumerations and of their ends are made anew", async ({ skip
     null as never,
   );
   const code = { use: "work", enumerate: () => [1, 2, 3], process: () => null };
-  await hire(server, [{ name: "flow", handlers: [code as never] }]);
+  await hire(server, [{ name: "flow", handlers: [code] }]);
   await handle.result({ timeout: 60_000 });
   expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 3, done: 3 });
 }, 120_000);

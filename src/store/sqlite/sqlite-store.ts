@@ -194,6 +194,10 @@ export class SqliteStore implements Store {
     await this.#call({ kind: "putDefinition", name, hash, body });
   }
 
+  async dropDefinition(name: string, hash: string): Promise<void> {
+    await this.#call({ kind: "dropDefinition", name, hash });
+  }
+
   async getDefinition(
     by: { hash: string } | { newestOf: string },
   ): Promise<{ hash: string; body: string } | null> {
