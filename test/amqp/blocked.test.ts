@@ -9,7 +9,7 @@ import { openServer } from "../../src/compose-server.ts";
 import { systemClock } from "../../src/std/clock.ts";
 import { systemRandom } from "../../src/std/random.ts";
 import { AmqpWorker } from "../../src/worker/amqp/amqp-worker.ts";
-import { isRabbitHere, RabbitServer } from "../broker/rabbitmq-server.ts";
+import { RabbitServer } from "../broker/rabbitmq-server.ts";
 import { until } from "../faults/until.ts";
 
 const ends: (() => unknown)[] = [];
@@ -75,10 +75,7 @@ async function hire(url: string, gate: () => Promise<void>) {
   return { troubles, begun };
 }
 
-test("a broker without memory: nothing is lost, it is said everywhere, and all goes on afterwards", async ({
-  skip,
-}) => {
-  if (!isRabbitHere()) return skip();
+test("a broker without memory: nothing is lost, it is said everywhere, and all goes on afterwards", async () => {
   const rabbit = await RabbitServer.make();
   ends.push(() => rabbit.remove());
   const { get, post } = await openEngine(rabbit.url);
@@ -122,8 +119,7 @@ test("a broker without memory: nothing is lost, it is said everywhere, and all g
   expect(begun).toHaveLength(400);
 }, 240_000);
 
-test("an engine and a worker end although the broker takes nothing", async ({ skip }) => {
-  if (!isRabbitHere()) return skip();
+test("an engine and a worker end although the broker takes nothing", async () => {
   const rabbit = await RabbitServer.make();
   ends.push(() => rabbit.remove());
   const { get, post } = await openEngine(rabbit.url);
