@@ -230,12 +230,15 @@ export class Topics {
     if (counts !== null && topic.strikes < STRIKES_MAX && !isSilent) return;
     topic.strikes = 0;
     topic.heardAt = now;
+    const sent = new Map(gone.map(([key, { sentAt }]) => [key, sentAt]));
     // It is empty, nobody consumes it, and what goes there is not confirmed: it has a name and nothing more.
     if (counts?.consumers === 0 && stuck) {
       await mender.remove(session, topic.name);
       topic.isMade = null;
     }
-    if (await this.#make(session, topic)) for (const [key] of gone) this.#publish(topic, key);
+    if (!(await this.#make(session, topic))) return;
+    // What the broker gave back meanwhile has been published again.
+    for (const [key, sentAt] of sent) if (topic.open.get(key)?.sentAt === sentAt) this.#publish(topic, key);
   }
 
   /** Whoever made it first says how it is; only where there is none it is made. */
