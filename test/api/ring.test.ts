@@ -30,7 +30,13 @@ test("a node of a cluster shows the others, who has what, and who watches whom",
   const { body } = await b.get("/v1/ring");
   expect(body).toMatchObject({
     url: nodes[1].node.url,
-    nodes: urls.map((url) => ({ url, partitions: 32, suspect: false, clockworkers: expect.any(Array) })),
+    nodes: urls.map((url) => ({
+      url,
+      partitions: 32,
+      suspect: false,
+      leaseUntil: expect.any(Number),
+      clockworkers: expect.any(Array),
+    })),
     ownership: { owned: expect.any(Array), yielding: [] },
   });
   expect(new Set(body["ownership"]?.["owners"] as unknown as string[])).toEqual(new Set(urls));

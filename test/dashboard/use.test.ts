@@ -1,8 +1,16 @@
 // What people do with the dashboard: by keyboard and by mouse, signed in and not, while it is seen and while it is not.
+import { execFile } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { RondoServer } from "../../src/api/serve.ts";
 import { findBarriers, hasBrowser, openPage, serve } from "./browser.ts";
 import { approval, seed, thumbnails } from "./seeds.ts";
+
+const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 
 describe.runIf(hasBrowser)("a user", () => {
   let server: RondoServer;
@@ -251,6 +259,29 @@ describe.runIf(hasBrowser)("a new node", () => {
     await page.getByRole("dialog").getByRole("button", { name: "Send" }).click();
     await page.getByText("It is done.").waitFor({ timeout: 20_000 });
   });
+});
+
+describe.runIf(hasBrowser)("the commands on the first page", () => {
+  test("make a project, and run its workflow at this node", async () => {
+    const server = await serve();
+    const page = await openPage(server.url);
+    const commands = await page.locator(".command code").allTextContents();
+    expect(commands).toHaveLength(2);
+    const folder = mkdtempSync(join(tmpdir(), "rondo-first-"));
+    try {
+      // Installing is linking here: the package is this one.
+      const script = commands
+        .join(" && ")
+        .replaceAll("npx rondo", `node ${REPOSITORY}bin/rondo.js`)
+        .replace("npm install", `mkdir node_modules && ln -s ${REPOSITORY} node_modules/rondo`);
+      await promisify(execFile)("bash", ["-c", script], { cwd: folder });
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+    await page.getByText("Failing handlers").waitFor();
+    const counts = (await (await fetch(`${server.url}/v1/counts`)).json()) as { counts: object };
+    expect(counts.counts).toEqual({ done: 1 });
+  }, 60_000);
 });
 
 describe.runIf(hasBrowser)("with tokens", () => {
