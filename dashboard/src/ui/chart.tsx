@@ -97,6 +97,9 @@ function optionsOf(parts: {
         show: !isSpark,
         size: 46,
         space: 34,
+        ...(isLog
+          ? { splits: (_plot: uPlot, _axis: number, min: number, max: number) => powersOfTen(min, max) }
+          : {}),
         values: (_plot, splits) => splits.map((n) => (n === null ? "" : show(n))),
       },
     ],
@@ -115,6 +118,11 @@ function optionsOf(parts: {
       }),
     ],
   };
+}
+
+function powersOfTen(min: number, max: number): number[] {
+  const [first, last] = [Math.ceil(Math.log10(min)), Math.floor(Math.log10(max))];
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => 10 ** (first + i));
 }
 
 function clockOf(s: number): string {

@@ -59,7 +59,7 @@ function Tries({ tries }: { readonly tries: readonly JournalEvent[] }) {
               <th>Step</th>
               <th>What</th>
               <th>Target</th>
-              <th>Try</th>
+              <th class="num">Try</th>
               <th>Outcome</th>
             </tr>
           </thead>
