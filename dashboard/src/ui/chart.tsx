@@ -87,7 +87,7 @@ function optionsOf(parts: {
     scales: {
       x: { time: true },
       y: isLog
-        ? { distr: 3, range: (_plot, min, max) => [Math.max(0.5, min), Math.max(10, max * 1.2)] }
+        ? { distr: 3, range: (_plot, min, max) => wholePowers(Math.max(1, min), Math.max(10, max)) }
         : { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] },
     },
     axes: [
@@ -118,6 +118,11 @@ function optionsOf(parts: {
       }),
     ],
   };
+}
+
+/** A range from one power of ten to another. */
+function wholePowers(min: number, max: number): [number, number] {
+  return [10 ** Math.floor(Math.log10(min)), 10 ** Math.ceil(Math.log10(max))];
 }
 
 function powersOfTen(min: number, max: number): number[] {
