@@ -1,7 +1,9 @@
 /** Has the node's auditor count the executions of a round anew, now and then while they run and once at their end. */
 import type { Audit } from "../audit/auditor.ts";
+import { showCount } from "../cli/progress/phase-line.ts";
 import type { RemoteRondo } from "../client/connect.ts";
 import { RondoError } from "../std/rejection.ts";
+import type { Round } from "./stage.ts";
 
 /** What the auditor found, over all executions of the round. */
 export interface Found {
@@ -14,6 +16,17 @@ export interface Found {
   /** Whatever else must not be, in a sentence each. */
   readonly findings: readonly string[];
   readonly at: number;
+}
+
+/** The executions of a round. */
+export function executionsOf({ id, commands, script }: Round): string[] {
+  return [id, commands, script];
+}
+
+/** What was found, in words. */
+export function verdictOf({ lost, countedTwice, settled, findings }: Found): string {
+  const more = findings.length === 0 ? "" : `; and: ${findings.slice(0, 3).join("; ")}`;
+  return `${showCount(lost)} lost, ${showCount(countedTwice)} counted twice, of ${showCount(settled)} settled so far${more}`;
 }
 
 const LEAST_MS = 1_500;

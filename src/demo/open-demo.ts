@@ -70,8 +70,9 @@ function demoOf(parts: Omit<Demo, "deliveries" | "hire" | "close">, file: string
     ...parts,
     deliveries: new Deliveries(file),
     hire() {
-      const onNews = (text: string): void => stage.tell(text);
-      stage.crew = new WorkerCrew({ url: network.url, size: WORKERS, deliveries: file, onNews });
+      const onNews = (text: string): void => void stage.tell(text);
+      const onThaw = (): void => stage.harmed();
+      stage.crew = new WorkerCrew({ url: network.url, size: WORKERS, deliveries: file, onNews, onThaw });
       return stage.crew.ready;
     },
     async close(grace) {

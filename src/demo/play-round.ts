@@ -8,6 +8,7 @@ import { Progress } from "../cli/progress/progress.ts";
 import type { Screen } from "../cli/progress/screen.ts";
 import type { Piece } from "../cli/style.ts";
 import type { ExecutionView } from "../index.ts";
+import { executionsOf } from "./audit-watch.ts";
 import type { Demo } from "./open-demo.ts";
 import { type DemoOutput, fanOut, PHASES } from "./parts/fan-out.ts";
 import { JournalFacts } from "./parts/journal-facts.ts";
@@ -31,7 +32,7 @@ export async function playRound(
 ): Promise<boolean> {
   const { stage, audits, server } = demo;
   stage.begins(round);
-  const executions = [round.id, round.commands, round.script];
+  const executions = executionsOf(round);
   audits.watch(executions);
   const output = await playFanOut(demo, screen, { round, left });
   await playCommands(demo, screen, round);

@@ -46,17 +46,19 @@ export async function runDemo(args: readonly string[]): Promise<ExitCode> {
     says: "leaving: the workers end, the server closes; once more leaves at once",
     leave: (exit) => process.exit(exit),
   });
-  const keys = options.isExiting ? null : listenToKeys(demo.stage, screen);
-  let isProven: boolean | null = null;
+  const keys = options.isExiting ? null : listenToKeys(demo.stage, screen, () => detach.ask());
   try {
-    isProven = await demonstrate(demo, screen);
+    let isProven = await demonstrate(demo, screen);
     if (!options.isExiting)
       isProven = await stay(demo, screen, { isProven, left, isLeft: () => detach.exit !== null });
     return isProven ? EXIT.ok : EXIT.failed;
   } catch (thrown) {
     if (detach.exit === null) throw thrown;
-    if (isProven !== null) return isProven ? EXIT.ok : EXIT.failed;
-    screen.say("Left half-way. Start the demo again: it goes on from here.");
+    screen.say(
+      demo.stage.step === "opening"
+        ? "Left before it began."
+        : "Left half-way. Start the demo again: it goes on from here.",
+    );
     return detach.exit;
   } finally {
     screen.still();
@@ -101,8 +103,8 @@ async function stay(
       ` at ${demo.server.url}/demo. `,
       ["r", "bold"],
       " and Enter: another round; ",
-      ["Ctrl-C", "bold"],
-      " ends it.",
+      ["q", "bold"],
+      " and Enter, or Ctrl-C: the end.",
     );
     await Promise.race([demo.stage.askedAgain(), going.left]);
     if (going.isLeft()) return isProven;
@@ -116,7 +118,7 @@ async function waitForPage(demo: Demo, screen: Screen): Promise<void> {
   screen.say(["Open the page now", "bold"], "; it begins as soon as you have, by Enter, or in ten seconds.");
   let timer: NodeJS.Timeout | null = null;
   const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, PAGE_MS);
+    timer = setTimeout(resolve, PAGE_MS).unref();
   });
   await Promise.race([late, demo.stage.wanted()]);
   if (timer !== null) clearTimeout(timer);
@@ -153,7 +155,9 @@ function tellBeginning(
       ["f", "bold"],
       " freezes one, ",
       ["d", "bold"],
-      " has messages delivered twice",
+      " has messages delivered twice, ",
+      ["q", "bold"],
+      " ends it",
     );
   screen.say("Stop it half-way, as hard as you like, from another terminal: ", [
     `kill -9 ${process.pid}`,

@@ -2,7 +2,7 @@
  * What the demo is about just now, for the terminal and for the page; and what can be done to it from either. Harm that
  * comes while nothing runs begins another round, so that there is something to be harmed.
  */
-import type { AuditWatch, Found } from "./audit-watch.ts";
+import { type AuditWatch, executionsOf, type Found, verdictOf } from "./audit-watch.ts";
 import type { BadNetwork, Doubled } from "./harm/bad-network.ts";
 import type { WorkerCrew, WorkerShown } from "./harm/worker-crew.ts";
 import type { Received, Receiver } from "./receiver.ts";
@@ -64,6 +64,8 @@ export class Stage {
   readonly #news: { at: number; text: string }[] = [];
   #onBegin: () => void = () => {};
   #onAgain: () => void = () => {};
+  /** Whether the auditor looks just now because of a harm, and whether another came meanwhile. */
+  #audit: "none" | "looks" | "looks, and once more" = "none";
 
   constructor(parts: StageParts) {
     this.#parts = parts;
@@ -116,17 +118,18 @@ export class Stage {
     });
   }
 
-  /** Something happened. */
-  tell(text: string): void {
+  /** Something happened; answers the same. */
+  tell(text: string): string {
     this.#news.push({ at: Date.now(), text });
     if (this.#news.length > NEWS_MAX) this.#news.shift();
     this.#parts.onNews(text);
+    return text;
   }
 
   /** Does it; answers what was done, in a sentence. */
   async act(deed: Deed): Promise<string> {
     if (deed === "again") {
-      if (this.step !== "done") return "a round is under way";
+      if (this.step !== "done") return this.tell("a round is under way: it has to end first");
       this.#onAgain();
       return "another round begins";
     }
@@ -137,10 +140,36 @@ export class Stage {
     }
     await this.#untilAtWork();
     const done = deed === "kill" ? this.crew?.kill() : this.crew?.freeze();
-    if (done === null || done === undefined) return "there is no worker for that just now; try again";
+    if (done === null || done === undefined)
+      return this.tell("there is no worker for that just now: those that were killed are being replaced");
     if (deed === "kill") this.killed++;
     else this.frozen++;
+    this.harmed();
     return done;
+  }
+
+  /** Has the auditor look now, and say what it finds; harms that come while it looks are covered by one more look. */
+  harmed(): void {
+    if (this.#audit !== "none") {
+      this.#audit = "looks, and once more";
+      return;
+    }
+    this.#audit = "looks";
+    // A server that is closing answers no more; then there is nothing to be said either.
+    this.#look().catch(() => {
+      this.#audit = "none";
+    });
+  }
+
+  async #look(): Promise<void> {
+    for (;;) {
+      this.#audit = "looks";
+      await this.#untilAtWork();
+      if (this.round !== null)
+        this.tell(`the auditor finds ${verdictOf(await this.#parts.audits.look(executionsOf(this.round)))}`);
+      if (this.#audit === "looks") break;
+    }
+    this.#audit = "none";
   }
 
   #duplicate(): string {
@@ -151,6 +180,7 @@ export class Stage {
       : "messages are delivered once again";
     this.tell(text);
     if (network.isDoubling && this.step === "done") this.#onAgain();
+    if (network.isDoubling) this.harmed();
     return text;
   }
 

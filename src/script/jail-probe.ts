@@ -3,10 +3,8 @@
  * a port, a file, a process; start one; see the environment). Only one from which nothing worked counts.
  */
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { RondoError, reject } from "../std/rejection.ts";
 import type { ProbeFindings } from "./child/messages.ts";
 import { type Jail, NO_JAIL, possibleJails } from "./jail.ts";
@@ -15,6 +13,8 @@ import { SandboxChild } from "./sandbox-child.ts";
 
 const LINE_BYTES_MAX = 65_536;
 const MEMORY_BYTES = 64 * 1_048_576;
+/** A file that is there and is none of the child's. */
+const OUTSIDE = fileURLToPath(import.meta.url);
 
 /** The jail that was found to hold on this machine, once it was. */
 let found: Promise<Jail> | null = null;
@@ -33,9 +33,6 @@ export async function chooseJail({ unsafeNoJail }: { unsafeNoJail: boolean }): P
 
 /** What a child in this jail can do outside itself. Throws if it does not run there at all. */
 export async function probeJail(jail: Jail): Promise<ProbeFindings> {
-  const folder = mkdtempSync(join(tmpdir(), "rondo-probe-"));
-  const file = join(folder, "outside");
-  writeFileSync(file, "outside");
   const server = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
   await once(server, "listening");
   const child = new SandboxChild({ jail, memoryBytes: MEMORY_BYTES, lineBytesMax: LINE_BYTES_MAX });
@@ -49,7 +46,7 @@ export async function probeJail(jail: Jail): Promise<ProbeFindings> {
             child.send({
               kind: "probe",
               port: (server.address() as AddressInfo).port,
-              file,
+              file: OUTSIDE,
               pid: process.pid,
             });
           else if (report?.kind === "probed") resolve(report.findings);
@@ -62,7 +59,6 @@ export async function probeJail(jail: Jail): Promise<ProbeFindings> {
     child.kill();
     server.close();
     await child.ended;
-    rmSync(folder, { recursive: true });
   }
 }
 

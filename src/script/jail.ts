@@ -30,9 +30,18 @@ const NODE_DATA_BYTES = 1_024 * 1_048_576;
 
 /**
  * Ends the whole group once the worker's end of the pipe is closed, by its death too: a child that spins would not notice.
- * It is nobody's child, so that the helper of a jail has one child only, and holds none of the child's pipes.
+ * The child's folder, the first argument, goes with it. It is nobody's child, so that the helper of a jail has one child
+ * only, and holds none of the child's pipes.
  */
-const WATCH_WORKER = `( { read -r _ <&3 || kill -9 0; } </dev/null >/dev/null 2>&1 & )
+const WATCH_WORKER = `(
+  {
+    read -r _ <&3 || {
+      # Twice: it may just be mounted.
+      for _ in 1 2; do umount -l "$1"; rmdir "$1" && break; done
+      kill -9 0
+    }
+  } </dev/null >/dev/null 2>&1 &
+)
 exec 3<&-
 `;
 
@@ -104,7 +113,7 @@ export function possibleJails(): readonly Jail[] | { readonly missing: string } 
 /** For trusted scripts only: network and processes of the machine are in the child's reach. */
 export const NO_JAIL: Jail = {
   kind: "none",
-  command() {
+  command(folder) {
     const files = childFiles();
     const main = files.find(({ isEntry }) => isEntry === true);
     const readable = files.map(({ file }) => `${file}/*`);
@@ -112,8 +121,8 @@ export const NO_JAIL: Jail = {
     const env = findTool("env");
     if (env === null) return { file: process.execPath, args };
     // By way of env, since a shell adds variables of its own.
-    const script = `${WATCH_WORKER}exec ${env} -i "$@"`;
-    return { file: "/bin/sh", args: ["-c", script, "rondo-script", process.execPath, ...args] };
+    const script = `${WATCH_WORKER}shift\nexec ${env} -i "$@"`;
+    return { file: "/bin/sh", args: ["-c", script, "rondo-script", folder, process.execPath, ...args] };
   },
 };
 

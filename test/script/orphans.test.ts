@@ -1,13 +1,12 @@
-// What is left when the worker is not there to clean up: nothing that runs.
+// What is left when the worker is not there to clean up: nothing that runs, and no folder.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 
-// A worker that is killed leaves the (empty) folders of its children behind.
 const folder = mkdtempSync(join(tmpdir(), "rondo-test-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -51,13 +50,20 @@ async function gone(pid: number): Promise<boolean> {
   return !isThere(pid);
 }
 
+/** The folders of children; each test begins and ends without any. */
+function folders(): string[] {
+  return readdirSync(folder).filter((name) => name.startsWith("rondo-script-"));
+}
+
 test.skipIf(process.platform !== "linux").each([
   ["a loop", "s => { console.log(1); for (;;); }"],
   ["a promise that never settles", "s => { console.log(1); return new Promise(() => {}) }"],
 ])("the child of a worker that was killed ends by itself, even in %s", async (_what, expression) => {
   const { pid, worker } = await startWorker(expression, "");
+  expect(folders()).toHaveLength(1);
   worker.kill("SIGKILL");
   expect(await gone(pid)).toBe(true);
+  expect(folders()).toEqual([]);
 });
 
 // Its limit is far away, so nothing but the worker's end can end it.
@@ -71,6 +77,7 @@ test.skipIf(process.platform !== "linux").each([
   onTestFinished(() => processes.filter(isThere).forEach((left) => process.kill(left, "SIGKILL")));
   worker.kill("SIGKILL");
   expect(await Promise.all(processes.map(gone))).toEqual(processes.map(() => true));
+  expect(folders()).toEqual([]);
 });
 
 test("an idle pool does not keep its process alive", async () => {
@@ -78,6 +85,7 @@ test("an idle pool does not keep its process alive", async () => {
   const [code] = worker.exitCode === null ? ((await once(worker, "exit")) as [number]) : [worker.exitCode];
   expect(code).toBe(0);
   expect(await gone(pid)).toBe(true);
+  expect(folders()).toEqual([]);
 });
 
 test("a process that closes its pool goes on afterwards", async () => {

@@ -55,9 +55,9 @@ export class Screen {
     this.#draw();
   }
 
-  /** The user has pressed Enter: what is live stands a line higher than it was drawn. */
-  moved(): void {
-    if (this.#drawn > 0) this.#drawn++;
+  /** The user has pressed Enter so many times: what is live stands so many lines higher than it was drawn. */
+  moved(lines: number): void {
+    if (this.#drawn > 0) this.#drawn += lines;
   }
 
   /** Takes the live lines away. */

@@ -43,6 +43,11 @@ export class Detach {
     return this.#closing;
   }
 
+  /** Begins to leave, as by Ctrl-C. */
+  ask(): void {
+    this.#ask(EXIT.interrupted);
+  }
+
   /** Gives the signals back. */
   stop(): void {
     process.off("SIGINT", this.#onInterrupt);

@@ -27,6 +27,8 @@ export interface CrewOptions {
   readonly deliveries: string | null;
   /** Told what happens to them, in a sentence. */
   readonly onNews: (news: string) => void;
+  /** One that was frozen goes on. */
+  readonly onThaw: () => void;
 }
 
 interface Member {
@@ -97,6 +99,7 @@ export class WorkerCrew {
       if (member.state !== "frozen") return;
       member.state = "working";
       this.#tell(`${member.name} goes on, and does not know that it was away`);
+      this.#options.onThaw();
     });
     freezer.unref();
     return this.#tell(`${member.name} (pid ${member.child.pid}) is frozen for ${FREEZE_S} s`);
@@ -105,6 +108,7 @@ export class WorkerCrew {
   /** Ends all of them. */
   async close(): Promise<void> {
     this.#isClosing = true;
+    this.#fail(new Error("the demo was ended before its first worker served"));
     const ends = Array.from(this.#members, ({ child }) => {
       const end = ended(child);
       child.kill("SIGKILL");
