@@ -8,7 +8,7 @@ import { Badge } from "../../ui/badge.tsx";
 import { JsonView } from "../../ui/json.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import type { About } from "./execution.tsx";
-import { textOf } from "./message-of.ts";
+import { textOf } from "./text-of.ts";
 import { useKinds } from "./use-kinds.ts";
 
 /** Those that are shown with all they left at once. */
