@@ -219,6 +219,37 @@ describe.runIf(hasBrowser)("a user", () => {
     await page.getByRole("button", { name: "Signal…" }).waitFor();
   });
 
+  test("sees on the ring who has the token, whose map differs, and whose lease runs out", async () => {
+    const page = await openPage(`${server.url}/settings?tab=appearance`);
+    const alone = (await (await fetch(`${server.url}/v1/ring`)).json()) as { nodes: object[] };
+    const urls = ["http://one:1", "http://two:2", "http://three:3"];
+    let leftMs = 10_000;
+    await page.route("**/v1/ring", (route) => {
+      const nodes = urls.map((url, i) => ({
+        ...alone.nodes[0],
+        url,
+        incarnation: url,
+        hash: i === 1 ? "b".repeat(16) : "a".repeat(16),
+        agrees: i !== 1,
+        leaseUntil: Date.now() + (i === 2 ? leftMs : 10_000),
+        clockworkers: [url, urls[(i + 1) % 3]],
+      }));
+      const token = { epoch: 1, number: 7, maker: "x", members: urls, at: urls[2], seenAt: Date.now() };
+      return route.fulfill({ json: { ...alone, url: urls[0], hash: "a".repeat(16), nodes, token } });
+    });
+    await page.goto(`${server.url}/ring`);
+    await page
+      .getByRole("img", { name: "The ring: one:1, two:2 has another map, three:3 has the token" })
+      .waitFor();
+    await page.getByText("differs bbbbbbbb").waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    leftMs = 900;
+    await page
+      .getByRole("row", { name: /three:3/ })
+      .getByText("missed: 1 s left")
+      .waitFor();
+  });
+
   test("chooses a theme, which stays", async () => {
     const page = await openPage(server.url);
     await page.getByRole("heading", { name: "Overview" }).waitFor();

@@ -120,14 +120,14 @@ function List({
     {
       id: "progress",
       head: "Phases",
-      width: "minmax(80px, 1.6fr)",
+      width: "minmax(80px, 1.1fr)",
       isExtra: true,
       cell: ({ id }) => <MiniBars phases={progress.get(id)?.phases ?? null} />,
     },
     {
       id: "about",
       head: "Where, or why not",
-      width: "minmax(110px, 1.4fr)",
+      width: "minmax(130px, 1.9fr)",
       isExtra: true,
       cell: ({ phase, error, tags }) => <About phase={phase} error={error} tags={tags} />,
     },
