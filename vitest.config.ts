@@ -1,22 +1,42 @@
 import { fileURLToPath } from "node:url";
-import { defineConfig } from "vitest/config";
+import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config";
 
 const source = (file: string): string => fileURLToPath(new URL(`src/${file}`, import.meta.url));
 
+const alias = [
+  { find: /^rondo$/, replacement: source("index.ts") },
+  { find: /^rondo\/client$/, replacement: source("client.ts") },
+  { find: /^rondo\/testing$/, replacement: source("testing.ts") },
+];
+
+/**
+ * Tests that leave nothing behind in their process: many files run in one, which spares them the start of a process and
+ * the loading of the same modules. Helpers that register hooks when they are imported need a process for each file.
+ */
+const TOGETHER = [
+  "src/**/*.test.ts",
+  "test/tidy.test.ts",
+  "test/{audit,cli,client,cluster,config,conformance,deploy,peer,scenarios,sdk,store,transfer}/**/*.test.ts",
+];
+
+function project(
+  name: string,
+  test: { include: string[]; exclude?: string[]; isolate: boolean },
+): TestProjectInlineConfiguration {
+  return {
+    resolve: { alias },
+    test: { name, pool: "forks", testTimeout: 30_000, hookTimeout: 30_000, ...test },
+  };
+}
+
 export default defineConfig({
-  resolve: {
-    alias: [
-      { find: /^rondo$/, replacement: source("index.ts") },
-      { find: /^rondo\/client$/, replacement: source("client.ts") },
-      { find: /^rondo\/testing$/, replacement: source("testing.ts") },
-    ],
-  },
   test: {
-    include: ["src/**/*.test.ts", "test/**/*.test.ts"],
-    globalSetup: "test/broker/global-setup.ts",
-    pool: "forks",
-    maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    globalSetup: "test/tools/global-setup.ts",
+    // More than there are cores: many tests wait, for a lease or for another process.
+    maxWorkers: 3,
+    projects: [
+      project("together", { include: TOGETHER, isolate: false }),
+      project("isolated", { include: ["test/**/*.test.ts"], exclude: TOGETHER, isolate: true }),
+    ],
   },
 });

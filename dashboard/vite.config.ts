@@ -10,6 +10,14 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
     reportCompressedSize: false,
+    // What most pages need is one file: many small ones are many requests one after the other.
+    rolldownOptions: {
+      output: {
+        codeSplitting: {
+          groups: [{ name: "parts", test: /\/src\/(?:ui|core|api)\/(?!chart)|node_modules\/preact/ }],
+        },
+      },
+    },
   },
   server: { proxy: { "/v1": "http://127.0.0.1:7777" } },
 });

@@ -72,6 +72,7 @@ function workerFor(node: ClusterNode, options: ClusterOptions, parts: SharedPart
   const worker = serveCluster({
     name: nameOf(node.url),
     worker: id,
+    own: node.url,
     token: node.workerToken,
     capacity: options.capacity ?? CAPACITY,
     version: packageVersion(),

@@ -47,9 +47,9 @@ export class LazyPostOps implements PostOps {
     return (await this.loaded()).readState(place);
   }
 
-  /** Why a command with this state store or this address would fail, as far as the settings tell; null: it may not. */
-  async refusalOf(wanted: { readonly store?: string; readonly url?: string }): Promise<Rejection | null> {
-    return (await this.loaded()).refusalOf(wanted);
+  /** Why nothing can be kept at a place, as far as it and the settings tell; null: it may be. */
+  async refusalOf(place: StatePlace): Promise<Rejection | null> {
+    return (await this.loaded()).refusalOf(place);
   }
 
   /** Ends connections. */

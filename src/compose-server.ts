@@ -88,6 +88,7 @@ async function openNode(
     let closed: Promise<void> | null = null;
     let graceMs: number | undefined;
     // However it is closed: the engine hands over at once, and what is served ends meanwhile.
+    node.beforeLeave = () => server.quiesce();
     node.onLeave = () => server.close(defined({ graceMs }));
     node.start();
     return {

@@ -2,10 +2,12 @@
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { openSession, type Problem, session } from "./api/client.ts";
+import { askEarly } from "./api/early.ts";
 import { asProblem } from "./api/use-live.ts";
 import { useCell } from "./core/cell.ts";
-import { usePlace } from "./core/router.ts";
+import { type Place, readPlace, usePlace } from "./core/router.ts";
 import { pause } from "./core/visible.ts";
+import { firstAddresses } from "./pages/execution/addresses.ts";
 import { Frame } from "./shell/frame.tsx";
 import { SignIn } from "./shell/sign-in.tsx";
 import { Empty, Loading, Trouble } from "./ui/state.tsx";
@@ -59,11 +61,27 @@ export function App() {
   );
 }
 
-function Routed() {
-  const { path } = usePlace();
+/** What the address asks for is on its way while the node finds out who is there. */
+export function startPage(): void {
+  if (location.hash !== "") return;
+  const place = readPlace();
+  const { load, id } = pageOf(place);
+  // If it cannot be loaded, that is said where it is shown.
+  load?.().catch(() => {});
+  if (load === PAGES["executions/"]) askEarly(["/v1/session", ...firstAddresses(id, place)]);
+  else askEarly(["/v1/session"]);
+}
+
+function pageOf({ path }: Place): { readonly load: Load | null; readonly id: string } {
   const [, name = "", rest = ""] = /^\/([^/]*)(?:\/(.*))?$/.exec(path) ?? [];
   const id = decodeURIComponent(rest);
-  const load = PAGES[id === "" ? name : `${name}/`] ?? null;
+  return { load: PAGES[id === "" ? name : `${name}/`] ?? null, id };
+}
+
+function Routed() {
+  const place = usePlace();
+  const { path } = place;
+  const { load, id } = pageOf(place);
   const [loaded, setLoaded] = useState<{ load: Load; page: PageType } | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   useEffect(() => {

@@ -1,13 +1,19 @@
 import { render } from "preact";
-import { App } from "./app.tsx";
+import { App, startPage } from "./app.tsx";
 import { startRouter } from "./core/router.ts";
 import { startKeys } from "./shell/keys.ts";
 import { startTheme } from "./shell/theme.ts";
 import "./style/tokens.css";
 import "./style/base.css";
 import "./style/shell.css";
-import "./style/parts.css";
+import "./style/controls.css";
+import "./style/panels.css";
+import "./style/states.css";
+import "./style/tables.css";
+import "./style/dialogs.css";
+import "./style/values.css";
 
+startPage();
 startTheme();
 startRouter();
 startKeys();

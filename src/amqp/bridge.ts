@@ -9,7 +9,7 @@
  */
 import type { WorkerLink } from "../engine/driver-options.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
-import { FANOUT, SHARED_QUEUE } from "../protocol/amqp-wire.ts";
+import { FANOUT } from "../protocol/amqp-wire.ts";
 import type { Beat, Grant, ReportedAttempt, ReportPlace, Serves } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
@@ -25,6 +25,7 @@ import { EnumerationDesk } from "./enumeration-desk.ts";
 import { EventPublisher } from "./event-publisher.ts";
 import { type BrokerNames, brokerNames, deskKey } from "./names.ts";
 import { Publisher } from "./publisher.ts";
+import { QueueMender } from "./queue-mender.ts";
 import { ServedAtBroker } from "./served-at-broker.ts";
 import { type BrokerSettings, DEFAULT_BROKER_SETTINGS } from "./settings.ts";
 import { Topics } from "./topics.ts";
@@ -69,6 +70,7 @@ export class AmqpBridge implements WorkerLink {
   readonly #link: BrokerLink;
   readonly #publisher: Publisher;
   readonly #dead: DeadLetters;
+  readonly #mender = new QueueMender((fault) => this.#options.onFault(fault));
   readonly #book: DeskBook;
   readonly #words: WordDesk;
   readonly #enumerations: EnumerationDesk;
@@ -80,6 +82,8 @@ export class AmqpBridge implements WorkerLink {
   readonly #firsts = new Set<string>();
   #session: BrokerSession | null = null;
   #isBlocked = false;
+  /** Silence counts from here: a broker that took nothing let nobody say anything. */
+  #openedAt = 0;
   #isFull = false;
   #isClosed = false;
   #hasJoined = false;
@@ -118,10 +122,12 @@ export class AmqpBridge implements WorkerLink {
       clock,
       random,
       prefetch: this.#settings.prefetch,
+      answerMs: this.#settings.answerMs,
       onUp: (session) => this.#up(session),
       onDown: () => this.#down(),
       onBlocked: (isBlocked) => {
         this.#isBlocked = isBlocked;
+        this.#openedAt = clock.now();
         this.#ask();
       },
       onFault,
@@ -142,6 +148,8 @@ export class AmqpBridge implements WorkerLink {
       onFault: (fault: Error) => (this.#isClosed ? undefined : onFault(fault)),
       names: this.#names,
       publisher: this.#publisher,
+      mender: this.#mender,
+      silentMs: (heardAt: number) => clock.now() - Math.max(heardAt, this.#openedAt),
       book: this.#book,
       settings: this.#settings,
       session: () => this.#session,
@@ -164,7 +172,8 @@ export class AmqpBridge implements WorkerLink {
   /** Connects, now or as soon as the broker is there. */
   async start(): Promise<void> {
     this.#every(this.#settings.broadcastMs, () => {
-      for (const desk of this.#desks.all()) desk.broadcast();
+      // It would only wait, and then be old.
+      if (!this.#isBlocked) for (const desk of this.#desks.all()) desk.broadcast();
     });
     this.#every(this.#settings.lookMs, () => this.#look());
     await this.#link.open();
@@ -213,6 +222,7 @@ export class AmqpBridge implements WorkerLink {
     const uses = new Set(serves.map(({ use }) => use));
     for (const desk of this.#desks.all()) if (uses.has(desk.facts.use)) desk.giveWay();
     this.#enumerations.giveWay(uses);
+    this.#topics.giveWay(uses);
   }
 
   #takeTasks(grant: Grant): void {
@@ -268,12 +278,15 @@ export class AmqpBridge implements WorkerLink {
     await session.with(async (channel) => {
       await channel.assertExchange(names.cancelConsumer, "fanout", FANOUT);
       await channel.assertExchange(names.events, "topic", { durable: true });
-      await channel.assertQueue(names.enumerated, SHARED_QUEUE);
-      await this.#dead.declare(channel);
     });
+    await this.#mender.open(session, [names.dead], () =>
+      session.with((channel) => this.#dead.declare(channel)),
+    );
     if (this.#isClosed) return;
     this.#session = session;
-    await consumeEnumerated(session, this.#names.enumerated, {
+    await consumeEnumerated(session, {
+      ...this.#shared,
+      queue: names.enumerated,
       key: this.#options.engine.info.key,
       words: this.#words,
       enumerations: this.#enumerations,
@@ -295,7 +308,7 @@ export class AmqpBridge implements WorkerLink {
     for (const desk of this.#desks.all()) desk.detach();
     this.#enumerations.detach();
     this.#topics.detach();
-    if (this.#hasJoined) this.#options.engine.claim(BROKER_WORKER, 0);
+    if (this.#hasJoined) this.#options.engine.claim(BROKER_WORKER, 0, this.#link.fault ?? undefined);
   }
 
   async #restore(): Promise<void> {
@@ -305,7 +318,8 @@ export class AmqpBridge implements WorkerLink {
 
   #look(): void {
     const session = this.#session;
-    if (session === null) return;
+    // Workers that cannot say anything are not silent.
+    if (session === null || this.#isBlocked) return;
     const { engine, onFault } = this.#options;
     this.#desks.look();
     this.#enumerations.handOver((execution) => engine.isOwn(execution));
@@ -340,7 +354,8 @@ export class AmqpBridge implements WorkerLink {
   #ask(): void {
     if (!this.#hasJoined || this.#isClosed) return;
     const canTake = this.#session !== null && !this.#isBlocked && !this.#isFull;
-    this.#options.engine.claim(BROKER_WORKER, canTake ? 1 : 0);
+    const why = this.#isBlocked ? this.#link.fault : null;
+    this.#options.engine.claim(BROKER_WORKER, canTake ? 1 : 0, why ?? undefined);
   }
 
   #noteFull(count: number): void {

@@ -5,10 +5,13 @@ export class BrokerFault extends Error {
   readonly retryable: boolean;
   /** What the broker said, such as 404 or 406; null: nothing. */
   readonly code: number | null;
+  /** It said nothing in time. */
+  readonly isSilent: boolean;
 
-  constructor(message: string, options: { code?: number | null; cause?: unknown } = {}) {
+  constructor(message: string, options: { code?: number | null; cause?: unknown; isSilent?: boolean } = {}) {
     super(message, { cause: options.cause });
     this.code = options.code ?? null;
+    this.isSilent = options.isSilent === true;
     this.retryable = this.code === null;
   }
 }

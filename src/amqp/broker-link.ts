@@ -2,7 +2,7 @@
  * The way to the broker: two connections, one to publish and one to consume, since a broker that is short of memory or
  * disk stops reading from those who publish. They come and go together; what is lost is made again, later each time.
  */
-import { type Channel, type ChannelModel, type ConfirmChannel, connect } from "amqplib";
+import { type Channel, type ChannelModel, type ConfirmChannel, type ConsumeMessage, connect } from "amqplib";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
 import { BrokerFault, toFault } from "./broker-fault.ts";
@@ -19,10 +19,17 @@ export interface BrokerSession {
   readonly publish: ConfirmChannel;
   /** Consumes; a consumer has its own prefetch. */
   readonly consume: Channel;
-  /** Works on a channel of its own: what the broker refuses closes that one only, and is thrown as `BrokerFault`. */
+  /**
+   * Works on a channel of its own: what the broker refuses closes that one only, and is thrown as `BrokerFault`; so is
+   * that it does not answer in time.
+   */
   with<T>(work: (channel: Channel) => Promise<T>): Promise<T>;
+  /** Consumes a queue over `consume`; where nothing is answered, all of the session is made again. */
+  take(queue: string, onMessage: (message: ConsumeMessage | null) => void): Promise<string>;
   /** Null: there is no such queue. */
   look(queue: string): Promise<QueueCounts | null>;
+  /** Why the broker ended it, such as 320 or 541; null: it did not, or said nothing. */
+  readonly code: number | null;
 }
 
 export interface BrokerLinkOptions {
@@ -33,6 +40,8 @@ export interface BrokerLinkOptions {
   readonly random: Random;
   /** Deliveries that a consumer has at a time. */
   readonly prefetch: number;
+  /** How long the broker may take to answer. */
+  readonly answerMs: number;
   /** There is a session; it counts as up when this resolves. */
   readonly onUp: (session: BrokerSession) => Promise<void>;
   readonly onDown: () => void;
@@ -45,6 +54,7 @@ export type LinkState = "connecting" | "up" | "blocked" | "down" | "closed";
 
 const HEARTBEAT_S = 10;
 const CONNECT_MS = 10_000;
+const CLOSE_MS = 3_000;
 const AGAIN_MIN_MS = 100;
 const AGAIN_MAX_MS = 10_000;
 
@@ -57,6 +67,8 @@ export class BrokerLink {
   #failures = 0;
   #fault: string | null = null;
   #stopWaiting: (() => void) | null = null;
+  /** Why the broker ended the connections that there are, or were last. */
+  #code: number | null = null;
 
   constructor(options: BrokerLinkOptions) {
     this.#options = options;
@@ -77,10 +89,11 @@ export class BrokerLink {
   async open(): Promise<void> {
     const { onUp } = this.#options;
     let made: ChannelModel[] = [];
+    this.#code = null;
     try {
       made = [await this.#connect("publish")];
       made.push(await this.#connect("consume"));
-      if (this.#isClosed) return await closeAll(made);
+      if (this.#isClosed) return await this.#closeAll(made);
       this.#connections = made;
       const session = await this.#session(made);
       await onUp(session);
@@ -89,7 +102,7 @@ export class BrokerLink {
       this.#failures = 0;
       this.#fault = null;
     } catch (thrown) {
-      await closeAll(made);
+      await this.#closeAll(made);
       this.#down(made, toFault(thrown));
     }
   }
@@ -100,7 +113,7 @@ export class BrokerLink {
     const connections = this.#connections;
     this.#connections = [];
     this.#isUp = false;
-    await closeAll(connections);
+    await this.#closeAll(connections);
   }
 
   async #connect(what: string): Promise<ChannelModel> {
@@ -114,6 +127,7 @@ export class BrokerLink {
     let error: Error | null = null;
     connection.on("error", (said) => {
       error = said;
+      this.#code ??= toFault(said).code;
     });
     connection.on("blocked", (reason) => this.#blocked(`it takes no messages: ${reason}`));
     connection.on("unblocked", () => this.#blocked(null));
@@ -122,7 +136,7 @@ export class BrokerLink {
       const fault = toFault(error ?? new BrokerFault("the connection is gone"));
       const all = this.#connections;
       this.#down(all, fault);
-      void closeAll(all);
+      void this.#closeAll(all);
     });
     return connection;
   }
@@ -139,20 +153,69 @@ export class BrokerLink {
       channel.on("close", () => {
         if (this.#connections !== all) return;
         this.#down(all, toFault(error ?? new BrokerFault("a channel is gone")));
-        void closeAll(all);
+        void this.#closeAll(all);
       });
       return channel;
     };
     const publish = shared(await out.createConfirmChannel());
     const consume = shared(await into.createChannel());
     await consume.prefetch(this.#options.prefetch);
-    const looker = new Looker(into);
+    const within = <T>(work: Promise<T>, what: string): Promise<T> => this.#within(work, what);
+    const looker = new Looker(into, within);
+    const codeNow = (): number | null => this.#code;
     return {
       publish,
       consume,
-      with: (work) => withChannel(into, work),
+      with: (work) => within(withChannel(into, work), "work on queues"),
+      take: async (queue, onMessage) => {
+        try {
+          return (await within(consume.consume(queue, onMessage), `consuming ${queue}`)).consumerTag;
+        } catch (thrown) {
+          // Whatever comes over this channel waits behind it.
+          const fault = toFault(thrown);
+          if (fault.isSilent) {
+            this.#down(all, fault);
+            void this.#closeAll(all);
+          }
+          throw fault;
+        }
+      },
       look: (queue) => looker.look(queue),
+      get code() {
+        return codeNow();
+      },
     };
+  }
+
+  /** A broker that takes nothing does not hear that we go: it is left without a word then. */
+  async #closeAll(connections: readonly ChannelModel[]): Promise<void> {
+    await Promise.all(
+      connections.map(
+        (connection) =>
+          new Promise<void>((resolve) => {
+            const stop = this.#options.clock.after(CLOSE_MS, () => {
+              hangUp(connection);
+              resolve();
+            });
+            const end = (): void => {
+              stop();
+              resolve();
+            };
+            // It may be closing already, from the other side.
+            connection.close().then(end, end);
+          }),
+      ),
+    );
+  }
+
+  #within<T>(work: Promise<T>, what: string): Promise<T> {
+    const { clock, answerMs } = this.#options;
+    return new Promise((resolve, fail) => {
+      const stop = clock.after(answerMs, () =>
+        fail(new BrokerFault(`no answer within ${answerMs} ms: ${what}`, { isSilent: true })),
+      );
+      work.then(resolve, fail).finally(stop);
+    });
   }
 
   #blocked(why: string | null): void {
@@ -191,9 +254,11 @@ class Looker {
   readonly #connection: ChannelModel;
   #channel: Promise<Channel> | null = null;
   #turn: Promise<unknown> = Promise.resolve();
+  readonly #within: <T>(work: Promise<T>, what: string) => Promise<T>;
 
-  constructor(connection: ChannelModel) {
+  constructor(connection: ChannelModel, within: <T>(work: Promise<T>, what: string) => Promise<T>) {
     this.#connection = connection;
+    this.#within = within;
   }
 
   look(queue: string): Promise<QueueCounts | null> {
@@ -205,7 +270,11 @@ class Looker {
   async #look(queue: string): Promise<QueueCounts | null> {
     try {
       this.#channel ??= openChannel(this.#connection);
-      const { messageCount, consumerCount } = await (await this.#channel).checkQueue(queue);
+      const channel = await this.#within(this.#channel, "opening a channel");
+      const { messageCount, consumerCount } = await this.#within(
+        channel.checkQueue(queue),
+        `the queue ${queue}`,
+      );
       return { ready: messageCount, consumers: consumerCount };
     } catch (thrown) {
       this.#channel = null;
@@ -234,9 +303,9 @@ async function withChannel<T>(connection: ChannelModel, work: (channel: Channel)
   }
 }
 
-async function closeAll(connections: readonly ChannelModel[]): Promise<void> {
-  // They may be closing already, from the other side.
-  await Promise.all(connections.map((connection) => connection.close().catch(() => {})));
+/** Ends the connection from below. */
+export function hangUp(connection: ChannelModel): void {
+  (connection.connection as unknown as { readonly stream: { destroy(): void } }).stream.destroy();
 }
 
 /** A peer that is gone without a word is found by its silence. */

@@ -1,9 +1,22 @@
-import { connect } from "amqplib";
+import { type ChannelModel, connect } from "amqplib";
+import { hangUp } from "./broker-link.ts";
 
-/** What a broker says of itself, if it lets us in; what is wrong is thrown. */
+/** What a broker says of itself, if it lets us in and takes messages; what is wrong is thrown. */
 export async function checkBroker(url: string): Promise<string> {
   const connection = await connect(url, { timeout: 5_000 });
   const { product, version } = connection.connection.serverProperties;
-  await connection.close();
+  const blocked = new Promise<string>((resolve) => connection.on("blocked", resolve));
+  const refusal = await Promise.race([blocked, takes(connection).then(() => null)]);
+  if (refusal === null) await connection.close();
+  // It does not read any more, not even that we go.
+  else hangUp(connection);
+  if (refusal !== null) throw new Error(`it takes no messages: ${refusal}`);
   return `${product} ${version}`;
+}
+
+/** Whether it takes messages is told only to those who send one: this one is for nobody. */
+async function takes(connection: ChannelModel): Promise<void> {
+  const channel = await connection.createConfirmChannel();
+  channel.publish("", "rondo.check.nobody", Buffer.from("{}"));
+  await channel.waitForConfirms();
 }

@@ -19,6 +19,7 @@ import { DeskVoice } from "./desk-voice.ts";
 import { LoneTasks } from "./lone-tasks.ts";
 import { type BrokerNames, type DeskPlace, deskKey } from "./names.ts";
 import type { Outgoing, Publisher } from "./publisher.ts";
+import type { QueueMender } from "./queue-mender.ts";
 import type { BrokerSettings } from "./settings.ts";
 import { assertDesk, takeReady } from "./topology.ts";
 import type { DeskFacts } from "./write-message.ts";
@@ -29,9 +30,12 @@ export interface DeskParts {
   readonly engine: EnginePort;
   readonly names: BrokerNames;
   readonly publisher: Publisher;
+  readonly mender: QueueMender;
   readonly book: DeskBook;
   readonly settings: BrokerSettings;
   readonly clock: Clock;
+  /** For how long nothing was heard since then, as far as something could be. */
+  readonly silentMs: (heardAt: number) => number;
   readonly session: () => BrokerSession | null;
   /** A message in the finished queue. */
   readonly onWord: (message: ConsumeMessage, channel: Channel, desk: DeskQueues) => void;
@@ -204,7 +208,7 @@ export class DeskQueues {
   look(): void {
     if (this.#isOver || !this.#isOpen) return this.open();
     this.#run(async (session) => {
-      const { names, settings, clock } = this.#parts;
+      const { names, settings, silentMs } = this.#parts;
       const held = this.#held();
       if (held.length === 0 || !this.#isOpen) return;
       const counts = await session.look(names.tasks(this.place));
@@ -217,7 +221,7 @@ export class DeskQueues {
       }
       const consumers = counts.consumers + (lone?.consumers ?? 0);
       const silenceMs = Math.max(settings.silenceMs, 2 * (this.facts.timeoutMs ?? 0)) * 2 ** this.#silences;
-      const isSilent = clock.now() - this.#heardAt >= silenceMs && this.#silences < settings.silencesMax;
+      const isSilent = silentMs(this.#heardAt) >= silenceMs && this.#silences < settings.silencesMax;
       if (isSilent) this.#silences++;
       if (consumers === 0 && !this.#isWithdrawn) this.#strikes++;
       if (this.#strikes >= STRIKES_MAX) return this.#remake(session, held);
@@ -272,7 +276,7 @@ export class DeskQueues {
   }
 
   async #open(session: BrokerSession): Promise<void> {
-    const { names, book, onWord } = this.#parts;
+    const { names, book, mender } = this.#parts;
     if (!this.#isBooked) {
       await book.putDesk({ place: this.place, use: this.facts.use });
       this.#isBooked = true;
@@ -281,15 +285,8 @@ export class DeskQueues {
     if (!this.#isOpen) {
       isLost = this.#isDeleted || (this.#wasOpen && (await session.look(names.tasks(this.place))) === null);
       this.#isDeleted = false;
-      await session.with((channel) => assertDesk(channel, this.#topology));
-      const consumed = await session.consume.consume(names.finished(this.place), (message) => {
-        if (message !== null) return onWord(message, session.consume, this);
-        // Somebody deleted the queue, and with it words that nobody has heard.
-        this.#isDeleted = true;
-        this.#isOpen = false;
-        this.open();
-      });
-      this.#consumer = consumed.consumerTag;
+      const queues = [names.finished(this.place), names.tasks(this.place)];
+      await mender.open(session, queues, () => this.#make(session));
       this.#isOpen = true;
       this.#wasOpen = true;
     }
@@ -302,6 +299,18 @@ export class DeskQueues {
     if (!this.#isOld)
       for (const task of this.#backlog.splice(0)) this.#publish(task, names.tasks(this.place));
     this.#lone.attach();
+  }
+
+  async #make(session: BrokerSession): Promise<void> {
+    const { names, onWord } = this.#parts;
+    await session.with((channel) => assertDesk(channel, this.#topology));
+    this.#consumer = await session.take(names.finished(this.place), (message) => {
+      if (message !== null) return onWord(message, session.consume, this);
+      // Somebody deleted the queue, and with it words that nobody has heard.
+      this.#isDeleted = true;
+      this.#isOpen = false;
+      this.open();
+    });
   }
 
   get #topology() {

@@ -11,6 +11,7 @@ import type { DeskBook } from "./desk-book.ts";
 import { Enumeration } from "./enumerations.ts";
 import { type BrokerNames, type DeskPlace, deskKey } from "./names.ts";
 import type { Publisher } from "./publisher.ts";
+import type { QueueMender } from "./queue-mender.ts";
 import type { ReadWord } from "./read-message.ts";
 import type { BrokerSettings } from "./settings.ts";
 import { assertIntake } from "./topology.ts";
@@ -22,9 +23,12 @@ export interface EnumerationDeskParts {
   readonly engine: EnginePort;
   readonly names: BrokerNames;
   readonly publisher: Publisher;
+  readonly mender: QueueMender;
   readonly book: DeskBook;
   readonly settings: BrokerSettings;
   readonly clock: Clock;
+  /** For how long nothing was heard since then, as far as something could be. */
+  readonly silentMs: (heardAt: number) => number;
   readonly words: WordDesk;
   readonly session: () => BrokerSession | null;
   readonly onFault: (fault: Error) => void;
@@ -37,10 +41,11 @@ interface Open {
   readonly queue: string;
   readonly body: Buffer;
   consumer: string | null;
+  /** The session over which it is being sent. */
+  sending: BrokerSession | null;
   isSent: boolean;
   heardAt: number;
   strikes: number;
-  silences: number;
 }
 
 const STRIKES_MAX = 2;
@@ -48,6 +53,8 @@ const STRIKES_MAX = 2;
 export class EnumerationDesk {
   readonly #parts: EnumerationDeskParts;
   readonly #open = new Map<string, Open>();
+  /** How often attempts were given back because nothing was heard of them. */
+  readonly #silences = new Map<string, number>();
 
   constructor(parts: EnumerationDeskParts) {
     this.#parts = parts;
@@ -66,6 +73,7 @@ export class EnumerationDesk {
       engine,
       words,
       onFault,
+      prefetch: this.#parts.settings.prefetch,
       onEnd: (ended) => this.#end(ended.id),
     });
     this.#open.set(enumeration.id, {
@@ -74,10 +82,10 @@ export class EnumerationDesk {
       queue: names.enumerate(grant.use),
       body: enumerateBody(grant, at, names, engine.info.key),
       consumer: null,
+      sending: null,
       isSent: false,
       heardAt: clock.now(),
       strikes: 0,
-      silences: 0,
     });
     this.#run((session) => this.#send(session, enumeration.id));
   }
@@ -136,6 +144,8 @@ export class EnumerationDesk {
       enumeration.end();
       this.#end(enumeration.id);
     }
+    const key = deskKey(place);
+    for (const known of this.#silences.keys()) if (known.startsWith(`${key}#`)) this.#silences.delete(known);
   }
 
   /** Others have these executions. */
@@ -173,23 +183,21 @@ export class EnumerationDesk {
 
   async #send(session: BrokerSession, id: string): Promise<void> {
     const open = this.#open.get(id);
-    if (open === undefined) return;
-    const { book, settings, publisher } = this.#parts;
+    if (open === undefined || open.sending === session) return;
+    open.sending = session;
+    await this.#sendOver(session, id, open).finally(() => {
+      if (open.sending === session) open.sending = null;
+    });
+  }
+
+  async #sendOver(session: BrokerSession, id: string, open: Open): Promise<void> {
+    const { book, settings, publisher, mender } = this.#parts;
     const { enumeration, queue } = open;
     if (!open.isSent) await book.putIntake({ attempt: id, intake: enumeration.intake });
-    await session.with(async (channel) => {
-      await assertIntake(channel, enumeration.intake, settings);
-      await channel.assertQueue(queue, SHARED_QUEUE);
-    });
-    if (open.consumer === null) {
-      const { consumerTag } = await session.consume.consume(enumeration.intake, (message) => {
-        if (message === null) return this.#giveBack(enumeration);
-        open.heardAt = this.#parts.clock.now();
-        open.strikes = 0;
-        enumeration.found({ message, channel: session.consume, queue: enumeration.intake });
-      });
-      open.consumer = consumerTag;
-    }
+    await mender.open(session, [queue], () =>
+      session.with((channel) => channel.assertQueue(queue, SHARED_QUEUE)),
+    );
+    await mender.open(session, [enumeration.intake], () => this.#consume(session, open));
     if (open.isSent || !this.#open.has(id)) return;
     open.isSent = true;
     publisher.publish({
@@ -206,24 +214,45 @@ export class EnumerationDesk {
     });
   }
 
+  async #consume(session: BrokerSession, open: Open): Promise<void> {
+    const { enumeration } = open;
+    const queue = enumeration.intake;
+    await session.with((channel) => assertIntake(channel, queue, this.#parts.settings));
+    open.consumer ??= await session.take(queue, (message) => {
+      if (message === null) return this.#giveBack(enumeration);
+      open.heardAt = this.#parts.clock.now();
+      open.strikes = 0;
+      enumeration.found({ message, channel: session.consume, queue });
+    });
+  }
+
   /** Whether the message is gone that asks for it. Its queue is shared, so that is sure only where it is empty. */
   async #look(session: BrokerSession, open: Open): Promise<void> {
-    const { settings, clock } = this.#parts;
+    const { settings, mender, silentMs } = this.#parts;
     const { enumeration } = open;
-    if (enumeration.isOver || !open.isSent) return;
+    if (enumeration.isOver) return;
+    // It failed when it was to be sent, or its queues did.
+    if (!open.isSent || open.consumer === null) return this.#send(session, enumeration.id);
     await enumeration.look(session);
-    const counts = await session.look(open.queue);
+    const counts = await mender.look(session, open.queue);
     if (counts !== null && counts.ready > 0) {
       open.strikes = 0;
       return;
     }
-    const isSilent =
-      clock.now() - open.heardAt >= settings.silenceMs * 2 ** open.silences &&
-      open.silences < settings.silencesMax;
-    if (isSilent) open.silences++;
+    const silences = this.#silences.get(silenceKey(enumeration)) ?? 0;
+    if (silentMs(open.heardAt) >= settings.silenceMs * 2 ** silences)
+      return this.#silent(enumeration, silences);
     if (counts === null || counts.consumers === 0) open.strikes++;
-    if (isSilent || counts === null || (open.strikes >= STRIKES_MAX && enumeration.isUntouched))
+    if (counts === null || (open.strikes >= STRIKES_MAX && enumeration.isUntouched))
       this.#giveBack(enumeration);
+  }
+
+  /** Somebody has taken it and says nothing. It is asked for again; what takes its workers down each time has crashed. */
+  #silent(enumeration: Enumeration, silences: number): void {
+    const { silencesMax } = this.#parts.settings;
+    if (silences + 1 >= silencesMax) return enumeration.crashed(silences + 1);
+    this.#silences.set(silenceKey(enumeration), silences + 1);
+    this.#giveBack(enumeration);
   }
 
   #giveBack(enumeration: Enumeration): void {
@@ -263,4 +292,8 @@ export class EnumerationDesk {
       this.#parts.onFault(thrown instanceof Error && "retryable" in thrown ? thrown : toFault(thrown)),
     );
   }
+}
+
+function silenceKey({ at }: Enumeration): string {
+  return `${deskKey(at)}#${at.attempt}`;
 }

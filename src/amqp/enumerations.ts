@@ -25,6 +25,8 @@ export interface EnumerationParts {
   readonly engine: EnginePort;
   readonly words: WordDesk;
   readonly onFault: (fault: Error) => void;
+  /** Deliveries that a consumer has at a time: what is missing cannot come behind so many. */
+  readonly prefetch: number;
   /** It has ended: its intake can go. */
   readonly onEnd: (enumeration: Enumeration) => void;
 }
@@ -34,7 +36,7 @@ interface Item extends ReadItem {
   readonly delivery: Delivery | null;
 }
 
-/** Items that came before those that they follow. */
+/** Items that came before those that they follow, at most. */
 const EARLY_MAX = 10_000;
 /** Looks at an empty intake that lacks items, after `enumerated`, before the attempt has failed. */
 const STRIKES_MAX = 2;
@@ -50,6 +52,8 @@ export class Enumeration {
   #items: Item[] = [];
   readonly #early = new Map<number, Item>();
   #isReporting = false;
+  /** It is reported that items do not come. */
+  #isFailing = false;
   #word: { readonly word: ReadWord; readonly delivery: Delivery } | null = null;
   #isOver = false;
   #strikes = 0;
@@ -103,14 +107,37 @@ export class Enumeration {
     // What is named by identity is told from the beginning each time.
     if (this.isUntouched && (first?.identity ?? null) !== null && this.#early.size === 0)
       this.#next = this.#first = 0;
-    if ((first?.position ?? 0) > this.#next && this.#early.size + items.length > EARLY_MAX)
-      return words.refuse(delivery, "too many tasks before it are missing");
     items.forEach((item, i) => this.#take({ ...item, delivery: i === items.length - 1 ? delivery : null }));
     for (let early = this.#early.get(this.#next); early !== undefined; early = this.#early.get(this.#next)) {
       this.#early.delete(early.position);
       this.#push(early);
     }
+    if (this.#hasGap && !this.#isFailing)
+      return this.#missing(`task ${this.#next} has not come, ${this.#early.size} behind it have`);
     this.#goOn();
+  }
+
+  /** So much has come out of order that what is missing is lost, or cannot be delivered. */
+  get #hasGap(): boolean {
+    if (this.#early.size === 0) return false;
+    let deliveries = 0;
+    for (const { delivery } of this.#early.values()) if (delivery !== null) deliveries++;
+    return deliveries >= this.#parts.prefetch || this.#early.size > EARLY_MAX;
+  }
+
+  /** The attempt has failed: it is asked for again by policy, from what is journaled. */
+  #missing(message: string): void {
+    this.#isFailing = true;
+    const error = { name: "TasksMissing", code: "tasks_missing", message };
+    this.#report({ status: "failed", payload: JSON.stringify(error) }, this.#word?.delivery ?? null);
+  }
+
+  /** Whoever has it says nothing, again and again: it counts as a crash. */
+  crashed(times: number): void {
+    if (this.#isReporting || this.#isOver) return;
+    const message = `workers took the enumeration ${times} times and said nothing`;
+    const error = { name: "Crashed", code: "crashed", message };
+    this.#report({ status: "crashed", payload: JSON.stringify(error) }, null);
   }
 
   #take(item: Item): void {
@@ -143,12 +170,7 @@ export class Enumeration {
     const { total } = this.#word.word.outcome;
     if (total === undefined) return this.#report(this.#word.word.outcome, this.#word.delivery);
     if (++this.#strikes < STRIKES_MAX) return;
-    const error = {
-      name: "TasksMissing",
-      code: "tasks_missing",
-      message: `the enumerator says ${total} tasks, ${this.#next} have come`,
-    };
-    this.#report({ status: "failed", payload: JSON.stringify(error) }, this.#word.delivery);
+    this.#missing(`the enumerator says ${total} tasks, ${this.#next} have come`);
   }
 
   /** It is of no use any more. */
@@ -226,6 +248,7 @@ export class Enumeration {
       if (verdict === undefined || verdict === "elsewhere") {
         if (delivery !== null) words.putBack(delivery);
         this.#word = null;
+        this.#isFailing = false;
         return;
       }
       this.#finish();

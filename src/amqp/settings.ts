@@ -20,6 +20,8 @@ export interface BrokerSettings {
   readonly prefetch: number;
   /** Messages that are not confirmed, beyond which no more work is taken. */
   readonly unconfirmedMax: number;
+  /** How long the broker may take to answer before it, or a queue, is taken for broken. */
+  readonly answerMs: number;
 }
 
 export const DEFAULT_BROKER_SETTINGS: BrokerSettings = {
@@ -34,4 +36,5 @@ export const DEFAULT_BROKER_SETTINGS: BrokerSettings = {
   messageMs: 43_200_000,
   prefetch: 500,
   unconfirmedMax: 10_000,
+  answerMs: 20_000,
 };

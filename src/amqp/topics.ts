@@ -5,8 +5,8 @@
 import type { EnginePort } from "../engine/engine-port.ts";
 import { LIMITS } from "../kernel/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
+import { topicUse } from "../kernel/topic.ts";
 import { TOPIC_QUEUE } from "../protocol/amqp-wire.ts";
-import { decodeAttempt } from "../protocol/attempt-id.ts";
 import type { Grant, ReportedAttempt, ReportPlace } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { toStoredText } from "../std/json.ts";
@@ -17,10 +17,11 @@ import type { BrokerSession } from "./broker-link.ts";
 import type { DeskBook } from "./desk-book.ts";
 import { deskKey } from "./names.ts";
 import type { Publisher } from "./publisher.ts";
+import type { QueueMender } from "./queue-mender.ts";
 import { notStorable, readAttempt, readError, readFields } from "./read-message.ts";
 import type { BrokerSettings } from "./settings.ts";
 import type { Delivery, WordDesk } from "./word-desk.ts";
-import { commandBody } from "./write-message.ts";
+import { attemptOf, commandBody } from "./write-message.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -28,9 +29,12 @@ export interface TopicsParts {
   readonly worker: string;
   readonly engine: EnginePort;
   readonly publisher: Publisher;
+  readonly mender: QueueMender;
   readonly book: DeskBook;
   readonly settings: BrokerSettings;
   readonly clock: Clock;
+  /** For how long nothing was heard since then, as far as something could be. */
+  readonly silentMs: (heardAt: number) => number;
   readonly words: WordDesk;
   readonly session: () => BrokerSession | null;
   /** The one open command that a receipt without a mark is of, by its hashes; null: there is none, or several. */
@@ -39,14 +43,19 @@ export interface TopicsParts {
 }
 
 interface Command {
+  readonly at: ReportedAttempt;
+  /** The id of the attempt, and of the message. */
+  readonly id: string;
   readonly body: Buffer;
   readonly receiptTopic: string;
+  /** Given to the publisher; confirmed by the broker. */
   isSent: boolean;
+  isThere: boolean;
 }
 
 interface Topic {
   readonly name: string;
-  /** Commands that were sent and not heard of. */
+  /** Commands that were sent and not heard of, by what they are (`commandKey`). */
   readonly open: Map<string, Command>;
   isMade: Promise<boolean> | null;
   heardAt: number;
@@ -74,26 +83,50 @@ export class Topics {
     const { topic: name, receiptTopic } = grant.command;
     const topic = this.#topic(name);
     for (const item of grant.items) {
-      const { id, body } = commandBody(grant, item, this.#parts.engine.info.key);
-      topic.open.set(id, { body, receiptTopic, isSent: false });
+      const at = attemptOf(grant, item);
+      const key = commandKey(at);
+      topic.open.set(key, {
+        ...commandBody(grant, item, this.#parts.engine.info.key),
+        at,
+        receiptTopic,
+        isSent: false,
+        isThere: false,
+      });
       topic.heardAt = this.#parts.clock.now();
       this.#run(async (session) => {
         await this.#consume(session, receiptTopic);
-        if (await this.#make(session, topic)) this.#publish(topic, id);
+        if ((await this.#make(session, topic)) && topic.open.get(key)?.isSent === false)
+          this.#publish(topic, key);
+      });
+    }
+  }
+
+  /** Other workers serve these: what waits at a topic that nobody consumes is theirs. */
+  giveWay(uses: ReadonlySet<string>): void {
+    for (const topic of this.#topics.values()) {
+      if (!uses.has(topicUse(topic.name))) continue;
+      this.#run(async (session) => {
+        const counts = await session.look(topic.name);
+        if (counts !== null && counts.consumers > 0) return;
+        const waiting = [...topic.open.values()];
+        topic.open.clear();
+        const ids = new Set(waiting.map(({ id }) => id));
+        this.#parts.publisher.forget(({ id }) => ids.has(id));
+        // More than that is not ours alone, and stays: who finds a command there that is done does it in vain.
+        if (counts !== null && counts.ready <= waiting.length) await takeOut(session, topic.name, ids);
+        this.#release(waiting);
       });
     }
   }
 
   /** The execution is cancelled, or has failed: nobody waits for receipts any more. */
   giveUp(place: ReportPlace): void {
-    const key = deskKey(place);
-    const { engine, worker } = this.#parts;
+    const desk = deskKey(place);
     for (const topic of this.#topics.values()) {
-      for (const id of topic.open.keys()) {
-        const at = decodeAttempt(id);
-        if (at === null || deskKey(at) !== key) continue;
-        topic.open.delete(id);
-        engine.release(worker, beatsOf([at]));
+      for (const [key, command] of topic.open) {
+        if (deskKey(command.at) !== desk) continue;
+        topic.open.delete(key);
+        this.#release([command]);
       }
     }
   }
@@ -103,11 +136,12 @@ export class Topics {
     if (!this.#isRestored)
       for (const { receiptTopic } of await this.#parts.book.topics()) this.#receipts.set(receiptTopic, false);
     this.#isRestored = true;
-    for (const receiptTopic of this.#receipts.keys()) await this.#consume(session, receiptTopic);
+    // One that cannot be consumed keeps nothing else from going on; one that breaks the session comes again with it.
+    for (const receiptTopic of this.#receipts.keys()) this.#run((now) => this.#consume(now, receiptTopic));
     for (const topic of this.#topics.values()) {
       const unsent = [...topic.open].filter(([, { isSent }]) => !isSent);
       if (unsent.length > 0 && (await this.#make(session, topic)))
-        for (const [id] of unsent) this.#publish(topic, id);
+        for (const [key] of unsent) this.#publish(topic, key);
     }
   }
 
@@ -118,6 +152,8 @@ export class Topics {
 
   /** Commands that are gone from the broker are sent again. */
   look(): void {
+    for (const [receiptTopic, isConsumed] of this.#receipts)
+      if (!isConsumed) this.#run((session) => this.#consume(session, receiptTopic));
     for (const topic of this.#topics.values()) this.#run((session) => this.#look(session, topic));
   }
 
@@ -131,46 +167,58 @@ export class Topics {
   }
 
   async #look(session: BrokerSession, topic: Topic): Promise<void> {
-    const { engine, worker, settings, clock } = this.#parts;
-    for (const id of topic.open.keys()) {
-      const at = decodeAttempt(id);
-      if (at === null || engine.holderOf(at)?.worker !== worker) topic.open.delete(id);
-    }
+    const { engine, worker, settings, clock, mender, publisher, silentMs } = this.#parts;
+    for (const [key, { at }] of topic.open)
+      if (engine.holderOf(at)?.worker !== worker) topic.open.delete(key);
     if (topic.open.size === 0) {
       this.#topics.delete(topic.name);
       return;
     }
-    const counts = await session.look(topic.name);
-    if (counts !== null && counts.ready > 0) {
+    const counts = await mender.look(session, topic.name);
+    // What is on its way is looked after by the publisher, unless it gets nowhere.
+    const isOnTheWay = publisher.has(({ key }) => key === topic.name);
+    const mine = [...topic.open].filter(([, { isThere, isSent }]) => isThere || !isSent);
+    if ((mine.length === 0 && !isOnTheWay) || (counts !== null && counts.ready > 0)) {
       topic.strikes = 0;
       return;
     }
-    const isSilent = clock.now() - topic.heardAt >= settings.silenceMs;
+    const isSilent = silentMs(topic.heardAt) >= settings.silenceMs;
     if (counts === null) topic.isMade = null;
     if (counts !== null && counts.consumers === 0) topic.strikes++;
     if (counts !== null && topic.strikes < STRIKES_MAX && !isSilent) return;
     topic.strikes = 0;
     topic.heardAt = clock.now();
-    if (await this.#make(session, topic)) for (const id of topic.open.keys()) this.#publish(topic, id);
+    // It is empty, nobody consumes it, and what goes there is not confirmed: it has a name and nothing more.
+    const isUseless = counts?.consumers === 0 && isOnTheWay;
+    if (isUseless) {
+      await mender.remove(session, topic.name);
+      topic.isMade = null;
+    }
+    const lost = isUseless ? [...topic.open] : mine;
+    if (await this.#make(session, topic)) for (const [key] of lost) this.#publish(topic, key);
   }
 
   /** Whoever made it first says how it is; only where there is none it is made. */
   #make(session: BrokerSession, topic: Topic): Promise<boolean> {
-    topic.isMade ??= declareTopic(session, topic.name).then(
-      () => true,
-      (thrown: unknown) => {
-        topic.isMade = null;
-        throw thrown;
-      },
-    );
+    const { mender } = this.#parts;
+    topic.isMade ??= mender
+      .open(session, [topic.name], () => declareTopic(session, topic.name))
+      .then(
+        () => true,
+        (thrown: unknown) => {
+          topic.isMade = null;
+          throw thrown;
+        },
+      );
     return topic.isMade;
   }
 
-  #publish(topic: Topic, id: string): void {
-    const command = topic.open.get(id);
+  #publish(topic: Topic, key: string): void {
+    const command = topic.open.get(key);
     if (command === undefined) return;
-    const { body, receiptTopic } = command;
+    const { id, body, receiptTopic } = command;
     command.isSent = true;
+    command.isThere = false;
     this.#parts.publisher.publish({
       key: topic.name,
       id,
@@ -178,10 +226,11 @@ export class Topics {
       replyTo: receiptTopic,
       mandatory: true,
       done: (isRouted) => {
-        if (isRouted || !topic.open.has(id)) return;
+        command.isThere = isRouted;
+        if (isRouted || topic.open.get(key) !== command) return;
         topic.isMade = null;
         this.#run(async (session) => {
-          if (await this.#make(session, topic)) this.#publish(topic, id);
+          if (await this.#make(session, topic)) this.#publish(topic, key);
         });
       },
     });
@@ -193,11 +242,13 @@ export class Topics {
     this.#receipts.set(queue, true);
     try {
       if (isNew) await this.#parts.book.putTopic(queue);
-      await declareTopic(session, queue);
-      await session.consume.consume(queue, (message) => {
-        if (message !== null) return this.#receipt({ message, channel: session.consume, queue });
-        this.#receipts.set(queue, false);
-        this.#run((again) => this.#consume(again, queue));
+      await this.#parts.mender.open(session, [queue], async () => {
+        await declareTopic(session, queue);
+        await session.take(queue, (message) => {
+          if (message !== null) return this.#receipt({ message, channel: session.consume, queue });
+          this.#receipts.set(queue, false);
+          this.#run((again) => this.#consume(again, queue));
+        });
       });
     } catch (thrown) {
       this.#receipts.set(queue, false);
@@ -228,16 +279,18 @@ export class Topics {
 
   #take(at: ReportedAttempt, fields: Fields, delivery: Delivery): void {
     const { clock, words } = this.#parts;
+    const key = commandKey(at);
     for (const topic of this.#topics.values()) {
-      for (const id of topic.open.keys()) {
-        const open = decodeAttempt(id);
-        if (open === null || deskKey(open) !== deskKey(at) || open.attempt !== at.attempt) continue;
-        topic.open.delete(id);
-        topic.heardAt = clock.now();
-        topic.strikes = 0;
-      }
+      if (!topic.open.delete(key)) continue;
+      topic.heardAt = clock.now();
+      topic.strikes = 0;
     }
     words.take({ at, ms: 0, outcome: outcomeOf(fields) }, delivery);
+  }
+
+  #release(commands: readonly Command[]): void {
+    const { engine, worker } = this.#parts;
+    engine.release(worker, beatsOf(commands.map(({ at }) => at)));
   }
 
   #run(step: (session: BrokerSession) => Promise<void>): void {
@@ -247,6 +300,21 @@ export class Topics {
       this.#parts.onFault(thrown instanceof Error && "retryable" in thrown ? thrown : toFault(thrown)),
     );
   }
+}
+
+/** What a command is, whoever was told to send it. */
+function commandKey(at: ReportedAttempt): string {
+  return `${deskKey(at)}/${at.task}/${at.attempt}`;
+}
+
+/** Takes these messages out of a topic, as far as they come first. */
+async function takeOut(session: BrokerSession, name: string, ids: ReadonlySet<unknown>): Promise<void> {
+  await session.with(async (channel) => {
+    for (let got = await channel.get(name); got !== false; got = await channel.get(name)) {
+      if (!ids.has(got.properties.messageId)) return channel.nack(got);
+      channel.ack(got);
+    }
+  });
 }
 
 async function declareTopic(session: BrokerSession, name: string): Promise<void> {

@@ -6,6 +6,8 @@ import type { TaskCopy } from "./desk-queues.ts";
 import type { BrokerNames, DeskPlace } from "./names.ts";
 import type { BrokerSettings } from "./settings.ts";
 
+const AT_A_TIME = 100;
+
 export interface DeskTopology {
   readonly place: DeskPlace;
   readonly use: string;
@@ -53,14 +55,18 @@ export async function takeReady(
   const taken: TaskCopy[] = [];
   for (const queue of queues) {
     if (((await session.look(queue))?.ready ?? 0) === 0) continue;
-    await session.with(async (channel) => {
-      for (;;) {
-        const message = await channel.get(queue, { noAck: true });
-        if (message === false) return;
-        const id = String(message.properties.messageId ?? "").replace(/~alone$/, "");
-        taken.push({ id, body: message.content });
-      }
-    });
+    while (await session.with((channel) => takeSome(channel, queue, taken)));
   }
   return taken;
+}
+
+/** Few at a time, since the broker has to answer each; true: there may be more. */
+async function takeSome(channel: Channel, queue: string, taken: TaskCopy[]): Promise<boolean> {
+  for (let n = 0; n < AT_A_TIME; n++) {
+    const message = await channel.get(queue, { noAck: true });
+    if (message === false) return false;
+    const id = String(message.properties.messageId ?? "").replace(/~alone$/, "");
+    taken.push({ id, body: message.content });
+  }
+  return true;
 }

@@ -92,12 +92,12 @@ export class WordDesk {
   }
 
   acknowledge({ message, channel }: Delivery): void {
-    if (this.#parts.isOpen(channel)) channel.ack(message);
+    if (this.#parts.isOpen(channel)) unlessClosing(() => channel.ack(message));
   }
 
   /** It comes again, here or elsewhere. */
   putBack({ message, channel }: Delivery): void {
-    if (this.#parts.isOpen(channel)) channel.nack(message, false, true);
+    if (this.#parts.isOpen(channel)) unlessClosing(() => channel.nack(message, false, true));
   }
 
   /**
@@ -151,6 +151,15 @@ export class WordDesk {
         this.acknowledge(delivery);
       });
     });
+  }
+}
+
+/** A channel that is closing takes nothing any more: what was not acknowledged comes again. */
+function unlessClosing(answer: () => void): void {
+  try {
+    answer();
+  } catch (thrown) {
+    if (!(thrown instanceof Error && thrown.name === "IllegalOperationError")) throw thrown;
   }
 }
 

@@ -83,10 +83,10 @@ export class Metrics {
       () => view().queues,
     );
     this.#gauge("rondo_broker_unconfirmed", "Messages published and not confirmed", () => view().unconfirmed);
-    this.#gauge("rondo_broker_published", "Messages confirmed since the start", () => view().published);
-    this.#gauge("rondo_broker_receipts", "Receipts from the broker that counted", () => view().counted);
-    this.#gauge(
-      "rondo_broker_dead_letters",
+    this.#total("rondo_broker_published_total", "Messages that the broker confirmed", () => view().published);
+    this.#total("rondo_broker_receipts_total", "Receipts from the broker that counted", () => view().counted);
+    this.#total(
+      "rondo_broker_dead_letters_total",
       "Messages from the broker that nobody could use",
       () => view().deadLetters,
     );

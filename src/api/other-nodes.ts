@@ -4,6 +4,7 @@
  */
 import { z } from "@hono/zod-openapi";
 import type { AttemptFilter, Holdings, OpenAttempt } from "../engine/io.ts";
+import type { RingView } from "../ring/io.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import type { ApiParts } from "./parts.ts";
 import type { PulseShown } from "./pulse/pulse.ts";
@@ -17,6 +18,8 @@ export interface NodeQuestion {
   readonly attempts?: AttemptFilter;
   /** How many seconds of the pulse are wanted. */
   readonly pulse?: number;
+  /** The ring's token as it was last seen is wanted. */
+  readonly token?: true;
   /** This worker is to be told to end, if it is there. */
   readonly drain?: string;
 }
@@ -37,6 +40,7 @@ export interface NodeFacts {
   readonly workers: readonly ShownWorker[];
   readonly attempts: readonly OpenAttempt[];
   readonly pulse?: PulseShown;
+  readonly token?: RingView["token"];
   /** The worker was there, and will be told. */
   readonly drained: boolean;
 }
@@ -69,6 +73,7 @@ const questionSchema = z.strictObject({
     })
     .optional(),
   pulse: z.number().int().min(1).max(900).optional(),
+  token: z.literal(true).optional(),
   drain: z.string().max(200).optional(),
 });
 
@@ -88,12 +93,12 @@ export async function attemptsOf(
 
 /** The nodes of a cluster as one: this one, and the others. */
 export class AllNodes {
-  readonly #parts: Pick<ApiParts, "engine" | "otherNodes" | "metrics" | "clock">;
+  readonly #parts: Pick<ApiParts, "engine" | "otherNodes" | "metrics" | "clock" | "ring">;
   readonly #routes: readonly Route[];
 
   /** `routes`: those of workers, as this node alone answers them. */
   constructor(
-    parts: Pick<ApiParts, "engine" | "otherNodes" | "metrics" | "clock">,
+    parts: Pick<ApiParts, "engine" | "otherNodes" | "metrics" | "clock" | "ring">,
     routes: readonly Route[],
   ) {
     this.#parts = parts;
@@ -142,8 +147,8 @@ export class AllNodes {
     return this.#routes.map((route) => ({ ...route, handle: handlers[route.id] ?? route.handle }));
   }
 
-  async #own({ attempts, drain, pulse }: NodeQuestion): Promise<NodeFacts> {
-    const { engine, metrics, clock } = this.#parts;
+  async #own({ attempts, drain, pulse, token }: NodeQuestion): Promise<NodeFacts> {
+    const { engine, metrics, clock, ring } = this.#parts;
     const listed = await this.#handle("listWorkers", {});
     const page = listed.kind === "json" ? (listed.body as { data: readonly ShownWorker[] }) : { data: [] };
     const told = drain === undefined ? null : await this.#handle("drainWorker", { params: { id: drain } });
@@ -152,6 +157,7 @@ export class AllNodes {
       workers: page.data,
       attempts: attempts === undefined ? [] : engine.openAttempts(attempts),
       ...(pulse === undefined ? {} : { pulse: metrics.pulse.show(pulse, clock.now()) }),
+      ...(token === undefined ? {} : { token: ring?.().ring.token ?? null }),
       drained: told?.kind === "json",
     };
   }

@@ -107,8 +107,8 @@ export interface ClusterShown {
 export interface PostOpPort {
   /** What is kept at a place; null: nothing is. */
   readState(place: StatePlace): Promise<StateEntry | null | Rejection>;
-  /** Why a command with this state store or this address would fail, as far as the settings tell; null: it may not. */
-  refusalOf(wanted: { readonly store?: string; readonly url?: string }): Promise<Rejection | null>;
+  /** Why nothing can be kept at a place, as far as it and the settings tell; null: it may be. */
+  refusalOf(place: StatePlace): Promise<Rejection | null>;
 }
 
 export interface ApiParts {

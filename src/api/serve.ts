@@ -23,6 +23,8 @@ export interface RondoServer {
   readonly socket: string | null;
   readonly rondo: LocalRondo;
   readonly engine: EnginePort;
+  /** Gives workers nothing more; resolves when whatever none of them has got is on its way back to the engine. */
+  quiesce(): Promise<void>;
   /** Ends gracefully: streams and requests, then the engine. */
   close(options?: { readonly graceMs?: number }): Promise<void>;
 }
@@ -90,6 +92,10 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     retentionMs: parts.retentionMs,
     onFault,
   });
+  const quiesce = (): Promise<void> => {
+    engine.quiesce();
+    return sessions.quiesce();
+  };
   const end = async (): Promise<void> => {
     unlisten?.();
     await retention.close();
@@ -106,9 +112,10 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
       socket: api.socket,
       rondo,
       engine,
+      quiesce,
       close(options = {}) {
-        closed ??= api
-          .close(options)
+        closed ??= quiesce()
+          .then(() => api.close(options))
           .then(end)
           .then(() => rondo.close(options));
         return closed;

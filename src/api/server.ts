@@ -24,6 +24,7 @@ import { type ApiLimits, type ApiParts, DEFAULT_API_LIMITS, type PeerPort } from
 import { routeTable } from "./route-table.ts";
 import type { Desk } from "./routes/desk.ts";
 import { FeedHub } from "./streams/feed-hub.ts";
+import { LaneBook } from "./tasks/lanes.ts";
 import { TaskBook } from "./tasks/task-book.ts";
 import { PROBLEM_TYPE, problemOf, type Refusal } from "./wire/problem.ts";
 import { dropBody } from "./wire/read-body.ts";
@@ -83,6 +84,7 @@ export class ApiServer {
       audit: this.#audit,
       hub: this.#hub,
       tasks: new TaskBook(store),
+      lanes: new LaneBook(),
       views: new EndedViews(engine, store),
       allNodes,
       isClosing: () => this.#isClosing,

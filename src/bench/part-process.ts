@@ -37,7 +37,7 @@ type PartAnswer =
 export async function startPart(mainModule: string, task: PartTask): Promise<PartResult> {
   // The child's stdout goes to stderr: stdout is for the report alone.
   const child = fork(mainModule, ["--part", JSON.stringify(task)], {
-    execArgv: [],
+    execArgv: [...(scenarioNamed(task.scenario)?.flags ?? [])],
     stdio: ["ignore", 2, 2, "ipc"],
   });
   let answer: PartAnswer | null = null;

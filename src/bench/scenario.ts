@@ -39,4 +39,9 @@ export interface Scenario {
    * part gives.
    */
   readonly parts: readonly Part[];
+  /** Flags of Node for its processes. */
+  readonly flags?: readonly string[];
 }
+
+/** The flags of Node that the image of Rondo sets for a node (Dockerfile). */
+export const NODE_FLAGS: readonly string[] = ["--max-semi-space-size=64"];

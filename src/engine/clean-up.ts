@@ -262,7 +262,9 @@ export class CleanUp {
   #release(slot: Slot, { worker, grant }: HeldGrant, isCommitted: boolean): void {
     const node = this.#node;
     const desk = slot.desk(grant);
-    const isThere = isCommitted && slot.execution?.open === true && node.roster.workers.has(worker);
+    // Whoever leaves gives out nothing more: the next owner would wait for what its worker may not get.
+    const mayGive = !node.closing && !slot.tenure.isYielding && slot.execution?.open === true;
+    const isThere = isCommitted && mayGive && node.roster.workers.has(worker);
     const items: GrantItem[] = [];
     for (const item of grant.items) {
       const { number, attempt, claim } = item;

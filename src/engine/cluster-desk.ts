@@ -5,6 +5,7 @@ import type { LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import { OwnershipDesk } from "./ownership-desk.ts";
 import { PermitHomes } from "./permit-homes.ts";
+import type { PostOpDesk } from "./post-op-desk.ts";
 import type { Residency } from "./residency.ts";
 import type { TimerDesk } from "./timer-desk.ts";
 
@@ -13,6 +14,7 @@ interface Desks {
   readonly timers: TimerDesk;
   readonly letters: LetterDesk;
   readonly cleanUp: CleanUp;
+  readonly postOps: PostOpDesk;
 }
 
 export class ClusterDesk {

@@ -2,9 +2,24 @@
 import { resolveCommand } from "../kernel/resolve-command.ts";
 import { ENGINE } from "../kernel/timers.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
+import { ENUMERATION } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
 import { taskText } from "./task-pages.ts";
+
+/**
+ * When the receipt of a command that goes out now must have come: whoever has it may well be alive and say nothing. A
+ * worker counts too, from when it begins, and has a little longer to say so; who takes it out of a queue does not count.
+ */
+export function receiptDueAt(
+  node: NodeState,
+  { state }: HandlerDesk,
+  { task, from, queued }: { task: number; from: number; queued: boolean },
+): number {
+  const { timeoutMs, command } = state.plan;
+  if (command === null || timeoutMs === null || task === ENUMERATION) return Number.POSITIVE_INFINITY;
+  return from + timeoutMs + (queued ? 0 : node.settings.askMs);
+}
 
 /** The text to give out; undefined: its page is not in memory; null: it cannot be sent, and its task fails. */
 export function workText(

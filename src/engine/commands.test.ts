@@ -195,7 +195,7 @@ describe("what is owed is found again", () => {
 });
 
 test("at most so many are under way, of the node and of one execution; the rest follow as these end", () => {
-  const bench = new NodeBench({ postOpsMax: 5, postOpsEach: 2 });
+  const bench = new NodeBench({ postOpsMax: 10, postOpsEach: 2 });
   bench.join("w1", TOPICS);
   const plan = bench.plan([command("a", tell(4))]);
   for (const id of ["e1", "e2", "e3", "e4"]) bench.start(plan, id);
@@ -212,6 +212,36 @@ test("at most so many are under way, of the node and of one execution; the rest 
   expect(seen.size).toBe(16);
   expect(bench.errands).toHaveLength(16);
   expect(bench.node.residentCount).toBe(0);
+});
+
+test("a target that hangs holds up neither what is persisted nor what goes to others", () => {
+  const hanging = (i: number) => ({
+    cmd_result_broadcasts: [{ url: `http://hangs/${i}`, retry: SLOW }],
+    ...PERSIST,
+  });
+  const bench = new NodeBench({ postOpsMax: 8, postOpsEach: 2 });
+  bench.join("w1", TOPICS);
+  const performAll = (isWanted: (task: PostOpTask) => boolean) => {
+    for (let i = 0; i < bench.errands.length; i++) {
+      const task = bench.errands[i] as PostOpTask;
+      if (isWanted(task)) bench.performed(task);
+      bench.settle();
+    }
+  };
+  const goesOn = (task: PostOpTask) => !("url" in task.plan) || !task.plan.url.includes("hangs");
+  for (let i = 0; i < 30; i++) bench.start(bench.plan([command("a", hanging(i))]), `h${i}`);
+  bench.work(() => RESULT);
+  performAll(goesOn);
+  for (let i = 0; i < 30; i++) expect(bench.status(`h${i}`)).toBe("done");
+  const open = bench.errands.filter((task) => !goesOn(task));
+  expect(open).toHaveLength(4);
+  for (let i = 0; i < 30; i++) bench.start(bench.plan([command("a", { ...tell(2), ...PERSIST })]), `o${i}`);
+  bench.work(() => RESULT);
+  performAll((task) => goesOn(task) && task.execution.startsWith("o"));
+  const told = bench.errands.filter(({ op, execution }) => op === "broadcast" && execution.startsWith("o"));
+  expect(told).toHaveLength(60);
+  performAll(() => true);
+  expect(bench.errands.filter((task) => !goesOn(task))).toHaveLength(30);
 });
 
 test("results that wait to be persisted keep further commands of the handler back", () => {
@@ -325,4 +355,88 @@ test("receipts for two workflows of one project at the same moment both survive"
   bench.settle();
   expect(["e1", "e2"].map((id) => bench.status(id))).toEqual(["done", "done"]);
   expect(bench.errands.map(({ execution }) => execution).sort()).toEqual(["e1", "e2"]);
+});
+
+test("what was owed is not performed when the partition was lost before it could be; whoever has it next does", () => {
+  const bench = running([command("a", PERSIST)]);
+  bench.holdsCommits = true;
+  bench.receipt(first(bench), RESULT);
+  bench.settle();
+  bench.commit();
+  const [own] = bench.tables.open().owned;
+  bench.input({ kind: "lost", partitions: [0] });
+  bench.settle();
+  expect(bench.errands).toEqual([]);
+  // It comes back to the same process.
+  bench.holdsCommits = false;
+  const left = { leases: [], homes: new Map(), declared: {} };
+  bench.input({ kind: "taken", owned: own === undefined ? [] : [own], left });
+  bench.settle();
+  expect(shown(bench)).toEqual(["persistence 0#1"]);
+});
+
+describe("a command whose worker is alive and says nothing", () => {
+  const LIMITED = { timeout: "1m", retry: { attempts: 2, min: 0, max: 0 } };
+  const REMOTE = { claimLeaseMs: 30_000, sweepMs: 1_000, suspectMs: 30_000 };
+  function held(): { bench: NodeBench; hold: (ms: number, attempt?: Attempt) => void } {
+    const bench = new NodeBench(REMOTE);
+    bench.join("w1", TOPICS, { local: false });
+    bench.claim("w1", 10);
+    bench.start(bench.plan([command("a", {}, LIMITED)]), "e1");
+    bench.settle();
+    const hold = (ms: number, attempt = first(bench)) => {
+      for (const end = bench.now + ms; bench.now < end; ) {
+        bench.beat(attempt);
+        bench.sleep(5_000);
+        bench.settle();
+      }
+    };
+    return { bench, hold };
+  }
+
+  test("is sent again when its time is over, then it has failed", () => {
+    const { bench, hold } = held();
+    bench.started(first(bench));
+    hold(55_000);
+    expect(bench.attempts()).toHaveLength(1);
+    hold(15_000);
+    expect(bench.attempts()).toHaveLength(2);
+    expect(bench.of("cancel")[0]).toMatchObject({ worker: "w1", why: "lost" });
+    bench.started(first(bench));
+    hold(70_000);
+    expect(bench.status("e1")).toBe("failed");
+    expect(
+      bench
+        .journal("e1")
+        .map(({ event }) => JSON.stringify(event))
+        .join(),
+    ).toContain("no receipt came within 1 m");
+  });
+
+  test("is late with the receipt of an attempt whose time is over", () => {
+    const { bench, hold } = held();
+    const late = first(bench);
+    bench.started(late);
+    hold(70_000);
+    const report = bench.receipt(late, { status: "failed", payload: "{}" });
+    bench.settle();
+    expect(bench.verdicts(report)).toEqual([["duplicate"]]);
+    bench.receipt(first(bench), RESULT);
+    bench.settle();
+    expect(bench.status("e1")).toBe("done");
+  });
+
+  test("has its time again at an engine that was opened anew", () => {
+    const { bench, hold } = held();
+    const before = first(bench);
+    bench.started(before);
+    hold(10_000);
+    bench.restart();
+    bench.join("w1", TOPICS, { local: false });
+    bench.claim("w1", 10);
+    hold(55_000, before);
+    expect(bench.attempts()).toHaveLength(0);
+    hold(15_000, before);
+    expect(bench.attempts().map(({ item }) => item.attempt)).toEqual([2]);
+  });
 });

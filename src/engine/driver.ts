@@ -126,9 +126,9 @@ export class Engine implements EnginePort {
     return verdicts;
   }
 
-  /** A remote worker asks for up to so many items; the newest word counts, 0 takes it back. */
-  claim(worker: string, max: number): void {
-    this.#input({ kind: "worker-claims", worker, max });
+  /** A remote worker asks for up to so many items; the newest word counts, 0 takes it back, perhaps for a reason. */
+  claim(worker: string, max: number, why?: string): void {
+    this.#input({ kind: "worker-claims", worker, max, ...(why === undefined ? {} : { why }) });
   }
 
   /** A remote worker's attempts are alive; its link is told of those whose leases are gone. */

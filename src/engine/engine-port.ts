@@ -61,8 +61,8 @@ export interface EnginePort {
 
   /** Connects a worker to this node. */
   join(worker: string, link: WorkerLink, options: JoinOptions): void;
-  /** A remote worker asks for up to so many items; the newest word counts, 0 takes it back. */
-  claim(worker: string, max: number): void;
+  /** A remote worker asks for up to so many items; the newest word counts, 0 takes it back, perhaps for a reason. */
+  claim(worker: string, max: number, why?: string): void;
   /** Delivers a worker's reports; resolves with verdicts, in their order, once they are committed. */
   report(worker: string, reports: readonly Report[]): Promise<readonly (readonly string[])[]>;
   /** A remote worker's attempts are alive. */

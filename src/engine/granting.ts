@@ -6,7 +6,7 @@
 import type { Execution } from "../kernel/execution.ts";
 import type { HandlerPlan } from "../kernel/plan.ts";
 import type { Checkpoint, CommandWork, Grant, GrantItem, ScriptWork } from "../protocol/work.ts";
-import { workText } from "./command-work.ts";
+import { receiptDueAt, workText } from "./command-work.ts";
 import type { Ready } from "./dispatcher.ts";
 import { ALONE_AFTER_CRASHES, type HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
@@ -250,6 +250,7 @@ function beginNow(node: NodeState, desk: HandlerDesk, lease: Lease): void {
   lease.recorded = true;
   lease.startedAt = node.now;
   lease.until = node.now + Math.max(node.settings.claimLeaseMs, node.heartbeatMs(desk.state.plan));
+  lease.dueAt = receiptDueAt(node, desk, { task: lease.task, from: node.now, queued: false });
 }
 
 /** The start is committed first; the grant goes out with that commit. */
@@ -282,7 +283,10 @@ function newLease(
     local: worker.local,
     queued: worker.queued,
     startedAt: 0,
-    until: worker.queued ? queuedUntil(node, desk) : node.now + node.settings.claimLeaseMs,
+    until: worker.queued ? Number.POSITIVE_INFINITY : node.now + node.settings.claimLeaseMs,
+    dueAt: worker.queued
+      ? receiptDueAt(node, desk, { task: at.task, from: node.now, queued: true })
+      : Number.POSITIVE_INFINITY,
     recorded: false,
     reported: false,
     cancelled: false,
@@ -296,13 +300,6 @@ function newLease(
   worker.held++;
   if (!worker.local && !worker.queued) worker.wanted--;
   return lease;
-}
-
-/** A command is answered within its time limit from when it is sent; for anything else the queue may take its time. */
-function queuedUntil(node: NodeState, { state }: HandlerDesk): number {
-  const { timeoutMs, use } = state.plan;
-  const isCommand = use.startsWith("topic:");
-  return isCommand && timeoutMs !== null ? node.now + timeoutMs : Number.POSITIVE_INFINITY;
 }
 
 function newGrant(

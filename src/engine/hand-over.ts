@@ -4,6 +4,7 @@
  */
 import type { ReportPlace } from "../protocol/work.ts";
 import type { Ownership, Store } from "../store/store.ts";
+import { receiptDueAt } from "./command-work.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
 import type { Declared } from "./limits.ts";
@@ -200,6 +201,10 @@ function give(node: NodeState, slot: Slot, desk: HandlerDesk, handed: HandedLeas
     startedAt: isStarted ? openedAt : 0,
     // From the opening on, however late the execution is loaded.
     until: queued ? Number.POSITIVE_INFINITY : openedAt + silenceMs,
+    dueAt:
+      queued || isStarted
+        ? receiptDueAt(node, desk, { task, from: openedAt, queued })
+        : Number.POSITIVE_INFINITY,
     recorded: task !== ENUMERATION && desk.state.tasks.startOf(task) !== undefined,
     reported: false,
     cancelled: false,

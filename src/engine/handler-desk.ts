@@ -87,7 +87,9 @@ export class HandlerDesk {
     return `${this.visit.plan.name}.${this.visit.visit}.${this.state.plan.name}`;
   }
 
+  /** Where fresh tasks go on: all before it are settled, given out or back, whoever settled them. */
   get cursor(): number {
+    this.#advanceCursor();
     return this.#cursor;
   }
 

@@ -77,7 +77,7 @@ export type Input =
   /** The worker was asked, and says that these attempts still run. */
   | { readonly kind: "worker-vouches"; readonly worker: string; readonly beats: readonly Beat[] }
   /** A remote worker asks for up to `max` items; a local one is served up to its capacity without asking. */
-  | { readonly kind: "worker-claims"; readonly worker: string; readonly max: number }
+  | { readonly kind: "worker-claims"; readonly worker: string; readonly max: number; readonly why?: string }
   | {
       readonly kind: "worker-reports";
       readonly worker: string;

@@ -13,6 +13,8 @@ export interface Lease {
   startedAt: number;
   /** Silence until then is fine. */
   until: number;
+  /** When a command must have its receipt at the latest, however lively its worker is. */
+  dueAt: number;
   /** The start is journaled, or about to be. */
   recorded: boolean;
   /** Its receipt has come and waits for its commit. */

@@ -55,8 +55,9 @@ export class EngineNode {
     this.#letters = new LetterDesk(this.#node, this.#residency);
     this.#postOps = new PostOpDesk(this.#node, this.#residency);
     this.#node.performs = (execution) => this.#postOps.has(execution);
-    const parts = { residency: this.#residency, timers: this.#timers, letters: this.#letters };
-    this.#cleanUp = new CleanUp(this.#node, { ...parts, postOps: this.#postOps });
+    const postOps = this.#postOps;
+    const parts = { residency: this.#residency, timers: this.#timers, letters: this.#letters, postOps };
+    this.#cleanUp = new CleanUp(this.#node, parts);
     const desks = { ...parts, cleanUp: this.#cleanUp };
     this.#cluster = new ClusterDesk(this.#node, desks);
     this.#commits = new CommitDesk(this.#node, {
@@ -302,7 +303,7 @@ export class EngineNode {
         workerJoined(node, input);
         return this.#residency.rescan();
       case "worker-claims":
-        if (workerClaims(node, input.worker, input.max)) this.#residency.rescan();
+        if (workerClaims(node, input.worker, input)) this.#residency.rescan();
         return;
       case "worker-reports":
         return this.#reports(input);

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../test/conformance/node-bench.ts";
 import { phase } from "../../test/scenarios/kernel-run.ts";
+import type { Input } from "./io.ts";
 
 test("what waited for a commit is not given out when the partition was lost before it could be", () => {
   const bench = new NodeBench();
@@ -19,6 +20,29 @@ test("what waited for a commit is not given out when the partition was lost befo
   bench.input({ kind: "lost", partitions: [0] });
   bench.settle();
   expect(bench.attempts()).toEqual([]);
+});
+
+test.each<[string, Input]>([
+  ["is being handed over", { kind: "yield", partitions: [0] }],
+  ["is a node's that closes", { kind: "closing" }],
+])("what waited for a commit is not given out when the partition %s: it goes back", (_, input) => {
+  const bench = new NodeBench();
+  bench.start(bench.plan([phase("a", { tasks: [1] })]), "e1");
+  bench.join("w", ["w.a"]);
+  bench.settle();
+  bench.restart();
+  bench.holdsCommits = true;
+  bench.join("w2", ["w.a"], { local: false });
+  bench.claim("w2", 1);
+  bench.settle();
+  expect(bench.waiting).toHaveLength(1);
+  bench.input(input);
+  bench.input({ kind: "yield", partitions: [0] });
+  bench.settle();
+  bench.commit();
+  bench.settle();
+  expect(bench.attempts()).toEqual([]);
+  expect(bench.of("yielded")).toMatchObject([{ leases: { leases: [] } }]);
 });
 
 describe("beside a node that does not read the newest events,", () => {

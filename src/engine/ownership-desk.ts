@@ -9,6 +9,8 @@ import type { CleanUp } from "./clean-up.ts";
 import { type Left, leaseTable, noteHandedOver } from "./hand-over.ts";
 import type { LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
+import type { PostOpDesk } from "./post-op-desk.ts";
+import type { PostOpTask } from "./post-ops.ts";
 import { tellToStop } from "./reporting.ts";
 import type { Residency } from "./residency.ts";
 import type { Slot } from "./slot.ts";
@@ -20,6 +22,7 @@ interface Parts {
   readonly timers: TimerDesk;
   readonly letters: LetterDesk;
   readonly cleanUp: CleanUp;
+  readonly postOps: PostOpDesk;
 }
 
 /** The answer about an execution that is not this node's. */
@@ -119,10 +122,15 @@ export class OwnershipDesk {
     if (ended.size === 0) return;
     const isOver = (execution: string) => ended.has(node.tenures.partitionOf(execution));
     node.roster.queued?.forget(isOver);
-    // What was to go out and has not: a stale owner gives out nothing.
-    node.outputs = node.outputs.filter(
-      (output) => output.kind !== "grant" || !isOver(output.grant.execution),
-    );
+    // What was to go out and has not: a stale owner gives out nothing, and has nothing performed.
+    const unperformed: PostOpTask[] = [];
+    node.outputs = node.outputs.filter((output) => {
+      if (output.kind === "grant") return !isOver(output.grant.execution);
+      if (output.kind !== "perform" || !isOver(output.task.execution)) return true;
+      unperformed.push(output.task);
+      return false;
+    });
+    this.#parts.postOps.takeBack(unperformed);
     this.#parts.letters.forget(isOver);
     this.#parts.timers.forget(isOver);
     node.limits.forget(isOver);

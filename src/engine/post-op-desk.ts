@@ -1,14 +1,15 @@
 /**
- * Which post-operations are under way: at most so many in the node and so many of one execution, in the order in which
- * they are owed. What is owed is a function of committed state, so nothing here has to survive: after a restart, a
- * takeover or a commit of unknown outcome it is given out again, with the same id.
+ * Which post-operations are under way: so many of each kind, of one target and of one execution (post-op-pool.ts), in
+ * the order in which they are owed. What is owed is a function of committed state, so nothing here has to survive: after
+ * a restart, a takeover or a commit of unknown outcome it is given out again, with the same id.
  */
-import { postOpPlan } from "../kernel/command-plan.ts";
+import { postOpPlan, targetOf } from "../kernel/command-plan.ts";
 import type { Execution } from "../kernel/execution.ts";
 import { commandAt, type OwedOp } from "../kernel/owed-op.ts";
 import { assert } from "../std/assert.ts";
 import type { Input } from "./io.ts";
 import type { NodeState } from "./node-state.ts";
+import { PostOpPool } from "./post-op-pool.ts";
 import type { PostOpTask } from "./post-ops.ts";
 import type { Residency } from "./residency.ts";
 import type { Slot } from "./slot.ts";
@@ -16,60 +17,61 @@ import type { Slot } from "./slot.ts";
 export class PostOpDesk {
   readonly #node: NodeState;
   readonly #residency: Residency;
-  /** By id: the execution. */
-  readonly #underWay = new Map<string, string>();
-  readonly #perExecution = new Map<string, number>();
-  /** Executions that have more than there is room for, oldest first. */
-  readonly #waiting = new Set<string>();
+  readonly #pools: Readonly<Record<OwedOp["op"], PostOpPool>>;
 
   constructor(node: NodeState, residency: Residency) {
     this.#node = node;
     this.#residency = residency;
+    const { postOpsMax, postOpsEach } = node.settings;
+    this.#pools = {
+      persistence: new PostOpPool(postOpsMax, postOpsEach),
+      broadcast: new PostOpPool(postOpsMax, postOpsEach),
+    };
   }
 
   /** Whether something of the execution is under way or waits for room. */
   has(execution: string): boolean {
-    return this.#perExecution.has(execution) || this.#waiting.has(execution);
+    return this.#pools.persistence.has(execution) || this.#pools.broadcast.has(execution);
   }
 
   /** Gives out what a clean execution owes and what is due. */
   attend(slot: Slot): void {
     const { execution } = slot;
     if (execution === null || execution.postops.size === 0 || slot.tenure.isYielding) return;
-    const { postOpsMax, postOpsEach } = this.#node.settings;
     for (const op of execution.postops.values()) {
-      if (op.until > this.#node.now || this.#underWay.has(op.id) || isQueued(slot, op)) continue;
-      if ((this.#perExecution.get(slot.id) ?? 0) >= postOpsEach) return;
-      if (this.#underWay.size >= postOpsMax) {
-        this.#waiting.add(slot.id);
-        return;
-      }
-      this.#underWay.set(op.id, slot.id);
-      this.#perExecution.set(slot.id, (this.#perExecution.get(slot.id) ?? 0) + 1);
-      this.#node.emit({ kind: "perform", task: taskOf(execution, op) });
+      const pool = this.#pools[op.op];
+      if (pool.isFullFor(slot.id)) continue;
+      if (op.until > this.#node.now || pool.isUnderWay(op.id) || isQueued(slot, op)) continue;
+      const task = taskOf(execution, op);
+      if (pool.take(op.id, { execution: slot.id, target: placeOf(task) }))
+        this.#node.emit({ kind: "perform", task });
     }
   }
 
-  /** A try has ended: its execution hears of it, and another has room. */
+  /** A try has ended: its execution hears of it, and others have room. */
   performed({ execution, op, attempt, outcome }: Extract<Input, { kind: "performed" }>): void {
-    this.#end(op, execution);
+    for (const pool of Object.values(this.#pools)) pool.end(op);
     if (this.#node.tenures.of(execution) !== undefined) {
       const message = { kind: "postop", op, attempt, outcome } as const;
       this.#node.enqueue(this.#residency.slot(execution), { kind: "message", message, request: null });
     }
-    const [next] = this.#waiting;
-    if (next === undefined) return;
-    this.#waiting.delete(next);
-    if (this.#node.tenures.of(next) === undefined) return;
-    const slot = this.#residency.slot(next);
-    if (slot.status === "clean") this.attend(slot);
+    for (const pool of Object.values(this.#pools)) this.#fill(pool);
   }
 
-  #end(op: string, execution: string): void {
-    if (!this.#underWay.delete(op)) return;
-    const left = (this.#perExecution.get(execution) ?? 1) - 1;
-    if (left === 0) this.#perExecution.delete(execution);
-    else this.#perExecution.set(execution, left);
+  /** These were given out in a tenure that ended before anybody could begin. */
+  takeBack(tasks: readonly PostOpTask[]): void {
+    if (tasks.length === 0) return;
+    for (const { id, op } of tasks) this.#pools[op].end(id);
+    for (const pool of Object.values(this.#pools)) this.#fill(pool);
+  }
+
+  /** Those that wait go on, as far as there is room. One that is not clean now is attended to when it is. */
+  #fill(pool: PostOpPool): void {
+    for (let next = pool.next(); next !== undefined; next = pool.next()) {
+      if (this.#node.tenures.of(next) === undefined) continue;
+      const slot = this.#residency.slot(next);
+      if (slot.status === "clean") this.attend(slot);
+    }
   }
 }
 
@@ -94,4 +96,10 @@ function taskOf(execution: Execution, owed: OwedOp): PostOpTask {
     attempt: ended + 1,
     ...("url" in plan ? { op: "broadcast", plan } : { op: "persistence", plan }),
   };
+}
+
+/** What may hang: a state store, or the host of an address. */
+function placeOf({ plan }: PostOpTask): string {
+  const target = targetOf(plan);
+  return "url" in plan && URL.canParse(target) ? new URL(target).host : target;
 }

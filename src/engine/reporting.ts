@@ -12,6 +12,7 @@ import {
   UNKNOWN_WORKER,
 } from "../protocol/work.ts";
 import type { LogRow } from "../store/store.ts";
+import { receiptDueAt } from "./command-work.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { AttemptHolder } from "./io.ts";
 import { ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
@@ -278,7 +279,11 @@ export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
 
 function start(node: NodeState, desk: HandlerDesk, lease: Lease): void {
   lease.asked = false;
-  if (lease.startedAt === 0) lease.startedAt = node.now;
+  if (lease.startedAt === 0) {
+    lease.startedAt = node.now;
+    if (!lease.queued)
+      lease.dueAt = receiptDueAt(node, desk, { task: lease.task, from: node.now, queued: false });
+  }
   if (!lease.queued) lease.until = node.now + node.heartbeatMs(desk.state.plan);
 }
 
@@ -317,6 +322,7 @@ function adopt(
     queued,
     startedAt: node.now,
     until: queued ? Number.POSITIVE_INFINITY : node.now + node.heartbeatMs(desk.state.plan),
+    dueAt: receiptDueAt(node, desk, { task: at.task, from: node.now, queued }),
     asked: false,
     recorded: begunBy !== undefined,
     reported: false,

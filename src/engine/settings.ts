@@ -41,7 +41,7 @@ export interface Settings {
   readonly permitPatienceMs: number;
   /** How long room under one limit is kept for what waits at another. */
   readonly permitReserveMs: number;
-  /** Post-operations under way at a time, and of one execution. */
+  /** Post-operations of one kind (persistence, broadcasts) under way at a time, and of one execution. */
   readonly postOpsMax: number;
   readonly postOpsEach: number;
   /** Events are published by somebody, who says how far. */
@@ -73,7 +73,7 @@ export const DEFAULT_SETTINGS: Settings = {
   takeoverMs: 15_000,
   permitPatienceMs: 1_000,
   permitReserveMs: 10_000,
-  postOpsMax: 64,
+  postOpsMax: 128,
   postOpsEach: 8,
   askMs: 3_000,
   outbox: false,

@@ -338,3 +338,24 @@ test("pages beyond the first are marked as opened before they are given out", ()
   expect(opened).toBe(3_500);
   expect(beyond).toEqual([]);
 });
+
+test("when all that was opened before is settled by attempts that went on meanwhile, the next pages are opened", () => {
+  const bench = new NodeBench({ openTasksAhead: 100, suspectMs: 1_000 });
+  const join = (capacity: number) => {
+    bench.join("w1", ["w.a"], { capacity, local: false });
+    bench.claim("w1", capacity);
+    bench.settle();
+  };
+  bench.start(bench.plan([tasks(1_500, { heartbeat: "1s" })]), "e1");
+  join(1_000);
+  const given = bench.attempts();
+  expect(given).toHaveLength(1_000);
+  bench.restart();
+  join(1_000);
+  for (const attempt of given) bench.receipt(attempt);
+  bench.settle();
+  bench.sleep(2_000);
+  expect(bench.attempts().map(({ item }) => item.number)).toEqual(
+    Array.from({ length: 500 }, (_, i) => 1_000 + i),
+  );
+});

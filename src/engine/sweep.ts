@@ -1,4 +1,4 @@
-/** The sweep: claims that never started go back; started attempts that went silent are lost. */
+/** The sweep: claims that never started go back; attempts that went silent are lost; commands without a receipt, killed. */
 import type { Outcome } from "../kernel/message.ts";
 import { showDuration } from "../std/duration.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
@@ -17,13 +17,13 @@ export function sweepLeases(node: NodeState): Slot[] | null {
       const asked: Lease[] = [];
       for (const lease of desk.leases.values()) {
         if (lease.local || lease.reported) continue;
-        if (lease.queued && lease.until === Number.POSITIVE_INFINITY) continue;
+        if (lease.queued && lease.dueAt === Number.POSITIVE_INFINITY) continue;
         isWatching = true;
-        if (lease.until > node.now) continue;
-        if (lease.queued) {
+        if (lease.dueAt <= node.now) {
           expire(node, slot, desk, lease);
           continue;
         }
+        if (lease.until > node.now) continue;
         const canAsk =
           lease.startedAt > 0 && !lease.asked && node.roster.workers.get(lease.worker)?.canBeAsked === true;
         (canAsk ? asked : silent).push(lease);
@@ -41,7 +41,10 @@ export function extendLeases(node: NodeState, ms: number): void {
   node.tenures.extend(ms);
   for (const slot of node.slots.values()) {
     for (const desk of slot.desks) {
-      for (const lease of desk.leases.values()) lease.until += ms;
+      for (const lease of desk.leases.values()) {
+        lease.until += ms;
+        lease.dueAt += ms;
+      }
       if (desk.suspectUntil > 0) desk.suspectUntil += ms;
     }
   }
@@ -62,7 +65,7 @@ function ask(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly Le
   }
 }
 
-/** What was sent into a queue with a time limit has not come back: it counts as killed. */
+/** A command with a time limit has no receipt: it counts as killed. */
 function expire(node: NodeState, slot: Slot, desk: HandlerDesk, lease: Lease): void {
   const { task, attempt, claim, epoch, worker } = lease;
   const ms = desk.state.plan.timeoutMs ?? 0;
@@ -75,7 +78,7 @@ function expire(node: NodeState, slot: Slot, desk: HandlerDesk, lease: Lease): v
     epoch,
     receipts: [{ task, attempt, claim, ms, outcome }],
   };
-  lease.until = Number.POSITIVE_INFINITY;
+  lease.until = lease.dueAt = Number.POSITIVE_INFINITY;
   tellToStop(node, slot, { desk, lease }, "lost");
   node.noteReported(desk, lease);
   // Nobody waits for its verdict.

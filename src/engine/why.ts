@@ -57,7 +57,7 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   if (running === 0 && waiting !== null) return waiting;
   const needsWorker = plan.mode !== "workflow" || desk.wantsEnumeration(node.now);
   if (needsWorker && running === 0 && !desk.leases.has(ENUMERATION) && !node.roster.isServed(wanted))
-    return `${at} waits for a worker: none serves ${whoServes(node, wanted)} now.`;
+    return `${at} waits for a worker: none serves ${whoServes(node, wanted)} now${whyNoBroker(node)}.`;
   const blocked = node.limits.blockedUntil(scope) - node.now;
   if (blocked > 0 && left > running)
     return `${at} waits ${showDuration(blocked)} for attempts that may still hold "${plan.scope}" since before the restart.`;
@@ -105,10 +105,17 @@ function whyQueued({ roster }: NodeState, { id }: Execution, desk: HandlerDesk):
   let waiting = 0;
   for (const lease of desk.leases.values())
     if (lease.queued && !lease.reported && lease.task !== ENUMERATION) waiting++;
+  const but = whyNoBroker({ roster });
   if (waiting > 0)
-    return `has ${waiting} ${waiting === 1 ? "task" : "tasks"} at the broker, for workers there.`;
+    return `has ${waiting} ${waiting === 1 ? "task" : "tasks"} at the broker, for workers there${but}.`;
   const enumeration = desk.leases.get(ENUMERATION);
-  return enumeration?.queued === true ? "has its enumeration at the broker, for a worker there." : null;
+  return enumeration?.queued === true ? `has its enumeration at the broker, for a worker there${but}.` : null;
+}
+
+/** What keeps the broker from taking work, where it is known. */
+function whyNoBroker({ roster }: Pick<NodeState, "roster">): string {
+  const why = roster.queued?.why ?? null;
+  return why === null ? "" : `; the broker takes none: ${why}`;
 }
 
 /** Tasks that wait for a time or a signal of their own, if nothing else is open. */

@@ -24,11 +24,16 @@ export function workerJoined(node: NodeState, input: JoinOptions & { readonly wo
 }
 
 /** Notes how much a worker asks for; true: what nobody served before may be served now. */
-export function workerClaims(node: NodeState, id: string, max: number): boolean {
+export function workerClaims(
+  node: NodeState,
+  id: string,
+  { max, why }: { readonly max: number; readonly why?: string },
+): boolean {
   const worker = node.roster.workers.get(id);
   if (worker === undefined) return false;
   const isNew = worker.fallback && worker.wanted === 0 && max > 0;
   worker.wanted = max;
+  worker.why = why ?? null;
   return isNew;
 }
 

@@ -33,6 +33,8 @@ export class RosterEntry {
   held = 0;
   /** Items asked for and not given yet (remote workers). */
   wanted = 0;
+  /** Why it asks for nothing; null: it does not say. */
+  why: string | null = null;
   /** Its work goes into queues, where it needs no beats and does not lapse. */
   readonly queued: boolean;
   /** It gets what nobody else serves. */

@@ -50,8 +50,10 @@ function applyReceipted(execution: Execution, event: CommandReceipted): void {
   const { task, attempt, worker, ms, step, result, error, procStatus } = event;
   change(execution, step, { receiptedAt: execution.now, receipt: seq, status: procStatus, error });
   if (result === null) return;
-  for (const reference of execution.plan.referred.get(step) ?? []) {
-    const found = follow(JSON.parse(result) as Json, reference.path);
+  const parts = execution.plan.referred.byStep.get(step) ?? [];
+  const value = parts.length === 0 ? null : (JSON.parse(result) as Json);
+  for (const reference of parts) {
+    const found = follow(value, reference.path);
     if (found === null) execution.referred.delete(reference.text);
     else execution.referred.set(reference.text, JSON.stringify(found.value));
   }

@@ -381,6 +381,13 @@ describe("a command is sent", () => {
     });
   });
 
+  test("not at all if its references make it too large", () => {
+    const run = new KernelRun([command("a"), b(new Array(1_000).fill("${steps[0].cmd_result.text}"))]);
+    run.receipt("a", 0, result({ text: "x".repeat(200_000) }));
+    const cmd = sent(run);
+    expect(cmd !== null && "error" in cmd && JSON.parse(cmd.error)).toMatchObject({ code: "too_large" });
+  });
+
   test("not at all if a reference leads nowhere", () => {
     const run = new KernelRun([command("a"), b("${steps[0].cmd_result.nope}")]);
     run.receipt("a", 0, result({ n: 1 }));

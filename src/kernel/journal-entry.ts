@@ -163,8 +163,24 @@ function pack(values: readonly unknown[]): Column {
 
 function unpack(column: Column): readonly unknown[] {
   if (!("n" in column)) return column;
-  if ("up" in column) return Array.from({ length: column.n }, (_, i) => column.up + i);
-  return new Array(column.n).fill(column.all);
+  if (!("up" in column)) return equalColumn(column.all, column.n);
+  const values: number[] = [];
+  for (let i = 0; i < column.n; i++) values.push(column.up + i);
+  return values;
+}
+
+/** Columns of equal values, by their value: rows of a long journal have the same few, which nobody writes to. */
+const equalColumns = new Map<unknown, readonly unknown[]>();
+const EQUAL_COLUMNS_MAX = 64;
+
+function equalColumn(value: unknown, n: number): readonly unknown[] {
+  const known = equalColumns.get(value);
+  if (known?.length === n) return known;
+  const values: unknown[] = [];
+  for (let i = 0; i < n; i++) values.push(value);
+  if (equalColumns.size >= EQUAL_COLUMNS_MAX) equalColumns.clear();
+  equalColumns.set(value, values);
+  return values;
 }
 
 function isColumn(value: unknown): value is Column {

@@ -10,7 +10,7 @@ import {
   RETURNS,
 } from "./definition.ts";
 import { definitionHash } from "./definition-hash.ts";
-import type { Reference } from "./reference.ts";
+import { planReferred, type Referred } from "./referred.ts";
 import { topicUse } from "./topic.ts";
 
 export { NEXT, RETURNS };
@@ -86,8 +86,8 @@ export interface Plan {
   readonly byName: ReadonlyMap<string, PhasePlan>;
   /** The commands in order: the steps that others see. */
   readonly commands: readonly PlannedCommand[];
-  /** References of commands to the results of others, by the step of the other. */
-  readonly referred: ReadonlyMap<number, readonly Reference[]>;
+  /** What is kept of results for the commands that refer to them. */
+  readonly referred: Referred;
   /** Index of the `returns` phase, -1 if there is none. */
   readonly returns: number;
 }
@@ -153,18 +153,9 @@ export function compilePlan(definition: Definition): Plan {
     phases,
     byName: new Map(phases.map((phase) => [phase.name, phase])),
     commands,
-    referred: referencesByStep(commands),
+    referred: planReferred(commands.flatMap(({ command }) => command.references)),
     returns,
   };
-}
-
-function referencesByStep(commands: readonly PlannedCommand[]): ReadonlyMap<number, readonly Reference[]> {
-  const byStep = new Map<number, Reference[]>();
-  for (const { command } of commands)
-    for (const reference of command.references)
-      if (reference.from === "steps")
-        byStep.set(reference.step, [...(byStep.get(reference.step) ?? []), reference]);
-  return byStep;
 }
 
 function planDecision(phase: PhaseDefinition): HandlerPlan | null {

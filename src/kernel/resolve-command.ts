@@ -1,6 +1,7 @@
 /** A command as it is sent: with its references resolved. Pure, at dispatch, from committed state. */
-import type { Json } from "../std/json.ts";
+import { byteLength, type Json } from "../std/json.ts";
 import type { CommandPlan } from "./command-plan.ts";
+import { LIMITS } from "./definition.ts";
 import type { Execution } from "./execution.ts";
 import { type Found, follow, type Reference, resolveReferences } from "./reference.ts";
 
@@ -11,22 +12,35 @@ export function resolveCommand(
   task: string,
 ): { readonly text: string } | { readonly error: string } {
   if (command.references.length === 0) return { text: textOf(command) };
-  const resolved = resolveReferences(command.cmd.cmd_data, (reference) => find(execution, reference, task));
+  // One reference can stand in a command as often as there is room for it.
+  let bytes = 0;
+  const resolved = resolveReferences(command.cmd.cmd_data, (reference) => {
+    const found = bytes > BYTES_MAX ? null : find(execution, reference, task);
+    bytes += found === null ? 0 : byteLength(JSON.stringify(found.value));
+    return found;
+  });
+  if (bytes > BYTES_MAX)
+    return failed("TooLarge", "too_large", `its references make it larger than ${BYTES_MAX} bytes`);
   if ("value" in resolved) return { text: JSON.stringify({ ...command.cmd, cmd_data: resolved.value }) };
-  const error = {
-    name: "UnresolvedReference",
-    code: "unresolved_reference",
-    message: `"\${${resolved.missing.text}}" leads nowhere`,
-  };
-  return { error: JSON.stringify(error) };
+  const { text } = resolved.missing;
+  return failed("UnresolvedReference", "unresolved_reference", `"\${${text}}" leads nowhere`);
 }
 
-function find({ referred, input }: Execution, { from, path, text }: Reference, task: string): Found {
+function failed(name: string, code: string, message: string): { readonly error: string } {
+  return { error: JSON.stringify({ name, code, message }) };
+}
+
+function find({ plan, referred, input }: Execution, reference: Reference, task: string): Found {
+  const { from, path, text } = reference;
   if (from !== "steps") return follow(JSON.parse(from === "input" ? input : task) as Json, path);
-  const value = referred.get(text);
-  return value === undefined ? null : { value: JSON.parse(value) as Json };
+  const kept = plan.referred.keptFor.get(text);
+  const value = kept === undefined ? undefined : referred.get(kept.text);
+  if (kept === undefined || value === undefined) return null;
+  return follow(JSON.parse(value) as Json, path.slice(kept.path.length));
 }
 
+/** What the references of one command may bring into it. */
+const BYTES_MAX = LIMITS.inputBytes;
 const texts = new WeakMap<CommandPlan, string>();
 
 /** Commands without references are the same for all. */

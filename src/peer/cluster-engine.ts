@@ -169,8 +169,8 @@ export class ClusterEngine implements EnginePort {
     this.#engine.join(worker, link, options);
   }
 
-  claim(worker: string, max: number): void {
-    this.#engine.claim(worker, max);
+  claim(worker: string, max: number, why?: string): void {
+    this.#engine.claim(worker, max, why);
   }
 
   report(worker: string, reports: readonly Report[]): Promise<readonly (readonly string[])[]> {

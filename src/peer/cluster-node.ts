@@ -49,6 +49,8 @@ export class ClusterNode {
   readonly owners: Owners;
   /** What the worker inside a node shows to the others. */
   readonly workerToken: string;
+  /** What is to be done before anything is handed over, and soon. */
+  beforeLeave: (() => Promise<void>) | null = null;
   /** What is to end too, while everything is handed over. */
   onLeave: (() => Promise<void>) | null = null;
   readonly #local: Engine;
@@ -267,6 +269,7 @@ export class ClusterNode {
 
   /** Hands everything over, and is gone. That waits for nobody whom this node still serves. */
   async #leave(): Promise<void> {
+    await this.beforeLeave?.();
     const served = this.onLeave?.();
     await this.#ownership.leave();
     this.engine.hasLeft();

@@ -138,6 +138,19 @@ describe("persistence", () => {
     expect(await performer.readState({ ...place, store: "other" })).toBeNull();
   });
 
+  test.each(["constructor", "__proto__", "toString"])(
+    "in a store named %s is like in any other",
+    async (store) => {
+      const { performer } = await bench();
+      expect(await perform(performer, persistence({ store }))).toEqual({ kind: "done" });
+      expect(await performer.readState({ store, key: "project-x", partition: "project-x" })).toMatchObject({
+        value: RESULT,
+      });
+      const named = await bench({ stores: { known: "embedded" } });
+      expect(await perform(named.performer, persistence({ store }))).toMatchObject({ fatal: true });
+    },
+  );
+
   test("that is repeated, or older than what is there, is done and changes nothing", async () => {
     const { performer, store } = await bench();
     await perform(performer, persistence());
@@ -308,9 +321,13 @@ describe("a broadcast", () => {
 });
 
 test("what the settings would refuse can be asked beforehand", async () => {
-  const { performer } = await bench({ stores: { here: "embedded" }, allow: ["lxi-ui-api:6001"] });
-  expect(performer.refusalOf({ store: "here", url: "http://lxi-ui-api:6001/" })).toBeNull();
-  expect(performer.refusalOf({ store: "embedded" })).toBeNull();
-  expect(performer.refusalOf({ store: "there" })).toMatchObject({ code: "not_found" });
-  expect(performer.refusalOf({ url: "http://127.0.0.1/" })).toMatchObject({ code: "forbidden" });
+  const { performer } = await bench({ stores: { here: "embedded" } });
+  const at = (store: string, key = "k", partition: string | null = null) =>
+    performer.refusalOf({ store, key, partition });
+  expect(at("here")).toBeNull();
+  expect(at("embedded", "...", "..")).toBeNull();
+  expect(at("there")).toMatchObject({ code: "not_found" });
+  for (const key of ["", ".", "..", "a\nb", "\ud800", "é".repeat(1_001)])
+    expect(at("here", key)).toMatchObject({ code: "invalid_input", path: "key" });
+  expect(at("here", "k", "\u0000")).toMatchObject({ path: "key" });
 });

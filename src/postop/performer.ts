@@ -45,16 +45,14 @@ export class Performer implements PostOps {
     }
   }
 
-  /** Why a command with this state store or this address would fail, as far as the settings tell; null: it may not. */
-  refusalOf({ store, url }: { readonly store?: string; readonly url?: string }): Rejection | null {
-    const { stateStores, guard } = this.#parts;
-    const byStore = store === undefined ? null : stateStores.refusalOf(store);
-    return byStore ?? (url === undefined ? null : guard.refusalOf(url));
+  /** Why nothing can be kept at a place, as far as it and the settings tell; null: it may be. */
+  refusalOf(place: StatePlace): Rejection | null {
+    return this.#parts.stateStores.refusalOf(place.store) ?? wrongPlace(place);
   }
 
   /** What is kept at a place; null: nothing is. */
   async readState(place: StatePlace): Promise<StateEntry | null | Rejection> {
-    const refusal = this.#parts.stateStores.refusalOf(place.store) ?? wrongPlace(place);
+    const refusal = this.refusalOf(place);
     if (refusal !== null) return refusal;
     try {
       const opened = await this.#parts.stateStores.open(place.store);
@@ -119,10 +117,11 @@ export class Performer implements PostOps {
 function wrongPlace({ key, partition }: StatePlace): Rejection | null {
   const both = `${key}${partition ?? ""}`;
   const isFine = !/\p{Cc}/u.test(both) && both.isWellFormed() && byteLength(both) <= PLACE_BYTES_MAX;
-  if (key !== "" && isFine) return null;
+  // A path of these is another one.
+  if (!["", ".", ".."].includes(key) && isFine) return null;
   return reject(
     "invalid_input",
-    `a key and its partition are texts without control characters, of up to ${PLACE_BYTES_MAX} bytes together`,
+    `a key and its partition are texts without control characters, of up to ${PLACE_BYTES_MAX} bytes together, and a key is not "." or ".."`,
     { path: "key" },
   );
 }

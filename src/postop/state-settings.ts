@@ -80,15 +80,15 @@ export function parseStateStores(
   given: Readonly<Record<string, unknown>>,
   what = "stateStores",
 ): Readonly<Record<string, StateStoreSettings>> | Rejection {
-  const stores: Record<string, StateStoreSettings> = {};
+  const stores = new Map<string, StateStoreSettings>();
   for (const [name, one] of Object.entries(given)) {
     const settings = parseStateStore(one, `${what}.${name}`);
     if (isRejection(settings)) return settings;
     if (name === "embedded" && settings.kind !== "embedded")
       return wrong(`${what}.${name}`, "is Rondo's own store, and nothing else can have its name");
-    stores[name] = settings;
+    stores.set(name, settings);
   }
-  return stores;
+  return Object.fromEntries(stores);
 }
 
 function wrong(path: string, says: string): Rejection {

@@ -45,7 +45,8 @@ export class StateStores {
   async open(name: string): Promise<StateStore> {
     const refusal = this.refusalOf(name);
     if (refusal !== null) throw new RondoError(refusal);
-    const settings = this.#options.settings[name];
+    const { settings: all } = this.#options;
+    const settings = Object.hasOwn(all, name) ? all[name] : undefined;
     if (settings === undefined || settings.kind === EMBEDDED) return this.#embedded;
     let opened = this.#open.get(name);
     if (opened === undefined) {

@@ -87,7 +87,7 @@ export interface EnumeratedMessage {
   readonly token: string;
   readonly total?: number;
   /** `done` if absent. */
-  readonly status?: "done" | "failed" | "cancelled" | "killed";
+  readonly status?: "done" | "failed" | "cancelled" | "crashed" | "killed";
   readonly error?: WireError;
 }
 

@@ -56,6 +56,8 @@ export interface RingView {
     readonly hash: string | null;
     readonly agrees: boolean;
     readonly suspect: boolean;
+    /** When its lease ends if it does not renew it, as the store last said; null: not known. */
+    readonly leaseUntil: number | null;
     /** Who watches its timers. */
     readonly clockworkers: readonly string[];
   }[];

@@ -51,6 +51,8 @@ export class RingNode {
   #map = RingMap.unknown();
   #incarnation = "";
   #leaseUntil = Number.NEGATIVE_INFINITY;
+  /** Until when the leases of all members run, by incarnation, as the store last said. */
+  #leases: ReadonlyMap<string, number> = new Map();
   #owned: ReadonlySet<number> = new Set();
   #outputs: RingOutput[] = [];
   #place: Place = ELSEWHERE;
@@ -164,6 +166,7 @@ export class RingNode {
       map: this.#map,
       clockworkers: this.#settings.clockworkers,
       isSuspect: (member) => this.#suspects.isSuspect(member, this.#now),
+      leases: this.#leases,
       token: this.#seen,
       at: place === "elsewhere" ? (this.#sentTo ?? this.#url) : this.#url,
       seenAt: this.#seenAt,
@@ -183,6 +186,7 @@ export class RingNode {
   #members(membership: Membership): void {
     this.#incarnation = membership.incarnation;
     this.#leaseUntil = Math.max(this.#leaseUntil, membership.leaseUntil);
+    this.#leases = new Map(membership.nodes.map((node) => [node.incarnation, node.leaseUntil]));
     if (membership.now >= this.#map.asOf) this.#adopt(RingMap.of(membership));
   }
 

@@ -9,6 +9,7 @@ export interface RingFacts
   readonly map: RingMap;
   readonly clockworkers: number;
   readonly isSuspect: (member: RingMember) => boolean;
+  readonly leases: ReadonlyMap<string, number>;
   readonly token: Token | null;
   readonly at: string;
   readonly seenAt: number;
@@ -17,7 +18,7 @@ export interface RingFacts
 
 /** The ring as one node sees it, for `GET /v1/ring`. */
 export function viewRing(facts: RingFacts): RingView {
-  const { url, map, clockworkers, isSuspect, token, at, seenAt, watch, ...rest } = facts;
+  const { url, map, clockworkers, isSuspect, leases, token, at, seenAt, watch, ...rest } = facts;
   const hashes = new Map(token?.maps.map((one) => [one.url, one.hash]));
   hashes.set(url, map.hash);
   const nodes = map.members.map((member, index) => {
@@ -29,6 +30,7 @@ export function viewRing(facts: RingFacts): RingView {
       hash,
       agrees: hash === map.hash,
       suspect: isSuspect(member),
+      leaseUntil: leases.get(member.incarnation) ?? null,
       clockworkers: watching.map((watcher) => map.members[watcher]?.url as string),
     };
   });

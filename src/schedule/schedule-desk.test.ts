@@ -13,6 +13,7 @@ const MINUTE = 60_000;
 /** Executions by id, with the time of their start; those in `open` have not ended. */
 class Executions implements ScheduleEngine {
   readonly started: (ScheduledStart & { readonly at: number })[] = [];
+  readonly #ids = new Set<string>();
   readonly open = new Set<string>();
   readonly watchers = new Map<string, () => void>();
   /** What the next starts meet instead of success. */
@@ -29,7 +30,8 @@ class Executions implements ScheduleEngine {
     const trouble = this.troubles.shift();
     if (trouble instanceof Error) throw trouble;
     if (trouble !== undefined) return trouble;
-    if (!this.started.some(({ id }) => id === request.id)) {
+    if (!this.#ids.has(request.id)) {
+      this.#ids.add(request.id);
       this.started.push({ ...request, at: this.#clock.now() });
       this.open.add(request.id);
     }
@@ -41,7 +43,7 @@ class Executions implements ScheduleEngine {
   }
 
   async exists(execution: string): Promise<boolean> {
-    return this.started.some(({ id }) => id === execution);
+    return this.#ids.has(execution);
   }
 
   onEnd(execution: string, ended: () => void): () => void {

@@ -49,9 +49,11 @@ export async function huntBugs(options: HuntOptions): Promise<number> {
   const found: Found[] = [];
   try {
     const queue = [...bugs];
-    const hunters = Array.from({ length: Math.min(availableParallelism(), bugs.length) }, async () => {
+    const hunters = Array.from({ length: Math.min(availableParallelism(), bugs.length) }, async (_, i) => {
+      const copy = join(copies, String(i));
+      await cp(compiled, copy, { recursive: true, filter: isRun });
       for (let bug = queue.shift(); bug !== undefined; bug = queue.shift()) {
-        const result = await hunt(bug, compiled, copies, options);
+        const result = await hunt(bug, copy, options);
         found.push(result);
         if (!options.json)
           process.stdout.write(
@@ -70,29 +72,33 @@ export async function huntBugs(options: HuntOptions): Promise<number> {
   return missed.length === 0 ? 0 : 1;
 }
 
-async function hunt(bug: PlantedBug, compiled: string, copies: string, options: HuntOptions): Promise<Found> {
+/** Only what is run is copied. */
+function isRun(source: string): boolean {
+  return !/\.(d\.ts|map)$/.test(source);
+}
+
+/** Plants the bug in the copy, and takes it out again when it is found. */
+async function hunt(bug: PlantedBug, copy: string, options: HuntOptions): Promise<Found> {
   const { name } = bug;
-  const folder = join(copies, name.replaceAll(" ", "-"));
-  // Only what is run.
-  const filter = (source: string) => !/\.(d\.ts|map)$/.test(source);
-  await cp(compiled, folder, { recursive: true, filter });
-  const file = join(folder, bug.file);
-  let code = await readFile(file, "utf8");
+  const file = join(copy, bug.file);
+  const clean = await readFile(file, "utf8");
+  let code = clean;
   for (const { find, replace } of bug.also === undefined ? [bug] : [bug, bug.also]) {
     if (!code.includes(find))
       return { name, seed: null, violation: `it does not fit ${bug.file} any more: "${find}"` };
     code = code.replaceAll(find, replace);
   }
-  await writeFile(file, code);
   const cluster = bug.cluster === true;
   const from = options.replay ? bug.seed : 1;
   const seeds = options.within ?? (options.replay ? REPLAY_WITHIN : WITHIN);
-  const said = await search(join(folder, "sim", "main.js"), { from, seeds, cluster });
+  await writeFile(file, code);
+  const said = await search(join(copy, "sim", "main.js"), { from, seeds, cluster });
+  await writeFile(file, clean);
   const { seed, violation = `not found within ${seeds} seeds from ${from}` } = said;
   if (seed === null) return { name, seed, violation };
-  const clean = runSeed({ seed, nodes: cluster ? nodesOf(seed) : 0 }).violation;
-  if (clean === null) return { name, seed, violation };
-  return { name, seed: null, violation: `seed ${seed} breaks without the bug too: ${clean}` };
+  const without = runSeed({ seed, nodes: cluster ? nodesOf(seed) : 0 }).violation;
+  if (without === null) return { name, seed, violation };
+  return { name, seed: null, violation: `seed ${seed} breaks without the bug too: ${without}` };
 }
 
 async function search(

@@ -299,6 +299,7 @@ export class ClusterBench {
 
   async #onServer(run: (client: pg.Client) => Promise<unknown>): Promise<void> {
     const client = new pg.Client(this.server.url);
+    client.on("error", () => {});
     await client.connect();
     try {
       await run(client);

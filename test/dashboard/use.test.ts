@@ -67,6 +67,47 @@ describe.runIf(hasBrowser)("a user", () => {
     await page.waitForURL("**task=5");
   });
 
+  test("looks closer at a piece of the time by keys, wheel and drag, and the address keeps it", async () => {
+    const page = await openPage(`${server.url}/executions/thumbs-3?tab=messages`);
+    const spanOf = (): number[] =>
+      ["from", "to"].map((name) => Number(new URL(page.url()).searchParams.get(name)));
+    const lengthOf = ([from = 0, to = 0]: number[]): number => to - from;
+    const hasSpan = (isThere: boolean) => (url: URL) => url.searchParams.has("from") === isThere;
+    await page.getByRole("img", { name: /tasks: .* done/ }).waitFor();
+    await page.getByText("finished · done").first().waitFor();
+    await page.keyboard.press("+");
+    await page.waitForURL(hasSpan(true));
+    const closer = spanOf();
+    await page.getByText("finished · done", { exact: true }).waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Earlier" }).click();
+    await page.waitForURL((url) => Number(url.searchParams.get("from")) < (closer[0] ?? 0));
+    expect(Math.abs(lengthOf(spanOf()) - lengthOf(closer))).toBeLessThan(2);
+    const earlier = spanOf();
+    await page.reload();
+    await page
+      .getByText(/^\d+ m?s of \d/)
+      .or(page.getByText(/ of \d.* m?s$/))
+      .first()
+      .waitFor();
+    expect(spanOf()).toEqual(earlier);
+    const box = await page.locator(".lane-track").nth(1).boundingBox();
+    const [x, y] = [(box?.x ?? 0) + (box?.width ?? 0) / 2, (box?.y ?? 0) + 20];
+    await page.mouse.move(x, y);
+    await page.keyboard.down("Control");
+    await page.mouse.wheel(0, -300);
+    await page.keyboard.up("Control");
+    await page.waitForURL((url) => Number(url.searchParams.get("to")) < (earlier[1] ?? 0));
+    await page.mouse.dblclick(x, y);
+    await page.waitForURL(hasSpan(false));
+    await page.mouse.down();
+    await page.mouse.move(x + 150, y, { steps: 3 });
+    await page.mouse.up();
+    await page.waitForURL(hasSpan(true));
+    expect(await findBarriers(page)).toEqual([]);
+    await page.keyboard.press("z");
+    await page.waitForURL(hasSpan(false));
+  });
+
   test("steps back in time: the whole page shows how it was", async () => {
     const page = await openPage(`${server.url}/executions/thumbs-3`);
     await page.getByRole("heading", { name: "thumbs-3" }).waitFor();
@@ -145,6 +186,31 @@ describe.runIf(hasBrowser)("a user", () => {
     await page.getByText("none serves").waitFor();
   });
 
+  test("a page goes on after it was asked too often, and says so meanwhile", async () => {
+    const page = await openPage(`${server.url}/settings?tab=appearance`);
+    let refusals = 0;
+    await page.route("**/v1/workers", (route) =>
+      ++refusals > 1
+        ? route.continue()
+        : route.fulfill({
+            status: 429,
+            contentType: "application/problem+json",
+            body: JSON.stringify({ code: "rate_limited", detail: "too many requests", hint: "wait" }),
+          }),
+    );
+    await page.goto(`${server.url}/workers`);
+    await page.getByText("too many requests").waitFor();
+    await page.getByText("thumbnails.resize").first().waitFor();
+    expect(refusals).toBeGreaterThan(1);
+  });
+
+  test("what is not there yet is looked for until it comes", async () => {
+    const page = await openPage(`${server.url}/executions/later-1`);
+    await page.getByText("there is no execution later-1").waitFor();
+    await server.rondo.start(approval, {}, { id: "later-1" });
+    await page.getByRole("button", { name: "Signal…" }).waitFor();
+  });
+
   test("chooses a theme, which stays", async () => {
     const page = await openPage(server.url);
     await page.getByRole("heading", { name: "Overview" }).waitFor();
@@ -209,5 +275,34 @@ describe.runIf(hasBrowser)("with tokens", () => {
     expect(await retry.getAttribute("title")).toBe("This needs the role operator; jo is viewer.");
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByLabel("Token").waitFor();
+  });
+
+  test("who is not let in any more is asked for a token again, and goes on where it was", async () => {
+    const server = await serve();
+    const make = async (name: string): Promise<{ id: string; token: string }> => {
+      const made = await fetch(`${server.url}/v1/tokens`, {
+        method: "POST",
+        headers: { "content-type": "application/json", ...(admin === "" ? {} : { authorization: admin }) },
+        body: JSON.stringify({ name, role: "admin" }),
+      });
+      return (await made.json()) as { id: string; token: string };
+    };
+    let admin = "";
+    const [kept] = [await make("kept")];
+    admin = `Bearer ${kept.token}`;
+    const other = await make("other");
+    const page = await openPage(`${server.url}/executions?status=failed`);
+    await page.getByLabel("Token").fill(other.token);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("button", { name: "Sign out" }).waitFor();
+    await fetch(`${server.url}/v1/tokens/${other.id}`, {
+      method: "DELETE",
+      headers: { authorization: admin },
+    });
+    await page.getByLabel("Token").waitFor();
+    await page.getByLabel("Token").fill(kept.token);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("button", { name: "Sign out" }).waitFor();
+    expect(page.url()).toBe(`${server.url}/executions?status=failed`);
   });
 });

@@ -305,6 +305,26 @@ test("a definition with a state store that there is not is refused, with those t
   expect(refused.body["hint"]).toContain("there are: embedded, here");
 });
 
+test.each([
+  [".", "p"],
+  ["..", "p"],
+  ["a\nb", "p"],
+  ["k", "\u0000"],
+  ["漢".repeat(400), "漢".repeat(400)],
+])(
+  "a definition with the key %j and the partition %j, where no store can keep anything, is refused",
+  async (key, partition) => {
+    const { api } = await open();
+    const kept = { ...PERSISTENCE, target_statestore_key: key, target_statestore_partition_key: partition };
+    const refused = await api.post(
+      "/v1/workflows",
+      definition("commands", [{ cmd_result_persistence: kept }]),
+    );
+    expect([refused.status, refused.body["code"]]).toEqual([422, "invalid_definition"]);
+    expect(refused.body["path"]).toContain("target_statestore_key");
+  },
+);
+
 test("wrong settings are refused when Rondo opens", async () => {
   for (const options of [
     { stateStores: { a: "mysql://x" } },

@@ -159,6 +159,35 @@ test("work whose answer could not be written is handed back at once, and nothing
   expect(retried.flatMap(({ reasons }) => reasons)).toEqual(["released", "released"]);
 });
 
+test("a node that gives out nothing more takes back what is being written, what is read for, and what still comes", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a", "w.b"], 2);
+  await bench.start("e1", [tasksPhase("a", [1, 2])]);
+  const claim = bench.open("one", 1, 0);
+  await bench.clock.settle();
+  expect(((await claim.answer) as Claimed).work).toHaveLength(1);
+  const quiet = bench.sessions.quiesce();
+  await bench.clock.advance(200);
+  await quiet;
+  expect(bench.engine.openLeases).toBe(0);
+  // Too late: it has been handed back.
+  claim.handBack();
+  expect((await bench.claim("one")).work).toEqual([]);
+  bench.join("two", ["w.a"]);
+  expect(numbers(await bench.claim("two"))).toEqual([0, 1]);
+});
+
+test("a worker that has less room than when it asked gives back what it cannot take", async () => {
+  const bench = await SessionBench.open({ pageCacheChars: 33_554_432 });
+  bench.join("one", ["w.a"], 200);
+  bench.join("two", ["w.a"], 200);
+  const tasks = Array.from({ length: 100 }, (_, i) => `${i}${"x".repeat(60_000)}`);
+  await bench.start("e1", [tasksPhase("a", tasks)]);
+  expect((await bench.claim("one", 200)).work).toHaveLength(70);
+  expect((await bench.claim("one", 0)).work).toEqual([]);
+  expect((await bench.claim("two", 200)).work).toHaveLength(30);
+});
+
 test("an answer holds only so much: the rest comes with the next claim, at once", async () => {
   const bench = await SessionBench.open({ pageCacheChars: 33_554_432 });
   bench.join("one", ["w.a"], 200);

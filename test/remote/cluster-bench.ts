@@ -246,6 +246,8 @@ export class BenchNode {
 
   /** Hands everything over, as at SIGTERM, and ends. */
   async leave(): Promise<void> {
+    this.engine.quiesce();
+    await this.sessions.quiesce();
     await this.#driver.leave();
     this.kill();
   }

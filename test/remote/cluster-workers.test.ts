@@ -3,7 +3,7 @@ import { workflow } from "rondo";
 import { describe, expect, test } from "vitest";
 import { decodeEntry } from "../../src/kernel/journal-entry.ts";
 import type { HostedWorkflow } from "../../src/worker/handler-code.ts";
-import { serveCluster } from "../../src/worker/remote/serve-cluster.ts";
+import { type ClusterWorker, serveCluster } from "../../src/worker/remote/serve-cluster.ts";
 import { Worker } from "../../src/worker/worker.ts";
 import { BenchNode, ClusterBench } from "./cluster-bench.ts";
 
@@ -266,22 +266,7 @@ test("the worker of a node does what other nodes have of its code", async () => 
   const bench = await ClusterBench.open(2);
   const [a, b] = bench.nodes as Pair;
   const flow = quick();
-  const worker = serveCluster({
-    ...{
-      name: "node-a",
-      worker: "node-a",
-      capacity: 4,
-      version: "0",
-      clock: bench.clock,
-      random: bench.random,
-    },
-    token: "node_test",
-    onLog: () => {},
-    onTrouble: () => {},
-    onBug: (thrown) => {
-      throw thrown;
-    },
-  });
+  const worker = hostAt(bench, a);
   worker.nodes([b.url]);
   for (let i = 0; i < 5; i++) await bench.pass();
   expect(b.sessions.list()).toEqual([]);
@@ -295,6 +280,66 @@ test("the worker of a node does what other nodes have of its code", async () => 
   await bench.passing(worker.stop(0));
   expect(b.sessions.list()).toEqual([]);
 });
+
+test("work that no worker has got when its node leaves is given out by the next one at once", async () => {
+  const bench = await ClusterBench.open(2);
+  const [a] = bench.nodes as Pair;
+  const { flow, begun, open } = gated();
+  const handlers = flow.handlers.map(({ use }) => ({ use }));
+  a.sessions.register({ name: "slow", worker: "slow", handlers, capacity: 1 }, "127.0.0.1");
+  const ids = [await bench.startAt(a, flow), await bench.startAt(a, flow)];
+  // It is answered, and never reads all of it.
+  const asked = { max: 1, waitMs: 60_000 };
+  const answer = await bench.passing(
+    Promise.resolve(a.sessions.claim("slow", asked, new AbortController().signal)),
+  );
+  expect(answer).toMatchObject({ text: expect.stringContaining(ids[0] as string) });
+  await bench.work([flow]);
+  await bench.passUntil(() => begun.length === 1);
+  await bench.passing(a.leave());
+  for (let i = 0; i < 40; i++) await bench.pass();
+  expect(begun.toSorted()).toEqual(ids.toSorted());
+  open();
+  for (const id of ids) expect(await bench.ended(id)).toMatchObject({ status: "done" });
+});
+
+test.each<[string, (a: BenchNode) => Promise<void> | void]>([
+  ["leaves", (a) => a.leave()],
+  ["dies", (a) => a.kill()],
+])(
+  "what the worker of a node does for one that %s goes on, if the execution is its own node's then",
+  async (_, end) => {
+    const bench = await ClusterBench.open(2);
+    const [a, b] = bench.nodes as Pair;
+    const { flow, begun, open } = gated();
+    const worker = hostAt(bench, b);
+    worker.nodes([a.url]);
+    worker.host([flow]);
+    const id = await bench.startAt(a, flow);
+    await bench.passUntil(() => begun.length === 1);
+    await bench.passing(Promise.resolve(end(a)));
+    await bench.passUntil(() => b.engine.isOwn(id));
+    worker.nodes([]);
+    for (let i = 0; i < 60; i++) await bench.pass(1_000);
+    open();
+    expect(await bench.ended(id)).toMatchObject({ status: "done" });
+    expect(begun).toEqual([id]);
+    expect(await attemptsOf(b, id)).toEqual([1]);
+    await bench.passUntil(() => b.sessions.list().length === 0);
+    await bench.passing(worker.stop(0));
+  },
+);
+
+/** The worker of a process that is a node itself. */
+function hostAt({ clock, random }: ClusterBench, { url }: BenchNode): ClusterWorker {
+  return serveCluster({
+    ...{ name: "node-a", worker: "node-a", own: url, token: "node_test", capacity: 4, version: "0" },
+    ...{ clock, random, onLog: () => {}, onTrouble: () => {} },
+    onBug: (thrown) => {
+      throw thrown;
+    },
+  });
+}
 
 /** The numbers of the attempts by which the tasks of an execution were settled. */
 async function attemptsOf({ store }: BenchNode, execution: string): Promise<number[]> {

@@ -170,6 +170,7 @@ export class SessionBench {
 export class OpenClaim {
   readonly answer: Promise<Claimed | Rejection | null>;
   isAnswered = false;
+  /** It could not be written. */
   handBack: () => void = () => {};
   readonly #abort = new AbortController();
 
@@ -189,7 +190,7 @@ export class OpenClaim {
     const claimed = await sessions.claim(worker, asked, this.#abort.signal);
     this.isAnswered = true;
     if (claimed === null || isRejection(claimed)) return claimed;
-    this.handBack = () => claimed.handBack();
+    this.handBack = () => claimed.ended(false);
     return JSON.parse(claimed.text) as Claimed;
   }
 }

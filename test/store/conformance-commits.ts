@@ -130,6 +130,39 @@ function describeContent(get: () => Lives): void {
     expect(a).toMatchObject({ chain: "chain-a-1", head: { status: "paused" }, entries: [{ seq: 1 }] });
   });
 
+  test("the phase is that of the last head, however little else of it changed", async () => {
+    const lives = get();
+    const shown = async () => {
+      const [a] = await lives.store.load(["a"]);
+      const heads = [
+        ...(await lives.store.listHeads({}, { before: null, max: 9 })),
+        ...(await lives.store.scanWork({ after: {}, each: 9, partitions: null })),
+      ];
+      return new Set([a?.head, ...heads].map((head) => head?.phase));
+    };
+    const write = (after: number, parts: object) =>
+      commit(lives.store, lives.info, [step("a", after, parts)]);
+    await commit(lives.store, lives.info, [start("a")]);
+    expect(await shown()).toEqual(new Set(["first"]));
+    await write(1, { head: headOf("a", { phase: "second" }) });
+    expect(await shown()).toEqual(new Set(["second"]));
+    await write(2, {});
+    await write(3, { entries: [], head: headOf("a", { phase: "second", status: "paused" }) });
+    expect(await shown()).toEqual(new Set(["second"]));
+    await lives.restart();
+    await write(3, {});
+    expect(await shown()).toEqual(new Set(["second"]));
+    await write(4, { head: headOf("a", { phase: "third", status: "paused" }) });
+    await write(5, { head: headOf("a", { phase: "first", status: "paused" }) });
+    await write(6, {});
+    expect(await shown()).toEqual(new Set(["first"]));
+    await write(7, { head: headOf("a", { phase: "fourth" }) });
+    await write(8, {});
+    expect(await shown()).toEqual(new Set(["fourth"]));
+    await write(9, { head: headOf("a", { phase: null }) });
+    expect(await shown()).toEqual(new Set([null]));
+  });
+
   test("the epoch of an execution is that of its last write, whatever it wrote", async () => {
     const lives = get();
     await commit(lives.store, lives.info, [start("a"), start("b"), start("c")]);

@@ -1,8 +1,8 @@
 /**
  * A real PostgreSQL for tests, found in this order: the one that RONDO_TEST_POSTGRES names (a URL; it must let us
- * create schemas); else one of our own, from the binaries of this machine, in a temporary folder on a free port, with
- * its durability on; else the same after installing them with apt-get. Where none of this works the tests fail and
- * say so: nothing is skipped.
+ * create schemas and databases); else one of our own, from the binaries of this machine, in a temporary folder on a
+ * free port; else the same after installing them with apt-get. Where none of this works the tests fail and say so:
+ * nothing is skipped. All test files of a run share one; those that stop, kill or tune theirs make one for themselves.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -10,10 +10,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import { findBinaries, freePort, LocalPostgres } from "../../src/bench/postgres/local-postgres.ts";
+import { shareServer } from "../tools/shared-server.ts";
 
 const MISSING =
   "there is no PostgreSQL for the tests: set RONDO_TEST_POSTGRES to the URL of one, or install it " +
   "(Debian: apt-get install postgresql)";
+
+/** Several test files use it at a time. */
+const SHARED = { max_connections: "300" };
+let schemas = 0;
 
 /** A server of our own, which can be stopped, killed and put back. */
 export class PostgresServer extends LocalPostgres {
@@ -44,7 +49,14 @@ export class TestDatabase {
   static async make(): Promise<TestDatabase> {
     const given = process.env["RONDO_TEST_POSTGRES"];
     if (given !== undefined && given !== "") return new TestDatabase(null, given);
-    return TestDatabase.of(await PostgresServer.make());
+    const { url } = await shareServer("postgres", async (place) => {
+      installIfMissing();
+      const server = new LocalPostgres(place, await freePort());
+      await server.start(SHARED);
+      server.unref();
+      return { url: server.url, pids: server.pid === null ? [] : [server.pid], end: "SIGQUIT" };
+    });
+    return new TestDatabase(null, url);
   }
 
   /** On a server of our own, for tests that stop it. */
@@ -53,7 +65,7 @@ export class TestDatabase {
   }
 
   newSchema(): string {
-    const name = `rondo_test_${process.pid}_${this.#made.length}`;
+    const name = `rondo_test_${process.pid}_${schemas++}`;
     this.#made.push(name);
     return name;
   }
@@ -61,6 +73,8 @@ export class TestDatabase {
   /** A connection outside of any store. */
   async client(): Promise<pg.Client> {
     const client = new pg.Client(this.url);
+    // The server may be stopped at any moment: the query says so.
+    client.on("error", () => {});
     await client.connect();
     return client;
   }

@@ -2,7 +2,7 @@
 // says in which epoch it was written: after a takeover there must be none of an epoch before it.
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
-import { WRITE_COMMIT } from "../../src/store/postgres/migrations/write-commit.ts";
+import { PHASES_IN_JOURNAL } from "../../src/store/postgres/migrations/phases-in-journal.ts";
 import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import { fenceOf, type StoreInfo } from "../../src/store/store.ts";
 import { PARTITIONS, startIn } from "./conformance-cluster.ts";
@@ -79,9 +79,9 @@ function staleIn(epochs: readonly number[]): number {
 async function stall(schema: string, options: { locked: boolean }): Promise<void> {
   const lock = "PERFORM pg_advisory_xact_lock_shared(p_lock, partition) FROM unnest(touched) AS partition;";
   const fence = "refused := check_fence_1(p_generation, p_owner, touched, p_epochs, taken);";
-  expect(WRITE_COMMIT).toContain(lock);
-  expect(WRITE_COMMIT).toContain(fence);
-  const stalled = WRITE_COMMIT.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
+  expect(PHASES_IN_JOURNAL).toContain(lock);
+  expect(PHASES_IN_JOURNAL).toContain(fence);
+  const stalled = PHASES_IN_JOURNAL.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
     .replace(fence, `${fence} PERFORM pg_sleep(0.004);`)
     .replace(lock, options.locked ? lock : "");
   await database.query(`SET search_path TO ${schema}; ${stalled}`);

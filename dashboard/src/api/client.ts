@@ -1,5 +1,7 @@
 /** Asks the node's API. A refusal is a `Problem`, which says what went wrong and what to do; who is not let in is shown the sign-in page. */
+import { addressOf, type Choices } from "../core/address.ts";
 import { Cell } from "../core/cell.ts";
+import { dropEarly, takeEarly } from "./early.ts";
 import type { Session } from "./shapes.ts";
 
 /** Who is asking: not known yet, nobody (a token is needed), or somebody. */
@@ -10,19 +12,30 @@ export class Problem extends Error {
   readonly status: number;
   readonly code: string;
   readonly hint: string;
+  /** How long the node asks to wait; 0: it does not say. */
+  readonly waitMs: number;
 
-  constructor(facts: { status: number; code: string; detail: string; hint: string }) {
+  constructor(facts: { status: number; code: string; detail: string; hint: string; waitMs?: number }) {
     super(facts.detail);
     this.status = facts.status;
     this.code = facts.code;
     this.hint = facts.hint;
+    this.waitMs = facts.waitMs ?? 0;
+  }
+
+  /** Whether asking again may help: what is the request's own fault stays so. */
+  get mayPass(): boolean {
+    return this.status < 400 || this.status >= 500 || PASSING.includes(this.status);
   }
 }
+
+/** Too slow, asked the wrong node, too early, too often. */
+const PASSING: readonly number[] = [408, 421, 425, 429];
 
 /** What is sent along. */
 export interface Sent {
   readonly body?: unknown;
-  readonly query?: Readonly<Record<string, string | number | boolean | null | undefined>>;
+  readonly query?: Choices;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
@@ -49,7 +62,8 @@ export async function ask(method: string, path: string, sent: Sent = {}): Promis
   }
   let response: Response;
   try {
-    response = await fetch(withQuery(path, query), request);
+    const address = addressOf(path, query);
+    response = await ((method === "GET" ? takeEarly(address) : null) ?? fetch(address, request));
   } catch (thrown) {
     if (signal?.aborted === true) throw thrown;
     throw new Problem({
@@ -66,22 +80,15 @@ export async function ask(method: string, path: string, sent: Sent = {}): Promis
 }
 
 async function problemOf(response: Response): Promise<Problem> {
-  const text = await response.text();
+  const { status } = response;
+  const waitMs = 1_000 * (Number(response.headers.get("retry-after")) || 0);
   try {
-    const { code, detail, hint } = JSON.parse(text) as { code: string; detail: string; hint?: string };
-    return new Problem({ status: response.status, code, detail, hint: hint ?? "" });
+    const facts = (await response.json()) as { code: string; detail: string; hint?: string };
+    return new Problem({ hint: "", ...facts, status, waitMs });
   } catch {
-    const detail = `The node answered with status ${response.status}.`;
-    return new Problem({ status: response.status, code: "unknown", detail, hint: "Try again in a moment." });
+    const detail = `The node answered with status ${status}.`;
+    return new Problem({ status, code: "unknown", detail, hint: "Try again in a moment.", waitMs });
   }
-}
-
-function withQuery(path: string, query: Sent["query"] = {}): string {
-  const search = new URLSearchParams();
-  for (const [name, value] of Object.entries(query))
-    if (value !== null && value !== undefined && value !== "") search.set(name, String(value));
-  const text = search.toString();
-  return text === "" ? path : `${path}?${text}`;
 }
 
 /** Finds out who is asking. A token in the address (#token=...) is traded for a session first. */
@@ -97,6 +104,7 @@ export async function openSession(): Promise<void> {
 
 /** Trades a token for a session's cookie, which scripts cannot read. */
 export async function signIn(token: string): Promise<void> {
+  dropEarly();
   const response = await ask("POST", "/v1/session", { headers: { authorization: `Bearer ${token}` } });
   session.set((await response.json()) as Session);
 }

@@ -1,4 +1,20 @@
-/** What the API answers with, as far as pages look at it. */
+/** What the API answers with, as far as pages look at it: the node's own types where it has them. Types only, so nothing of it is loaded. */
+import type { PulseShown } from "../../../src/api/pulse/pulse.ts";
+import type { Lane } from "../../../src/api/tasks/lanes.ts";
+import type { TASK_STATES as NodeStates } from "../../../src/api/tasks/task-index.ts";
+import type { OwnershipView } from "../../../src/cluster/ownership-io.ts";
+import type { ExecutionStatus } from "../../../src/kernel/execution.ts";
+import type { ExecutionView, PhaseView } from "../../../src/kernel/view.ts";
+import type { RingView } from "../../../src/ring/io.ts";
+
+export type { AuditEntry } from "../../../src/api/desks/audit-log.ts";
+export type { LetterGroup } from "../../../src/api/desks/letter-groups.ts";
+export type { ShownLine as LogLine } from "../../../src/api/streams/log-source.ts";
+export type { TaskState } from "../../../src/api/tasks/task-index.ts";
+export type { TaskRow } from "../../../src/api/tasks/task-rows.ts";
+export type { OpenAttempt } from "../../../src/engine/io.ts";
+export type { HandlerView } from "../../../src/kernel/view.ts";
+export type { ExecutionStatus, Lane, PhaseView, PulseShown as Pulse };
 
 /** Who is asking. */
 export interface Session {
@@ -14,12 +30,17 @@ export interface Page<T> {
   readonly next: string | null;
 }
 
-export const EXECUTION_STATUSES = ["running", "paused", "cancelling", "done", "failed", "cancelled"] as const;
-
-export type ExecutionStatus = (typeof EXECUTION_STATUSES)[number];
+export const EXECUTION_STATUSES: readonly ExecutionStatus[] = [
+  "running",
+  "paused",
+  "cancelling",
+  "done",
+  "failed",
+  "cancelled",
+];
 
 /** States of tasks, in the order of the bytes of `tasks/states`. */
-export const TASK_STATES = [
+export const TASK_STATES: typeof NodeStates = [
   "pending",
   "running",
   "retrying",
@@ -27,9 +48,7 @@ export const TASK_STATES = [
   "done",
   "failed",
   "cancelled",
-] as const;
-
-export type TaskState = (typeof TASK_STATES)[number];
+];
 
 /** An execution in a list. */
 export interface Summary {
@@ -45,43 +64,8 @@ export interface Summary {
   readonly finishedAt: number | null;
 }
 
-/** A handler of a visit, with how many of its tasks are how. */
-export interface HandlerView extends Readonly<Record<TaskState, number>> {
-  readonly name: string;
-  readonly total: number;
-  readonly sealed: boolean;
-}
-
-export interface PhaseView {
-  readonly name: string;
-  readonly visit: number;
-  readonly status: "pending" | "running" | "done" | "failed" | "cancelled" | "skipped";
-  readonly handlers: readonly HandlerView[];
-}
-
-export interface ExecutionError {
-  readonly code: string;
-  readonly message: string;
-  readonly phase?: string;
-  readonly handler?: string;
-  readonly task?: number;
-  readonly attempt?: number;
-}
-
 /** A whole execution. */
-export interface Execution extends Omit<Summary, "error"> {
-  readonly input: unknown;
-  readonly output: unknown;
-  readonly error: ExecutionError | null;
-  readonly phases: readonly PhaseView[];
-  readonly parent: {
-    readonly execution: string;
-    readonly phase: string;
-    readonly handler: string;
-    readonly task: number;
-  } | null;
-  readonly revision: number;
-}
+export type Execution = ExecutionView;
 
 export interface Worker {
   readonly id: string;
@@ -106,26 +90,11 @@ export interface Light {
   readonly text: string;
 }
 
-/** The last seconds, the oldest first. */
-export interface Pulse {
-  readonly until: number;
-  readonly started: readonly number[];
-  readonly done: readonly number[];
-  readonly failed: readonly number[];
-  readonly cancelled: readonly number[];
-  readonly tasksDone: readonly number[];
-  readonly tasksFailed: readonly number[];
-  readonly waitMs: readonly number[];
-  readonly waits: readonly number[];
-  readonly runMs: readonly number[];
-  readonly runs: readonly number[];
-}
-
 export interface Overview {
   readonly at: number;
   readonly version: string;
   readonly counts: StatusCounts;
-  readonly pulse: Pulse | null;
+  readonly pulse: PulseShown | null;
   readonly held: number;
   readonly capacity: number;
   readonly workers: number;
@@ -140,50 +109,12 @@ export interface Overview {
   readonly lights: Readonly<Record<"store" | "broker" | "ring", Light>>;
 }
 
-/** Tasks that failed for good in the same way. */
-export interface LetterGroup {
-  readonly id: string;
-  readonly project: string;
-  readonly workflow: string;
-  readonly phase: string | null;
-  readonly handler: string | null;
-  readonly name: string;
-  readonly message: string;
-  readonly tasks: number;
-  readonly executions: number;
-  readonly firstAt: number | null;
-  readonly lastAt: number | null;
-  readonly sample: { readonly execution: string; readonly task: number };
-}
-
 /** How far an execution is. */
 export interface Progress {
   readonly id: string;
   readonly status: ExecutionStatus;
   readonly phases: readonly PhaseView[];
   readonly revision: number;
-}
-
-/** A handler of a visit over time. */
-export interface Lane {
-  readonly phase: string;
-  readonly visit: number;
-  readonly handler: string;
-  readonly startedAt: number;
-  readonly endedAt: number | null;
-  readonly total: number;
-  readonly ran: readonly number[];
-  readonly done: readonly number[];
-  readonly failed: readonly number[];
-  readonly bars: readonly Bar[] | null;
-}
-
-/** A task over time. */
-export interface Bar {
-  readonly task: number;
-  readonly state: TaskState;
-  readonly from: number;
-  readonly to: number;
 }
 
 export interface Lanes {
@@ -201,48 +132,6 @@ export interface JournalEvent {
   readonly [field: string]: unknown;
 }
 
-export interface TaskRow {
-  readonly n: number;
-  readonly status: TaskState;
-  readonly attempts: number;
-  readonly reason: string | null;
-  readonly worker: string | null;
-  readonly ms: number | null;
-  readonly result?: unknown;
-  readonly error?: unknown;
-  readonly key?: string;
-  readonly identity?: string;
-  readonly task?: unknown;
-}
-
-export interface LogLine {
-  readonly id: string;
-  readonly at: number;
-  readonly level: string;
-  readonly text: string;
-  readonly run?: string;
-  readonly phase: string;
-  readonly visit: number;
-  readonly handler: string;
-  readonly task: number;
-  readonly attempt: number;
-  readonly worker: string;
-}
-
-/** An attempt that a worker holds now. */
-export interface OpenAttempt {
-  readonly attempt: string;
-  readonly execution: string;
-  readonly phase: string;
-  readonly handler: string;
-  readonly task: number;
-  readonly n: number;
-  readonly worker: string;
-  readonly status: "claimed" | "running";
-  readonly startedAt: number | null;
-  readonly leaseUntil: number | null;
-}
-
 export interface Limit {
   readonly name: string;
   readonly max: number;
@@ -256,49 +145,12 @@ export interface Timer {
   readonly due: number;
 }
 
-export interface RingNode {
-  readonly url: string;
-  readonly incarnation: string;
-  readonly partitions: number;
-  readonly hash: string | null;
-  readonly agrees: boolean;
-  readonly suspect: boolean;
-  readonly clockworkers: readonly string[];
+/** A ring, and who has what of the partitions. */
+export interface Ring extends RingView {
+  readonly ownership: Pick<OwnershipView, "status" | "owners" | "yielding">;
 }
 
-export interface Ring {
-  readonly url: string;
-  readonly hash: string;
-  readonly nodes: readonly RingNode[];
-  readonly token: {
-    readonly epoch: number;
-    readonly number: number;
-    readonly maker: string;
-    readonly at: string;
-    readonly seenAt: number;
-  } | null;
-  readonly cycle: {
-    readonly count: number;
-    readonly lastMs: number | null;
-    readonly averageMs: number | null;
-  };
-  readonly made: number;
-  readonly dropped: number;
-  readonly queued: { readonly hints: number; readonly timers: number };
-  readonly carried: { readonly hints: number; readonly timers: number };
-  readonly watch: {
-    readonly executors: readonly string[];
-    readonly partitions: number;
-    readonly timers: number;
-    readonly lateness: { readonly count: number; readonly lastMs: number; readonly maxMs: number };
-  };
-  readonly deaths: readonly { readonly at: number; readonly url?: string }[];
-  readonly ownership: {
-    readonly status: string;
-    readonly owners: readonly (string | null)[];
-    readonly yielding: readonly number[];
-  };
-}
+export type RingNode = RingView["nodes"][number];
 
 export interface Schedule {
   readonly id: string;
@@ -347,13 +199,4 @@ export interface Setting {
   readonly name: string;
   readonly value: unknown;
   readonly origin: string;
-}
-
-export interface AuditEntry {
-  readonly at: number;
-  readonly who: string;
-  readonly role: string;
-  readonly action: string;
-  readonly target: string;
-  readonly project: string | null;
 }

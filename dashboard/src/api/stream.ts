@@ -1,4 +1,5 @@
 /** Follows server-sent events: goes on after the last one when the connection breaks, rests while the page is hidden. */
+import type { Choices } from "../core/address.ts";
 import { isVisible, pause, untilVisible } from "../core/visible.ts";
 import { ask, Problem } from "./client.ts";
 
@@ -11,7 +12,7 @@ export interface StreamEvent {
 /** What to follow. */
 export interface Following {
   readonly path: string;
-  readonly query?: Readonly<Record<string, string | number | boolean | null | undefined>>;
+  readonly query?: Choices;
   /** The id of the last event that is known already. */
   readonly after?: string;
   /** Gets what came together. */
@@ -52,7 +53,10 @@ export async function follow(following: Following, signal: AbortSignal): Promise
       });
       return;
     } catch (thrown) {
-      if (thrown instanceof Problem && thrown.status >= 400 && thrown.status < 500) throw thrown;
+      if (thrown instanceof Problem) {
+        if (!thrown.mayPass) throw thrown;
+        waitMs = Math.max(waitMs, thrown.waitMs);
+      }
     } finally {
       following.isOpen?.(false);
       unwatch();

@@ -4,6 +4,8 @@ import { pause, untilVisible } from "../core/visible.ts";
 import { Problem } from "./client.ts";
 
 const BACK_OFF_MS_MAX = 30_000;
+/** For what is loaded once, but could not be. */
+const ONCE_AGAIN_MS = 2_000;
 
 /** How the data is. Old data stays while new data loads or fails to. */
 export interface Live<T> {
@@ -13,7 +15,7 @@ export interface Live<T> {
   readonly reload: () => void;
 }
 
-/** Loads by `load` whenever `key` changes (null: nothing), and then every `everyMs` (null: once). */
+/** Loads by `load` whenever `key` changes (null: nothing), and then every `everyMs` (null: once). Another `everyMs` counts from the next time on. */
 export function useLive<T>(
   key: string | null,
   load: (signal: AbortSignal) => Promise<T>,
@@ -24,53 +26,60 @@ export function useLive<T>(
     data: null,
     problem: null,
   });
-  const loader = useRef(load);
-  loader.current = load;
+  const latest = useRef({ load, everyMs });
+  latest.current = { load, everyMs };
   const [turn, setTurn] = useState(0);
+  const isRepeated = everyMs !== null;
   useEffect(() => {
     if (key === null) return;
     const abort = new AbortController();
     void keepLoading(abort.signal, {
-      everyMs,
-      load: (signal) => loader.current(signal),
+      everyMs: () => latest.current.everyMs,
+      load: (signal) => latest.current.load(signal),
       take: (data) => setState({ key, data, problem: null }),
       refuse: (problem) =>
         setState((before) => ({ key, data: before.key === key ? before.data : null, problem })),
     });
     return () => abort.abort();
-  }, [key, everyMs, turn]);
+  }, [key, isRepeated, turn]);
   const reload = useCallback(() => setTurn((n) => n + 1), []);
   const isCurrent = state.key === key;
   return { data: isCurrent ? state.data : null, problem: isCurrent ? state.problem : null, reload };
 }
 
+/**
+ * Loads until told to stop. After a refusal that may pass it goes on, more and more rarely; what is not there may come if it
+ * is looked for again and again anyway. Who is not let in any more is asked for a token, and a new page begins.
+ */
 async function keepLoading<T>(
   signal: AbortSignal,
   parts: {
-    everyMs: number | null;
+    everyMs: () => number | null;
     load: (signal: AbortSignal) => Promise<T>;
     take: (data: T) => void;
     refuse: (problem: Problem) => void;
   },
 ): Promise<void> {
-  const { everyMs } = parts;
-  let waitMs = everyMs ?? 2_000;
+  let failures = 0;
   while (!signal.aborted) {
+    let waitMs = 0;
     try {
       const data = await parts.load(signal);
       if (signal.aborted) return;
       parts.take(data);
-      if (everyMs === null) return;
-      waitMs = everyMs;
+      failures = 0;
     } catch (thrown) {
       if (signal.aborted) return;
       const problem = asProblem(thrown);
       parts.refuse(problem);
-      // What is the request's own fault stays so.
-      if (problem.status >= 400 && problem.status < 500 && problem.status !== 429) return;
-      waitMs = Math.min(BACK_OFF_MS_MAX, waitMs * 2);
+      if (!problem.mayPass && (problem.status !== 404 || parts.everyMs() === null)) return;
+      failures++;
+      waitMs = problem.waitMs;
     }
-    await pause(waitMs, signal);
+    const everyMs = parts.everyMs();
+    if (failures === 0 && everyMs === null) return;
+    const backOffMs = (everyMs ?? ONCE_AGAIN_MS) * 2 ** failures;
+    await pause(Math.max(waitMs, Math.min(backOffMs, Math.max(BACK_OFF_MS_MAX, everyMs ?? 0))), signal);
     await untilVisible(signal);
   }
 }

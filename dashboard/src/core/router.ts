@@ -7,15 +7,16 @@ export interface Place {
   readonly query: URLSearchParams;
 }
 
-const place = new Cell<Place>(read());
+const place = new Cell<Place>(readPlace());
 
-function read(): Place {
+/** What the browser says where one is. */
+export function readPlace(): Place {
   return { path: location.pathname, query: new URLSearchParams(location.search) };
 }
 
 /** Follows links and the browser's own buttons. */
 export function startRouter(): void {
-  addEventListener("popstate", () => place.set(read()));
+  addEventListener("popstate", () => place.set(readPlace()));
   document.addEventListener("click", (event) => {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey)
       return;
@@ -46,7 +47,7 @@ export function go(address: string, options: { readonly isSame?: boolean } = {})
     history.pushState(null, "", address);
     scrollTo(0, 0);
   }
-  place.set(read());
+  place.set(readPlace());
 }
 
 /** Changes choices in the address; null takes one away. */
@@ -57,16 +58,4 @@ export function choose(changes: Readonly<Record<string, string | null>>): void {
     else query.set(name, value);
   const text = query.toString();
   go(location.pathname + (text === "" ? "" : `?${text}`), { isSame: true });
-}
-
-/** An address with choices. */
-export function addressOf(
-  path: string,
-  query: Readonly<Record<string, string | null | undefined>> = {},
-): string {
-  const search = new URLSearchParams();
-  for (const [name, value] of Object.entries(query))
-    if (value !== null && value !== undefined && value !== "") search.set(name, value);
-  const text = search.toString();
-  return text === "" ? path : `${path}?${text}`;
 }

@@ -2,7 +2,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get } from "../api/client.ts";
 import type { Page, Summary } from "../api/shapes.ts";
-import { addressOf, go } from "../core/router.ts";
+import { addressOf } from "../core/address.ts";
+import { go } from "../core/router.ts";
 import { pause } from "../core/visible.ts";
 import { Badge } from "../ui/badge.tsx";
 import { Dialog } from "../ui/dialog.tsx";

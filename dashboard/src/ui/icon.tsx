@@ -28,7 +28,9 @@ const PATHS = {
   out: "M9 3.5h3.5V7M12.5 3.5 7.5 8.5M6.5 4h-3v8.5H12v-3",
   signal: "M3 8h3l2-4.5 2 9L12 8h1.5",
   trash: "M3 4.5h10M6.5 4.5v-2h3v2M4.5 4.5l.5 9h6l.5-9",
+  back: "M10 3.5 5.5 8 10 12.5",
   plus: "M8 3v10M3 8h10",
+  minus: "M3 8h10",
   check: "M3 8.5 6.5 12 13 4.5",
   warn: "M8 2.5 14 13H2zM8 6.5v3M8 11.4h.01",
 } as const;

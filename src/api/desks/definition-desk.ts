@@ -59,22 +59,22 @@ export class DefinitionDesk {
     const known = await this.#know(data);
     if (isRejection(known)) return known;
     const { definition, hash } = known;
-    const missing = await this.#missingStore(known.plan);
-    if (missing !== null) return missing;
+    const wrong = await this.#wrongPlace(known.plan);
+    if (wrong !== null) return wrong;
     const before = await this.#store.getDefinition({ newestOf: definition.name });
     if (before?.hash === hash) return { known, isNew: false };
     await this.#store.putDefinition(definition.name, hash, JSON.stringify(definition));
     return { known, isNew: true };
   }
 
-  /** Results are kept in stores that there are; where they are told is decided when it is done. */
-  async #missingStore(plan: Plan): Promise<Rejection | null> {
+  /** Results are kept where they can be; where they are told is decided when it is done. */
+  async #wrongPlace(plan: Plan): Promise<Rejection | null> {
     for (const { phase, handler, command } of plan.commands) {
       if (command.persistence === null) continue;
-      const refusal = await this.#postOps.refusalOf({ store: command.persistence.store });
+      const refusal = await this.#postOps.refusalOf(command.persistence);
       if (refusal !== null)
         return reject("invalid_definition", `${phase.name}.${handler.name}: ${refusal.message}`, {
-          path: "cmd_metadata.cmd_post_op.cmd_result_persistence.target_statestore_name",
+          path: `cmd_metadata.cmd_post_op.cmd_result_persistence.target_statestore_${refusal.path === "key" ? "key" : "name"}`,
           ...defined({ hint: refusal.hint }),
         });
     }

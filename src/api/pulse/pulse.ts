@@ -53,13 +53,17 @@ export class Pulse {
   take(commit: Commit, verdict: CommitVerdict, now: number): void {
     this.#advance(now);
     if (verdict.kind !== "ok") return;
-    for (const write of commit.writes)
-      for (const entry of write.entries) {
+    for (const { execution, entries } of commit.writes)
+      for (const entry of entries) {
+        // Of what is not looked into, nothing is known: its waits are not measured.
+        if (this.#rowsLeft <= 0) {
+          this.#pages.forget(execution);
+          break;
+        }
         const end = entry.body.indexOf("\n");
         if (!WANTED.test(end < 0 ? entry.body : entry.body.slice(0, end))) continue;
-        // Of what is not looked into, nothing is known: its waits are not measured.
-        if (--this.#rowsLeft < 0) this.#pages.forget(write.execution);
-        else this.#look(write.execution, entry);
+        this.#rowsLeft--;
+        this.#look(execution, entry);
       }
   }
 

@@ -10,6 +10,7 @@ import type { EndedViews } from "../desks/ended-views.ts";
 import type { AllNodes } from "../other-nodes.ts";
 import type { ApiParts } from "../parts.ts";
 import type { FeedHub } from "../streams/feed-hub.ts";
+import type { LaneBook } from "../tasks/lanes.ts";
 import type { TaskBook } from "../tasks/task-book.ts";
 
 export interface Desk extends ApiParts {
@@ -18,6 +19,7 @@ export interface Desk extends ApiParts {
   readonly audit: AuditLog;
   readonly hub: FeedHub;
   readonly tasks: TaskBook;
+  readonly lanes: LaneBook;
   /** How executions are; of those that have ended it is remembered. */
   readonly views: EndedViews;
   /** This node and the others. */

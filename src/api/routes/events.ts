@@ -17,6 +17,7 @@ import {
 } from "../schemas/paging.ts";
 import { eventSource } from "../streams/event-source.ts";
 import { type LogFilter, logSource, parsePosition, readLines, showPosition } from "../streams/log-source.ts";
+import { seqSince } from "../tasks/seq-since.ts";
 import { type Desk, inspectFor } from "./desk.ts";
 
 const STREAM = "text/event-stream";
@@ -71,6 +72,7 @@ const lineSchema = z
 
 const eventsQuery = z.strictObject({
   from: integer(1, Number.MAX_SAFE_INTEGER, "the first sequence number").optional(),
+  since: integer(0, Number.MAX_SAFE_INTEGER, "only from this time on; pages only").optional(),
   cursor,
   limit: limit(100),
   detail: z
@@ -129,10 +131,18 @@ function eventsRoute(desk: Desk): Route {
       if (isRejection(found)) return found;
       const from = firstSeq(ask);
       if (typeof from !== "number") return from;
-      const { detail, limit: max, kinds } = ask.query;
+      const { detail, limit: max, kinds, since } = ask.query;
       const { id } = ask.params;
-      if (!wantsStream(ask))
-        return eventPage(desk, id, { from, max, detail, kinds: kinds?.split(",") ?? null });
+      if (!wantsStream(ask)) {
+        const first =
+          since === undefined ? 1 : await seqSince(desk.store, id, { since, revision: found.view.revision });
+        return eventPage(desk, id, {
+          from: Math.max(from, first),
+          max,
+          detail,
+          kinds: kinds?.split(",") ?? null,
+        });
+      }
       if (isHead(ask)) return HEAD_OF_STREAM;
       const refusal = desk.hub.open({
         outgoing: ask.outgoing,

@@ -1,5 +1,6 @@
 /** The ring: the nodes of the cluster as this one sees them. A server that is alone is a ring of one. */
 import { z } from "@hono/zod-openapi";
+import type { RingView } from "../../ring/io.ts";
 import { json, type Route, route } from "../route.ts";
 import { time } from "../schemas/paging.ts";
 import type { Desk } from "./desk.ts";
@@ -14,6 +15,7 @@ const nodeSchema = z.looseObject({
   hash: z.string().nullable().openapi({ description: "of its map, as it was last heard" }),
   agrees: z.boolean().openapi({ description: "its map is the same as here" }),
   suspect: z.boolean().openapi({ description: "it did not answer" }),
+  leaseUntil: time.nullable().openapi({ description: "when it is no member any more if it does not renew" }),
   clockworkers: z.array(z.string()).openapi({ description: "who watches its timers" }),
 });
 
@@ -37,7 +39,7 @@ const ringSchema = z
         number: count,
         maker: z.string(),
         members: z.array(z.string()),
-        at: z.string().openapi({ description: "who has it, as far as is known here" }),
+        at: z.string().openapi({ description: "who has it, as far as any node knows" }),
         seenAt: time,
       })
       .nullable(),
@@ -70,13 +72,27 @@ export function ringRoute(desk: Desk): Route {
       isGlobal: true,
       answers: { 200: { description: "as this node sees it", schema: ringSchema } },
     },
-    () => {
+    async () => {
       const view = desk.ring?.() ?? ringOfOne(desk);
+      const token = await newestToken(desk, view.ring.token);
       const { status, incarnation, owned, yielding, places, owners } = view.ownership;
       const ownership = { status, incarnation, owned, yielding, places, owners };
-      return json({ ...view.ring, ownership });
+      return json({ ...view.ring, token, ownership });
     },
   );
+}
+
+type TokenShown = RingView["token"];
+
+/** A node knows of the token when it has it and to whom it gave it; whoever saw it last knows where it is. */
+async function newestToken({ allNodes }: Desk, own: TokenShown): Promise<TokenShown> {
+  if (own === null) return null;
+  const { nodes } = await allNodes.ask({ token: true });
+  return nodes.reduce((newest, { token = null }) => {
+    if (token === null) return newest;
+    const isNewer = token.epoch === newest.epoch ? token.number > newest.number : token.epoch > newest.epoch;
+    return isNewer ? token : newest;
+  }, own);
 }
 
 /** A node without others has everything, and nothing goes round. */
@@ -97,6 +113,7 @@ function ringOfOne({ engine, url: own, config }: Desk): ReturnType<NonNullable<D
           hash: "",
           agrees: true,
           suspect: false,
+          leaseUntil: null,
           clockworkers: [url],
         },
       ],

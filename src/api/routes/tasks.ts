@@ -4,7 +4,6 @@ import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Caller } from "../access/caller.ts";
 import { json, type Route, route } from "../route.ts";
 import { anyJson, cursor, executionParams, integer, limit, name, pageOf, time } from "../schemas/paging.ts";
-import { lanesOf } from "../tasks/lanes.ts";
 import { MAP_KINDS, mapTasks } from "../tasks/state-map.ts";
 import { TASK_STATES } from "../tasks/task-index.ts";
 import { readTaskRows } from "../tasks/task-rows.ts";
@@ -30,7 +29,12 @@ const rowsQuery = z.strictObject({
   limit: limit(100),
 });
 
-const statesQuery = z.strictObject({ ...place, by: z.enum(MAP_KINDS).default("state") });
+const statesQuery = z.strictObject({
+  ...place,
+  by: z.enum(MAP_KINDS).default("state"),
+  from: integer(0, Number.MAX_SAFE_INTEGER, "for `within`: the begin of the time").optional(),
+  to: integer(0, Number.MAX_SAFE_INTEGER, "for `within`: the end of the time").optional(),
+});
 
 type PlaceQuery = Pick<z.output<typeof rowsQuery>, keyof typeof place>;
 
@@ -86,7 +90,7 @@ const laneSchema = z
         }),
       )
       .nullable()
-      .openapi({ description: "the tasks themselves, where they are few" }),
+      .openapi({ description: "the tasks of the window themselves, where they are few" }),
   })
   .openapi("Lane");
 
@@ -120,7 +124,11 @@ function lanesRoute(desk: Desk): Route {
       const from = query.from ?? scan.startedAt;
       const end = isPast ? scan.lastAt : (finishedAt ?? desk.clock.now());
       const to = Math.max(from + 1, query.to ?? end);
-      const lanes = lanesOf(scan, { from, to, pieces: query.pieces });
+      const lanes = desk.lanes.lanes(
+        scan,
+        { from, to, pieces: query.pieces },
+        isPast || finishedAt !== null || query.to !== undefined,
+      );
       return json({ from, to, revision: scan.seq, lanes });
     },
   );
@@ -196,7 +204,7 @@ function statesRoute(desk: Desk): Route {
       tag: "executions",
       summary: "A byte per task of a handler",
       description:
-        "By `state`: the low half is the index in pending, running, retrying, waiting, done, failed, cancelled; the high half counts attempts up to 15. By `ms` and `worker`: a bucket. What the bytes mean is in the header Rondo-Legend, as JSON.",
+        "By `state`: the low half is the index in pending, running, retrying, waiting, done, failed, cancelled; the high half counts attempts up to 15. By `ms` and `worker`: a bucket. By `within`: 1 if it ran between `from` and `to`. What the bytes mean is in the header Rondo-Legend, as JSON.",
       access: "viewer",
       params: executionParams,
       query: statesQuery,
@@ -206,7 +214,10 @@ function statesRoute(desk: Desk): Route {
       const found = await findHandler(desk, { caller, id: params.id, query });
       if (isRejection(found)) return found;
       if (found.handler === null) return reject("not_found", `execution ${params.id} has no tasks yet`);
-      const { bytes, legend } = mapTasks(found.handler.index, query.by);
+      const { bytes, legend } = mapTasks(found.handler.index, query.by, {
+        from: (query.from ?? 0) - found.origin,
+        to: (query.to ?? Number.MAX_SAFE_INTEGER) - found.origin,
+      });
       return {
         kind: "bytes",
         status: 200,
@@ -245,7 +256,7 @@ async function scanOf(
 async function findHandler(
   desk: Desk,
   { caller, id, query }: { caller: Caller; id: string; query: PlaceQuery },
-): Promise<{ handler: IndexedHandler | null; revision: number } | Rejection> {
+): Promise<{ handler: IndexedHandler | null; revision: number; origin: number } | Rejection> {
   const found = await scanOf(desk, { caller, id, at: query.at });
   if (isRejection(found)) return found;
   const { scan } = found;
@@ -255,7 +266,7 @@ async function findHandler(
     return reject("not_found", `execution ${id} has not been there: ${placeText(query)}`, {
       hint: "see its `phases` for where it has been",
     });
-  return { handler, revision: scan.seq };
+  return { handler, revision: scan.seq, origin: scan.startedAt };
 }
 
 /** Of the newest visit that fits, the first handler. */

@@ -2,11 +2,13 @@
  * An execution over time: a lane per handler of a visit, with how many of its tasks ran, were done and failed in each
  * piece of the time; the tasks themselves where they are few. Made from the task indexes in one pass, no row is read.
  */
-import { TASK_STATES, type TaskState } from "./task-index.ts";
+import { TASK_STATES, type TaskIndex, type TaskState } from "./task-index.ts";
 import type { IndexedHandler, TaskScan } from "./task-scan.ts";
 
-/** Up to so many tasks, a lane has a bar for each. */
+/** Up to so many tasks in the window, a lane has a bar for each. */
 const BARS_MAX = 200;
+/** Windows of one execution that are remembered. */
+const WINDOWS_KEPT = 8;
 const [RUNNING, DONE, FAILED] = (["running", "done", "failed"] as const).map((state) =>
   TASK_STATES.indexOf(state),
 ) as [number, number, number];
@@ -40,49 +42,86 @@ export interface LaneWindow {
   readonly pieces: number;
 }
 
-/** All lanes, in the order in which they began. */
-export function lanesOf(scan: TaskScan, window: LaneWindow): Lane[] {
+/**
+ * Lanes, made once for what does not change any more: an execution as of an event, in a window that is over. Pages ask for
+ * that again and again.
+ */
+export class LaneBook {
+  readonly #kept = new WeakMap<TaskScan, { seq: number; byWindow: Map<string, readonly Lane[]> }>();
+
+  /** All lanes, in the order in which they began. `isOver`: nothing happens in it after the window, or nobody looks there. */
+  lanes(scan: TaskScan, window: LaneWindow, isOver: boolean): readonly Lane[] {
+    if (!isOver) return lanesOf(scan, window);
+    let kept = this.#kept.get(scan);
+    if (kept === undefined || kept.seq !== scan.seq) kept = { seq: scan.seq, byWindow: new Map() };
+    this.#kept.set(scan, kept);
+    const key = `${window.from} ${window.to} ${window.pieces}`;
+    const lanes = kept.byWindow.get(key) ?? lanesOf(scan, window);
+    kept.byWindow.delete(key);
+    kept.byWindow.set(key, lanes);
+    for (const oldest of kept.byWindow.keys())
+      if (kept.byWindow.size > WINDOWS_KEPT) kept.byWindow.delete(oldest);
+      else break;
+    return lanes;
+  }
+}
+
+function lanesOf(scan: TaskScan, window: LaneWindow): Lane[] {
   return Array.from(scan.handlers, (indexed) => laneOf(indexed, scan.startedAt, window));
 }
 
 function laneOf(indexed: IndexedHandler, origin: number, window: LaneWindow): Lane {
   const { phase, visit, handler, startedAt, endedAt, index } = indexed;
-  const { from, to, pieces } = window;
-  const width = Math.max(1, to - from) / pieces;
-  const ran = new Occupancy(pieces);
-  const done = new Array<number>(pieces).fill(0);
-  const failed = new Array<number>(pieces).fill(0);
-  const bars: { task: number; state: TaskState; from: number; to: number }[] | null =
-    index.total <= BARS_MAX ? [] : null;
-  const { states, attempts, at: times, ms: durations } = index.columns;
+  const { pieces } = window;
+  const since = { from: window.from - origin, to: window.to - origin, pieces };
+  const { within, ...bands } = bandsOf(index, since);
+  const bars = within <= BARS_MAX ? barsOf(index, origin, window) : null;
+  return { phase, visit, handler, startedAt, endedAt, total: index.total, ...bands, bars };
+}
+
+function barsOf(index: TaskIndex, origin: number, { from, to }: LaneWindow): NonNullable<Lane["bars"]> {
+  const { states, attempts, at: times, ms } = index.columns;
+  const bars: { task: number; state: TaskState; from: number; to: number }[] = [];
   for (let task = 0; task < index.total; task++) {
     if (attempts[task] === 0) continue;
     const state = (states[task] as number) & 15;
     const at = origin + (times[task] as number);
-    const isRunning = state === RUNNING;
-    const begin = isRunning ? at : at - (durations[task] as number);
-    const end = isRunning ? to : at;
-    if (bars !== null) bars.push({ task, state: TASK_STATES[state] as TaskState, from: begin, to: end });
-    if (end < from || begin > to) continue;
-    if (isRunning || state === DONE || state === FAILED)
-      ran.add((Math.max(from, begin) - from) / width, (Math.min(to, end) - from) / width);
-    if (at < from || at > to || isRunning) continue;
-    const piece = Math.min(pieces - 1, Math.floor((at - from) / width));
-    if (state === DONE) (done[piece] as number)++;
-    else if (state === FAILED) (failed[piece] as number)++;
+    const [begin, end] = state === RUNNING ? [at, to] : [at - (ms[task] as number), at];
+    if (begin <= to && end >= from)
+      bars.push({ task, state: TASK_STATES[state] as TaskState, from: begin, to: end });
   }
-  return {
-    phase,
-    visit,
-    handler,
-    startedAt,
-    endedAt,
-    total: index.total,
-    ran: ran.read(),
-    done,
-    failed,
-    bars,
-  };
+  return bars;
+}
+
+/** Goes over all tasks, which may be a million: no object is made for one. Times are since the first event. */
+function bandsOf(
+  index: TaskIndex,
+  { from, to, pieces }: LaneWindow,
+): Pick<Lane, "ran" | "done" | "failed"> & { readonly within: number } {
+  const perMs = pieces / Math.max(1, to - from);
+  const ran = new Occupancy(pieces);
+  const done = new Uint32Array(pieces);
+  const failed = new Uint32Array(pieces);
+  const { states, attempts, at: times, ms } = index.columns;
+  const { total } = index;
+  let within = 0;
+  for (let task = 0; task < total; task++) {
+    if (attempts[task] === 0) continue;
+    const state = (states[task] as number) & 15;
+    const isRunning = state === RUNNING;
+    const at = times[task] as number;
+    const begin = isRunning ? at : at - (ms[task] as number);
+    if (begin > to || (!isRunning && at < from)) continue;
+    within++;
+    if (!isRunning && state !== DONE && state !== FAILED) continue;
+    const end = isRunning || at > to ? pieces : (at - from) * perMs;
+    ran.add(begin < from ? 0 : (begin - from) * perMs, end);
+    if (isRunning || at > to) continue;
+    const ended = state === DONE ? done : failed;
+    const piece = Math.min(pieces - 1, Math.floor(end));
+    ended[piece] = (ended[piece] as number) + 1;
+  }
+  return { ran: ran.read(), done: Array.from(done), failed: Array.from(failed), within };
 }
 
 /** How many things there were on average in each piece of a line, each of them from one place to another. */
@@ -98,8 +137,8 @@ class Occupancy {
   }
 
   add(begin: number, end: number): void {
-    const first = Math.floor(begin);
-    const last = Math.floor(end);
+    const first = begin | 0;
+    const last = end | 0;
     if (first === last) {
       this.#add(first, end - begin);
       return;

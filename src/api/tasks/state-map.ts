@@ -1,7 +1,7 @@
-/** The tasks of a handler as one byte each: by state, by how long they took, or by who did them. */
+/** The tasks of a handler as one byte each: by state, by how long they took, by who did them, or by whether that was in a piece of time. */
 import { TASK_STATES, type TaskIndex } from "./task-index.ts";
 
-export const MAP_KINDS = ["state", "ms", "worker"] as const;
+export const MAP_KINDS = ["state", "ms", "worker", "within"] as const;
 
 export type MapKind = (typeof MAP_KINDS)[number];
 
@@ -18,8 +18,12 @@ const MS_BOUNDS = [
 /** Workers that have a byte of their own; the others share one. */
 const WORKERS_NAMED = 40;
 
-/** The map of an index. */
-export function mapTasks(index: TaskIndex, by: MapKind): StateMap {
+/** The map of an index. `span`: a piece of time, in milliseconds since the first event. */
+export function mapTasks(
+  index: TaskIndex,
+  by: MapKind,
+  span: { readonly from: number; readonly to: number } = { from: 0, to: Number.MAX_SAFE_INTEGER },
+): StateMap {
   switch (by) {
     case "state":
       return {
@@ -31,6 +35,8 @@ export function mapTasks(index: TaskIndex, by: MapKind): StateMap {
         bytes: index.bytesBy((ms, _, isSettled) => (isSettled ? bucketOf(ms) : 0)),
         legend: JSON.stringify({ upToMs: [null, ...MS_BOUNDS, "more"] }),
       };
+    case "within":
+      return { bytes: index.within(span), legend: JSON.stringify({ within: [false, true] }) };
     case "worker": {
       const named = index.workers.slice(0, WORKERS_NAMED);
       return {

@@ -2,6 +2,7 @@
  * The tasks of one handler in one visit, as the journal tells of them, in 20 bytes a task: state and attempts, when it
  * came to that, and where in the journal its last outcome stands. Payloads stay in the journal.
  */
+import type { SettledStatus, TasksSettled } from "../../kernel/event.ts";
 import { assert } from "../../std/assert.ts";
 
 /** Statuses of tasks; a byte of `tasks/states` holds an index into this list. */
@@ -18,13 +19,21 @@ export const TASK_STATES = [
 export type TaskState = (typeof TASK_STATES)[number];
 
 const PENDING = 0;
+const RUNNING = 1;
 const DONE = 4;
+const FAILED = 5;
 const CANCELLED = 6;
 /** Attempts that fit the high half of a state byte. */
 const ATTEMPTS_SHOWN_MAX = 15;
 const BYTES_PER_TASK = 20;
 
-/** How an attempt ended, or how it is. */
+/** When an event was, in milliseconds since the index's own beginning, and where it is. */
+interface When {
+  readonly at: number;
+  readonly seq: number;
+}
+
+/** How an attempt is, or how it ended but not its task. */
 export interface TaskNews {
   readonly state: TaskState;
   readonly attempt: number;
@@ -101,11 +110,42 @@ export class TaskIndex {
     if (news.worker !== undefined) this.#worker[task] = this.#workers.number(news.worker);
     if (news.reason !== undefined)
       this.#reason[task] = news.reason === null ? 0 : this.#reasons.number(news.reason);
-    if (news.ms !== undefined) this.#ms[task] = Math.min(4_294_967_295, Math.max(0, Math.round(news.ms)));
-    if (news.at !== undefined) this.#at[task] = Math.min(4_294_967_295, Math.max(0, news.at));
+    if (news.ms !== undefined) this.#ms[task] = inColumn(news.ms);
+    if (news.at !== undefined) this.#at[task] = inColumn(news.at);
     if (news.seq === undefined) return;
     this.#seq[task] = news.seq;
     this.#place[task] = news.place ?? 0;
+  }
+
+  /** Attempts ended for good, as one event's columns tell: what a journal holds most of. */
+  settle(event: TasksSettled, { at, seq }: When): void {
+    const { tasks, attempts, statuses } = event;
+    let last = -1;
+    for (let i = 0; i < tasks.length; i++) last = Math.max(last, tasks[i] as number);
+    if (last >= this.total) this.setTotal(last + 1);
+    const [states, tries, times, events, places] = [
+      this.#states,
+      this.#attempts,
+      this.#at,
+      this.#seq,
+      this.#place,
+    ];
+    const since = inColumn(at);
+    for (let i = 0; i < tasks.length; i++) {
+      const task = tasks[i] as number;
+      times[task] = since;
+      events[task] = seq;
+      places[task] = i;
+    }
+    for (let i = 0; i < tasks.length; i++) {
+      const task = tasks[i] as number;
+      const attempt = attempts[i] as number;
+      tries[task] = Math.min(65_535, attempt);
+      states[task] = packed(settledState(statuses[i] as SettledStatus), attempt);
+    }
+    put(this.#ms, tasks, event.ms, inColumn);
+    put(this.#worker, tasks, event.workers, (worker) => this.#workers.number(worker));
+    put(this.#reason, tasks, event.reasons, (reason) => (reason === null ? 0 : this.#reasons.number(reason)));
   }
 
   /** A task can be given out again, without anything having come of its attempt. */
@@ -172,6 +212,19 @@ export class TaskIndex {
     return bytes;
   }
 
+  /** A byte per task: 1 if an attempt of it ran, or something else came of it, in a piece of time. */
+  within({ from, to }: { readonly from: number; readonly to: number }): Uint8Array {
+    const bytes = new Uint8Array(this.total);
+    for (let task = 0; task < this.total; task++) {
+      if (this.#attempts[task] === 0) continue;
+      const at = this.#at[task] as number;
+      const isRunning = this.#state(task) === RUNNING;
+      const begin = isRunning ? at : at - (this.#ms[task] as number);
+      if (begin <= to && (isRunning || at >= from)) bytes[task] = 1;
+    }
+    return bytes;
+  }
+
   /** The columns themselves, `total` long or longer, for who goes over all tasks: state bytes, attempts, times, durations. */
   get columns(): {
     readonly states: Uint8Array;
@@ -227,6 +280,33 @@ class Names {
   name(number: number): string | null {
     return this.all[number - 1] ?? null;
   }
+}
+
+/** Milliseconds as four bytes hold them. */
+function inColumn(ms: number): number {
+  return ms <= 0 ? 0 : ms >= 4_294_967_295 ? 4_294_967_295 : Math.round(ms);
+}
+
+/** Writes values into a column by task; neighbours are mostly equal. */
+function put<T>(
+  column: Uint8Array | Uint16Array | Uint32Array,
+  tasks: readonly number[],
+  values: readonly T[],
+  numberOf: (value: T) => number,
+): void {
+  let value = values[0] as T;
+  let number = numberOf(value);
+  for (let i = 0; i < tasks.length; i++) {
+    if (values[i] !== value) {
+      value = values[i] as T;
+      number = numberOf(value);
+    }
+    column[tasks[i] as number] = number;
+  }
+}
+
+function settledState(status: SettledStatus): number {
+  return status === "done" ? DONE : status === "failed" ? FAILED : CANCELLED;
 }
 
 function packed(state: number, attempts: number): number {

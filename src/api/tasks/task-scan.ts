@@ -116,6 +116,7 @@ export class TaskScan {
 type TaskLists = Exclude<Extract<Event, { readonly tasks: readonly number[] }>, { kind: "tasks.enumerated" }>;
 
 function foldTasks(index: TaskIndex, event: TaskLists, { seq, at }: { seq: number; at: number }): void {
+  if (event.kind === "tasks.settled") return index.settle(event, { seq, at });
   for (let i = 0; i < event.tasks.length; i++) {
     const task = event.tasks[i] as number;
     const attempt = event.attempts[i] as number;
@@ -135,18 +136,6 @@ function foldTasks(index: TaskIndex, event: TaskLists, { seq, at }: { seq: numbe
         index.note(task, { state, attempt, at, reason, seq, place: i });
         break;
       }
-      case "tasks.settled":
-        index.note(task, {
-          state: event.statuses[i] as "done" | "failed" | "cancelled",
-          attempt,
-          worker: event.workers[i] as string,
-          reason: event.reasons[i] ?? null,
-          ms: event.ms[i] as number,
-          at,
-          seq,
-          place: i,
-        });
-        break;
       case "tasks.late":
         break;
     }

@@ -126,9 +126,7 @@ async function claim(
   const claimed = await sessions.claim(id, body, signal);
   if (isRejection(claimed)) return claimed;
   if (claimed === null) return reject("not_ready", "the server closes");
-  const close = () => {
-    if (!outgoing.writableFinished) claimed.handBack();
-  };
+  const close = () => claimed.ended(outgoing.writableFinished);
   if (outgoing.closed) close();
   else outgoing.once("close", close);
   return { kind: "bytes", status: 200, type: "application/json", body: claimed.text };

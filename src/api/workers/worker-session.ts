@@ -4,18 +4,19 @@
  * 1. Granted items wait here, ready to be sent, until a claim takes them; a claim that finds none waits.
  * 2. What comes in one turn goes out in one answer. After an answer the engine is asked for nothing, until the next claim.
  * 3. A second claim supersedes the first, which answers empty. Items whose answer could not be written are handed back.
+ * 4. Before the node leaves, whatever no worker has got is handed back: the next owner would wait for it in vain.
  */
 import type { WorkerLink } from "../../engine/driver-options.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import { encodeAttempt, signAttempt } from "../../protocol/attempt-id.ts";
-import type { Beat, Grant } from "../../protocol/work.ts";
+import type { Beat, Grant, GrantItem } from "../../protocol/work.ts";
 import type { ClaimRequest } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Store } from "../../store/store.ts";
 import { WorkerInquiry } from "./ask-worker.ts";
 import { AttemptRecord, GrantPlace } from "./attempt-record.ts";
 import { handedBackReports } from "./hand-back.ts";
-import { readHistory } from "./item-history.ts";
+import { type ItemHistory, readHistory } from "./item-history.ts";
 import type { CheckedRegistration } from "./registration.ts";
 import { ANSWER_CHARS_MAX, claimJson, GrantWriter, type ReadyItem, scriptProgress } from "./work-json.ts";
 
@@ -32,10 +33,17 @@ export interface SessionParts {
   readonly onFault: (fault: unknown) => void;
 }
 
-/** The answer to a claim; `handBack` if it could not be written. */
+/** The answer to a claim; `ended` says whether it could be written. */
 export interface ClaimAnswer {
   readonly text: string;
-  handBack(): void;
+  ended(isWritten: boolean): void;
+}
+
+interface GivenItem {
+  readonly grant: Grant;
+  readonly item: GrantItem;
+  readonly record: AttemptRecord;
+  readonly writer: GrantWriter;
 }
 
 interface OpenClaim {
@@ -46,6 +54,8 @@ interface OpenClaim {
 
 /** Attempts told as lost that are remembered for the next beat. */
 const LOST_MAX = 10_000;
+/** How long an answer may take to be written when the node is about to leave. */
+const LAST_ANSWERS_MS = 200;
 
 export class WorkerSession implements WorkerLink {
   readonly id: string;
@@ -58,6 +68,13 @@ export class WorkerSession implements WorkerLink {
   #ready: ReadyItem[] = [];
   #claim: OpenClaim | null = null;
   #isWaking = false;
+  /** It gives out nothing any more. */
+  #isOver = false;
+  /** Attempts of which it is being read what earlier ones left. */
+  readonly #recalling = new Set<AttemptRecord>();
+  /** Answers that are being written. */
+  readonly #sending = new Set<readonly AttemptRecord[]>();
+  #onSent: () => void = () => {};
   /** Told by the engine and not yet passed on over a claim. */
   #cancelNews = new Set<string>();
   #lostNews = new Set<string>();
@@ -105,7 +122,9 @@ export class WorkerSession implements WorkerLink {
     this.seen();
     if (this.#claim !== null) this.#supersede(this.#claim);
     if (signal.aborted) return Promise.resolve(null);
-    const max = this.isDraining ? 0 : asked.max;
+    const max = this.isDraining || this.#isOver ? 0 : asked.max;
+    // It has less room than when they were asked for.
+    this.#handBack(this.#ready.splice(max).map(({ record }) => record));
     return new Promise((resolve) => {
       const gone = () => this.#gone(open);
       const cancelTimer = this.#after(this.isDraining ? 0 : asked.waitMs, () => {
@@ -128,34 +147,50 @@ export class WorkerSession implements WorkerLink {
 
   /** Work from the engine. */
   take(grant: Grant): void {
-    const { engine, clock, leaseMs, records } = this.#parts;
+    const { clock, leaseMs } = this.#parts;
     const shared = new GrantPlace(grant, grant);
     const writer = new GrantWriter(grant, clock.now() + leaseMs);
-    for (const item of grant.items) {
-      const id = shared.idOf(item.number, item.attempt, item.claim);
-      const token = signAttempt(engine.info.key, id);
-      const { number: task, attempt, claim } = item;
-      const record = new AttemptRecord(id, token, { task, attempt, claim, shared, worker: this.id });
-      records.set(id, record);
-      if (!item.checkpoints) {
-        Object.assign(record, grant.script === null ? {} : scriptProgress(grant, item, null));
-        this.#ready.push({ record, grant, json: writer.write(item, record, null) });
-        continue;
-      }
-      readHistory(this.#parts.store, grant.execution, item.checkpoints, clock.now()).then(
+    const given = grant.items.map((item) => ({ item, record: this.#record(shared, item) }));
+    if (this.#isOver) return this.#handBack(given.map(({ record }) => record));
+    for (const { item, record } of given) {
+      if (item.checkpoints) this.#recall({ grant, item, record, writer });
+      else this.#makeReady({ grant, item, record, writer }, null);
+    }
+    this.#wake();
+  }
+
+  #record(shared: GrantPlace, { number: task, attempt, claim }: GrantItem): AttemptRecord {
+    const { engine, records } = this.#parts;
+    const id = shared.idOf(task, attempt, claim);
+    const token = signAttempt(engine.info.key, id);
+    const record = new AttemptRecord(id, token, { task, attempt, claim, shared, worker: this.id });
+    records.set(id, record);
+    return record;
+  }
+
+  /** What earlier attempts left is read first. */
+  #recall(given: GivenItem): void {
+    const { store, clock, onFault, records } = this.#parts;
+    const { grant, item, record } = given;
+    this.#recalling.add(record);
+    readHistory(store, grant.execution, item.checkpoints ?? [], clock.now())
+      .then(
         (history) => {
-          if (!records.has(id)) return;
-          Object.assign(record, grant.script === null ? {} : scriptProgress(grant, item, history));
-          this.#ready.push({ record, grant, json: writer.write(item, record, history) });
+          if (!this.#recalling.has(record) || !records.has(record.id)) return;
+          this.#makeReady(given, history);
           this.#wake();
         },
         (fault: unknown) => {
-          this.#parts.onFault(fault);
+          onFault(fault);
           this.#handBack([record]);
         },
-      );
-    }
-    this.#wake();
+      )
+      .finally(() => this.#recalling.delete(record));
+  }
+
+  #makeReady({ grant, item, record, writer }: GivenItem, history: ItemHistory | null): void {
+    if (grant.script !== null) Object.assign(record, scriptProgress(grant, item, history));
+    this.#ready.push({ record, grant, json: writer.write(item, record, history) });
   }
 
   /** Attempts that the engine wants stopped. */
@@ -217,12 +252,35 @@ export class WorkerSession implements WorkerLink {
     if (this.#claim !== null) this.#answer();
   }
 
+  /** Gives out nothing more; resolves when whatever no worker has got is on its way back. */
+  async quiesce(): Promise<void> {
+    this.#giveUp();
+    if (this.#sending.size === 0) return;
+    await new Promise<void>((resolve) => {
+      const cancel = this.#parts.clock.after(LAST_ANSWERS_MS, resolve);
+      this.#onSent = () => {
+        cancel();
+        resolve();
+      };
+    });
+    for (const items of this.#sending) this.#handBack(items);
+  }
+
   /** The session is over: what was not sent goes back, and nobody waits any more. */
   end(): void {
-    this.#handBack(this.#ready.splice(0).map(({ record }) => record));
+    this.#giveUp();
+    for (const items of this.#sending) this.#handBack(items);
     if (this.#claim !== null) this.#answer();
     this.#inquiry?.worker.close();
     this.#inquiry = null;
+  }
+
+  /** What was not sent goes back, and so does what comes from now on. */
+  #giveUp(): void {
+    this.#isOver = true;
+    this.#parts.engine.claim(this.id, 0);
+    this.#handBack([...this.#ready.splice(0).map(({ record }) => record), ...this.#recalling]);
+    this.#recalling.clear();
   }
 
   #hasNews({ max }: OpenClaim): boolean {
@@ -259,14 +317,24 @@ export class WorkerSession implements WorkerLink {
     });
     this.#cancelNews.clear();
     this.#lostNews.clear();
-    open.resolve({ text, handBack: () => this.#handBack(items.map(({ record }) => record)) });
+    open.resolve({ text, ended: this.#send(items.map(({ record }) => record)) });
+  }
+
+  /** These are being written. */
+  #send(items: readonly AttemptRecord[]): ClaimAnswer["ended"] {
+    if (items.length > 0) this.#sending.add(items);
+    return (isWritten) => {
+      if (!this.#sending.delete(items)) return;
+      if (!isWritten) this.#handBack(items);
+      if (this.#sending.size === 0) this.#onSent();
+    };
   }
 
   /** Another claim of the same worker has come: this one answers empty, and what there is goes to that one. */
   #supersede(open: OpenClaim): void {
     this.#close(open);
     const text = claimJson({ items: [], cancel: [], lost: [], drain: this.isDraining, nodes: null });
-    open.resolve({ text, handBack: () => {} });
+    open.resolve({ text, ended: () => {} });
   }
 
   #gone(open: OpenClaim): void {

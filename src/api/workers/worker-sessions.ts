@@ -257,6 +257,11 @@ export class WorkerSessions {
     });
   }
 
+  /** Gives out nothing more; resolves when whatever no worker has got is on its way back to the engine. */
+  async quiesce(): Promise<void> {
+    await Promise.all(Array.from(this.#sessions.values(), (session) => session.quiesce()));
+  }
+
   /** Answers every claim that waits; nobody is registered any more. */
   close(): void {
     this.#stopSweep?.();

@@ -1,122 +1,209 @@
 /**
- * The RabbitMQ of the bench: the one of RABBITMQ_URL, else one of its own from the binaries of this machine, in a
- * folder, on free ports, with its settings as they come.
+ * A RabbitMQ of our own, for the bench and for tests, from the binaries of this machine: in a folder of its own, on
+ * free ports, with its own port mapper, so that nothing of the machine's RabbitMQ is read, written or spoken to.
  */
-import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { connect } from "amqplib";
 
 const START_MS = 120_000;
 const ASK_MS = 50;
+const DEBIAN = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
+/** Where it and its Erlang listen. */
+export interface RabbitPorts {
+  readonly amqp: number;
+  readonly portMapper: number;
+  readonly distribution: number;
+}
+
+/** What is other than as it comes. */
+export interface RabbitSettings {
+  /** Lines of rabbitmq.conf. */
+  readonly lines?: readonly string[];
+  readonly plugins?: readonly string[];
+  /** Arguments of the Erlang machine. */
+  readonly erlang?: string;
+  /** Whether it outlives the process that starts it. */
+  readonly isDetached?: boolean;
+}
+
+/** A server of this machine: it can be stopped, killed and put back at the same address with what it keeps. */
 export class LocalRabbit {
-  readonly url: string;
-  readonly #children: readonly ChildProcess[];
+  readonly place: string;
+  readonly #command: string;
+  readonly #ports: RabbitPorts;
+  readonly #settings: RabbitSettings;
+  #portMapper: ChildProcess | null = null;
+  #process: ChildProcess | null = null;
 
-  private constructor(url: string, children: readonly ChildProcess[]) {
-    this.url = url;
-    this.#children = children;
+  /** Makes one in this folder, which must be there and empty; it does not run yet. */
+  constructor(place: string, ports: RabbitPorts, settings: RabbitSettings = {}) {
+    const command = findRabbit();
+    if (command === null)
+      throw new Error(
+        "there is no RabbitMQ on this machine: install it (Debian: apt-get install rabbitmq-server), or name one by RABBITMQ_URL",
+      );
+    const { lines = [], plugins = [] } = settings;
+    this.place = place;
+    this.#command = command;
+    this.#ports = ports;
+    this.#settings = settings;
+    const all = [
+      `listeners.tcp.default = 127.0.0.1:${ports.amqp}`,
+      "log.file = false",
+      "log.console = true",
+      ...lines,
+    ];
+    writeFileSync(join(place, "rabbitmq.conf"), `${all.join("\n")}\n`);
+    writeFileSync(join(place, "enabled_plugins"), `[${plugins.join(",")}].\n`);
   }
 
-  /** One that runs already, or one in this folder; resolves when it lets clients in. */
-  static async start(folder: string): Promise<LocalRabbit> {
-    const given = process.env["RABBITMQ_URL"];
-    if (given !== undefined && given !== "") return new LocalRabbit(given, []);
-    const command = findCommand();
-    const place = join(folder, "rabbitmq");
-    mkdirSync(place);
-    const [port, epmdPort, distributionPort] = (await freePorts(3)) as [number, number, number];
-    const settings = [`listeners.tcp.default = 127.0.0.1:${port}`, "log.file = false", "log.console = true"];
-    writeFileSync(join(place, "rabbitmq.conf"), `${settings.join("\n")}\n`);
-    writeFileSync(join(place, "enabled_plugins"), "[].\n");
-    const env = environment(place, { port, epmdPort, distributionPort });
-    const log = openSync(join(place, "server.log"), "a");
-    const options: SpawnOptions = { cwd: place, env, stdio: ["ignore", log, log] };
-    const epmd = spawn("epmd", ["-port", String(epmdPort)], options);
-    const server = spawn(command, [], options);
-    closeSync(log);
-    const rabbit = new LocalRabbit(`amqp://guest:guest@127.0.0.1:${port}`, [server, epmd]);
-    await rabbit.#ready(server, join(place, "server.log"));
-    return rabbit;
+  get url(): string {
+    return `amqp://guest:guest@127.0.0.1:${this.#ports.amqp}`;
   }
 
-  /** Ends it at once, if it is ours; its folder can be removed then. */
-  async stop(): Promise<void> {
-    await Promise.all(
-      this.#children.map(async (child) => {
-        if (child.exitCode !== null || child.signalCode !== null) return;
-        const gone = once(child, "exit");
-        child.kill("SIGKILL");
-        await gone;
-      }),
-    );
+  /** The ids of the processes that it consists of. */
+  get pids(): readonly number[] {
+    return [this.#process, this.#portMapper].flatMap((child) => child?.pid ?? []);
   }
 
-  async #ready(server: ChildProcess, log: string): Promise<void> {
+  get isRunning(): boolean {
+    return this.#process !== null && !hasEnded(this.#process);
+  }
+
+  /** What the server has said. */
+  get log(): string {
+    return readFileSync(join(this.place, "server.log"), "utf8");
+  }
+
+  /** Whether it lets clients in. */
+  async isUp(): Promise<boolean> {
+    try {
+      const connection = await connect(this.url);
+      await connection.close();
+      return true;
+    } catch (error) {
+      if (error instanceof Error) return false;
+      throw error;
+    }
+  }
+
+  /** Resolves when it lets clients in. */
+  async start(): Promise<void> {
+    this.#portMapper ??= this.#spawn("epmd", ["-port", String(this.#ports.portMapper)]);
+    const child = this.#spawn(this.#command, []);
+    this.#process = child;
     const until = performance.now() + START_MS;
-    while (!(await letsIn(this.url))) {
-      if (server.exitCode !== null || performance.now() > until) {
-        await this.stop();
-        throw new Error(`RabbitMQ did not start: ${readFileSync(log, "utf8")}`);
+    while (!(await this.isUp())) {
+      if (hasEnded(child) || performance.now() > until) {
+        this.kill();
+        throw new Error(`RabbitMQ did not start: ${this.log}`);
       }
       await new Promise((resolve) => setTimeout(resolve, ASK_MS));
     }
   }
-}
 
-async function letsIn(url: string): Promise<boolean> {
-  try {
-    const connection = await connect(url);
-    await connection.close();
-    return true;
-  } catch (error) {
-    if (error instanceof Error) return false;
-    throw error;
+  /** term: as an administrator stops it; kill: as if the power went. */
+  async stop(how: "term" | "kill" = "term"): Promise<void> {
+    const child = this.#process;
+    this.#process = null;
+    if (child === null || hasEnded(child)) return;
+    const gone = once(child, "exit");
+    child.kill(how === "term" ? "SIGTERM" : "SIGKILL");
+    await gone;
+  }
+
+  /** Down and up again at the same address with what it keeps. */
+  async restart(how: "term" | "kill" = "term"): Promise<void> {
+    await this.stop(how);
+    await this.start();
+  }
+
+  /** Ends everything at once without waiting, for when this process ends. */
+  kill(): void {
+    this.#process?.kill("SIGKILL");
+    this.#portMapper?.kill("SIGKILL");
+    this.#portMapper = null;
+  }
+
+  /** Lets this process end while the server goes on. */
+  unref(): void {
+    this.#process?.unref();
+    this.#portMapper?.unref();
+  }
+
+  /** Does something with the administrator's tool; answers what it says. */
+  async control(...args: readonly string[]): Promise<string> {
+    const command = join(dirname(this.#command), "rabbitmqctl");
+    const { RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: _, RABBITMQ_DIST_PORT: __, ...env } = this.#environment();
+    const child = spawn(command, args, { cwd: this.place, env, stdio: ["ignore", "pipe", "pipe"] });
+    let said = "";
+    for (const stream of [child.stdout, child.stderr])
+      stream.on("data", (data: Buffer) => {
+        said += data.toString();
+      });
+    const [code] = (await once(child, "close")) as [number | null];
+    if (code !== 0) throw new Error(`rabbitmqctl ${args.join(" ")}: ${said}`);
+    return said;
+  }
+
+  #spawn(command: string, args: readonly string[]): ChildProcess {
+    const log = openSync(join(this.place, "server.log"), "a");
+    const child = spawn(command, args, {
+      cwd: this.place,
+      detached: this.#settings.isDetached ?? false,
+      stdio: ["ignore", log, log],
+      env: this.#environment(),
+    });
+    closeSync(log);
+    return child;
+  }
+
+  #environment(): NodeJS.ProcessEnv {
+    const { amqp, portMapper, distribution } = this.#ports;
+    const erlang = this.#settings.erlang ?? "";
+    const within = (name: string): string => join(this.place, name);
+    return {
+      PATH: process.env["PATH"],
+      HOME: this.place,
+      LANG: "C.UTF-8",
+      // The script becomes the server, so that its process id is the server's.
+      RUNNING_UNDER_SYSTEMD: "true",
+      ERL_EPMD_PORT: String(portMapper),
+      ERL_EPMD_ADDRESS: "127.0.0.1",
+      RABBITMQ_NODENAME: `rondo-${amqp}@localhost`,
+      RABBITMQ_DIST_PORT: String(distribution),
+      RABBITMQ_CONF_ENV_FILE: within("no-environment"),
+      RABBITMQ_CONFIG_FILE: within("rabbitmq.conf"),
+      RABBITMQ_ADVANCED_CONFIG_FILE: within("no-advanced.config"),
+      RABBITMQ_ENABLED_PLUGINS_FILE: within("enabled_plugins"),
+      RABBITMQ_MNESIA_BASE: within("data"),
+      RABBITMQ_LOG_BASE: within("log"),
+      RABBITMQ_GENERATED_CONFIG_DIR: within("config"),
+      RABBITMQ_SCHEMA_DIR: within("schema"),
+      RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: `${erlang} -start_epmd false -kernel inet_dist_use_interface {127,0,0,1}`,
+    };
   }
 }
 
-function environment(
-  place: string,
-  { port, epmdPort, distributionPort }: Readonly<Record<"port" | "epmdPort" | "distributionPort", number>>,
-): NodeJS.ProcessEnv {
-  return {
-    PATH: process.env["PATH"],
-    HOME: place,
-    LANG: "C.UTF-8",
-    // The script becomes the server, so that its process id is the server's.
-    RUNNING_UNDER_SYSTEMD: "true",
-    ERL_EPMD_PORT: String(epmdPort),
-    ERL_EPMD_ADDRESS: "127.0.0.1",
-    RABBITMQ_NODENAME: `rondo-bench-${port}@localhost`,
-    RABBITMQ_DIST_PORT: String(distributionPort),
-    RABBITMQ_CONF_ENV_FILE: join(place, "no-environment"),
-    RABBITMQ_CONFIG_FILE: join(place, "rabbitmq.conf"),
-    RABBITMQ_ADVANCED_CONFIG_FILE: join(place, "no-advanced.config"),
-    RABBITMQ_ENABLED_PLUGINS_FILE: join(place, "enabled_plugins"),
-    RABBITMQ_MNESIA_BASE: join(place, "data"),
-    RABBITMQ_LOG_BASE: join(place, "log"),
-    RABBITMQ_GENERATED_CONFIG_DIR: join(place, "config"),
-    RABBITMQ_SCHEMA_DIR: join(place, "schema"),
-    RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: "-start_epmd false",
-  };
+function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null;
 }
 
-/** Debian's wrapper on the path would change the user: the script behind it is what is meant. */
-function findCommand(): string {
-  const debian = "/usr/lib/rabbitmq/bin/rabbitmq-server";
-  if (existsSync(debian)) return debian;
-  const found =
-    spawnSync("sh", ["-c", "command -v rabbitmq-server"], { encoding: "utf8" }).stdout?.trim() ?? "";
-  if (found !== "") return found;
-  throw new Error(
-    "there is no RabbitMQ on this machine: install it (Debian: apt-get install rabbitmq-server), or name one by RABBITMQ_URL",
-  );
+/** Where RabbitMQ is: the script behind Debian's wrapper, which would change the user, or what the path leads to. */
+export function findRabbit(): string | null {
+  if (existsSync(DEBIAN)) return DEBIAN;
+  const which = spawnSync("sh", ["-c", "command -v rabbitmq-server"], { encoding: "utf8" });
+  const found = which.stdout?.trim() ?? "";
+  return found === "" ? null : found;
 }
 
-async function freePorts(count: number): Promise<number[]> {
+/** Ports that nobody listens on, all different. */
+export async function freePorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
   const ports = await Promise.all(
     servers.map(async (server) => {

@@ -51,6 +51,11 @@ export class LocalPostgres {
     return this.#process !== null && !hasEnded(this.#process);
   }
 
+  /** The id of its first process, which ends the others; null if it does not run. */
+  get pid(): number | null {
+    return this.#process?.pid ?? null;
+  }
+
   /** What the server has said. */
   get log(): string {
     return readFileSync(join(this.place, "server.log"), "utf8");
@@ -93,6 +98,11 @@ export class LocalPostgres {
     this.#process?.kill("SIGQUIT");
   }
 
+  /** Lets this process end while the server goes on. */
+  unref(): void {
+    this.#process?.unref();
+  }
+
   /** Makes a folder the server's own. */
   give(path: string): void {
     if (this.#user === null) return;
@@ -108,6 +118,8 @@ function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
 
 async function letsIn(url: string): Promise<boolean> {
   const client = new pg.Client(url);
+  // What goes wrong on the way is thrown below as well.
+  client.on("error", () => {});
   try {
     await client.connect();
     await client.end();

@@ -6,6 +6,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { openRondo } from "../../index.ts";
 import { inParallel } from "../in-parallel.ts";
+import { NODE_FLAGS } from "../scenario.ts";
 import { fan, steps } from "../workflows.ts";
 
 /** Executions of five steps, so many at a time; or one execution of so many tasks. */
@@ -24,7 +25,7 @@ export class NodeProcess {
   /** Resolves when the node is open; it may have no partitions yet. */
   static async start(url: string): Promise<NodeProcess> {
     const child = fork(process.argv[1] as string, ["--node", url], {
-      execArgv: [],
+      execArgv: [...NODE_FLAGS],
       stdio: ["ignore", 2, 2, "ipc"],
     });
     const node = new NodeProcess(child);

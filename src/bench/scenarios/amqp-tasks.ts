@@ -2,9 +2,11 @@
  * Many trivial tasks through a broker, by two worker processes, beside what the client library reaches at the same
  * broker with the same two messages per task and nothing else. Both are measured in turns, since machines are shared.
  */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { connect } from "../../client/connect.ts";
-import { LocalRabbit } from "../amqp/local-rabbitmq.ts";
+import { freePorts, LocalRabbit } from "../amqp/local-rabbitmq.ts";
 import { rawTasksPerSecond } from "../amqp/raw-amqp.ts";
 import { RondoProcess, stopAll } from "../http/rondo-process.ts";
 import { trivial } from "../http/workflows.ts";
@@ -26,7 +28,7 @@ export const amqp: Scenario = {
 
 async function runTasks(bench: Bench): Promise<Figures> {
   const tasks = bench.isShort ? 10_000 : 50_000;
-  const rabbit = await LocalRabbit.start(bench.directory);
+  const rabbit = await openRabbit(bench.directory);
   const processes: RondoProcess[] = [];
   try {
     const { server, url } = await RondoProcess.server(bench, undefined, ["--broker", rabbit.url]);
@@ -71,6 +73,24 @@ async function runTasks(bench: Bench): Promise<Figures> {
     };
   } finally {
     await stopAll(processes);
-    await rabbit.stop();
+    await rabbit.close();
   }
+}
+
+/** The one of RABBITMQ_URL, else one of our own in this folder, with its settings as they come. */
+async function openRabbit(folder: string): Promise<{ readonly url: string; close(): Promise<void> }> {
+  const url = process.env["RABBITMQ_URL"] ?? "";
+  if (url !== "") return { url, close: async () => {} };
+  const place = join(folder, "rabbitmq");
+  mkdirSync(place);
+  const [amqp, portMapper, distribution] = (await freePorts(3)) as [number, number, number];
+  const rabbit = new LocalRabbit(place, { amqp, portMapper, distribution });
+  await rabbit.start();
+  return {
+    url: rabbit.url,
+    close: async () => {
+      await rabbit.stop("kill");
+      rabbit.kill();
+    },
+  };
 }

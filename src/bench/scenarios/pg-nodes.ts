@@ -2,6 +2,7 @@
  * What nodes of a cluster are to each other and to their database: two that share the load, one that takes over from
  * another that was killed or told to end, and one that has nothing to do.
  */
+import pg from "pg";
 import { connect } from "../../client/connect.ts";
 import { type LocalRondo, openRondo, workflow } from "../../index.ts";
 import { RondoProcess } from "../http/rondo-process.ts";
@@ -25,6 +26,8 @@ const ENDS = 3;
 const NAP_MS = 8_000;
 const TAKE_OVER_MS = 60_000;
 const SETTLE_MS = 3_000;
+/** Until the collector has tidied up after the load. */
+const TIDY_MS = 10_000;
 
 export const pgTwoNodes: Scenario = {
   name: "pg-two-nodes",
@@ -137,32 +140,34 @@ async function runEnd(bench: Bench): Promise<Figures> {
 }
 
 /**
- * Seconds from the end of a node to the first code of one of its executions in this process. If it is killed, they
- * sleep, until a time when they are nobody's: what may have begun before is waited for by design. If it is told to
- * end, they have work that nobody there could do.
+ * Seconds from the end of a node to code of its executions in this process. If it is killed, they sleep, until a time
+ * when they are nobody's: what may have begun before is waited for by design; the first one counts. If it is told to
+ * end, they have work that nobody can do until then; the last one counts, so that each of them was taken over.
  */
 async function takeOver(bench: Bench, signal: "SIGKILL" | "SIGTERM"): Promise<number> {
   const url = databaseOf(bench);
+  let left = signal === "SIGKILL" ? 1 : LEFT;
   let began = (): void => {};
-  const first = new Promise<void>((resolve) => {
-    began = resolve;
+  const taken = new Promise<void>((resolve) => {
+    began = () => void (--left === 0 && resolve());
   });
   const empty = workflow<{ n: number }>({ name: signal === "SIGKILL" ? "asleep" : "ready" });
-  const left = (signal === "SIGKILL" ? empty.sleep("nap", NAP_MS) : empty).phase("work", {
+  const flow = (signal === "SIGKILL" ? empty.sleep("nap", NAP_MS) : empty).phase("work", {
     process: () => began(),
   });
   const { server, url: at } = await RondoProcess.server(bench, url);
   let rondo: LocalRondo | null = null;
   try {
     const client = connect({ url: at });
-    await inParallel(LEFT, LEFT, (n) => client.start(left, { n }));
+    await inParallel(LEFT, LEFT, (n) => client.start(flow, { n }));
     rondo = await openRondo({ store: url });
-    rondo.serve(left);
+    if (signal === "SIGKILL") rondo.serve(flow);
     bench.progress(`${LEFT} executions are at a node that gets ${signal}`);
     await sleep(SETTLE_MS);
     return await seconds(async () => {
       server.signal(signal);
-      await inTime(first, TAKE_OVER_MS);
+      if (signal === "SIGTERM") rondo?.serve(flow);
+      await inTime(taken, TAKE_OVER_MS);
     });
   } finally {
     await server.stop();
@@ -178,29 +183,33 @@ async function runIdle(bench: Bench): Promise<Figures> {
   bench.progress(`starting ${open} executions that sleep for 10 hours`);
   await startMany(rondo, sleeping, open);
   await ask(url, "VACUUM ANALYZE");
-  await sleep(SETTLE_MS);
+  await sleep(TIDY_MS);
   const ms = bench.isShort ? 5_000 : 20_000;
   bench.progress(`idle for ${ms / 1_000} s`);
-  const before = { statements: await statements(url), cpu: process.cpuUsage() };
+  const meter = meterStatements();
+  const cpu = process.cpuUsage();
   const took = await bench.section(() => seconds(() => sleep(ms)));
-  const { user, system } = process.cpuUsage(before.cpu);
-  const counted = (await statements(url)) - before.statements;
+  const { user, system } = process.cpuUsage(cpu);
+  const { sent } = meter;
   await rondo.close();
   return {
     open,
     idleSeconds: took,
-    statementsPerSecond: counted / took,
+    statementsPerSecond: sent / took,
     idleCpuPercent: (user + system) / 10_000 / took,
   };
 }
 
-/** Transactions that the database has ended, each of one statement; a few of them are of its own housekeeping. */
-async function statements(url: string): Promise<number> {
-  const [row] = await ask(
-    url,
-    "SELECT xact_commit + xact_rollback AS ended FROM pg_stat_database WHERE datname = current_database()",
-  );
-  return Number(row?.["ended"]);
+/** Counts the statements that this process sends from now on. */
+function meterStatements(): { sent: number } {
+  const meter = { sent: 0 };
+  const query = Reflect.get(pg.Client.prototype, "query") as (...args: unknown[]) => unknown;
+  const counted = function (this: pg.Client, ...args: unknown[]): unknown {
+    meter.sent++;
+    return query.apply(this, args);
+  };
+  Reflect.set(pg.Client.prototype, "query", counted);
+  return meter;
 }
 
 async function seconds(run: () => Promise<unknown>): Promise<number> {

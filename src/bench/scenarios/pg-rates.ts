@@ -1,12 +1,12 @@
 /**
  * Rates and latency of one node over PostgreSQL, in process: a fan-out, executions of five steps, and starts. Each
- * beside what plain inserts over one connection reach in the same run.
+ * beside what plain inserts over one connection reach in the same run. Node has the flags of the image.
  */
 import { chains, latencies, starts } from "../loads.ts";
 import { ask } from "../postgres/databases.ts";
 import { type MeteredNode, openMeteredNode } from "../postgres/metered-node.ts";
 import { RawInserts } from "../postgres/raw-postgres.ts";
-import { type Bench, databaseOf, type Figures, type Scenario } from "../scenario.ts";
+import { type Bench, databaseOf, type Figures, NODE_FLAGS, type Scenario } from "../scenario.ts";
 import { median, spread } from "../statistics.ts";
 import { fan, ran, STEPS } from "../workflows.ts";
 
@@ -24,6 +24,7 @@ export const pgFanout: Scenario = {
     { figure: "ratioToRaw", label: "of plain batched inserts", bound: "least", value: 0.5 },
   ],
   parts: [runFanout],
+  flags: NODE_FLAGS,
 };
 
 export const pgChain: Scenario = {
@@ -31,6 +32,7 @@ export const pgChain: Scenario = {
   about: "executions of 5 steps, 500 at a time",
   goals: [{ figure: "stepsPerSecond", label: "steps/s", bound: "least", value: 20_000 }],
   parts: [runChain],
+  flags: NODE_FLAGS,
 };
 
 export const pgLatency: Scenario = {
@@ -38,6 +40,7 @@ export const pgLatency: Scenario = {
   about: "executions of 5 steps, one at a time",
   goals: [{ figure: "p50Ms", label: "ms for 5 steps, p50", bound: "most", value: 8 }],
   parts: [runLatency],
+  flags: NODE_FLAGS,
 };
 
 export const pgStarts: Scenario = {
@@ -45,6 +48,7 @@ export const pgStarts: Scenario = {
   about: "starts acknowledged as durable, 5,000 at a time",
   goals: [{ figure: "startsPerSecond", label: "starts/s", bound: "least", value: 30_000 }],
   parts: [runStarts],
+  flags: NODE_FLAGS,
 };
 
 async function runFanout(bench: Bench): Promise<Figures> {

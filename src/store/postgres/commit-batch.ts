@@ -193,14 +193,11 @@ export class CommitBatch {
       this.#exists.add(write);
       place.isBegun = false;
     }
-    for (const { id, ref, end, epoch, known, isBegun } of this.#places.values()) {
+    for (const { id, ref, end, epoch, headKey: head, phase, known, isBegun } of this.#places.values()) {
       if (!isBegun) continue;
       if (known === undefined)
-        knowledge.set(id, { e: created[-ref - 1] as number, end, epoch, ownedIn: epoch });
-      else {
-        known.end = end;
-        known.epoch = epoch;
-      }
+        knowledge.set(id, { e: created[-ref - 1] as number, end, epoch, ownedIn: epoch, head, phase });
+      else Object.assign(known, { end, epoch, head, phase });
     }
   }
 
@@ -246,6 +243,9 @@ export class CommitBatch {
       end: NO_END,
       isTouched: false,
       head: null,
+      headKey: null,
+      phase: null,
+      lastRow: -1,
       timers: null,
       opened: null,
       snapshot: null,
@@ -268,6 +268,9 @@ export class CommitBatch {
     place.end = known?.end ?? 0;
     place.isTouched = known === undefined || known.epoch === place.epoch;
     place.head = null;
+    place.headKey = known?.head ?? null;
+    place.phase = known?.phase ?? null;
+    place.lastRow = -1;
     place.timers = null;
     place.opened = null;
     place.snapshot = null;

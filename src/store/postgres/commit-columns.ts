@@ -1,7 +1,8 @@
 /**
- * The columns of one call of `write_commit_1` (migrations/write-commit.ts), made from writes in their order. Several
+ * The columns of one call of `write_commit_2` (migrations/phases-in-journal.ts), made from writes in their order. Several
  * writes of one execution become what is left of them: each timer, mark, head and snapshot once.
  */
+import { assert } from "../../std/assert.ts";
 import { packLog } from "../packed-log.ts";
 import type { DeadLetter, ExecutionWrite, Head, Letter, LogRow, Snapshot } from "../store.ts";
 import type { Statement, Value } from "./link.ts";
@@ -20,6 +21,12 @@ export interface Written {
   /** It was last written in this epoch, or is created. */
   isTouched: boolean;
   head: Head | null;
+  /** What its head is but for the phase, by `headKey`; null: not known. */
+  headKey: string | null;
+  /** The phase that its rows have to name, since its head does not; null: its head names it. */
+  phase: string | null;
+  /** The place of its last row in the journal among those of the call; -1: it has none. */
+  lastRow: number;
   timers: Map<string, number | null> | null;
   opened: Map<string, number> | null;
   snapshot: Snapshot | null;
@@ -58,7 +65,7 @@ export class CommitColumns {
     const { entries } = write;
     const last = entries.length - 1;
     const { j_ref, j_seq, j_count, j_at } = this.#numbers as Columns<number>;
-    const { j_chain, j_body } = this.#texts as Columns<string>;
+    const { j_chain, j_body, j_phase } = this.#texts as Columns<string>;
     for (let i = 0; i <= last; i++) {
       const { seq, count, at, body } = entries[i] as (typeof entries)[number];
       j_ref.push(written.ref);
@@ -67,6 +74,7 @@ export class CommitColumns {
       j_at.push(at);
       j_chain.push(i === last ? encodeText(write.chain) : null);
       j_body.push(encodeText(body));
+      written.lastRow = j_phase.push(null) - 1;
       written.end = seq + count - 1;
     }
     if (write.head !== null) written.head = write.head;
@@ -120,10 +128,12 @@ export class CommitColumns {
   #finish(written: Written): void {
     const { ref, head, timers, opened, snapshot } = written;
     if (ref < 0) this.#create(written, head as Head);
-    else if (head !== null) this.#changeHead(written, head);
-    else if (!written.isTouched) {
-      this.#push("t_e", ref);
-      this.#push("t_epoch", written.epoch);
+    else if (head !== null && !isOfPhase(written, head)) this.#changeHead(written, head);
+    else {
+      if (head !== null) written.phase = head.phase;
+      if (written.phase !== null && written.lastRow >= 0)
+        (this.#texts["j_phase"] as (string | null)[])[written.lastRow] = plainText(written.phase);
+      if (!written.isTouched) this.#touch(written);
     }
     if (timers !== null) for (const [timer, due] of timers) this.#addTimer(written, timer, due);
     if (opened !== null)
@@ -141,7 +151,14 @@ export class CommitColumns {
     }
   }
 
-  #create({ partition, epoch }: Written, head: Head): void {
+  #touch({ ref, epoch }: Written): void {
+    this.#push("t_e", ref);
+    this.#push("t_epoch", epoch);
+  }
+
+  #create(written: Written, head: Head): void {
+    const { partition, epoch } = written;
+    written.headKey = headKey(head);
     this.#push("c_partition", partition);
     this.#push("c_epoch", epoch);
     this.#push("c_created_at", head.createdAt);
@@ -152,7 +169,14 @@ export class CommitColumns {
     this.#pushHead("c", head);
   }
 
-  #changeHead({ ref, epoch }: Written, head: Head): void {
+  #changeHead(written: Written, head: Head): void {
+    const { ref, epoch } = written;
+    assert(
+      written.lastRow >= 0 || written.phase === null || written.phase === head.phase,
+      "phases change by events",
+    );
+    written.headKey = headKey(head);
+    if (written.lastRow >= 0) written.phase = null;
     this.#push("h_e", ref);
     this.#push("h_epoch", epoch);
     this.#pushHead("h", head);
@@ -164,7 +188,7 @@ export class CommitColumns {
     this.#pushText(`${table}_status`, plainText(head.status));
     this.#pushText(`${table}_phase`, head.phase === null ? null : plainText(head.phase));
     this.#pushText(`${table}_want`, head.want);
-    this.#pushText(`${table}_tags`, encodeText(JSON.stringify(head.tags)));
+    this.#pushText(`${table}_tags`, isEmpty(head.tags) ? "{}" : encodeText(JSON.stringify(head.tags)));
     this.#pushText(`${table}_error`, head.error === null ? null : encodeText(head.error));
   }
 
@@ -212,7 +236,33 @@ export class CommitColumns {
 
 type Columns<T> = Record<string, (T | null)[]> &
   Record<"j_ref" | "j_seq" | "j_count" | "j_at", (T | null)[]> &
-  Record<"j_chain" | "j_body", (T | null)[]>;
+  Record<"j_chain" | "j_body" | "j_phase", (T | null)[]>;
+
+/** What a head is but for its phase. */
+export function headKey({ status, want, priority, finishedAt, tags, error }: Head): string {
+  if (priority === 0 && finishedAt === null && error === null && isEmpty(tags)) return plainKey(status, want);
+  return JSON.stringify([status, want, priority, finishedAt, error, tags]);
+}
+
+/** Keys are kept for very many executions, and most of them are the same few: those are one text each. */
+function plainKey(status: string, want: string): string {
+  let keys = plainKeys.get(status);
+  if (keys === undefined) plainKeys.set(status, (keys = new Map()));
+  let key = keys.get(want);
+  if (key === undefined) keys.set(want, (key = `${status}/${want}`));
+  return key;
+}
+const plainKeys = new Map<string, Map<string, string>>();
+
+function isEmpty(record: object): boolean {
+  for (const _ in record) return false;
+  return true;
+}
+
+/** Whether nothing of the head changes but the phase, which the rows of the journal can tell. */
+function isOfPhase({ headKey: key, lastRow }: Written, head: Head): boolean {
+  return lastRow >= 0 && head.phase !== null && key !== null && key === headKey(head);
+}
 
 function noteTimers(written: Written, { timersCleared, timersSet }: ExecutionWrite): void {
   written.timers ??= new Map();
@@ -221,7 +271,7 @@ function noteTimers(written: Written, { timersCleared, timersSet }: ExecutionWri
 }
 
 const TEXTS =
-  `c_id c_workflow c_hash c_project c_status c_phase c_want c_tags c_error j_chain j_body h_status h_phase
+  `c_id c_workflow c_hash c_project c_status c_phase c_want c_tags c_error j_chain j_body j_phase h_status h_phase
   h_want h_tags h_error tc_timer ts_timer o_mark s_chain s_body m_id m_recipient m_body g_attempt g_body
   d_tasks`.split(/\s+/);
 const MARKS = ["tc_e", "ts_ref", "o_ref", "s_ref"];
@@ -236,11 +286,8 @@ const ONCE = new Set(`c_epoch c_priority c_created_at j_seq j_count j_at h_epoch
 const FIXED = ["p_lock", "p_generation", "p_owner", "p_partitions", "p_epochs", "p_skipped", "p_taken"];
 const PARAMETERS = [...FIXED, "has_marks", "has_records", ...TEXTS, ...NUMBERS];
 
-/** Lease tables are documents by now; nodes of the first version still have theirs apart. */
-const UNUSED = "lc_e => NULL, l_ref => NULL, l_body => NULL";
-
 /** The call. */
 export const WRITE: Statement = {
   name: "write",
-  text: `SELECT refused, created, touched FROM write_commit_1(${PARAMETERS.map((name, i) => `${name} => $${i + 1}`).join(", ")}, ${UNUSED})`,
+  text: `SELECT refused, created, touched FROM write_commit_2(${PARAMETERS.map((name, i) => `${name} => $${i + 1}`).join(", ")})`,
 };

@@ -17,16 +17,20 @@ export interface Known {
   epoch: number;
   /** The epoch of its partition when this was learnt. */
   readonly ownedIn: number;
+  /** What its head is but for the phase, by `headKey`; null: not known. */
+  head: string | null;
+  /** The phase that its journal's rows have to name, since its head does not; null: its head names it. */
+  phase: string | null;
 }
 
 const FIND: Statement = {
   name: "find",
   text: String.raw`
-    SELECT x.id, x.e, x.epoch, coalesce(j.last, 0)
+    SELECT x.id, x.e, x.epoch, coalesce(j.last, 0), j.phase
     FROM unnest(string_to_array($1, E'\x1f')) AS w (id)
     JOIN executions x ON x.id = w.id
     LEFT JOIN LATERAL (
-      SELECT seq + count - 1 AS last FROM journal WHERE e = x.e ORDER BY seq DESC LIMIT 1
+      SELECT seq + count - 1 AS last, phase FROM journal WHERE e = x.e ORDER BY seq DESC LIMIT 1
     ) j ON true`,
 };
 
@@ -88,10 +92,10 @@ export class Knowledge {
   async learn(epochs: ReadonlyMap<string, number>): Promise<void> {
     const ids = [...epochs.keys()];
     this.forget(ids);
-    type Row = [id: string, e: number, epoch: number, end: number];
+    type Row = [id: string, e: number, epoch: number, end: number, phase: string | null];
     const rows = await this.#link.run<Row>(FIND, [joinTexts(ids.map(plainText))], { writes: false });
-    for (const [id, e, epoch, end] of rows ?? [])
-      this.#recent.set(id, { e, end, epoch, ownedIn: epochs.get(id) ?? 0 });
+    for (const [id, e, epoch, end, phase] of rows ?? [])
+      this.#recent.set(id, { e, end, epoch, ownedIn: epochs.get(id) ?? 0, head: null, phase });
   }
 
   /** The greatest numbers of lines that are stored of these attempts, by `lineKey`. */

@@ -32,6 +32,7 @@ import {
   type StoreInfo,
   type Swap,
 } from "../store.ts";
+import { headKey } from "./commit-columns.ts";
 import { CommitQueue } from "./commit-queue.ts";
 import { Database, declareRestored, type Meta, PARTITIONS_DEFAULT } from "./database.ts";
 import { Hints } from "./hints.ts";
@@ -146,10 +147,11 @@ export class PostgresStore implements ClusterStore {
     const ownedIn = new Map(ids.map((id) => [id, membership.epochOf(partitionOf(id, meta.partitions))]));
     const { forgotten } = knowledge;
     const loaded = await reader.load(ids, options.foldVersion);
-    for (const [id, { e, end, execution }] of loaded) {
+    for (const [id, { e, end, phase, execution }] of loaded) {
       const epoch = ownedIn.get(id);
       if (epoch === undefined) continue;
-      knowledge.suggest(id, { e, end, epoch: execution.epoch, ownedIn: epoch }, forgotten);
+      const head = headKey(execution.head);
+      knowledge.suggest(id, { e, end, epoch: execution.epoch, ownedIn: epoch, head, phase }, forgotten);
     }
     return ids.map((id) => loaded.get(id)?.execution ?? null);
   }

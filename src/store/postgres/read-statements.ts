@@ -3,7 +3,8 @@
  * partitions, which it passes over inside of an index. Groups are found by skipping through an index, one seek each.
  * Texts that were joined are split by U+001F, which no stored text holds (text.ts).
  */
-const HEAD = `x.e, x.id, x.partition, x.workflow, x.hash, x.project, x.status, x.phase, x.want, x.priority,
+const HEAD = `x.e, x.id, x.partition, x.workflow, x.hash, x.project, x.status,
+  coalesce((SELECT j.phase FROM journal j WHERE j.e = x.e ORDER BY j.seq DESC LIMIT 1), x.phase), x.want, x.priority,
   x.created_at, x.finished_at, x.tags, x.error`;
 
 /** The distinct (project, workflow) pairs that have work. */
@@ -49,7 +50,7 @@ function listOfGroups(ofProject: boolean): string {
 export const READS = {
   load: String.raw`
     SELECT ${HEAD}, x.epoch, o.marks, s.seq, s.fold_version, s.chain, s.body, j.rows, j.bodies,
-      z.chain, coalesce(z.last, 0)
+      z.chain, coalesce(z.last, 0), z.phase
     FROM unnest(string_to_array($1, E'\x1f')) AS w (id)
     JOIN executions x ON x.id = w.id
     LEFT JOIN LATERAL (SELECT json_object_agg(mark, tasks) AS marks FROM opened WHERE e = x.e) o ON true
@@ -65,7 +66,7 @@ export const READS = {
       FROM journal WHERE e = x.e AND seq > coalesce(s.seq, 0)
     ) j ON true
     LEFT JOIN LATERAL (
-      SELECT chain, seq + count - 1 AS last FROM journal WHERE e = x.e ORDER BY seq DESC LIMIT 1
+      SELECT chain, seq + count - 1 AS last, phase FROM journal WHERE e = x.e ORDER BY seq DESC LIMIT 1
     ) z ON true`,
   journal: `
     SELECT j.seq, j.count, j.at, j.body, j.chain

@@ -50,12 +50,15 @@ type LoadRow = readonly [
   bodies: string,
   chain: string | null,
   end: number,
+  carried: string | null,
 ];
 
 /** An execution as loaded, with what is known of it by that. */
 export interface Loaded {
   readonly e: number;
   readonly end: number;
+  /** The phase that the journal names, since the head does not; null: the head names it. */
+  readonly phase: string | null;
   readonly execution: LoadedExecution;
 }
 
@@ -169,12 +172,13 @@ export function partitionsValue(partitions: Partitions): string | null {
 }
 
 function loadedOf(row: LoadRow): Loaded {
-  const [epoch, opened, seq, foldVersion, chain, body, rows, bodies, lastChain, end] = row.slice(
+  const [epoch, opened, seq, foldVersion, chain, body, rows, bodies, lastChain, end, phase] = row.slice(
     HEAD_FIELDS,
   ) as unknown as Rest;
   return {
     e: row[0],
     end,
+    phase,
     execution: {
       head: headOf(row as unknown as HeadRow),
       snapshot: seq === null ? null : { seq, foldVersion, chain: decodeText(chain), body: decodeText(body) },

@@ -13,6 +13,7 @@ import type { Channel, ChannelModel } from "amqplib";
 import { receiptTopicOf, topicOf } from "../../kernel/topic.ts";
 import { amqpNames, FANOUT, SHARED_QUEUE, TOPIC_QUEUE } from "../../protocol/amqp-wire.ts";
 import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
+import { INTERNAL_ERROR, QueueDoubts } from "../../protocol/queue-doubts.ts";
 import type { ReportedAttempt } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
@@ -20,7 +21,7 @@ import { samePlace } from "../attempt-place.ts";
 import { type HostedPart, withChildren } from "../handler-code.ts";
 import { Worker, type WorkerOptions } from "../worker.ts";
 import { Answers } from "./answers.ts";
-import { BrokerLink } from "./broker-link.ts";
+import { BrokerLink, NoAnswer } from "./broker-link.ts";
 import type { Delivery } from "./consumer.ts";
 import { HeldAttempts } from "./held-attempts.ts";
 import { KeptConsumer } from "./kept-consumer.ts";
@@ -41,6 +42,8 @@ export interface AmqpWorkerOptions {
   readonly prefix: string;
   /** How it is called at the broker. */
   readonly name: string;
+  /** How long the broker may take to answer before a queue is taken for broken; 20 s by default. */
+  readonly answerMs?: number;
   /** Attempts at a time. */
   readonly capacity: number;
   /** Workflows and topics. */
@@ -62,6 +65,7 @@ export interface AmqpWorkerOptions {
 const LAST_WORDS_MS = 5_000;
 /** Enumerations of one handler that it has at a time. */
 const ENUMERATIONS_MAX = 4;
+const ANSWER_MS = 20_000;
 /** How often bindings are put right that somebody may have removed. */
 const REBIND_MS = 15_000;
 
@@ -76,6 +80,7 @@ export class AmqpWorker {
   readonly #publisher: Publisher;
   readonly #answers: Answers;
   readonly #tasks: TaskQueues;
+  readonly #doubts = new QueueDoubts();
   readonly #worker: Worker;
   readonly #kept: readonly KeptConsumer[];
   /** The wire names of handlers, by the fanout that tells of their queues. */
@@ -87,7 +92,7 @@ export class AmqpWorker {
   #foreigners = 0;
 
   constructor(options: AmqpWorkerOptions) {
-    const { url, name, prefix, clock, random, capacity, onTrouble, onBug } = options;
+    const { url, name, prefix, clock, random, capacity, onTrouble, onBug, answerMs = ANSWER_MS } = options;
     this.#options = options;
     this.#names = amqpNames(prefix);
     this.#held = new HeldAttempts((queue) => this.#tasks.release(queue));
@@ -108,6 +113,7 @@ export class AmqpWorker {
       capacity,
       heldOf: (queue) => this.#held.countOf(queue),
       onDelivery: (queue, delivery) => this.#task(queue, delivery),
+      answered: (work) => this.#link.answered(work),
       onBug,
     });
     const { uses, topics } = this.#host();
@@ -117,7 +123,7 @@ export class AmqpWorker {
       ...topics.map((topic) => this.#commands(topic)),
     ];
     this.#link = new BrokerLink({
-      ...{ url, name, clock, random, onTrouble },
+      ...{ url, name, clock, random, onTrouble, answerMs },
       onUp: (connection) => this.#up(connection),
       onDown: () => this.#down(),
     });
@@ -178,7 +184,7 @@ export class AmqpWorker {
     channel.on("error", () => {
       connection.close().catch(this.#options.onBug);
     });
-    await channel.assertQueue(this.#names.enumerated, SHARED_QUEUE);
+    await this.#link.answered(channel.assertQueue(this.#names.enumerated, SHARED_QUEUE));
     this.#publisher.attach(channel);
     for (const consumer of this.#kept) await consumer.attach(connection);
     this.#tasks.attach(connection);
@@ -194,10 +200,8 @@ export class AmqpWorker {
 
   /** A queue of its own for what every worker is told. */
   #control(): KeptConsumer {
-    const { clock, onNote } = this.#options;
     return new KeptConsumer({
-      clock,
-      onNote,
+      ...this.#keeping,
       prefetch: () => null,
       prepare: async (channel) => {
         const { queue } = await channel.assertQueue("", { exclusive: true, autoDelete: true });
@@ -226,31 +230,54 @@ export class AmqpWorker {
   }
 
   #enumerations(use: string): KeptConsumer {
-    const { clock, onNote, capacity } = this.#options;
+    const { capacity } = this.#options;
     const name = this.#names.enumerate(use);
     return new KeptConsumer({
-      clock,
-      onNote,
+      ...this.#keeping,
       prefetch: () => Math.min(capacity, ENUMERATIONS_MAX),
-      prepare: async (channel) => (await channel.assertQueue(name, SHARED_QUEUE)).queue,
+      onOpened: (failure) => this.#opened(name, failure),
+      prepare: async (channel) => {
+        await this.#mend(name);
+        return (await channel.assertQueue(name, SHARED_QUEUE)).queue;
+      },
       onDelivery: (delivery) => this.#enumerate(use, delivery),
     });
   }
 
   /** A topic and its receipt topic are shared with others: they are declared only where they are not there. */
   #commands(topic: string): KeptConsumer {
-    const { clock, onNote, capacity } = this.#options;
+    const { capacity } = this.#options;
     return new KeptConsumer({
-      clock,
-      onNote,
+      ...this.#keeping,
       prefetch: () => capacity,
+      onOpened: (failure) => this.#opened(topic, failure),
       prepare: async (channel) => {
+        await this.#mend(topic);
         for (const queue of [receiptTopicOf(topic), topic])
           if (!(await this.#link.hasQueue(queue))) await channel.assertQueue(queue, TOPIC_QUEUE);
         return topic;
       },
       onDelivery: (delivery) => this.#command(topic, delivery),
     });
+  }
+
+  get #keeping() {
+    const { clock, onNote } = this.#options;
+    return { clock, onNote, answered: <T>(work: Promise<T>) => this.#link.answered(work) };
+  }
+
+  /** Whether a queue could be consumed: what is there and of no use breaks even the connection, and stays so. */
+  #opened(queue: string, failure: Error | null): void {
+    if (failure === null) return this.#doubts.clear(queue);
+    const { code } = this.#link;
+    if (failure instanceof NoAnswer || code === INTERNAL_ERROR) this.#doubts.failed(queue);
+  }
+
+  async #mend(queue: string): Promise<void> {
+    if (!this.#doubts.has(queue)) return;
+    this.#doubts.clear(queue);
+    await this.#link.removeUseless(queue);
+    this.#options.onNote(`the queue ${queue} could not be used, and is made anew`);
   }
 
   #told(exchange: string, body: Buffer): void {
@@ -279,7 +306,9 @@ export class AmqpWorker {
     const at = message === null ? null : decodeAttempt(message.attempt);
     if (message === null || at === null) return this.#putAside(delivery);
     const held = { kind: "enumeration", id: message.attempt, at, message, delivery } as const;
-    if (this.#held.add(held, (body) => this.#answers.again(held, body)))
+    if (delivery.message.fields.redelivered && !this.#held.knows(held.id))
+      this.#answers.passOn(held, this.#names.enumerate(use));
+    else if (this.#held.add(held, (body) => this.#answers.again(held, body)))
       this.#worker.take(listing(use, message, at));
   }
 

@@ -23,6 +23,10 @@ export interface AnswersOptions {
   readonly enumerated: string;
 }
 
+/** How often an enumeration may be delivered, and the header that counts it. */
+const DELIVERIES_MAX = 5;
+const DELIVERIES = "deliveries";
+
 type Verdicts = readonly string[];
 type PageReport = Extract<Report, { kind: "page" }>;
 
@@ -60,6 +64,31 @@ export class Answers {
   /** The word on a task that was said before its delivery was lost, once more. */
   again(held: Held, body: Buffer): void {
     this.#publish(held, body, () => {});
+  }
+
+  /**
+   * An enumeration that was delivered before: whoever had it went without a word. Its queue counts no deliveries, so it
+   * goes back there as a message that says how many there were, and after a few it has crashed.
+   */
+  passOn(held: HeldEnumeration, queue: string): void {
+    const { publisher, enumerated } = this.#options;
+    const { content, properties } = held.delivery.message;
+    const known = Number(properties.headers?.[DELIVERIES] ?? 1);
+    const deliveries = (Number.isSafeInteger(known) ? known : 1) + 1;
+    const id = `${held.id}~${deliveries}`;
+    const done = (published: Published): void =>
+      published === "confirmed" ? held.delivery.ack() : held.delivery.nack(true);
+    if (deliveries > DELIVERIES_MAX) {
+      const message = `${DELIVERIES_MAX} workers took the enumeration and went without a word`;
+      const payload = JSON.stringify({ name: "Crashed", code: "crashed", message });
+      const body = enumeratedBody(held, { status: "crashed", payload });
+      return publisher.publish({ queue: enumerated, id, body, done });
+    }
+    const { expiration } = properties;
+    publisher.publish({
+      ...{ queue, id, body: content, headers: { [DELIVERIES]: deliveries }, done },
+      ...(typeof expiration === "string" ? { expiration } : {}),
+    });
   }
 
   #receipts(report: Extract<Report, { kind: "receipts" }>): Promise<Verdicts> {
@@ -168,10 +197,7 @@ function intakeBody({ message, id }: HeldEnumeration, page: PageReport): Buffer 
 function enumeratedBody({ message, id }: HeldEnumeration, outcome: Outcome): Buffer {
   const { workflow_id, phase, handler, task_queue, finished_queue, token } = message;
   const { status } = outcome;
-  assert(
-    status === "done" || status === "failed" || status === "killed" || status === "cancelled",
-    "as below",
-  );
+  assert(status !== "suspended" && status !== "exception", "nothing waits over a broker");
   const body: EnumeratedMessage = {
     ...{ workflow_id, phase, handler, task_queue, finished_queue, attempt: id, token, status },
     ...(status === "done" ? { total: outcome.total ?? 0 } : { error: errorOf(outcome) }),

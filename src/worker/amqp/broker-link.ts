@@ -1,5 +1,6 @@
 /** A connection to the broker that comes back: made again, later each time, until it is closed from this side. */
-import { type ChannelModel, connect } from "amqplib";
+import { type Channel, type ChannelModel, connect } from "amqplib";
+import { NOT_FOUND } from "../../protocol/queue-doubts.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { BackOff } from "../remote/back-off.ts";
@@ -11,6 +12,8 @@ export interface BrokerLinkOptions {
   readonly name: string;
   readonly clock: Clock;
   readonly random: Random;
+  /** How long the broker may take to answer. */
+  readonly answerMs: number;
   /** There is a new connection; it counts as made when this resolves. */
   readonly onUp: (connection: ChannelModel) => Promise<void>;
   readonly onDown: () => void;
@@ -21,17 +24,38 @@ export interface BrokerLinkOptions {
 const HEARTBEAT_S = 20;
 const CONNECT_MS = 10_000;
 
+/** The broker has said nothing for long, though it takes messages. */
+export class NoAnswer extends Error {
+  override name = "NoAnswer";
+
+  constructor() {
+    super("the broker does not answer");
+  }
+}
+
 export class BrokerLink {
   readonly #options: BrokerLinkOptions;
   readonly #backOff: BackOff;
   #connection: ChannelModel | null = null;
   #isClosed = false;
   #isInTrouble = false;
+  #isBlocked = false;
+  #code: number | null = null;
   #stopWaiting: (() => void) | null = null;
 
   constructor(options: BrokerLinkOptions) {
     this.#options = options;
     this.#backOff = new BackOff(options.random);
+  }
+
+  /** It takes nothing just now, so it answers nothing either. */
+  get isBlocked(): boolean {
+    return this.#isBlocked;
+  }
+
+  /** Why the broker ended the last connection, such as 541; null: it did not, or said nothing. */
+  get code(): number | null {
+    return this.#code;
   }
 
   get isInTrouble(): boolean {
@@ -64,18 +88,49 @@ export class BrokerLink {
 
   /** Whether there is such a queue, however it was declared. */
   async hasQueue(queue: string): Promise<boolean> {
+    return (await this.#ask((channel) => channel.checkQueue(queue))) !== null;
+  }
+
+  /** Deletes a queue that is of no use; what has messages or consumers stays. */
+  async removeUseless(queue: string): Promise<void> {
+    const found = await this.answered(this.#ask((channel) => channel.checkQueue(queue))).catch(
+      (thrown: unknown) => {
+        if (!(thrown instanceof NoAnswer)) throw thrown;
+        return null;
+      },
+    );
+    if (found !== null && found.messageCount + found.consumerCount > 0) return;
+    await this.answered(this.#ask((channel) => channel.deleteQueue(queue)));
+  }
+
+  /** Throws a `NoAnswer` when the broker has had long enough; while it takes nothing it has for ever. */
+  answered<T>(work: Promise<T>): Promise<T> {
+    const { clock, answerMs } = this.#options;
+    return new Promise((resolve, fail) => {
+      const wait = (): (() => void) =>
+        clock.after(answerMs, () => {
+          if (this.#isBlocked) stop = wait();
+          else fail(new NoAnswer());
+        });
+      let stop = wait();
+      work.then(resolve, fail).finally(() => stop());
+    });
+  }
+
+  /** Asks over a channel of its own; null: there is no such thing. */
+  async #ask<T>(question: (channel: Channel) => Promise<T>): Promise<T | null> {
     const channel = await this.#connection?.createChannel();
-    if (channel === undefined) return false;
+    if (channel === undefined) return null;
     // What there is not breaks the channel; it is thrown below as well.
     channel.on("error", () => {});
     try {
-      await channel.checkQueue(queue);
+      const answer = await question(channel);
+      await channel.close();
+      return answer;
     } catch (thrown) {
-      if (thrown instanceof Error && "code" in thrown && thrown.code === 404) return false;
+      if (thrown instanceof Error && "code" in thrown && thrown.code === NOT_FOUND) return null;
       throw thrown;
     }
-    await channel.close();
-    return true;
   }
 
   async close(): Promise<void> {
@@ -87,11 +142,22 @@ export class BrokerLink {
 
   #watch(connection: ChannelModel): void {
     this.#connection = connection;
-    connection.on("error", (error) => this.#trouble(error.message));
-    connection.on("blocked", (reason) => this.#trouble(`it takes no messages: ${reason}`));
-    connection.on("unblocked", () => this.#trouble(null));
+    this.#code = null;
+    connection.on("error", (error: Error & { readonly code?: unknown }) => {
+      this.#code = typeof error.code === "number" ? error.code : null;
+      this.#trouble(error.message);
+    });
+    connection.on("blocked", (reason) => {
+      this.#isBlocked = true;
+      this.#trouble(`it takes no messages: ${reason}`);
+    });
+    connection.on("unblocked", () => {
+      this.#isBlocked = false;
+      this.#trouble(null);
+    });
     connection.on("close", () => {
       this.#connection = null;
+      this.#isBlocked = false;
       this.#options.onDown();
       if (this.#isClosed) return;
       this.#trouble("the connection is gone");

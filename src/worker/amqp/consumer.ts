@@ -3,6 +3,7 @@
  * the consuming: what was delivered is acknowledged over it.
  */
 import type { Channel, ChannelModel, ConsumeMessage } from "amqplib";
+import { NoAnswer } from "./broker-link.ts";
 
 /** A message that is acknowledged over the channel that brought it, or not at all. */
 export class Delivery {
@@ -42,6 +43,8 @@ export interface ConsumerOptions {
   readonly onDelivery: (delivery: Delivery) => void;
   /** The queue is gone, was never there, or the broker closed the channel; not called when the connection breaks. */
   readonly onGone: (why: string) => void;
+  /** Throws a `NoAnswer` when the broker has had long enough. */
+  readonly answered: <T>(work: Promise<T>) => Promise<T>;
 }
 
 export class Consumer {
@@ -63,25 +66,39 @@ export class Consumer {
     return this.#prefetch;
   }
 
-  /** Begins to consume. */
-  async open(connection: ChannelModel): Promise<void> {
+  /** Begins to consume; answers why it does not, if so. */
+  async open(connection: ChannelModel): Promise<Error | null> {
+    let lane: Lane | null = null;
     try {
       const channel = await connection.createChannel();
-      const lane = { channel, isOpen: true };
-      this.#lane = lane;
-      channel.on("error", (error) => {
-        lane.isOpen = false;
-        this.#gone(lane, error.message);
-      });
-      channel.on("close", () => {
-        lane.isOpen = false;
-      });
-      this.#queue = await this.#options.prepare(channel);
-      await this.#consume(lane);
+      lane = { channel, isOpen: true };
+      await this.#open(lane);
+      return null;
     } catch (thrown) {
-      // A channel that broke has said so; so does a connection, to its owner.
       if (!(thrown instanceof Error)) throw thrown;
+      // A channel that broke has said so; so does a connection, to its owner.
+      if (thrown instanceof NoAnswer && lane !== null) {
+        lane.isOpen = false;
+        lane.channel.close().catch(() => {});
+        this.#gone(lane, thrown.message);
+      }
+      return thrown;
     }
+  }
+
+  async #open(lane: Lane): Promise<void> {
+    const { channel } = lane;
+    const { prepare, answered } = this.#options;
+    this.#lane = lane;
+    channel.on("error", (error) => {
+      lane.isOpen = false;
+      this.#gone(lane, error.message);
+    });
+    channel.on("close", () => {
+      lane.isOpen = false;
+    });
+    this.#queue = await answered(prepare(channel));
+    await answered(this.#consume(lane));
   }
 
   /** Takes on the prefetch that is right now. */

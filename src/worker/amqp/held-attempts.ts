@@ -90,6 +90,11 @@ export class HeldAttempts {
     this.#drop(held);
   }
 
+  /** Whether the attempt is here, or its word was said here. */
+  knows(id: string): boolean {
+    return this.#held.has(id) || this.#said.has(id);
+  }
+
   /** Nobody wants the word on it. */
   giveBack(held: Held): void {
     held.delivery.nack(true);

@@ -7,6 +7,8 @@ export interface KeptConsumerOptions extends Omit<ConsumerOptions, "onGone"> {
   readonly clock: Clock;
   /** It had to be declared again. */
   readonly onNote: (what: string) => void;
+  /** It consumes, or why it does not. */
+  readonly onOpened?: (failure: Error | null) => void;
 }
 
 const AGAIN_MS = 500;
@@ -37,7 +39,7 @@ export class KeptConsumer {
   }
 
   async #open(connection: ChannelModel): Promise<void> {
-    const { clock, onNote } = this.#options;
+    const { clock, onNote, onOpened } = this.#options;
     const consumer = new Consumer({
       ...this.#options,
       onGone: (why) => {
@@ -51,6 +53,7 @@ export class KeptConsumer {
       },
     });
     this.#consumer = consumer;
-    await consumer.open(connection);
+    const failure = await consumer.open(connection);
+    onOpened?.(failure);
   }
 }

@@ -14,6 +14,8 @@ export interface Outgoing {
   /** Tells it apart from all others that are under way. */
   readonly id: string;
   readonly body: Buffer;
+  readonly headers?: Readonly<Record<string, unknown>>;
+  readonly expiration?: string;
   /** Its end, once. */
   readonly done: (published: Published) => void;
 }
@@ -73,6 +75,8 @@ export class Publisher {
       mandatory: true,
       contentType: "application/json",
       messageId: entry.id,
+      ...(entry.headers === undefined ? {} : { headers: entry.headers }),
+      ...(entry.expiration === undefined ? {} : { expiration: entry.expiration }),
     };
     try {
       channel.publish("", entry.queue, entry.body, options, (error) => {

@@ -20,6 +20,7 @@ export interface TaskQueuesOptions {
   /** How many attempts out of a queue are held. */
   readonly heldOf: (name: string) => number;
   readonly onDelivery: (queue: TaskQueue, delivery: Delivery) => void;
+  readonly answered: <T>(work: Promise<T>) => Promise<T>;
   readonly onBug: (thrown: unknown) => void;
 }
 
@@ -73,6 +74,7 @@ export class TaskQueues {
     const connection = this.#connection;
     if (connection === null) return;
     const consumer = new Consumer({
+      answered: this.#options.answered,
       prepare: async () => name,
       prefetch: () => this.#shareOf(message),
       onDelivery: (delivery) => this.#options.onDelivery(queue, delivery),

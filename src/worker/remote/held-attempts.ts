@@ -72,6 +72,13 @@ export class HeldAttempts {
       if (attempt.home === home && attempt.queued === 0) yield attempt;
   }
 
+  /** Whether one of them is at a node, or may be. */
+  mayBeAt(home: string): boolean {
+    if (this.#homeless.size > 0) return true;
+    for (const attempt of this.#attempts.values()) if (attempt.home === home) return true;
+    return false;
+  }
+
   /** Its receipt is on the way: it takes up no capacity any more. */
   end(attempt: HeldAttempt): void {
     if (attempt.hasEnded) return;

@@ -7,7 +7,7 @@ import { EventQueue } from "./event-queue.ts";
 import { Heartbeats } from "./heartbeats.ts";
 import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
 import type { Entry, Outbox } from "./outbox.ts";
-import { type Refused, ServerLink, type ServerLinkOptions } from "./server-link.ts";
+import { type CloseOptions, type Refused, ServerLink, type ServerLinkOptions } from "./server-link.ts";
 
 /** What all sessions of a worker share. */
 export interface SessionParts {
@@ -96,7 +96,7 @@ export class NodeSession {
   }
 
   /** Ends what is under way there. */
-  async close(options: { saysGoodbye?: boolean } = {}): Promise<void> {
+  async close(options: CloseOptions = {}): Promise<void> {
     this.heartbeats.stop();
     await this.link.close(options);
   }

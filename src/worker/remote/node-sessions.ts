@@ -5,6 +5,7 @@
  *    of it stays there.
  * 2. Otherwise there is a session at each node that another one in touch names; the others end.
  * 3. While none is in touch, the addresses are tried again as well.
+ * 4. If the process is a node itself, there is a session at that too while the worker has something that may be there.
  */
 import type { Clock } from "../../std/clock.ts";
 import type { NodeSession } from "./node-session.ts";
@@ -12,6 +13,10 @@ import type { NodeSession } from "./node-session.ts";
 export interface NodeSessionsOptions {
   /** Where to begin; none: whoever has this says which nodes there are. */
   readonly addresses: readonly string[];
+  /** The node that this process is itself; null: it is none. */
+  readonly own: string | null;
+  /** Whether the worker has something that may be at a node. */
+  readonly isNeeded: (name: string) => boolean;
   readonly clock: Clock;
   readonly open: (name: string, addresses: readonly string[]) => NodeSession;
   /** A node is gone, or out of touch: what it had may be elsewhere. */
@@ -52,9 +57,10 @@ export class NodeSessions {
     return this.#sessions.get(FIRST);
   }
 
-  /** Sessions that share what the worker can take: those that are not known to be out of touch. */
+  /** Sessions that share what the worker can take: those that are not known to be out of touch. At its own it takes nothing. */
   get sharing(): number {
-    return this.all.reduce((sum, { link }) => sum + (link.isInTrouble ? 0 : 1), 0);
+    const { own } = this.#options;
+    return this.all.reduce((sum, { link, name }) => sum + (link.isInTrouble || name === own ? 0 : 1), 0);
   }
 
   /** None is in touch. */
@@ -92,8 +98,21 @@ export class NodeSessions {
   become(urls: readonly string[]): void {
     if (this.#isClosed) return;
     for (const url of urls) if (!this.#sessions.has(url)) this.#open(url, [url]);
-    for (const session of this.all) if (!urls.includes(session.name)) this.#end(session);
+    const { own } = this.#options;
+    for (const session of this.all)
+      if (session.name !== own && !urls.includes(session.name)) this.#end(session);
     this.#look("no node is in touch");
+  }
+
+  /** What the worker has may be at the node that this process is, or is not any more. */
+  lookAtOwn(): void {
+    const { own, isNeeded, onBug } = this.#options;
+    if (own === null || this.#isClosed) return;
+    const session = this.#sessions.get(own);
+    if (session === undefined && isNeeded(own)) this.#open(own, [own]);
+    if (session === undefined || isNeeded(own)) return;
+    this.#sessions.delete(own);
+    session.close().catch(onBug);
   }
 
   /** A node is out of touch, or in touch again (null). */
@@ -118,11 +137,11 @@ export class NodeSessions {
 
   /**
    * Without a goodbye: a node that is named no more may stand still, and what is under way there must not wait for it;
-   * and the one at the addresses has a session under its own name as well.
+   * and the one at the addresses has a session under its own name as well. Only work that is on its way is still taken.
    */
   #end(session: NodeSession): void {
     this.#sessions.delete(session.name);
-    session.close({ saysGoodbye: false }).catch(this.#options.onBug);
+    session.close({ saysGoodbye: false, waitsForClaims: true }).catch(this.#options.onBug);
     this.#options.onGone(session.name);
   }
 

@@ -1,6 +1,7 @@
 /**
  * The worker of a process that is itself a node: does tasks of the other nodes whose code is hosted here, so that code
- * which only this process has is reached from all of them. What is this node's own, the worker inside it does.
+ * which only this process has is reached from all of them. What is this node's own, the worker inside it does; but an
+ * attempt that another node gave out goes on when its execution moves to this one.
  */
 import { type HostedPart, withChildren } from "../handler-code.ts";
 import type { ScriptOptions } from "../script-runner.ts";
@@ -13,6 +14,8 @@ export interface ServeClusterOptions
     "name" | "capacity" | "version" | "clock" | "random" | "secrets" | "onLog" | "onTrouble" | "onBug"
   > {
   readonly worker: string;
+  /** The URL of the node that this process is. */
+  readonly own: string;
   readonly token: string;
   /** Without it, no scripts of other nodes are run here. */
   readonly scripts?: ScriptOptions;

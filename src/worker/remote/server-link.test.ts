@@ -16,19 +16,23 @@ interface Asked {
 /** What the server does with a request: cuts it off, or answers. */
 type Answer = "cut" | readonly [status: number, body: unknown];
 
-async function bench(answer: (asked: Asked) => Answer) {
+async function bench(answer: (asked: Asked) => Answer | Promise<Answer>) {
   const asked: Asked[] = [];
   const server = createServer((request, response) => {
     let body = "";
     request.on("data", (chunk: Buffer) => {
       body += chunk.toString();
     });
+    const respond = (given: Answer): void => {
+      if (given === "cut") request.socket.destroy();
+      else response.writeHead(given[0]).end(JSON.stringify(given[1]));
+    };
     request.on("end", () => {
       const one = { path: request.url ?? "", token: request.headers.authorization, body };
       asked.push(one);
       const given = answer(one);
-      if (given === "cut") request.socket.destroy();
-      else response.writeHead(given[0]).end(JSON.stringify(given[1]));
+      if (given instanceof Promise) void given.then(respond);
+      else respond(given);
     });
   });
   server.listen(0, "127.0.0.1");
@@ -124,4 +128,38 @@ test("where the server will not ask at the worker's address, it registers withou
     "/v1/workers/w1/heartbeat",
   ]);
   expect(troubles).toEqual([]);
+});
+
+test("a link that is closed still takes work that is on its way, and waits for nothing else", async () => {
+  const held: ((answer: Answer) => void)[] = [];
+  const { asked, link, troubles } = await bench(({ path }) =>
+    path === "/v1/workers"
+      ? [200, { worker: "w1", heartbeatMs: 1, leaseMs: 1 }]
+      : new Promise<Answer>((resolve) => held.push(resolve)),
+  );
+  const claim = link.post("claim", "{}");
+  while (held.length < 1) await new Promise((resolve) => setImmediate(resolve));
+  const beat = link.post("heartbeat", "{}");
+  while (held.length < 2) await new Promise((resolve) => setImmediate(resolve));
+  const closed = link.close({ saysGoodbye: false, waitsForClaims: true });
+  expect(await beat).toEqual({ kind: "unsent" });
+  held[0]?.([200, { work: 1 }]);
+  expect(await claim).toEqual({ kind: "answered", value: { work: 1 } });
+  await closed;
+  expect(await link.post("claim", "{}")).toEqual({ kind: "unsent" });
+  expect(asked).toHaveLength(3);
+  expect(troubles).toEqual([]);
+});
+
+test("a claim that is not answered is given up a while after its link is closed", async () => {
+  let isAsked = false;
+  const { link, pass } = await bench(({ path }) => {
+    if (path === "/v1/workers") return [200, { worker: "w1", heartbeatMs: 1, leaseMs: 1 }];
+    isAsked = true;
+    return new Promise<Answer>(() => {});
+  });
+  const claim = link.post("claim", "{}");
+  while (!isAsked) await new Promise((resolve) => setImmediate(resolve));
+  await pass(link.close({ saysGoodbye: false, waitsForClaims: true }));
+  expect(await claim).toEqual({ kind: "unsent" });
 });

@@ -3,7 +3,7 @@
  * answer does not come. A request is sent until the server has taken or refused it; between tries it waits, longer each
  * time, and the next address has its turn.
  */
-import { HttpConnection } from "../../http/http-connection.ts";
+import { type HttpAnswer, HttpConnection, type HttpRequest } from "../../http/http-connection.ts";
 import { HttpFault } from "../../http/http-fault.ts";
 import { MEMORY_HEADER, type Registered, type Registration } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -30,6 +30,11 @@ export interface PostOptions {
   readonly isOnce?: boolean;
 }
 
+export interface CloseOptions {
+  readonly saysGoodbye?: boolean;
+  readonly waitsForClaims?: boolean;
+}
+
 /** The server's word that a request as such is wrong: sending it again would change nothing. */
 export interface Refused {
   readonly kind: "refused";
@@ -50,10 +55,15 @@ const REFUSALS = [400, 409, 413, 422];
 /** The status of what another node has. */
 const NOT_OWNER = 421;
 const TIMEOUT_MS = 60_000;
+/** How long the answer of a claim is waited for that may be on its way when the link is closed. */
+const LAST_CLAIMS_MS = 5_000;
 
 export class ServerLink {
   readonly #options: ServerLinkOptions;
   readonly #connections: readonly HttpConnection[];
+  /** Claims have connections of their own: they may be let go of later. */
+  readonly #claimConnections: readonly HttpConnection[];
+  readonly #claiming = new Set<Promise<unknown>>();
   #at = 0;
   #worker: string | null = null;
   #registering: Promise<void> | null = null;
@@ -67,9 +77,10 @@ export class ServerLink {
   constructor(options: ServerLinkOptions) {
     this.#options = options;
     const { token } = options;
-    this.#connections = options.addresses.map(
-      (address) => new HttpConnection({ address, ...(token === undefined ? {} : { token }) }),
-    );
+    const connect = (address: string): HttpConnection =>
+      new HttpConnection({ address, ...(token === undefined ? {} : { token }) });
+    this.#connections = options.addresses.map(connect);
+    this.#claimConnections = options.addresses.map(connect);
   }
 
   /** This worker's id, once it is registered. */
@@ -115,7 +126,8 @@ export class ServerLink {
         const path = `/v1/workers/${encodeURIComponent(this.#worker ?? "")}/${route}`;
         const { timeoutMs = TIMEOUT_MS } = options;
         const headers = { [MEMORY_HEADER]: String(process.memoryUsage.rss()) };
-        const { status, text } = await connection.send({ method: "POST", path, body, headers, timeoutMs });
+        const request = { method: "POST", path, body, headers, timeoutMs };
+        const { status, text } = await (route === "claim" ? this.#claim(request) : connection.send(request));
         if (status === 200) {
           this.#tell(null);
           return { kind: "answered", value: JSON.parse(text) as unknown };
@@ -159,8 +171,11 @@ export class ServerLink {
     throw new Error("the worker ends, and the server is not there");
   }
 
-  /** Says goodbye, if there is anybody to say it to, and ends what is under way. */
-  async close(options: { saysGoodbye?: boolean } = {}): Promise<void> {
+  /**
+   * Says goodbye, if there is anybody to say it to, and ends what is under way; with `waitsForClaims` not yet those
+   * answers that may bring work, which nobody else would get before it lapsed.
+   */
+  async close(options: CloseOptions = {}): Promise<void> {
     const isKnown = this.isConnected && options.saysGoodbye !== false;
     this.#isClosed = true;
     for (const wake of [...this.#sleeping]) wake();
@@ -170,6 +185,25 @@ export class ServerLink {
       await this.#connection.send({ method: "DELETE", path, timeoutMs: 2_000 }).catch(() => null);
     }
     for (const connection of this.#connections) connection.close();
+    if (options.waitsForClaims === true && this.#claiming.size > 0) await this.#lastClaims();
+    for (const connection of this.#claimConnections) connection.close();
+  }
+
+  #lastClaims(): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#options.clock.after(LAST_CLAIMS_MS, resolve);
+      void Promise.allSettled(this.#claiming).then(() => {
+        cancel();
+        resolve();
+      });
+    });
+  }
+
+  async #claim(request: HttpRequest): Promise<HttpAnswer> {
+    const { length } = this.#claimConnections;
+    const answer = (this.#claimConnections[this.#at % length] as HttpConnection).send(request);
+    this.#claiming.add(answer);
+    return answer.finally(() => this.#claiming.delete(answer));
   }
 
   get #connection(): HttpConnection {

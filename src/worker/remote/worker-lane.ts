@@ -34,6 +34,8 @@ import { Spool, type SpooledEvent } from "./spool.ts";
 export interface WorkerLaneOptions {
   /** Where to begin, tried in turn: `http(s)://host:port` or `unix:<path>`. None: `become` says which nodes there are. */
   readonly addresses: readonly string[];
+  /** The URL of the node that this process is itself. Nothing is claimed there, but what the worker has may move there. */
+  readonly own?: string;
   readonly token?: string;
   readonly name: string;
   /** An id to register under; by default the server makes one. */
@@ -93,6 +95,7 @@ export class WorkerLane {
       random,
       held,
       show: () => {
+        this.#sessions.lookAtOwn();
         for (const { heartbeats } of this.#sessions.all) heartbeats.beat();
       },
     });
@@ -102,7 +105,10 @@ export class WorkerLane {
       spool: spooled?.spool ?? null,
       queueOf: (node) => this.#sessions.get(node)?.events ?? null,
       onEnded: () => this.#wake(),
-      onAcknowledged: ({ kept }) => this.#results.release(kept),
+      onAcknowledged: ({ kept }) => {
+        this.#results.release(kept);
+        this.#sessions.lookAtOwn();
+      },
       onHomeless: () => this.#search.begin(),
     });
     this.#results = new RemoteResults({ held, get: (path, attempt) => this.#read(path, attempt) });
@@ -120,6 +126,8 @@ export class WorkerLane {
     const parts = this.#parts();
     this.#sessions = new NodeSessions({
       addresses: options.addresses,
+      own: options.own ?? null,
+      isNeeded: (name) => held.mayBeAt(name),
       clock,
       open: (name, addresses) => this.#openSession(name, addresses, parts),
       onGone: (name) => this.#gone(name),
@@ -211,7 +219,7 @@ export class WorkerLane {
   }
 
   #openSession(name: string, addresses: readonly string[], parts: SessionParts): NodeSession {
-    const { token } = this.#options;
+    const { token, own } = this.#options;
     return new NodeSession(
       {
         name,
@@ -222,7 +230,7 @@ export class WorkerLane {
         onRegistered: (session, { worker, nodes }) => this.#registered(session, worker, nodes),
         onTrouble: (session, what) => this.#sessions.troubled(session, what),
       },
-      parts,
+      name === own ? { ...parts, room: () => 0 } : parts,
     );
   }
 
@@ -287,11 +295,14 @@ export class WorkerLane {
   #take(session: NodeSession, claimed: Claimed): void {
     const { grants, items } = readWork(claimed, (payload) => this.#results.keep(payload));
     const since = this.#options.clock.now();
+    // What a node gave out that is gone by now is at another.
+    const home = this.#sessions.get(session.name) === undefined ? null : session.name;
     for (const { work, at, kept } of items) {
       const { attempt: id, token, heartbeatMs } = work;
       const fresh = { queued: 0, left: 0, n: 0, hasStarted: false, hasEnded: false };
-      this.#held.add({ id, token, at, heartbeatMs, since, kept, home: session.name, ...fresh });
+      this.#held.add({ id, token, at, heartbeatMs, since, kept, home, ...fresh });
     }
+    if (home === null) this.#search.begin();
     for (const grant of grants) {
       if (grant.do === "enumerate") this.#sayStarted(grant);
       this.#worker.take(grant);

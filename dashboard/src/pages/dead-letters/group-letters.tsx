@@ -1,8 +1,8 @@
 import { get } from "../../api/client.ts";
 import type { LetterGroup, Page } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
+import { addressOf } from "../../core/address.ts";
 import { count } from "../../core/format.ts";
-import { addressOf } from "../../core/router.ts";
 import { JsonView } from "../../ui/json.tsx";
 import { Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";

@@ -2,7 +2,8 @@
 import { get } from "../../api/client.ts";
 import type { Page } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
-import { addressOf, go } from "../../core/router.ts";
+import { addressOf } from "../../core/address.ts";
+import { go } from "../../core/router.ts";
 import { PageHead } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Table } from "../../ui/table.tsx";

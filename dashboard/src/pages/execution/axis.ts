@@ -1,4 +1,5 @@
 import { clock, duration } from "../../core/format.ts";
+import type { Span } from "./time-view.ts";
 
 /** Steps that a time axis may have, in milliseconds. */
 const STEPS = [
@@ -12,12 +13,25 @@ export interface Tick {
   readonly text: string;
 }
 
-/** Ticks from one time to another: times since the start, about so many. */
-export function ticksOf(from: number, to: number, many: number): readonly Tick[] {
+/** Ticks of a piece of time, about so many: how long after the start of everything each is; the first one as a time of day. */
+export function ticksOf({ from, to }: Span, start: number, many: number): readonly Tick[] {
   const span = Math.max(1, to - from);
   const step = STEPS.find((ms) => span / ms <= many) ?? span;
-  return Array.from({ length: Math.floor(span / step) + 1 }, (_, i) => ({
-    place: (i * step) / span,
-    text: i === 0 ? clock(from) : `+${duration(i * step)}`,
-  }));
+  const first = Math.ceil((from - start) / step);
+  const ticks = Array.from({ length: Math.floor((to - start) / step) - first + 1 }, (_, i) => {
+    const since = (first + i) * step;
+    return {
+      place: (start + since - from) / span,
+      text: since === 0 ? clock(start) : `+${precise(since, step)}`,
+    };
+  });
+  // A piece says when it begins.
+  const begin = { place: 0, text: clock(from, { withMs: step < 1_000 }) };
+  return from === start ? ticks : [begin, ...ticks.filter(({ place }) => place > 1 / many)];
+}
+
+/** A duration, fine enough that neighbours differ. */
+function precise(ms: number, step: number): string {
+  if (step >= 1_000 || ms < 1_000) return duration(ms);
+  return `${(ms / 1_000).toFixed(step >= 100 ? 1 : step >= 10 ? 2 : 3)} s`;
 }

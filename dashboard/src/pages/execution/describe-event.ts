@@ -1,5 +1,5 @@
 import type { JournalEvent } from "../../api/shapes.ts";
-import { count, duration } from "../../core/format.ts";
+import { count, duration, plural } from "../../core/format.ts";
 
 /** An event in a few words. */
 export function describeEvent(event: JournalEvent): string {
@@ -14,14 +14,16 @@ export function describeEvent(event: JournalEvent): string {
 
 function details(event: JournalEvent): string[] {
   const text = (name: string): string[] => (typeof event[name] === "string" ? [event[name]] : []);
-  const number = (name: string, label = name): string[] =>
-    typeof event[name] === "number" && event[name] > 0 ? [`${count(event[name])} ${label}`] : [];
+  const number = (name: string): string[] =>
+    typeof event[name] === "number" && event[name] > 0 ? [`${count(event[name])} ${name}`] : [];
+  const tasks = (name: string): string[] =>
+    typeof event[name] === "number" && event[name] > 0 ? [plural(event[name], "task")] : [];
   const one = (name: string): string[] => (typeof event[name] === "number" ? [`task ${event[name]}`] : []);
   switch (event.kind.replace(/^workflow\./, "")) {
     case "created":
       return text("workflow");
     case "tasks.enumerated":
-      return number("count", "tasks");
+      return tasks("count");
     case "tasks.settled":
       return [...number("done"), ...number("failed"), ...number("cancelled")];
     case "tasks.retrying":
@@ -29,7 +31,7 @@ function details(event: JournalEvent): string[] {
     case "tasks.lost":
     case "tasks.late":
     case "tasks.waiting":
-      return [...number("count", "tasks"), ...text("reason")];
+      return [...tasks("count"), ...text("reason")];
     case "task.step":
     case "task.run":
       return [...one("n"), ...text("name")];
@@ -39,7 +41,7 @@ function details(event: JournalEvent): string[] {
         ...(typeof event["due"] === "number" ? [`in ${duration(event["due"] - event.at)}`] : []),
       ];
     case "handler.enumerated":
-      return number("total", "tasks");
+      return tasks("total");
     case "signalled":
       return text("signal");
     case "child.started":

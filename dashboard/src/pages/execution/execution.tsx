@@ -1,11 +1,12 @@
 /** One execution: how it is and why, over time, task by task, line by line, event by event. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { get, type Problem } from "../../api/client.ts";
 import type { Execution as Facts, Lanes as LaneFacts } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { PageHead } from "../../ui/panel.tsx";
 import { Loading, Trouble } from "../../ui/state.tsx";
 import { Tabs } from "../../ui/tabs.tsx";
+import { executionPath, lanesAddress } from "./addresses.ts";
 import { CommandsTab, commandsOf, useDefinition } from "./commands-tab.tsx";
 import { DataTab } from "./data-tab.tsx";
 import { DeliveriesTab } from "./deliveries-tab.tsx";
@@ -18,6 +19,7 @@ import { shownLane, useExecutionPlace } from "./place.ts";
 import { RunsTab } from "./runs-tab.tsx";
 import { Scrubber } from "./scrubber.tsx";
 import { TasksTab } from "./tasks-tab.tsx";
+import type { Span } from "./time-view.ts";
 import "./execution.css";
 
 const LIVE_MS = 1_000;
@@ -38,7 +40,7 @@ const COMMANDS = { id: "commands", label: "Commands" };
 
 /** The page. */
 export function Execution({ id }: { readonly id: string }) {
-  const path = `/v1/executions/${encodeURIComponent(id)}`;
+  const path = executionPath(id);
   const [isOver, setIsOver] = useState(false);
   const now = useLive(path, (signal) => get<Facts>(path, { signal }), isOver ? OVER_MS : LIVE_MS);
   const hasEnded = now.data !== null && now.data.finishedAt !== null;
@@ -68,10 +70,13 @@ function Loaded(props: {
     get<Facts>(path, { query: { at }, signal }),
   );
   const lanes = useLive(
-    `${path} lanes ${at ?? (isOver ? now.revision : "")}`,
-    (signal) => get<LaneFacts>(`${path}/lanes`, { query: { at, pieces: 240 }, signal }),
+    `${path} lanes ${at ?? (isOver ? now.revision : "")} ${place.span?.from} ${place.span?.to}`,
+    (signal) => get<LaneFacts>(lanesAddress(path, at, place.span), { signal }),
     isOver || at !== null ? null : Math.max(2 * LIVE_MS, tasksOf(now) / TASKS_PER_MS),
   );
+  // Another piece of the time is drawn from what is known of this one until it has come.
+  const known = useRef<LaneFacts | null>(null);
+  known.current = lanes.data ?? known.current;
   const hasCommands = commandsOf(useDefinition(now).data).length > 0;
   const shown = at === null ? now : (past.data ?? now);
   const lane = shownLane(place.lane, shown.phases);
@@ -88,7 +93,7 @@ function Loaded(props: {
       />
       {problem === null ? null : <Trouble problem={problem} />}
       <Scrubber path={path} revision={now.revision} at={at} />
-      <Lanes lanes={lanes.data} phases={shown.phases} chosen={lane} />
+      <Lanes lanes={known.current} phases={shown.phases} chosen={lane} whole={wholeOf(now)} />
       {lane === null ? null : <HeatMap {...about} lane={lane} />}
       <section class="panel">
         <Tabs
@@ -122,6 +127,11 @@ function TabBody({ tab, about }: { readonly tab: string; readonly about: About }
     default:
       return <TasksTab {...about} />;
   }
+}
+
+/** From the first event to the last, or to now. */
+function wholeOf({ createdAt, finishedAt }: Facts): Span {
+  return { from: createdAt, to: Math.max(createdAt + 1, finishedAt ?? Date.now()) };
 }
 
 function tasksOf(facts: Facts): number {

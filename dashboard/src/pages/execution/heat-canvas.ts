@@ -14,6 +14,8 @@ const HEIGHT = 400;
 /** Cells below this size are hard to see alone; so many of them are made larger. */
 const SMALL = 4;
 const ENLARGED_MAX = 20_000;
+/** How much is seen of what is pale, as a pixel has it. */
+const PALE = 48 << 24;
 
 /** The largest cells with which all fit; the smallest ones if they never do. */
 export function gridOf(total: number, width: number): Grid {
@@ -26,7 +28,7 @@ export function gridOf(total: number, width: number): Grid {
   return { size: 1, columns: 1, rows: total };
 }
 
-/** Draws all cells, and a frame around the chosen one. */
+/** Draws all cells. */
 export function drawHeat(
   canvas: HTMLCanvasElement,
   parts: {
@@ -34,12 +36,12 @@ export function drawHeat(
     readonly by: HeatBy;
     readonly grid: Grid;
     readonly legend: readonly LegendEntry[];
-    readonly chosen: number | null;
+    /** A byte per task, 0 for those that are shown pale; null: none is. */
+    readonly isBright: Uint8Array | null;
   },
 ): void {
-  const { states, by, grid, legend, chosen } = parts;
-  const ratio = grid.size <= 2 ? 1 : Math.min(2, Math.max(1, Math.round(devicePixelRatio)));
-  const cell = grid.size * ratio;
+  const { states, by, grid, legend, isBright } = parts;
+  const cell = grid.size * ratioOf(grid);
   const width = grid.columns * cell;
   const height = grid.rows * cell;
   canvas.width = width;
@@ -49,29 +51,47 @@ export function drawHeat(
   const image = pen.createImageData(width, height);
   const pixels = new Uint32Array(image.data.buffer);
   const colours = packedColours(by, legend);
-  const gap = grid.size >= 4 ? ratio : 0;
-  const side = cell - gap;
   const { bytes } = states;
-  const { columns } = grid;
-  for (let n = 0, column = 0, row = 0; n < bytes.length; n++) {
-    const colour = colours[bytes[n] as number] as number;
-    let at = row * cell * width + column * cell;
-    for (let y = 0; y < side; y++, at += width) pixels.fill(colour, at, at + side);
-    if (++column === columns) {
-      column = 0;
-      row++;
-    }
-  }
+  fillCells(pixels, bytes, {
+    columns: grid.columns,
+    cell,
+    side: cell - (grid.size >= 4 ? ratioOf(grid) : 0),
+    colours,
+    isBright,
+  });
   if (by === "state" && grid.size < SMALL) enlargeFailures(pixels, bytes, { grid, cell, width, height });
   pen.putImageData(image, 0, 0);
-  if (chosen === null || chosen >= bytes.length) return;
-  pen.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--ink");
-  pen.lineWidth = Math.max(2, ratio * 2);
-  const reach = Math.max(cell + 2, 8 * ratio);
-  const middle = cell / 2;
-  const x = (chosen % columns) * cell + middle - reach / 2;
-  const y = Math.floor(chosen / columns) * cell + middle - reach / 2;
-  pen.strokeRect(x, y, reach, reach);
+}
+
+/** Pixels of the canvas per CSS pixel. */
+function ratioOf({ size }: Grid): number {
+  return size <= 2 ? 1 : Math.min(2, Math.max(1, Math.round(devicePixelRatio)));
+}
+
+/** A row of cells is one row of pixels, and copies of it. */
+function fillCells(
+  pixels: Uint32Array,
+  bytes: Uint8Array,
+  parts: {
+    readonly columns: number;
+    readonly cell: number;
+    readonly side: number;
+    readonly colours: Uint32Array;
+    readonly isBright: Uint8Array | null;
+  },
+): void {
+  const { columns, cell, side, colours, isBright } = parts;
+  const width = columns * cell;
+  for (let first = 0, line = 0; first < bytes.length; first += columns, line += cell * width) {
+    const end = Math.min(bytes.length, first + columns);
+    for (let n = first, at = line; n < end; n++, at += cell) {
+      const colour = colours[bytes[n] as number] as number;
+      const shown = isBright === null || isBright[n] === 1 ? colour : (colour & 0xffffff) | PALE;
+      if (side === 1) pixels[at] = shown;
+      else pixels.fill(shown, at, at + side);
+    }
+    for (let y = 1; y < side; y++) pixels.copyWithin(line + y * width, line, line + width);
+  }
 }
 
 /** Where cells are small, failures are drawn larger than they are, so that none is overlooked. */

@@ -1,7 +1,7 @@
 /** One cell per task, all on one canvas: by state, by how long it took, by attempts, by worker. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask, get } from "../../api/client.ts";
-import type { Page, TaskRow } from "../../api/shapes.ts";
+import { type Page, TASK_STATES, type TaskRow } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { useCell } from "../../core/cell.ts";
 import { count } from "../../core/format.ts";
@@ -13,7 +13,7 @@ import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { attempt, tell } from "../../ui/toast.tsx";
 import { useWidth } from "../../ui/use-width.ts";
 import type { About } from "./execution.tsx";
-import { drawHeat, gridOf } from "./heat-canvas.ts";
+import { drawHeat, type Grid, gridOf } from "./heat-canvas.ts";
 import {
   describeCell,
   HEAT_BYS,
@@ -25,6 +25,7 @@ import {
 import { type LaneName, laneText, useExecutionPlace } from "./place.ts";
 
 const LIVE_MS = 2_000;
+const FAILED = TASK_STATES.indexOf("failed");
 /** The more tasks, the more rarely all of them are asked for. */
 const TASKS_PER_SECOND = 100_000;
 
@@ -50,14 +51,24 @@ export function HeatMap({
     at !== null || isOver ? null : Math.max(liveMs, ((total ?? 0) / TASKS_PER_SECOND) * (liveMs / 2));
   const key = `${path} ${laneText(lane)} ${by} ${at ?? (isOver ? facts.revision : "")}`;
   const { data, problem } = useLive(key, (signal) => readStates(path, { lane, by, at, signal }), everyMs);
+  const { span } = place;
+  const within = useLive(
+    span === null ? null : `${key} ${span.from} ${span.to}`,
+    async (signal) => {
+      const query = { ...lane, at, by: "within", ...span };
+      const response = await ask("GET", `${path}/tasks/states`, { query, signal });
+      return new Uint8Array(await response.arrayBuffer());
+    },
+    everyMs,
+  );
   const nextFailure = (): void =>
     attempt(async () => {
       const from = place.task === null ? 0 : place.task + 1;
-      const { data: found } = await get<Page<TaskRow>>(`${path}/tasks`, {
-        query: { ...lane, at, status: "failed", from, limit: 1 },
-      });
-      const [first] = found;
-      if (first !== undefined) choose({ task: String(first.n), tab: null });
+      const n =
+        data !== null && (by === "state" || by === "attempts")
+          ? nextFailed(data.bytes, from)
+          : await askNextFailed(path, { ...lane, at, from });
+      if (n !== null) choose({ task: String(n), tab: null });
       else if (place.task === null) tell("No task has failed here.");
       else choose({ task: null });
     });
@@ -82,7 +93,7 @@ export function HeatMap({
         data.bytes.length === 0 ? (
           <Empty title="No task has come yet." />
         ) : (
-          <Cells states={data} by={by} task={place.task} />
+          <Cells states={data} by={by} task={place.task} isBright={span === null ? null : within.data} />
         )
       ) : problem !== null && problem.code !== "not_found" ? (
         <Trouble problem={problem} />
@@ -91,6 +102,22 @@ export function HeatMap({
       )}
     </Panel>
   );
+}
+
+/** The first failed task from one on, as the bytes of states say. */
+function nextFailed(bytes: Uint8Array, from: number): number | null {
+  for (let n = from; n < bytes.length; n++) if (((bytes[n] as number) & 15) === FAILED) return n;
+  return null;
+}
+
+async function askNextFailed(
+  path: string,
+  query: LaneName & { readonly at: number | null; readonly from: number },
+): Promise<number | null> {
+  const { data } = await get<Page<TaskRow>>(`${path}/tasks`, {
+    query: { ...query, status: "failed", limit: 1 },
+  });
+  return data[0]?.n ?? null;
 }
 
 async function readStates(
@@ -125,14 +152,34 @@ function ByChoice({ chosen }: { readonly chosen: HeatBy }) {
   );
 }
 
+/** The frame around the chosen cell. */
+function Chosen({ task, grid }: { readonly task: number; readonly grid: Grid }) {
+  const { size, columns } = grid;
+  const side = Math.max(size + 3, 9);
+  const place = (cells: number): string => `${cells * size + size / 2 - side / 2}px`;
+  return (
+    <i
+      class="heat-chosen"
+      style={{
+        left: place(task % columns),
+        top: place(Math.floor(task / columns)),
+        width: `${side}px`,
+        height: `${side}px`,
+      }}
+    />
+  );
+}
+
 function Cells({
   states,
   by,
   task,
+  isBright,
 }: {
   readonly states: HeatStates;
   readonly by: HeatBy;
   readonly task: number | null;
+  readonly isBright: Uint8Array | null;
 }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const box = useRef<HTMLDivElement>(null);
@@ -143,8 +190,8 @@ function Cells({
   const grid = gridOf(states.bytes.length, width);
   useEffect(() => {
     if (canvas.current !== null && width > 0)
-      drawHeat(canvas.current, { states, by, grid, legend, chosen: task });
-  }, [states, by, width, legend, task]);
+      drawHeat(canvas.current, { states, by, grid, legend, isBright });
+  }, [states, by, width, legend, isBright]);
   const cellAt = (event: MouseEvent): number | null => {
     const element = canvas.current;
     if (element === null) return null;
@@ -161,6 +208,7 @@ function Cells({
   return (
     <div class="heat" ref={box}>
       <div class="heat-scroll">
+        {task === null || task >= states.bytes.length ? null : <Chosen task={task} grid={grid} />}
         <canvas
           ref={canvas}
           tabIndex={0}

@@ -4,6 +4,7 @@ import type { Lane } from "../../api/shapes.ts";
 import { useCell } from "../../core/cell.ts";
 import { theme } from "../../shell/theme.ts";
 import { useWidth } from "../../ui/use-width.ts";
+import type { Span } from "./time-view.ts";
 
 const HEIGHT = 44;
 const ROWS_MAX = 8;
@@ -11,12 +12,14 @@ const ROWS_MAX = 8;
 /** The canvas; what it shows is said by the lane's own text. */
 export function LaneCanvas({
   lane,
-  from,
-  to,
+  data,
+  view,
 }: {
   readonly lane: Lane;
-  readonly from: number;
-  readonly to: number;
+  /** The time that the lane's pieces are of. */
+  readonly data: Span;
+  /** The time that is looked at. */
+  readonly view: Span;
 }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const shown = useCell(theme);
@@ -30,40 +33,43 @@ export function LaneCanvas({
     element.height = HEIGHT * ratio;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, HEIGHT);
-    draw(pen, lane, { from, to, width });
-  }, [lane, from, to, width, shown]);
+    draw(pen, lane, { view, data, width });
+  }, [lane, view.from, view.to, width, shown]);
   return <canvas ref={canvas} class="lane-canvas" />;
 }
 
 interface Scale {
-  readonly from: number;
-  readonly to: number;
+  readonly view: Span;
+  readonly data: Span;
   readonly width: number;
 }
 
 function draw(pen: CanvasRenderingContext2D, lane: Lane, scale: Scale): void {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string): string => style.getPropertyValue(name).trim();
-  const x = (at: number): number => ((at - scale.from) / Math.max(1, scale.to - scale.from)) * scale.width;
-  const begin = x(lane.startedAt);
-  const end = Math.max(begin + 2, x(lane.endedAt ?? scale.to));
+  const { from, to } = scale.view;
+  const x = (at: number): number => ((at - from) / Math.max(1, to - from)) * scale.width;
+  const begin = Math.max(-8, x(lane.startedAt));
+  const end = Math.min(scale.width + 8, Math.max(begin + 2, x(lane.endedAt ?? scale.data.to)));
   pen.fillStyle = colour("--sunken");
   pen.beginPath();
   pen.roundRect(begin, 4, end - begin, HEIGHT - 8, 3);
   pen.fill();
-  if (lane.bars === null) drawBands(pen, lane, { width: scale.width, colour });
-  else drawBars(pen, lane.bars, { x, colour, scale });
+  if (lane.bars === null) drawBands(pen, lane, { left: x(scale.data.from), right: x(scale.data.to), colour });
+  else drawBars(pen, lane.bars, { x, colour, width: scale.width });
 }
 
 function drawBars(
   pen: CanvasRenderingContext2D,
   bars: NonNullable<Lane["bars"]>,
-  { x, colour, scale }: { x: (at: number) => number; colour: (name: string) => string; scale: Scale },
+  { x, colour, width }: { x: (at: number) => number; colour: (name: string) => string; width: number },
 ): void {
   const sorted = [...bars].sort((a, b) => a.from - b.from);
   const ends: number[] = [];
   const placed = sorted.map((bar) => {
-    const left = Math.min(x(bar.from), scale.width - 3);
+    const from = x(bar.from);
+    // What ended at the very end is still seen.
+    const left = from > width ? from : Math.min(from, width - 3);
     const right = Math.max(left + 2, x(bar.to));
     let row = ends.findIndex((end) => end <= left);
     if (row < 0) row = ends.length < ROWS_MAX ? ends.length : 0;
@@ -84,10 +90,10 @@ function drawBars(
 function drawBands(
   pen: CanvasRenderingContext2D,
   { ran, done, failed }: Lane,
-  { width, colour }: { width: number; colour: (name: string) => string },
+  { left, right, colour }: { left: number; right: number; colour: (name: string) => string },
 ): void {
   const pieces = done.length;
-  const step = width / pieces;
+  const step = (right - left) / pieces;
   const room = HEIGHT - 10;
   const most = Math.max(1, ...done.map((n, i) => n + (failed[i] ?? 0)));
   const floor = HEIGHT - 5;
@@ -95,7 +101,7 @@ function drawBands(
     if (n === 0) return from;
     const height = Math.max(1, (n / most) * room);
     pen.fillStyle = colour(name);
-    pen.fillRect(i * step, from - height, Math.max(1, step - 0.5), height);
+    pen.fillRect(left + i * step, from - height, Math.max(1, step - 0.5), height);
     return from - height;
   };
   for (let i = 0; i < pieces; i++) {
@@ -110,8 +116,8 @@ function drawBands(
   for (const [i, n] of ran.entries()) {
     const y = floor - (n / peak) * room;
     if (n === 0 && !isDown) continue;
-    if (isDown) pen.lineTo((i + 0.5) * step, y);
-    else pen.moveTo((i + 0.5) * step, y);
+    if (isDown) pen.lineTo(left + (i + 0.5) * step, y);
+    else pen.moveTo(left + (i + 0.5) * step, y);
     isDown = true;
     if (n === 0) isDown = false;
   }

@@ -1,64 +1,134 @@
 /** The execution over time: a lane per handler of a visit, on one axis. Few tasks are bars, many are bands. */
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { Lanes as Facts, HandlerView, Lane, PhaseView } from "../../api/shapes.ts";
 import { count, duration, short } from "../../core/format.ts";
 import { Bar } from "../../ui/bar.tsx";
+import { Button } from "../../ui/button.tsx";
 import { Panel } from "../../ui/panel.tsx";
 import { Empty, Loading } from "../../ui/state.tsx";
 import { ticksOf } from "./axis.ts";
 import { LaneCanvas } from "./lane-canvas.tsx";
 import { chooseLane, type LaneName, laneText } from "./place.ts";
+import type { Span } from "./time-view.ts";
+import { useTimePointer } from "./use-time-pointer.ts";
+import { type TimeView, useTimeView } from "./use-time-view.ts";
 
 /** Lanes that are shown before one asks for more: loops can have thousands of visits. */
 const SHOWN = 24;
 
-/** All lanes. */
+/** All lanes. `whole`: from the start of everything to its end, or to now. */
 export function Lanes({
   lanes,
   phases,
   chosen,
+  whole,
 }: {
   readonly lanes: Facts | null;
   readonly phases: readonly PhaseView[];
   readonly chosen: LaneName | null;
+  readonly whole: Span;
+}) {
+  const view = useTimeView(whole);
+  return (
+    <Panel title="Over time" isFlush aside={<Aside view={view} whole={whole} />}>
+      {lanes === null ? (
+        <Loading rows={3} />
+      ) : lanes.lanes.length === 0 ? (
+        <Empty title="No handler has started yet." />
+      ) : (
+        <Rows lanes={lanes} phases={phases} chosen={chosen} view={view} start={whole.from} />
+      )}
+    </Panel>
+  );
+}
+
+function Aside({ view, whole }: { readonly view: TimeView; readonly whole: Span }) {
+  const { span, isWhole } = view;
+  return (
+    <>
+      <Key />
+      <span class="zoom" role="group" aria-label="The time that is shown">
+        {isWhole ? null : (
+          <>
+            <span class="muted">
+              {duration(span.to - span.from)} of {duration(whole.to - whole.from)}
+            </span>
+            <Button kind="bare" icon="back" label="Earlier" keys="," onClick={() => view.panBy(-0.25)} />
+            <Button kind="bare" icon="right" label="Later" keys="." onClick={() => view.panBy(0.25)} />
+          </>
+        )}
+        <Button
+          kind="bare"
+          icon="minus"
+          label="Look at more of the time"
+          keys="-"
+          whyNot={isWhole ? "This is the whole time." : null}
+          onClick={() => view.zoomBy(1.6)}
+        />
+        <Button
+          kind="bare"
+          icon="plus"
+          label="Look closer at the time"
+          keys="+, or Ctrl and wheel, or drag"
+          onClick={() => view.zoomBy(1 / 1.6)}
+        />
+        {isWhole ? null : (
+          <Button label="Whole time" keys="z" onClick={view.reset}>
+            Whole time
+          </Button>
+        )}
+      </span>
+    </>
+  );
+}
+
+function Rows({
+  lanes,
+  phases,
+  chosen,
+  view,
+  start,
+}: {
+  readonly lanes: Facts;
+  readonly phases: readonly PhaseView[];
+  readonly chosen: LaneName | null;
+  readonly view: TimeView;
+  readonly start: number;
 }) {
   const [isAll, setIsAll] = useState(false);
   const counts = useMemo(() => countsOf(phases), [phases]);
-  const all = lanes?.lanes ?? [];
-  const shown = isAll ? all : all.slice(-SHOWN);
+  const box = useRef<HTMLDivElement>(null);
+  const marked = useTimePointer(box, view);
+  const shown = isAll ? lanes.lanes : lanes.lanes.slice(-SHOWN);
+  const hidden = lanes.lanes.length - shown.length;
   const ahead = phases.filter(({ visit, status }) => visit === 0 && status === "pending");
+  // What is shown whole grows with what is known.
+  const span = view.isWhole ? { from: lanes.from, to: lanes.to } : view.span;
   return (
-    <Panel title="Over time" isFlush aside={<Key />}>
-      {lanes === null ? (
-        <Loading rows={3} />
-      ) : all.length === 0 ? (
-        <Empty title="No handler has started yet." />
-      ) : (
-        <div class="lanes">
-          {all.length > shown.length ? (
-            <button type="button" class="lanes-more" onClick={() => setIsAll(true)}>
-              Show {count(all.length - shown.length)} earlier lanes
-            </button>
-          ) : null}
-          <Axis from={lanes.from} to={lanes.to} />
-          {shown.map((lane) => (
-            <LaneRow
-              key={laneText(lane)}
-              lane={lane}
-              window={lanes}
-              counts={counts.get(laneText(lane))}
-              isChosen={chosen !== null && laneText(chosen) === laneText(lane)}
-            />
-          ))}
-          {ahead.map(({ name }) => (
-            <div key={name} class="lane is-ahead">
-              <span class="lane-name clip">{name}</span>
-              <span class="lane-track muted small">not reached yet</span>
-            </div>
-          ))}
+    <div class={`lanes${view.isWhole ? "" : " is-piece"}`} ref={box}>
+      {hidden > 0 ? (
+        <button type="button" class="lanes-more" onClick={() => setIsAll(true)}>
+          Show {count(hidden)} earlier lanes
+        </button>
+      ) : null}
+      <Axis span={span} start={start} marked={marked} />
+      {shown.map((lane) => (
+        <LaneRow
+          key={laneText(lane)}
+          lane={lane}
+          data={lanes}
+          view={span}
+          counts={counts.get(laneText(lane))}
+          isChosen={chosen !== null && laneText(chosen) === laneText(lane)}
+        />
+      ))}
+      {ahead.map(({ name }) => (
+        <div key={name} class="lane is-ahead">
+          <span class="lane-name clip">{name}</span>
+          <span class="lane-track muted small">not reached yet</span>
         </div>
-      )}
-    </Panel>
+      ))}
+    </div>
   );
 }
 
@@ -75,12 +145,20 @@ function Key() {
   );
 }
 
-function Axis({ from, to }: { readonly from: number; readonly to: number }) {
+function Axis({
+  span,
+  start,
+  marked,
+}: {
+  readonly span: Span;
+  readonly start: number;
+  readonly marked: { readonly from: number; readonly to: number } | null;
+}) {
   return (
     <div class="lane lane-axis" aria-hidden="true">
       <span class="lane-name" />
       <span class="lane-track">
-        {ticksOf(from, to, 7).map(({ place, text }) => (
+        {ticksOf(span, start, 7).map(({ place, text }) => (
           <span
             key={text}
             class={`tick${place > 0.93 ? " is-last" : ""}`}
@@ -89,6 +167,15 @@ function Axis({ from, to }: { readonly from: number; readonly to: number }) {
             {text}
           </span>
         ))}
+        {marked === null ? null : (
+          <span
+            class="lane-mark"
+            style={{
+              left: `${Math.min(marked.from, marked.to) * 100}%`,
+              width: `${Math.abs(marked.to - marked.from) * 100}%`,
+            }}
+          />
+        )}
       </span>
     </div>
   );
@@ -96,18 +183,20 @@ function Axis({ from, to }: { readonly from: number; readonly to: number }) {
 
 function LaneRow({
   lane,
-  window,
+  data,
+  view,
   counts,
   isChosen,
 }: {
   readonly lane: Lane;
-  readonly window: { readonly from: number; readonly to: number };
+  readonly data: Span;
+  readonly view: Span;
   readonly counts: HandlerView | undefined;
   readonly isChosen: boolean;
 }) {
   const { phase, visit, handler, startedAt, endedAt, total } = lane;
   const name = phase === handler ? phase : `${phase} / ${handler}`;
-  const took = duration((endedAt ?? window.to) - startedAt);
+  const took = duration((endedAt ?? Math.max(data.to, startedAt)) - startedAt);
   return (
     <button
       type="button"
@@ -127,7 +216,7 @@ function LaneRow({
         {counts === undefined ? null : <Bar counts={counts} />}
       </span>
       <span class="lane-track">
-        <LaneCanvas lane={lane} from={window.from} to={window.to} />
+        <LaneCanvas lane={lane} data={data} view={view} />
       </span>
     </button>
   );

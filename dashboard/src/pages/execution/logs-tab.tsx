@@ -18,7 +18,7 @@ const LEVELS = ["debug", "info", "warn", "error", "progress", "run"];
 
 /** The tab. */
 export function LogsTab({ path }: About) {
-  const { task, lane } = useExecutionPlace();
+  const { task, lane, span } = useExecutionPlace();
   const [isPaused, setIsPaused] = useState(false);
   const [text, setText] = useState("");
   const [level, setLevel] = useState("");
@@ -30,10 +30,11 @@ export function LogsTab({ path }: About) {
       (line) =>
         (level === "" || line.level === level) &&
         (task === null || line.task === task) &&
+        (span === null || (line.at >= span.from && line.at <= span.to)) &&
         (lane === null || (line.phase === lane.phase && line.handler === lane.handler)) &&
         words.every((word) => line.text.toLowerCase().includes(word)),
     );
-  }, [lines, text, level, task, lane]);
+  }, [lines, text, level, task, lane, span?.from, span?.to]);
   return (
     <>
       <div class="row tab-filter">

@@ -13,6 +13,7 @@ import { Wide } from "../../ui/wide.tsx";
 import { Audit } from "./audit.tsx";
 import { describeEvent } from "./describe-event.ts";
 import type { About } from "./execution.tsx";
+import { useExecutionPlace } from "./place.ts";
 
 const PAGE = 100;
 
@@ -28,12 +29,16 @@ interface Dropped {
 
 /** The tab. */
 export function MessagesTab({ path, facts, at }: About) {
-  const { events, hasMore, more, problem } = useEvents(path, facts.revision);
+  const { span } = useExecutionPlace();
+  const { events: all, hasMore, more, problem } = useEvents(path, facts.revision, span?.from ?? null);
+  const events = span === null ? all : all.filter((event) => event.at <= span.to);
   const chosen = events.find(({ seq }) => seq === at);
   return (
     <>
       {problem === null ? null : <Trouble problem={problem} />}
-      {events.length === 0 ? (
+      {events.length === 0 && (all.length > 0 || !hasMore) ? (
+        <Empty title="No event is in the time that is looked at." />
+      ) : events.length === 0 ? (
         <Loading />
       ) : (
         <Table
@@ -43,7 +48,7 @@ export function MessagesTab({ path, facts, at }: About) {
           height={380}
           keyOf={({ seq }) => String(seq)}
           onOpen={({ seq }) => choose({ at: seq === facts.revision ? null : String(seq) })}
-          onEnd={hasMore ? more : undefined}
+          onEnd={hasMore && events.length === all.length ? more : undefined}
           chosen={at === null ? null : String(at)}
           columns={[
             { id: "seq", head: "Event", width: "72px", isNumber: true, cell: ({ seq }) => count(seq) },
@@ -68,33 +73,36 @@ export function MessagesTab({ path, facts, at }: About) {
   );
 }
 
-function useEvents(path: string, revision: number) {
-  const [state, setState] = useState<{ path: string; events: readonly JournalEvent[]; next: number }>({
-    path,
+/** Events as far as they were read; `since`: from a time on. */
+function useEvents(path: string, revision: number, since: number | null) {
+  const key = `${path} ${since}`;
+  const [state, setState] = useState<{ key: string; events: readonly JournalEvent[]; next: number }>({
+    key,
     events: [],
     next: 1,
   });
   const [problem, setProblem] = useState<Problem | null>(null);
-  const isReading = useRef(false);
-  const current = state.path === path ? state : { path, events: [], next: 1 };
+  const reading = useRef<string | null>(null);
+  const current = state.key === key ? state : { key, events: [], next: 1 };
   const hasMore = current.next <= revision;
   const more = (): void => {
-    if (isReading.current || !hasMore) return;
-    isReading.current = true;
-    get<Page<JournalEvent>>(`${path}/events`, { query: { from: current.next, limit: PAGE } })
+    if (reading.current === key || !hasMore) return;
+    reading.current = key;
+    get<Page<JournalEvent>>(`${path}/events`, { query: { from: current.next, since, limit: PAGE } })
       .then(
         ({ data }) =>
-          setState({ path, events: [...current.events, ...data], next: (data.at(-1)?.seq ?? revision) + 1 }),
+          reading.current === key &&
+          setState({ key, events: [...current.events, ...data], next: (data.at(-1)?.seq ?? revision) + 1 }),
         (thrown: unknown) => setProblem(asProblem(thrown)),
       )
       .finally(() => {
-        isReading.current = false;
+        if (reading.current === key) reading.current = null;
       });
   };
   useEffect(() => {
     // The first page, and what came since if the end was reached before.
     if (current.events.length < PAGE || current.next === revision) more();
-  }, [path, revision]);
+  }, [key, revision]);
   return { events: current.events, hasMore, more, problem };
 }
 

@@ -1,6 +1,7 @@
 /** What the page is about, as its address says: the moment (`at`), the handler (`lane`), the task. */
 import type { PhaseView } from "../../api/shapes.ts";
 import { choose, usePlace } from "../../core/router.ts";
+import type { Span } from "./time-view.ts";
 
 /** A handler of a visit. */
 export interface LaneName {
@@ -15,6 +16,8 @@ export interface ExecutionPlace {
   /** The handler that was chosen; null: the newest. */
   readonly lane: LaneName | null;
   readonly task: number | null;
+  /** The piece of time that is looked at; null: all of it. */
+  readonly span: Span | null;
   readonly tab: string;
   readonly by: string;
 }
@@ -26,13 +29,20 @@ export function useExecutionPlace(): ExecutionPlace {
     at: numberOf(query.get("at")),
     lane: parseLane(query.get("lane")),
     task: numberOf(query.get("task")),
+    span: spanOf(query),
     tab: query.get("tab") ?? "tasks",
     by: query.get("by") ?? "state",
   };
 }
 
+/** What an address says of the time. */
+export function spanOf(query: URLSearchParams): Span | null {
+  const [from, to] = [numberOf(query.get("from")), numberOf(query.get("to"))];
+  return from !== null && to !== null && from < to ? { from, to } : null;
+}
+
 function numberOf(text: string | null): number | null {
-  return text !== null && /^\d{1,12}$/.test(text) ? Number(text) : null;
+  return text !== null && /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
 /** `phase.visit.handler` */

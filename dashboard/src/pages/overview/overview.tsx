@@ -2,8 +2,8 @@
 import { get } from "../../api/client.ts";
 import type { Overview as Facts, LetterGroup, Page } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
+import { addressOf } from "../../core/address.ts";
 import { count, rate, short } from "../../core/format.ts";
-import { addressOf } from "../../core/router.ts";
 import { PageHead, Panel } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";

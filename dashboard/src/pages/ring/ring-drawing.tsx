@@ -1,11 +1,19 @@
-/** The ring as a drawing: nodes in order on a circle, the token beside who has it, lines to who watches. */
+/**
+ * The ring as a drawing: nodes in order on a circle, the token beside who has it, arrows from who watches to whose timers,
+ * and around each node what is left of its lease: it grows full with every renewal, and runs out when they are missed.
+ */
 import type { Ring, RingNode } from "../../api/shapes.ts";
 import { count } from "../../core/format.ts";
+import { useLeaseLeft } from "./lease-left.ts";
 import { shortUrl } from "./short-url.ts";
 
-const SIZE = 360;
-const MIDDLE = SIZE / 2;
-const RADIUS = 118;
+const WIDTH = 480;
+const HEIGHT = 340;
+const CENTRE: Point = { x: WIDTH / 2, y: HEIGHT / 2 + 4 };
+const RADIUS = 108;
+const NODE = 15;
+const LEASE = 21;
+const LEASE_LENGTH = 2 * Math.PI * LEASE;
 
 interface Point {
   readonly x: number;
@@ -14,7 +22,7 @@ interface Point {
 
 function pointOf(i: number, many: number, radius: number): Point {
   const angle = (i / many) * 2 * Math.PI - Math.PI / 2;
-  return { x: MIDDLE + radius * Math.cos(angle), y: MIDDLE + radius * Math.sin(angle) };
+  return { x: CENTRE.x + radius * Math.cos(angle), y: CENTRE.y + radius * Math.sin(angle) };
 }
 
 /** The drawing. */
@@ -23,55 +31,107 @@ export function RingDrawing({ ring }: { readonly ring: Ring }) {
   const places = new Map(nodes.map(({ url }, i) => [url, i]));
   const tokenAt = token === null ? undefined : places.get(token.at);
   const words = nodes.map(
-    ({ url, agrees, suspect }) =>
-      `${shortUrl(url)}${suspect ? " does not answer" : agrees ? "" : " has another map"}`,
+    ({ url, agrees, suspect }, i) =>
+      `${shortUrl(url)}${i === tokenAt ? " has the token" : ""}${suspect ? " does not answer" : agrees ? "" : " has another map"}`,
+  );
+  const watches = nodes.flatMap((node, i) =>
+    node.clockworkers.flatMap((url) => {
+      const watcher = places.get(url);
+      return watcher === undefined || watcher === i ? [] : [{ from: watcher, to: i }];
+    }),
   );
   return (
-    <svg
-      class="ring-drawing"
-      viewBox={`0 0 ${SIZE} ${SIZE}`}
-      role="img"
-      aria-label={`The ring: ${words.join(", ")}`}
-    >
-      <circle class="ring-line" cx={MIDDLE} cy={MIDDLE} r={RADIUS} />
-      {nodes.flatMap((node, i) =>
-        node.clockworkers
-          .filter((url) => url !== node.url && places.has(url))
-          .map((url) => (
-            <Watch
-              key={`${node.url} ${url}`}
-              from={pointOf(places.get(url) ?? 0, nodes.length, RADIUS)}
-              to={pointOf(i, nodes.length, RADIUS)}
-            />
-          )),
+    <figure class="ring-figure">
+      <svg
+        class="ring-drawing"
+        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+        role="img"
+        aria-label={`The ring: ${words.join(", ")}`}
+      >
+        <defs>
+          <marker
+            id="ring-arrow"
+            viewBox="0 0 6 6"
+            refX="5"
+            refY="3"
+            markerWidth="6"
+            markerHeight="6"
+            orient="auto"
+          >
+            <path class="ring-arrow" d="M0 0 6 3 0 6z" />
+          </marker>
+        </defs>
+        <circle class="ring-line" cx={CENTRE.x} cy={CENTRE.y} r={RADIUS} />
+        {watches.map(({ from, to }) => (
+          <Watch
+            key={`${from} ${to}`}
+            from={pointOf(from, nodes.length, RADIUS)}
+            to={pointOf(to, nodes.length, RADIUS)}
+          />
+        ))}
+        {nodes.map((node, i) => (
+          <NodeMark
+            key={node.incarnation}
+            node={node}
+            isOwn={node.url === ring.url}
+            i={i}
+            many={nodes.length}
+          />
+        ))}
+        {tokenAt === undefined ? null : <Token at={pointOf(tokenAt, nodes.length, RADIUS)} />}
+        <text class="ring-middle" x={CENTRE.x} y={CENTRE.y - 4} text-anchor="middle">
+          {count(nodes.length)} {nodes.length === 1 ? "node" : "nodes"}
+        </text>
+        <text class="ring-sub" x={CENTRE.x} y={CENTRE.y + 14} text-anchor="middle">
+          {ring.hash === "" ? "no map needed" : `map ${ring.hash.slice(0, 8)}`}
+        </text>
+      </svg>
+      {nodes.length === 1 ? null : (
+        <figcaption class="ring-legend">
+          <span>
+            <i class="is-token" />
+            token
+          </span>
+          <span>
+            <i class="is-lease" />
+            lease left
+          </span>
+          <span>
+            <i class="is-watch" />
+            watches its timers
+          </span>
+        </figcaption>
       )}
-      {nodes.map((node, i) => (
-        <NodeMark
-          key={node.incarnation}
-          node={node}
-          isOwn={node.url === ring.url}
-          i={i}
-          many={nodes.length}
-        />
-      ))}
-      {tokenAt === undefined ? null : <Token at={pointOf(tokenAt, nodes.length, RADIUS)} />}
-      <text class="ring-middle" x={MIDDLE} y={MIDDLE - 6} text-anchor="middle">
-        {count(nodes.length)} {nodes.length === 1 ? "node" : "nodes"}
-      </text>
-      <text class="ring-sub" x={MIDDLE} y={MIDDLE + 14} text-anchor="middle">
-        {ring.hash === "" ? "no map needed" : `map ${ring.hash.slice(0, 8)}`}
-      </text>
-    </svg>
+    </figure>
   );
 }
 
-/** Who watches (`from`) and whose timers (`to`). */
+/** Who watches (`from`) and whose timers (`to`): a bent line from rim to rim. */
 function Watch({ from, to }: { readonly from: Point; readonly to: Point }) {
-  const bend = {
-    x: (from.x + to.x) / 2 + (MIDDLE - (from.x + to.x) / 2) * 0.45,
-    y: (from.y + to.y) / 2 + (MIDDLE - (from.y + to.y) / 2) * 0.45,
-  };
-  return <path class="ring-watch" d={`M${from.x} ${from.y}Q${bend.x} ${bend.y} ${to.x} ${to.y}`} />;
+  const bend = towards(midway(from, to), CENTRE, 0.45);
+  const begin = rimOf(from, bend);
+  const end = rimOf(to, bend);
+  return (
+    <path
+      class="ring-watch"
+      marker-end="url(#ring-arrow)"
+      d={`M${begin.x} ${begin.y}Q${bend.x} ${bend.y} ${end.x} ${end.y}`}
+    />
+  );
+}
+
+function midway(a: Point, b: Point): Point {
+  return { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
+}
+
+function towards(from: Point, to: Point, share: number): Point {
+  return { x: from.x + (to.x - from.x) * share, y: from.y + (to.y - from.y) * share };
+}
+
+/** Where a line leaves a node. */
+function rimOf(node: Point, other: Point): Point {
+  const length = Math.hypot(other.x - node.x, other.y - node.y);
+  return length === 0 ? node : towards(node, other, (LEASE + 5) / length);
 }
 
 function NodeMark(props: {
@@ -82,12 +142,14 @@ function NodeMark(props: {
 }) {
   const { node, isOwn, i, many } = props;
   const { x, y } = pointOf(i, many, RADIUS);
-  const label = pointOf(i, many, RADIUS + (i === 0 ? 38 : 30));
-  const side = label.x > MIDDLE + 10 ? "start" : label.x < MIDDLE - 10 ? "end" : "middle";
+  const isAbove = y < CENTRE.y - RADIUS + 10;
+  const label = pointOf(i, many, RADIUS + (isAbove ? 44 : 32));
+  const side = label.x > CENTRE.x + 10 ? "start" : label.x < CENTRE.x - 10 ? "end" : "middle";
   const state = node.suspect ? "bad" : node.agrees ? "ok" : "apart";
   return (
     <g>
-      <circle class={`ring-node is-${state}${isOwn ? " is-own" : ""}`} cx={x} cy={y} r={15} />
+      <Lease until={node.leaseUntil} at={{ x, y }} />
+      <circle class={`ring-node is-${state}${isOwn ? " is-own" : ""}`} cx={x} cy={y} r={NODE} />
       <text class="ring-number" x={x} y={y + 4} text-anchor="middle">
         {i + 1}
       </text>
@@ -101,12 +163,27 @@ function NodeMark(props: {
   );
 }
 
+/** What is left of a lease, as an arc. */
+function Lease({ until, at }: { readonly until: number | null; readonly at: Point }) {
+  const left = useLeaseLeft(until);
+  if (left === null) return null;
+  return (
+    <circle
+      class={`ring-lease is-${left.tone}`}
+      cx={at.x}
+      cy={at.y}
+      r={LEASE}
+      stroke-dasharray={`${left.share * LEASE_LENGTH} ${LEASE_LENGTH}`}
+      transform={`rotate(-90 ${at.x} ${at.y})`}
+    />
+  );
+}
+
 function Token({ at }: { readonly at: Point }) {
-  const x = at.x + (MIDDLE - at.x) * 0.22;
-  const y = at.y + (MIDDLE - at.y) * 0.22;
+  const { x, y } = towards(at, CENTRE, 0.34);
   return (
     <g class="ring-token">
-      <circle cx={x} cy={y} r={7} />
+      <circle cx={x} cy={y} r={8} />
       <text x={x} y={y + 3.5} text-anchor="middle">
         T
       </text>

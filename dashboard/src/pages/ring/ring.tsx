@@ -8,6 +8,7 @@ import { PageHead, Panel } from "../../ui/panel.tsx";
 import { Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { Wide } from "../../ui/wide.tsx";
+import { useLeaseLeft } from "./lease-left.ts";
 import { RingDrawing } from "./ring-drawing.tsx";
 import { shortUrl } from "./short-url.ts";
 import { TimerDial } from "./timer-dial.tsx";
@@ -69,6 +70,7 @@ function NodeTable({ ring }: { readonly ring: Facts }) {
               <th class="num">Partitions</th>
               <th>Map</th>
               <th>Answers</th>
+              <th>Lease</th>
               <th>Its timers are watched by</th>
             </tr>
           </thead>
@@ -85,6 +87,9 @@ function NodeTable({ ring }: { readonly ring: Facts }) {
                 </td>
                 <td>
                   {node.suspect ? <Badge state="failed" text="no" /> : <Badge state="done" text="yes" />}
+                </td>
+                <td>
+                  <LeaseState until={node.leaseUntil} />
                 </td>
                 <td class="mono">{node.clockworkers.map(shortUrl).join(", ")}</td>
               </tr>
@@ -104,6 +109,15 @@ function MapState({ node }: { readonly node: RingNode }) {
   ) : (
     <Badge state="failed" text={`differs${text}`} />
   );
+}
+
+/** Counts down to when a node that is silent is no member any more. */
+function LeaseState({ until }: { readonly until: number | null }) {
+  const left = useLeaseLeft(until);
+  if (left === null) return <span class="muted">needs none</span>;
+  const text = `${Math.ceil(left.ms / 1_000)} s left`;
+  if (left.tone === "ok") return <span class="nowrap">{text}</span>;
+  return <Badge state={left.tone === "warn" ? "retrying" : "failed"} text={`missed: ${text}`} />;
 }
 
 function RingFacts({ ring }: { readonly ring: Facts }) {

@@ -31,23 +31,28 @@ export const COUNT_HEADS = String.raw`
   END
   $$;
 
+  -- Those that are as they were cancel each other out.
   CREATE FUNCTION count_changed_1() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
     INSERT INTO head_counts AS c (writer, project, workflow, status, n)
-    VALUES (pg_backend_pid(), OLD.project, OLD.workflow, OLD.status, -1),
-      (pg_backend_pid(), NEW.project, NEW.workflow, NEW.status, 1)
+    SELECT pg_backend_pid(), project, workflow, status, sum(one)
+    FROM (
+      SELECT project, workflow, status, -1 AS one FROM gone
+      UNION ALL SELECT project, workflow, status, 1 FROM fresh
+    ) AS changed
+    GROUP BY project, workflow, status HAVING sum(one) <> 0
     ON CONFLICT (project, workflow, status, writer) DO UPDATE SET n = c.n + excluded.n;
     RETURN NULL;
   END
   $$;
 
-  -- For whole statements, since starts come by the thousand. A change of status is rare among the updates.
+  -- For whole statements, since starts come by the thousand.
   CREATE TRIGGER count_created AFTER INSERT ON executions REFERENCING NEW TABLE AS fresh
     FOR EACH STATEMENT EXECUTE FUNCTION count_created_1();
   CREATE TRIGGER count_deleted AFTER DELETE ON executions REFERENCING OLD TABLE AS gone
     FOR EACH STATEMENT EXECUTE FUNCTION count_deleted_1();
-  CREATE TRIGGER count_changed AFTER UPDATE OF status ON executions FOR EACH ROW
-    WHEN (OLD.status IS DISTINCT FROM NEW.status) EXECUTE FUNCTION count_changed_1();
+  CREATE TRIGGER count_changed AFTER UPDATE ON executions REFERENCING OLD TABLE AS gone NEW TABLE AS fresh
+    FOR EACH STATEMENT EXECUTE FUNCTION count_changed_1();
 
   CREATE FUNCTION fold_counts_1() RETURNS void LANGUAGE sql AS $$
     WITH gone AS (

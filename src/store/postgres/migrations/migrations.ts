@@ -10,6 +10,7 @@ import { COUNT_HEADS } from "./count-heads.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
 import { FORGET_EXECUTIONS } from "./forget-executions.ts";
 import { MOVE_PARTITIONS } from "./move-partitions.ts";
+import { PHASES_IN_JOURNAL } from "./phases-in-journal.ts";
 import { POST_LETTERS } from "./post-letters.ts";
 import { WRITE_COMMIT } from "./write-commit.ts";
 import { WRITE_MARKS } from "./write-marks.ts";
@@ -37,4 +38,5 @@ export const MIGRATIONS: readonly Migration[] = [
   },
   { compatibleFrom: 1, sql: ANNOUNCE_VERSIONS },
   { compatibleFrom: 1, sql: COUNT_HEADS },
+  { compatibleFrom: 1, sql: PHASES_IN_JOURNAL },
 ];

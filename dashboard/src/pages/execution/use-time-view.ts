@@ -1,0 +1,59 @@
+/** The piece of time that the page looks at, in its address as `from` and `to`; moved by wheel, drag and keys. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { choose } from "../../core/router.ts";
+import { useKeys } from "../../shell/keys.ts";
+import { useExecutionPlace } from "./place.ts";
+import { pan, type Span, within, zoom } from "./time-view.ts";
+
+/** The address follows so long after the last move. */
+const SETTLED_MS = 160;
+const STEP = 1.6;
+const PAN = 0.25;
+
+export interface TimeView {
+  /** What is looked at. */
+  readonly span: Span;
+  readonly isWhole: boolean;
+  readonly zoomBy: (by: number, place?: number) => void;
+  readonly panBy: (share: number) => void;
+  readonly reset: () => void;
+  readonly show: (span: Span) => void;
+}
+
+/** The view, and its keys. `whole`: all the time there is. */
+export function useTimeView(whole: Span): TimeView {
+  const { span: chosen } = useExecutionPlace();
+  // While it is moved it is ahead of the address.
+  const [moving, setMoving] = useState<{ span: Span | null } | null>(null);
+  const timer = useRef<ReturnType<typeof setTimeout> | null>(null);
+  const current = moving === null ? chosen : moving.span;
+  const span = current ?? whole;
+  const show = (next: Span | null): void => {
+    const piece = next === null ? null : within(next, whole);
+    setMoving({ span: piece });
+    if (timer.current !== null) clearTimeout(timer.current);
+    timer.current = setTimeout(() => {
+      setMoving(null);
+      choose({
+        from: piece === null ? null : String(piece.from),
+        to: piece === null ? null : String(piece.to),
+      });
+    }, SETTLED_MS);
+  };
+  useEffect(
+    () => () => {
+      if (timer.current !== null) clearTimeout(timer.current);
+    },
+    [],
+  );
+  const zoomBy = (by: number, place?: number): void => show(zoom(span, by, place));
+  const panBy = (share: number): void => show(pan(span, share));
+  useKeys("Execution", [
+    { keys: "+", label: "Look closer at the time", run: () => zoomBy(1 / STEP) },
+    { keys: "-", label: "Look at more of the time", run: () => zoomBy(STEP) },
+    { keys: ",", label: "Earlier", run: () => panBy(-PAN) },
+    { keys: ".", label: "Later", run: () => panBy(PAN) },
+    { keys: "z", label: "The whole time", run: () => show(null) },
+  ]);
+  return { span, isWhole: current === null, zoomBy, panBy, reset: () => show(null), show };
+}

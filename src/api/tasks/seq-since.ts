@@ -1,0 +1,17 @@
+import type { Store } from "../../store/store.ts";
+
+/** The first event of an execution from a time on, found by halving: times never go back in a journal. One past the last if there is none. */
+export async function seqSince(
+  store: Pick<Store, "readJournal">,
+  execution: string,
+  { since, revision }: { since: number; revision: number },
+): Promise<number> {
+  let [low, high] = [1, revision + 1];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const [row] = await store.readJournal({ execution, from: middle, to: middle, rowsMax: 1 });
+    if (row !== undefined && row.at < since) low = row.seq + row.count;
+    else high = Math.min(middle, row?.seq ?? middle);
+  }
+  return Math.min(low, revision + 1);
+}

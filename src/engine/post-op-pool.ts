@@ -1,0 +1,97 @@
+/**
+ * Places for one kind of post-operations: so many in the node and so many of one execution. A target may have as many as
+ * are free besides, so one that hangs never has them all, and neither have several. Who finds no place waits by target,
+ * and targets take turns.
+ */
+interface Taken {
+  readonly execution: string;
+  readonly target: string;
+}
+
+export class PostOpPool {
+  readonly #max: number;
+  readonly #each: number;
+  /** By the id of the post-operation. */
+  readonly #taken = new Map<string, Taken>();
+  readonly #perExecution = new Map<string, number>();
+  readonly #perTarget = new Map<string, number>();
+  /** By target: executions, oldest first. */
+  readonly #waiting = new Map<string, Set<string>>();
+  readonly #waits = new Map<string, number>();
+
+  constructor(max: number, each: number) {
+    this.#max = max;
+    this.#each = each;
+  }
+
+  /** Whether something of the execution has a place or waits for one. */
+  has(execution: string): boolean {
+    return this.#perExecution.has(execution) || this.#waits.has(execution);
+  }
+
+  isUnderWay(id: string): boolean {
+    return this.#taken.has(id);
+  }
+
+  /** Whether the execution has as many as one may have: more follow when these end. */
+  isFullFor(execution: string): boolean {
+    return (this.#perExecution.get(execution) ?? 0) >= this.#each;
+  }
+
+  /** Takes a place; false: there is none for this target, and the execution waits. */
+  take(id: string, { execution, target }: Taken): boolean {
+    if (!this.#hasRoom(target)) {
+      this.#wait(execution, target);
+      return false;
+    }
+    this.#taken.set(id, { execution, target });
+    add(this.#perExecution, execution, 1);
+    add(this.#perTarget, target, 1);
+    return true;
+  }
+
+  end(id: string): void {
+    const taken = this.#taken.get(id);
+    if (taken === undefined) return;
+    this.#taken.delete(id);
+    add(this.#perExecution, taken.execution, -1);
+    add(this.#perTarget, taken.target, -1);
+  }
+
+  /** The next execution that waits for a target with room, which waits no more; undefined: there is none. */
+  next(): string | undefined {
+    if (this.#taken.size >= this.#max) return undefined;
+    for (const [target, executions] of this.#waiting) {
+      if (!this.#hasRoom(target)) continue;
+      const [execution] = executions;
+      this.#waiting.delete(target);
+      if (execution === undefined) continue;
+      executions.delete(execution);
+      if (executions.size > 0) this.#waiting.set(target, executions);
+      add(this.#waits, execution, -1);
+      return execution;
+    }
+    return undefined;
+  }
+
+  #hasRoom(target: string): boolean {
+    return (this.#perTarget.get(target) ?? 0) < this.#max - this.#taken.size;
+  }
+
+  #wait(execution: string, target: string): void {
+    let executions = this.#waiting.get(target);
+    if (executions === undefined) {
+      executions = new Set();
+      this.#waiting.set(target, executions);
+    }
+    if (executions.has(execution)) return;
+    executions.add(execution);
+    add(this.#waits, execution, 1);
+  }
+}
+
+function add(counts: Map<string, number>, key: string, n: number): void {
+  const count = (counts.get(key) ?? 0) + n;
+  if (count === 0) counts.delete(key);
+  else counts.set(key, count);
+}

@@ -1,0 +1,95 @@
+// Topics as queues that others share: who else serves them, what is lost there, and what foreigners put into them.
+import type { ChannelModel } from "amqplib";
+import { topic } from "rondo";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { until } from "../faults/until.ts";
+import { AmqpBench, described } from "./amqp-bench.ts";
+
+let bench: AmqpBench;
+let isHere = true;
+const connections: ChannelModel[] = [];
+beforeEach(async () => {
+  const made = await AmqpBench.make();
+  isHere = made !== null;
+  if (made !== null) bench = made;
+}, 180_000);
+afterEach(async () => {
+  for (const connection of connections.splice(0)) await connection.close();
+  if (isHere) await bench.close();
+});
+
+const step = (name: string, to: string, more: object = {}) => ({
+  name,
+  handlers: { [name]: { command: { cmd_type: name.toUpperCase(), cmd_data: {} }, topic: to, ...more } },
+});
+
+async function open() {
+  const connection = await bench.broker.connect();
+  connections.push(connection);
+  return connection.createChannel();
+}
+
+test("a command that waits at a topic without consumers goes to the worker that comes elsewhere", async ({
+  skip,
+}) => {
+  if (!isHere) return skip();
+  const rondo = await bench.open();
+  const handle = await rondo.start(described("flow", [step("one", "A_CMD")]), null as never);
+  await until("it is at the broker", async () => (await bench.ready("A_CMD")) === 1);
+  rondo.serve(topic("A_CMD", () => ({ here: true })));
+  await handle.result({ timeout: 20_000 });
+  expect(await bench.ready("A_CMD")).toBe(0);
+});
+
+test("what others have put into a topic stays there when commands are taken back", async ({ skip }) => {
+  if (!isHere) return skip();
+  const rondo = await bench.open();
+  const handle = await rondo.start(described("flow", [step("one", "A_CMD")]), null as never);
+  await until("it is at the broker", async () => (await bench.ready("A_CMD")) === 1);
+  const channel = await open();
+  channel.sendToQueue("A_CMD", Buffer.from("{}"));
+  await until("both are there", async () => (await bench.ready("A_CMD")) === 2);
+  rondo.serve(topic("A_CMD", () => ({ here: true })));
+  await handle.result({ timeout: 20_000 });
+  expect((await bench.messagesIn("A_CMD")).map(({ body }) => body)).toContainEqual({});
+});
+
+test("of several commands of a handler each is looked after until its own receipt", async ({ skip }) => {
+  if (!isHere) return skip();
+  const rondo = await bench.open();
+  const tasks = [{ n: 0 }, { n: 1 }, { n: 2 }];
+  const flow = described("flow", [step("one", "A_CMD", { tasks })]);
+  const handle = await rondo.start(flow, null as never);
+  await until("all are at the broker", async () => (await bench.ready("A_CMD")) === 3);
+  const channel = await open();
+  const first = await channel.get("A_CMD", { noAck: true });
+  if (first === false) throw new Error("there is none");
+  const command = JSON.parse(first.content.toString()) as object;
+  channel.sendToQueue("A_RECEIPT", Buffer.from(JSON.stringify({ ...command, cmd_result: 1 })));
+  await until("it counts", async () => (await handle.status()).phases[0]?.handlers[0]?.done === 1);
+  await channel.purgeQueue("A_CMD");
+  await until("the others are there again", async () => (await bench.ready("A_CMD")) === 2);
+});
+
+test("an engine that is opened anew looks after the commands that wait at topics", async ({ skip }) => {
+  if (!isHere) return skip();
+  const first = await bench.open();
+  const { id } = await first.start(
+    described("flow", [step("one", "A_CMD"), step("two", "B_CMD")]),
+    null as never,
+  );
+  await until("it is at the broker", async () => (await bench.ready("A_CMD")) === 1);
+  await first.close();
+  const second = await bench.open();
+  const channel = await open();
+  await channel.purgeQueue("A_CMD");
+  await until("it is there again", async () => (await bench.ready("A_CMD")) === 1);
+  await second.close();
+  const third = await bench.open();
+  third.serve(
+    topic("A_CMD", () => 1),
+    topic("B_CMD", () => 2),
+  );
+  await third.execution(id).result({ timeout: 20_000 });
+  await until("it is taken back", async () => (await bench.ready("A_CMD")) === 0);
+});
