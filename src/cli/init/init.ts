@@ -6,6 +6,7 @@ import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson } from "../output/print.ts";
 import { packageRoot, readManifest } from "../package-root.ts";
+import { commandLine } from "../run/run-options.ts";
 import { projectFiles } from "./project-files.ts";
 
 export interface InitOptions {
@@ -29,7 +30,11 @@ export function init(directory: string | undefined, options: InitOptions): ExitC
   if (options.json) printJson({ directory: at, files: Object.keys(files) });
   else {
     for (const path of Object.keys(files)) print(`  ${join(shown(at), path)}`);
-    const steps = [...(at === resolve(".") ? [] : [`cd ${shown(at)}`]), "npm install", "npm run once"];
+    const steps = [
+      ...(at === resolve(".") ? [] : [commandLine(["cd", shown(at)])]),
+      "npm install",
+      "npm run once",
+    ];
     print(`\nnext: ${steps.join(" && ")}`);
   }
   return EXIT.ok;

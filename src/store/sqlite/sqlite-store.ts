@@ -15,6 +15,7 @@ import {
   type CommitVerdict,
   type HeadFilter,
   type JournalRange,
+  type JournalRow,
   type LoadedExecution,
   type Partitions,
   type StatusCounts,
@@ -100,7 +101,7 @@ export class SqliteStore implements Store {
     return this.#call({ kind: "load", ids, options });
   }
 
-  async readJournal(range: JournalRange): Promise<readonly Entry[]> {
+  async readJournal(range: JournalRange): Promise<readonly JournalRow[]> {
     return this.#call({ kind: "readJournal", range });
   }
 
