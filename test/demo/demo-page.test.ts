@@ -17,7 +17,7 @@ test.runIf(hasBrowser)(
     expect(await page.getByRole("button", { name: "Play again" }).count()).toBe(0);
     await page.getByRole("img", { name: /^[\d,]+ tasks: .*done/ }).waitFor();
     expect(await findBarriers(page)).toEqual([]);
-    await page.getByText("0 lost, 0 counted twice").waitFor();
+    await page.getByText("✓ 0 lost, 0 counted twice").waitFor();
     await page.getByText("40000 tasks were done, each of them counted once").waitFor();
     await page.getByText(/below 10000 there are 1229 primes/).waitFor();
     expect(await demo.ended).toMatchObject({ code: 0, stderr: "" });
