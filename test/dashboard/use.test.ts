@@ -296,6 +296,7 @@ describe.runIf(hasBrowser)("the commands on the first page", () => {
   test("make a project, and run its workflow at this node", async () => {
     const server = await serve();
     const page = await openPage(server.url);
+    await page.getByRole("button", { name: "Run the example" }).waitFor();
     const commands = await page.locator(".command code").allTextContents();
     expect(commands).toHaveLength(2);
     const folder = mkdtempSync(join(tmpdir(), "rondo-first-"));
