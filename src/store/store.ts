@@ -311,6 +311,8 @@ export interface Store {
   /** Definitions by hash: content-addressed, so written without a fence. The newest of a name is the last one put. */
   putDefinition(name: string, hash: string, body: string): Promise<void>;
   getDefinition(by: { hash: string } | { newestOf: string }): Promise<{ hash: string; body: string } | null>;
+  /** Forgets a name whose newest definition is this one, and the definition: no execution may have it, which is not looked at. */
+  dropDefinition(name: string, hash: string): Promise<void>;
   /** Names of workflows with the hash of their newest definition, in the order of names. */
   listDefinitions(options: {
     after: string;

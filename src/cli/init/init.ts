@@ -1,6 +1,7 @@
 /** `rondo init [directory]`: makes a small project. What is there is never overwritten. */
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { makeDirectory } from "../../std/make-directory.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson } from "../output/print.ts";
@@ -23,7 +24,7 @@ export function init(directory: string | undefined, options: InitOptions): ExitC
       "choose another directory: rondo init my-project",
     ]);
   for (const [path, text] of Object.entries(files)) {
-    mkdirSync(dirname(join(at, path)), { recursive: true });
+    makeDirectory(dirname(join(at, path)));
     writeFileSync(join(at, path), text, { flag: "wx" });
   }
   if (options.json) printJson({ directory: at, files: Object.keys(files) });

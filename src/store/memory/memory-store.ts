@@ -143,6 +143,10 @@ export class MemoryStore implements Store {
     this.opened().putDefinition(name, hash, body);
   }
 
+  async dropDefinition(name: string, hash: string): Promise<void> {
+    this.opened().dropDefinition(name, hash);
+  }
+
   async getDefinition(
     by: { hash: string } | { newestOf: string },
   ): Promise<{ hash: string; body: string } | null> {

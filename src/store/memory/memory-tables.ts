@@ -307,6 +307,10 @@ export class MemoryTables {
     this.#documents.putDefinition(name, hash, body);
   }
 
+  dropDefinition(name: string, hash: string): void {
+    this.#documents.dropDefinition(name, hash);
+  }
+
   getDefinition(by: { hash: string } | { newestOf: string }): { hash: string; body: string } | null {
     return this.#documents.getDefinition(by);
   }

@@ -255,16 +255,15 @@ export class PostgresStore implements ClusterStore {
     await this.#use().side.putDefinition(name, hash, body);
   }
 
-  async getDefinition(
-    by: { hash: string } | { newestOf: string },
-  ): Promise<{ hash: string; body: string } | null> {
+  async dropDefinition(name: string, hash: string): Promise<void> {
+    await this.#use().side.dropDefinition(name, hash);
+  }
+
+  async getDefinition(by: { hash: string } | { newestOf: string }) {
     return this.#use().records.getDefinition(by);
   }
 
-  async listDefinitions(options: {
-    after: string;
-    max: number;
-  }): Promise<readonly { name: string; hash: string }[]> {
+  async listDefinitions(options: { after: string; max: number }) {
     return this.#use().records.listDefinitions(options);
   }
 
