@@ -18,25 +18,30 @@ const TOGETHER = [
   "test/tidy.test.ts",
   "test/{audit,cli,client,cluster,config,conformance,deploy,peer,scenarios,sdk,store,transfer}/**/*.test.ts",
 ];
+/** Clusters of processes with short leases: one at a time, when nothing else runs. */
+const CLUSTERS = ["test/cluster-e2e/**/*.test.ts"];
 
-function project(
-  name: string,
-  test: { include: string[]; exclude?: string[]; isolate: boolean },
-): TestProjectInlineConfiguration {
+function project(name: string, test: TestProjectInlineConfiguration["test"]): TestProjectInlineConfiguration {
   return {
     resolve: { alias },
-    test: { name, pool: "forks", testTimeout: 30_000, hookTimeout: 30_000, ...test },
+    test: { name, pool: "forks", testTimeout: 120_000, hookTimeout: 120_000, unstubEnvs: true, ...test },
   };
 }
+
+// More workers than there are cores: many tests wait, for a lease or for another process.
+const maxWorkers = 3;
 
 export default defineConfig({
   test: {
     globalSetup: "test/tools/global-setup.ts",
-    // More than there are cores: many tests wait, for a lease or for another process.
-    maxWorkers: 3,
     projects: [
-      project("together", { include: TOGETHER, isolate: false }),
-      project("isolated", { include: ["test/**/*.test.ts"], exclude: TOGETHER, isolate: true }),
+      project("together", { include: TOGETHER, isolate: false, maxWorkers }),
+      project("isolated", {
+        include: ["test/**/*.test.ts"],
+        exclude: [...TOGETHER, ...CLUSTERS],
+        maxWorkers,
+      }),
+      project("clusters", { include: CLUSTERS, maxWorkers: 1, sequence: { groupOrder: 1 } }),
     ],
   },
 });

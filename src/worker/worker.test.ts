@@ -1,9 +1,8 @@
 // A worker on its own: what it makes of grants, in virtual time.
 import { describe, expect, test } from "vitest";
-import { beatFor, WorkerBench } from "../../test/conformance/worker-bench.ts";
-import type { BatchContext, EnumerateContext, ProcessContext } from "./handler-code.ts";
+import { WorkerBench } from "../../test/conformance/worker-bench.ts";
+import type { BatchContext, ProcessContext } from "./handler-code.ts";
 
-const never = () => new Promise<never>(() => {});
 const parse = (text: string | undefined) => JSON.parse(text ?? "null") as Record<string, unknown>;
 
 describe("a task", () => {
@@ -309,140 +308,6 @@ describe("input", () => {
   });
 });
 
-describe("cancel", () => {
-  test("aborts the signal; the receipt comes when the code has ended, so nothing runs beside what follows", async () => {
-    let signal: AbortSignal | undefined;
-    let finish: () => void = () => {};
-    const bench = new WorkerBench({
-      process: (context) => {
-        signal = context.signal;
-        return new Promise<void>((_, reject) => {
-          finish = () => reject(new Error("stopped"));
-        });
-      },
-    });
-    const grant = await bench.give([1]);
-    bench.worker.cancel([beatFor(grant, 0)], "cancel");
-    await bench.clock.settle();
-    expect(signal?.aborted).toBe(true);
-    expect(bench.outcomes.size).toBe(0);
-    finish();
-    await bench.clock.settle();
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "cancelled" });
-  });
-
-  test("of code that ends well all the same reports done", async () => {
-    let finish: (value: number) => void = () => {};
-    const bench = new WorkerBench({
-      process: () =>
-        new Promise((resolve) => {
-          finish = resolve;
-        }),
-    });
-    const grant = await bench.give([1]);
-    bench.worker.cancel([beatFor(grant, 0)], "cancel");
-    finish(7);
-    await bench.clock.settle();
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: "7" });
-  });
-
-  test("of a lost lease ends the attempt here at once", async () => {
-    let signal: AbortSignal | undefined;
-    const bench = new WorkerBench({
-      process: (context) => {
-        signal = context.signal;
-        return never();
-      },
-    });
-    const grant = await bench.give([1]);
-    bench.worker.cancel([beatFor(grant, 0)], "lost");
-    await bench.clock.settle();
-    expect(signal?.aborted).toBe(true);
-    expect(signal?.reason).toMatchObject({ message: "lease lost" });
-  });
-
-  test("of what has not begun hands it back unrun", async () => {
-    const ran: unknown[] = [];
-    const bench = new WorkerBench(
-      {
-        process: ({ task }) => {
-          ran.push(task);
-          return never();
-        },
-      },
-      { concurrency: 1 },
-    );
-    const grant = await bench.give([1, 2, 3]);
-    bench.worker.cancel([beatFor(grant, 1, 2)], "cancel");
-    await bench.clock.settle();
-    expect(ran).toEqual([1]);
-    expect([bench.outcomes.get(1)?.status, bench.outcomes.get(2)?.status]).toEqual([
-      "cancelled",
-      "cancelled",
-    ]);
-  });
-
-  test("of another round does not touch this one", async () => {
-    let signal: AbortSignal | undefined;
-    const bench = new WorkerBench({
-      process: (context) => {
-        signal = context.signal;
-        return never();
-      },
-    });
-    const grant = await bench.give([1], { round: 2 });
-    bench.worker.cancel([{ ...beatFor(grant, 0), round: 1 }], "cancel");
-    await bench.clock.settle();
-    expect(signal?.aborted).toBe(false);
-  });
-});
-
-describe("stop", () => {
-  test("gives back what has not begun, waits for what runs, and takes its result", async () => {
-    let finish: (value: string) => void = () => {};
-    const bench = new WorkerBench(
-      {
-        process: () =>
-          new Promise((resolve) => {
-            finish = resolve;
-          }),
-      },
-      { concurrency: 1 },
-    );
-    await bench.give([1, 2]);
-    const stopped = bench.worker.stop(10_000);
-    await bench.clock.settle();
-    expect(bench.outcomes.get(1)).toMatchObject({ status: "cancelled" });
-    finish("ok");
-    await stopped;
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "done" });
-  });
-
-  test("aborts what is still running after its grace", async () => {
-    let signal: AbortSignal | undefined;
-    const bench = new WorkerBench({
-      process: (context) => {
-        signal = context.signal;
-        return never();
-      },
-    });
-    await bench.give([1]);
-    const stopped = bench.worker.stop(10_000);
-    await bench.clock.advance("10s");
-    await stopped;
-    await bench.clock.settle();
-    expect(signal?.aborted).toBe(true);
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "cancelled" });
-  });
-
-  test("of an idle worker is at once", async () => {
-    const bench = new WorkerBench({ process: () => 1 });
-    await bench.give([1]);
-    await bench.worker.stop(10_000);
-    expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
-  });
-});
-
 describe("batches", () => {
   test("one value per task, an Error is that task's failure", async () => {
     const bench = new WorkerBench({
@@ -484,11 +349,4 @@ describe("decisions and outputs", () => {
     await bench.give([null], { do: "returns" });
     expect(bench.outcomes.get(0)).toMatchObject({ status: "failed" });
   });
-});
-
-test("an enumeration within its time leaves no timer behind", async () => {
-  const bench = new WorkerBench({ enumerate: ({ input }: EnumerateContext) => [input] });
-  await bench.give([], { do: "enumerate", timeoutMs: 3_600_000 });
-  expect(bench.of("enumeration")).toMatchObject([{ outcome: { status: "done", total: 1 } }]);
-  expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
 });

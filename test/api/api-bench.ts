@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach } from "vitest";
+import { onTestFinished } from "vitest";
 import type { RondoServer } from "../../src/api/serve.ts";
 import { openServer, type ServerOptions } from "../../src/compose-server.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
@@ -28,14 +28,6 @@ export interface Sent {
   readonly body?: unknown;
 }
 
-const open: { close(): Promise<void> }[] = [];
-const folders: string[] = [];
-
-afterEach(async () => {
-  for (const server of open.splice(0)) await server.close();
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
-});
-
 /** A server on a free port; closed after the test. */
 export async function serve(options: ServerOptions = {}): Promise<Api> {
   const faults: Error[] = [];
@@ -47,14 +39,14 @@ export async function serve(options: ServerOptions = {}): Promise<Api> {
     ...options,
   });
   const api = new Api(server, faults);
-  open.push(api);
+  onTestFinished(() => api.close());
   return api;
 }
 
 /** A folder of its own; gone after the test. */
 export function folder(): string {
   const path = mkdtempSync(join(tmpdir(), "rondo-api-"));
-  folders.push(path);
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
   return path;
 }
 

@@ -3,7 +3,8 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { DaprStub } from "../postop/dapr-stub.ts";
-import { cli, type Ended, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
+import { ask } from "./cli-here.ts";
+import { cli, type Ended, fileServer, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
 
 const FLOW = `
 import { workflow } from "rondo";
@@ -17,20 +18,25 @@ export const fails = workflow({ name: "fails" }).phase("p", {
 }).returns(({ phases }) => phases.p.count);
 export const waits = workflow({ name: "waits" }).waitFor("go");`;
 
-async function world(env: Record<string, string> = {}) {
-  const cwd = folder({ "flow.ts": FLOW });
-  const server = await startServer({ cwd, env });
-  const rondo = (...args: string[]): Promise<Ended> => cli(args, { cwd });
+const atServer = fileServer({ "flow.ts": FLOW });
+
+/** The server of all tests. */
+function world() {
+  return inFolder(atServer().cwd);
+}
+
+function inFolder(cwd: string) {
+  const rondo = (...args: string[]): Promise<Ended> => ask(args, { cwd });
   const rows = async <T>(...args: string[]): Promise<T[]> => {
     const { code, stdout, stderr } = await rondo(...args, "--json");
     expect({ args, code, stderr }).toEqual({ args, code: 0, stderr });
     return jsonLines<T>(stdout);
   };
-  return { cwd, server, rondo, rows };
+  return { cwd, rondo, rows };
 }
 
 test("schedules are put, listed, paused, resumed, run and removed", async () => {
-  const { cwd, rondo, rows } = await world();
+  const { cwd, rondo, rows } = world();
   const worker = startCli(["worker", "flow.ts"], { cwd });
   await worker.line(/worker \S+ serves/);
   expect(await rondo("schedules")).toMatchObject({ code: 0, stdout: "", stderr: "no schedules\n" });
@@ -57,7 +63,7 @@ test("schedules are put, listed, paused, resumed, run and removed", async () => 
 });
 
 test("dead letters are listed, retried and dropped", async () => {
-  const { cwd, rondo, rows } = await world();
+  const { cwd, rondo, rows } = world();
   for (const id of ["f", "g"])
     expect(await rondo("run", "flow.ts", "--workflow", "fails", "--id", id)).toMatchObject({ code: 1 });
   expect((await rondo("dlq")).stdout).toMatch(/^\d+ +f +fails +p +p +1 +1 +attempts +no 1$/m);
@@ -87,7 +93,8 @@ test("dead letters are listed, retried and dropped", async () => {
 });
 
 test("workers are listed and drained", async () => {
-  const { cwd, rondo, rows } = await world();
+  const { cwd, rondo, rows } = inFolder(folder({ "flow.ts": FLOW }));
+  await startServer({ cwd });
   expect(await rondo("workers")).toMatchObject({ stderr: "no workers; start one: rondo worker FILES\n" });
   const worker = startCli(["worker", "flow.ts", "--name", "tester"], { cwd });
   await worker.line(/worker \S+ serves/);
@@ -102,7 +109,7 @@ test("workers are listed and drained", async () => {
 
 describe("tokens", () => {
   test("are made, shown once, listed without what proves them, and revoked", async () => {
-    const { server, rondo, rows } = await world();
+    const { rondo, rows } = world();
     const made = await rondo("token", "create", "--name", "ci", "--role", "viewer", "--expires", "1d");
     expect(made.code).toBe(0);
     const token = made.stdout.trim();
@@ -110,7 +117,7 @@ describe("tokens", () => {
     const listed = await rondo("token", "list");
     expect(listed.stdout).toMatch(/ ci +viewer /);
     expect(listed.stdout).not.toContain(token);
-    const byUrl = ["--url", server.url];
+    const byUrl = ["--url", atServer().url];
     expect(await rondo("ps", ...byUrl)).toMatchObject({
       code: 5,
       stderr: expect.stringContaining("give a token: --token, or RONDO_TOKEN") as string,
@@ -161,10 +168,11 @@ describe("tokens", () => {
   });
 
   test("may come from the environment of the server and of the client", async () => {
-    const { cwd, server } = await world({ RONDO_ADMIN_TOKEN: "a-token-that-is-long" });
-    const env = { RONDO_URL: server.url, RONDO_TOKEN: "a-token-that-is-long" };
+    const cwd = folder();
+    const { url } = await startServer({ cwd, env: { RONDO_ADMIN_TOKEN: "a-token-that-is-long" } });
+    const env = { RONDO_URL: url, RONDO_TOKEN: "a-token-that-is-long" };
     expect(await cli(["ps"], { cwd, env })).toMatchObject({ code: 0 });
-    expect(await cli(["ps"], { cwd, env: { RONDO_URL: server.url } })).toMatchObject({ code: 5 });
+    expect(await cli(["ps"], { cwd, env: { RONDO_URL: url } })).toMatchObject({ code: 5 });
   });
 });
 
@@ -190,7 +198,7 @@ test("doctor says which state stores answer, without their passwords", async () 
 });
 
 test("openapi prints the description of the API; doctor says what works, and 1 if something does not", async () => {
-  const { rondo, cwd } = await world();
+  const { rondo, cwd } = world();
   const { stdout } = await rondo("openapi");
   const document = JSON.parse(stdout) as { openapi: string; paths: Record<string, unknown> };
   expect(document.openapi).toMatch(/^3\./);

@@ -2,6 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { ask } from "./cli-here.ts";
 import { cli, folder, startServer } from "./cli-process.ts";
 
 const ECHO = `
@@ -19,7 +20,7 @@ test("an empty argument is named, with how the verb is used", async () => {
     [["cancel", ".."], 'rondo: <id>: ".." is no id\n'],
   ];
   for (const [args, stderr] of cases)
-    expect(await cli(args, { cwd })).toMatchObject({ code: 2, stdout: "", stderr });
+    expect(await ask(args, { cwd })).toMatchObject({ code: 2, stdout: "", stderr });
 }, 60_000);
 
 test("an id that nothing has is told by every verb, with where to look", async () => {
@@ -28,7 +29,7 @@ test("an id that nothing has is told by every verb, with where to look", async (
   const verbs = ["inspect", "events", "tasks", "logs", "why", "wait", "cancel", "pause", "resume", "retry"];
   const all = [...verbs.map((verb) => [verb, "nope"]), ["events", "-f", "nope"], ["logs", "-f", "nope"]];
   for (const args of [...all, ["signal", "nope", "go"]])
-    expect(await cli(args, { cwd }), args.join(" ")).toMatchObject({
+    expect(await ask(args, { cwd }), args.join(" ")).toMatchObject({
       code: 3,
       stdout: "",
       stderr: "rondo: there is no execution nope\n  see which there are: rondo ps\n",

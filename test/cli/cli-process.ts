@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { onTestFinished } from "vitest";
+import { afterAll, beforeAll, onTestFinished } from "vitest";
 
 const built = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url));
 
@@ -20,6 +20,8 @@ export interface ProcessOptions {
   readonly stdin?: string | Uint8Array;
   readonly env?: Readonly<Record<string, string>>;
   readonly nodeArgs?: readonly string[];
+  /** It is not killed with the test: whoever starts it kills it. */
+  readonly outlivesTest?: boolean;
 }
 
 /** A process under way; it is killed with the test if it still runs then. */
@@ -62,7 +64,7 @@ export class CliProcess {
         resolve({ code, signal, stdout: this.#stdout, stderr: this.#stderr });
       });
     });
-    onTestFinished(() => void this.#child.kill("SIGKILL"));
+    if (options.outlivesTest !== true) onTestFinished(() => void this.#child.kill("SIGKILL"));
   }
 
   /** The first line, on either stream, that fits; or the n-th. */
@@ -123,6 +125,27 @@ export async function startServer(
   return { url, socket, process };
 }
 
+/** A server for all tests of a file, in a folder with these files. To be called outside of them. */
+export function fileServer(files: Readonly<Record<string, string>> = {}): () => ServerProcess & {
+  readonly cwd: string;
+} {
+  let server: (ServerProcess & { readonly cwd: string }) | null = null;
+  beforeAll(async () => {
+    const cwd = newFolder(files);
+    server = { cwd, ...(await startServer({ cwd, outlivesTest: true })) };
+  });
+  afterAll(async () => {
+    if (server === null) return;
+    server.process.kill("SIGKILL");
+    await server.process.ended;
+    rmSync(server.cwd, { recursive: true, force: true });
+  });
+  return () => {
+    if (server === null) throw new Error("the server has not been started");
+    return server;
+  };
+}
+
 /** The values of lines of JSON. */
 export function jsonLines<T>(text: string): T[] {
   return text
@@ -133,8 +156,13 @@ export function jsonLines<T>(text: string): T[] {
 
 /** A new folder with these files, gone when the test is over. */
 export function folder(files: Readonly<Record<string, string>> = {}): string {
-  const path = realpathSync(mkdtempSync(join(tmpdir(), "rondo-cli-")));
+  const path = newFolder(files);
   onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+function newFolder(files: Readonly<Record<string, string>>): string {
+  const path = realpathSync(mkdtempSync(join(tmpdir(), "rondo-cli-")));
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(dirname(join(path, name)), { recursive: true });
     writeFileSync(join(path, name), text);

@@ -1,6 +1,7 @@
-// Verbs about executions, by real processes at a real server.
-import { describe, expect, test } from "vitest";
-import { cli, type Ended, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
+// Verbs about executions, at a real server.
+import { beforeAll, describe, expect, test } from "vitest";
+import { ask } from "./cli-here.ts";
+import { cli, type Ended, fileServer, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
 
 const FLOWS = `
 import { workflow } from "rondo";
@@ -37,16 +38,18 @@ interface View {
   readonly revision: number;
 }
 
-/** A server in a folder, and rondo in it. */
-async function world() {
-  const cwd = folder({ "flows.ts": FLOWS, "approval.json": APPROVAL });
-  const server = await startServer({ cwd });
-  const rondo = (...args: string[]): Promise<Ended> => cli(args, { cwd });
+const atServer = fileServer({ "flows.ts": FLOWS, "approval.json": APPROVAL });
+beforeAll(() => put(atServer().url, APPROVAL));
+
+/** The server of all tests, and rondo in its folder. */
+function world() {
+  const server = atServer();
+  const { cwd } = server;
+  const rondo = (...args: string[]): Promise<Ended> => ask(args, { cwd });
   const json = async <T>(...args: string[]): Promise<T> => {
     const { stdout } = await ok(rondo(...args, "--json"));
     return jsonLines<T>(stdout)[0] as T;
   };
-  await put(server.url, APPROVAL);
   return { cwd, server, rondo, json };
 }
 
@@ -64,7 +67,10 @@ async function ok(ended: Promise<Ended>): Promise<Ended> {
 
 describe("reading", () => {
   test("ps lists, filters and bounds; as a table and as lines of JSON", async () => {
-    const { rondo } = await world();
+    const cwd = folder();
+    const { url } = await startServer({ cwd });
+    await put(url, APPROVAL);
+    const rondo = (...args: string[]): Promise<Ended> => ask(args, { cwd });
     expect(await rondo("ps")).toMatchObject({ code: 0, stdout: "", stderr: "no executions\n" });
     for (const id of ["a", "b", "c"]) await ok(rondo("run", "approval", "--id", id, "--project", id));
     await ok(rondo("cancel", "b"));
@@ -88,7 +94,7 @@ describe("reading", () => {
   });
 
   test("inspect shows all of it, now and after any event; tasks, logs and events show their parts", async () => {
-    const { rondo, json } = await world();
+    const { rondo, json } = world();
     const ran = await rondo("run", "flows.ts", "--workflow", "sum", "-i", '{"n":4}', "--id", "s");
     expect(ran).toMatchObject({ code: 0, stdout: "4\n" });
 
@@ -139,7 +145,7 @@ describe("reading", () => {
   });
 
   test("events -f and logs -f follow until the execution is over; Ctrl-C stops following only", async () => {
-    const { cwd, rondo } = await world();
+    const { cwd, rondo } = world();
     await ok(rondo("run", "approval", "--id", "f"));
     const events = startCli(["events", "f", "-f", "--json"], { cwd });
     const logs = startCli(["logs", "f", "-f"], { cwd });
@@ -158,7 +164,7 @@ describe("reading", () => {
 
 describe("changing", () => {
   test("pause, resume, signal, cancel and retry say what became of it; why says what it waits for", async () => {
-    const { cwd, rondo, json } = await world();
+    const { cwd, rondo, json } = world();
     await ok(rondo("run", "approval", "--id", "x"));
     expect((await ok(rondo("why", "x"))).stdout).toBe('"approved" waits for the signal "approved".\n');
     expect(await rondo("pause", "x", "--reason", "lunch")).toMatchObject({
@@ -181,7 +187,7 @@ describe("changing", () => {
   });
 
   test("what is not there is 3, what is wrong is 2, and nothing is on stdout", async () => {
-    const { rondo } = await world();
+    const { rondo } = world();
     const refusals: [args: string[], code: number][] = [
       [["inspect", "nope"], 3],
       [["events", "nope"], 3],
@@ -209,7 +215,7 @@ describe("changing", () => {
 
 describe("waiting", () => {
   test("gives the output and an exit code by how it ended", async () => {
-    const { rondo, server, cwd } = await world();
+    const { rondo, server, cwd } = world();
     await ok(rondo("run", "approval", "--id", "late"));
     expect(await rondo("wait", "late", "--timeout", "10ms")).toMatchObject({
       code: 124,
@@ -229,7 +235,7 @@ describe("waiting", () => {
   });
 
   test("is left by Ctrl-C with 130, and the execution goes on", async () => {
-    const { cwd, rondo, json } = await world();
+    const { cwd, rondo, json } = world();
     await ok(rondo("run", "approval", "--id", "w"));
     const waiting = startCli(["run", "approval", "--id", "w", "--wait"], { cwd });
     await waiting.line(/execution w goes on/);
@@ -245,7 +251,7 @@ describe("waiting", () => {
 
 describe("running by name", () => {
   test("returns at once with the id; the same id and input go on, another input is a conflict", async () => {
-    const { rondo, json } = await world();
+    const { rondo, json } = world();
     expect(await rondo("run", "approval", "--id", "n", "-i", '{"a":1}')).toMatchObject({
       code: 0,
       stdout: "n\n",
@@ -269,7 +275,7 @@ describe("running by name", () => {
     for (const args of [["run", "approval"], ["ps"], ["why", "x"], ["token", "list"]]) {
       const ended = await cli(args, { cwd });
       expect(ended).toMatchObject({ code: 6, stdout: "" });
-      expect(ended.stderr).toContain("no server works on file:.rondo\n  start one: rondo start\n");
+      expect(ended.stderr).toContain("no server works on file:.rondo\n  start one: rondo start\n  if you");
     }
     const server = await startServer({ cwd });
     server.process.kill("SIGKILL");

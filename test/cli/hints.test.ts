@@ -3,6 +3,7 @@ import { stripVTControlCharacters } from "node:util";
 import { expect, test } from "vitest";
 import { tableLines } from "../../src/cli/output/table.ts";
 import { userFrame } from "../../src/cli/run/task-failure.ts";
+import { ask } from "./cli-here.ts";
 import { cli, folder, startCli, startServer } from "./cli-process.ts";
 
 const FLOW = `
@@ -65,7 +66,7 @@ test("names, ids and levels that are none are answered with those that are", asy
     [["wait", "q", "--timeout", "5x"], 2, "--timeout"],
   ];
   for (const [args, code, ...says] of cases) {
-    const ended = await cli(args, { cwd });
+    const ended = await ask(args, { cwd });
     expect({ args, code: ended.code }).toEqual({ args, code });
     expect(ended.stderr).not.toContain("openapi.json");
     for (const text of says) expect(ended.stderr).toContain(text);
@@ -81,7 +82,7 @@ test("lists show what is the user's: tasks of all phases, failures, no counts th
   await cli(["run", "flow.ts", "--workflow", "quiet", "--id", "q"], { cwd });
   await cli(["run", "flow.ts", "--workflow", "fails", "--id", "f"], { cwd });
   const [ps, tasks, inspect, events] = await Promise.all(
-    [["ps"], ["tasks", "q"], ["inspect", "q"], ["events", "q"]].map((args) => cli(args, { cwd })),
+    [["ps"], ["tasks", "q"], ["inspect", "q"], ["events", "q"]].map((args) => ask(args, { cwd })),
   );
   expect(ps?.stdout).toMatch(/^f +fails +failed +- +2\/2, 1 failed /m);
   expect(ps?.stdout).toMatch(/^q +quiet +done +- +2\/2 /m);

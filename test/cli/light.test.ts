@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { cli, folder, startServer } from "./cli-process.ts";
+import { cli, fileServer } from "./cli-process.ts";
 
 /** Modules of ours that a light verb may load, at most. */
 const MODULES_MAX = 75;
@@ -21,6 +21,8 @@ const hooks = \`
 register("data:text/javascript," + encodeURIComponent(hooks), import.meta.url);
 `;
 
+const server = fileServer({ "recorder.mjs": RECORDER });
+
 test.each([
   [["ps"]],
   [["why", "x"]],
@@ -32,9 +34,8 @@ test.each([
   [["workers"]],
   [["wait", "x", "--timeout", "1ms"]],
 ])("rondo %j loads no engine, no store, no zod, no jiti", async (args) => {
-  const cwd = folder({ "recorder.mjs": RECORDER });
-  await startServer({ cwd });
-  const loaded = join(cwd, "loaded.txt");
+  const { cwd } = server();
+  const loaded = join(cwd, `${args[0]}.txt`);
   const { stderr } = await cli(args, {
     cwd,
     env: { LOADED: loaded },

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { tableLines } from "../../src/cli/output/table.ts";
 import { jsonText, visible } from "../../src/cli/output/visible.ts";
 import { Painter } from "../../src/cli/style.ts";
+import { ask } from "./cli-here.ts";
 import { cli, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
 
 test("control characters become signs; lines and tabs stay", () => {
@@ -66,7 +67,7 @@ test("no verb lets them through, for people or as JSON", async () => {
   const evil = "\x1b]0;title\x07\x1b[2J\x9b31m\x08\x7f";
   const outputs: { what: string; text: string }[] = [];
   const rondo = async (...args: string[]): Promise<string> => {
-    const { stdout, stderr } = await cli(args, { cwd });
+    const { stdout, stderr } = await ask(args, { cwd });
     outputs.push({ what: args.join(" "), text: stdout + stderr });
     return stdout + stderr;
   };

@@ -6,7 +6,7 @@ import { findBarriers, hasBrowser, openPage } from "../dashboard/browser.ts";
 test.runIf(hasBrowser)(
   "the page shows all parts as they are played, and its buttons do harm",
   async () => {
-    const demo = new CliProcess("dist/demo/main.js", ["--exit", "--tasks", "100000"], { cwd: folder() });
+    const demo = new CliProcess("dist/demo/main.js", ["--exit", "--tasks", "40000"], { cwd: folder() });
     const url = /http:\S+/.exec(await demo.line(/^ {2}page /))?.[0] ?? "";
     const page = await openPage(url);
     page.setDefaultTimeout(60_000);
@@ -18,7 +18,7 @@ test.runIf(hasBrowser)(
     await page.getByRole("img", { name: /^[\d,]+ tasks: .*done/ }).waitFor();
     expect(await findBarriers(page)).toEqual([]);
     await page.getByText("0 lost, 0 counted twice").waitFor();
-    await page.getByText("100000 tasks were done, each of them counted once").waitFor();
+    await page.getByText("40000 tasks were done, each of them counted once").waitFor();
     await page.getByText(/below 10000 there are 1229 primes/).waitFor();
     expect(await demo.ended).toMatchObject({ code: 0, stderr: "" });
   },

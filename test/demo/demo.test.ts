@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { CliProcess, folder } from "../cli/cli-process.ts";
 
-const TASKS = 60_000;
+const TASKS = 20_000;
 const number = (text: string, pattern: RegExp): number => {
   const found = pattern.exec(text)?.[1];
   expect(found, `${pattern} in\n${text}`).toBeDefined();
@@ -22,7 +22,7 @@ test("killed half-way, twice, it goes on and counts every task exactly once", as
   const cwd = folder();
   for (let kill = 0; kill < 2; kill++) {
     const process = demo(cwd, "--tasks", String(TASKS));
-    await process.line(/^work: [\d,]+ of 60,000$/);
+    await process.line(/^work: [\d,]+ of 20,000$/);
     process.kill("SIGKILL");
     expect(await process.ended).toMatchObject({ code: null, signal: "SIGKILL" });
   }
@@ -31,15 +31,15 @@ test("killed half-way, twice, it goes on and counts every task exactly once", as
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
 
   expect(stdout).toContain("Found execution demo as the process before left it:");
-  const settled = number(stdout, /^ {2}([\d,]+) of 60,000 tasks are settled: kept, and not run again$/m);
+  const settled = number(stdout, /^ {2}([\d,]+) of 20,000 tasks are settled: kept, and not run again$/m);
   const inFlight = number(stdout, /^ {2}([\d,]+) were in flight, delivered but not counted/m);
   const rest = number(stdout, /^ {2}([\d,]+) are still to be done$/m);
   expect(settled).toBeGreaterThan(0);
   expect(settled).toBeLessThan(TASKS);
   expect(settled + inFlight + rest).toBe(TASKS);
 
-  expect(stdout).toContain('Result {"done":60000,');
-  expect(stdout).toContain("✓ 60,000 tasks settled, 0 lost, 0 counted twice: each of 0 to 59,999");
+  expect(stdout).toContain('Result {"done":20000,');
+  expect(stdout).toContain("✓ 20,000 tasks settled, 0 lost, 0 counted twice: each of 0 to 19,999");
   expect(stdout).toMatch(/✓ their results add up to ([\d,]+); the second phase came to \1$/m);
   expect(number(stdout, /✓ of [\d,]+ tasks in flight .*, ([\d,]+) were delivered again$/m)).toBe(inFlight);
   expect(number(stdout, /✓ of ([\d,]+) tasks settled by then, 0 were delivered again$/m)).toBe(settled);
@@ -109,7 +109,7 @@ test("killed in the middle of the script it goes on with that, and broadcasts no
 }, 120_000);
 
 test("workers killed and frozen and messages delivered twice change no count", async () => {
-  const process = demo(folder(), "--tasks", "40000");
+  const process = demo(folder(), "--tasks", "20000");
   const url = /http:\S+/.exec(await process.line(/^ {2}page /))?.[0] ?? "";
   expect((await fetch(url)).headers.get("content-type")).toContain("text/html");
   const act = async (deed: string): Promise<string> => {
@@ -130,7 +130,7 @@ test("workers killed and frozen and messages delivered twice change no count", a
   const { code, stdout, stderr } = await process.ended;
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   expect(stdout).toContain("What that proves, although 1 worker was killed and 1 was frozen,");
-  expect(stdout).toContain("✓ 40,000 tasks settled, 0 lost, 0 counted twice");
+  expect(stdout).toContain("✓ 20,000 tasks settled, 0 lost, 0 counted twice");
   const twice = number(stdout, /✓ ([\d,]+) receipts were delivered twice; \1 were recognised/);
   expect(twice).toBeGreaterThan(0);
   expect(stdout).toMatch(/✓ the auditor counted 3 executions .*: 0 lost, 0 counted twice$/m);

@@ -12,6 +12,7 @@ import {
   vi,
 } from "vitest";
 import { SeededRandom } from "../../src/std/random.ts";
+import { effort } from "../tools/long.ts";
 import { ByteProxy, type Life } from "./byte-proxy.ts";
 import { FaultBench } from "./fault-bench.ts";
 import { EVENTS, expectWell, openProxy, RECEIPT, STEP } from "./open-bench.ts";
@@ -19,6 +20,9 @@ import type { Passed, RequestProxy } from "./request-proxy.ts";
 import { until } from "./until.ts";
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+
+/** Of each of two workers. */
+const CUTS = effort({ usual: 15, long: 60 });
 
 let bench: FaultBench;
 
@@ -60,7 +64,7 @@ describe("connections", () => {
       proxy.cut();
     }
     const ids: string[] = [];
-    while (proxies.some(({ cuts }) => cuts < 30)) {
+    while (proxies.some(({ cuts }) => cuts < CUTS)) {
       const id = await bench.startTasks({ tasks: 60, steps: ["a"], log: true, pad: 200 }, "brisk");
       ids.push(id);
       await bench.ended(id);

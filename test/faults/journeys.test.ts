@@ -1,18 +1,19 @@
-// Children, schedules, sleeps and waits, in phases and in tasks, while the server is killed at 20 points that a seed
-// chooses and two workers work: everything ends, with the right outputs.
+// Children, schedules, sleeps and waits, in phases and in tasks, while the server is killed at points that a seed chooses
+// and two workers work: everything ends, with the right outputs.
 import { expect, test, vi } from "vitest";
 import { SeededRandom } from "../../src/std/random.ts";
+import { effort } from "../tools/long.ts";
 import type { FaultBench } from "./fault-bench.ts";
 import { expectWell, openBench, openProxy } from "./open-bench.ts";
 import { until } from "./until.ts";
 
 vi.setConfig({ testTimeout: 150_000 });
 
-const KILLS = 20;
+const KILLS = effort({ usual: 8, long: 20 });
 const JOURNEYS = 8;
 
 test.each(["journeys-1"])(
-  "everything that can be waited for, through 20 lives of the server (seed %s)",
+  `everything that can be waited for, through ${KILLS} lives of the server (seed %s)`,
   async (seed) => {
     const random = new SeededRandom(seed);
     const bench = await openBench();

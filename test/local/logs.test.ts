@@ -130,10 +130,12 @@ describe("followed logs", () => {
     const execution = await rondo.start(stuck, null);
     for (const end of [() => execution[Symbol.asyncDispose](), () => rondo.close({ graceMs: 0 })]) {
       const seen: string[] = [];
+      let ended: PromiseLike<void> | null = null;
       for await (const { text } of execution.logs({ follow: true })) {
         seen.push(text);
-        void end();
+        ended = end();
       }
+      await ended;
       expect(seen).toEqual(["hello"]);
     }
   });

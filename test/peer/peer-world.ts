@@ -128,9 +128,10 @@ export class PeerNode {
     this.url = url;
     this.store = store;
     this.engine = engine;
+    const fault = (thrown: Error): void => void faults.push(thrown);
     const refresh = (): void => {
       if (this.#driver !== null) this.#driver.refresh();
-      else if (!this.isBlind) void this.renew();
+      else if (!this.isBlind) this.renew().catch(fault);
     };
     this.owners = new Owners({ url, partitions: PARTITIONS, refresh });
     const key = new PeerKey(options.secret ?? null, engine.info);
@@ -200,7 +201,12 @@ export class PeerNode {
       monotonic: () => clock.now(),
       onMembership: (membership) => owners.update(membership),
       engine: {
-        taken: (owned) => void engine.cluster.taken(owned).then(() => owners.taken(owned)),
+        taken: (owned) => {
+          engine.cluster
+            .taken(owned)
+            .then(() => owners.taken(owned))
+            .catch((thrown: Error) => void this.#world.faults.push(thrown));
+        },
         lost,
         async yield(partitions) {
           await engine.cluster.yield(partitions);

@@ -24,7 +24,7 @@ export class DaprStub {
 
   private constructor() {
     this.#server = createServer((request, response) => {
-      void read(request).then((body) => {
+      const answer = (body: unknown): unknown => {
         const { method = "", url = "", headers } = request;
         const token = headers["dapr-api-token"] as string | undefined;
         this.requests.push({ method, url, token, body });
@@ -36,7 +36,9 @@ export class DaprStub {
           text,
         } = method === "POST" ? this.#save(url, body as Item[]) : this.#get(url);
         return response.writeHead(own, etag === undefined ? {} : { etag }).end(text);
-      });
+      };
+      // Whoever goes away in the middle of a request gets no answer.
+      read(request).then(answer, () => response.destroy());
     });
   }
 

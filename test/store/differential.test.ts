@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "vitest";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { effort } from "../tools/long.ts";
 import { expectEqualAnswers } from "./differential.ts";
 
 test("memory and sqlite give equal answers to any sequence of operations", async () => {
@@ -14,5 +15,10 @@ test("memory and sqlite give equal answers to any sequence of operations", async
       remove: async () => rmSync(directory, { recursive: true }),
     };
   };
-  await expectEqualAnswers({ makePlace, runs: 25, partitions: 1, cluster: false });
-});
+  await expectEqualAnswers({
+    makePlace,
+    runs: effort({ usual: 25, long: 300 }),
+    partitions: 1,
+    cluster: false,
+  });
+}, 600_000);

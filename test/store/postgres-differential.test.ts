@@ -1,8 +1,12 @@
 // The same random operations through the memory store (the oracle) and through PostgreSQL.
 import { afterAll, beforeAll, test } from "vitest";
 import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
+import { effort } from "../tools/long.ts";
 import { expectEqualAnswers } from "./differential.ts";
 import { TestDatabase } from "./postgres-server.ts";
+
+/** With a schema of its own for each. */
+const RUNS = effort({ usual: 25, long: 150 });
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -20,7 +24,7 @@ test.each([1, 4])(
         remove: async () => void (await database.query(`DROP SCHEMA ${schema} CASCADE`)),
       };
     };
-    await expectEqualAnswers({ makePlace, runs: 60, partitions, cluster: true });
+    await expectEqualAnswers({ makePlace, runs: RUNS, partitions, cluster: true });
   },
-  120_000,
+  600_000,
 );

@@ -1,4 +1,4 @@
-// Installs the servers that tests run for real, all in one go before the tests begin: several test files at once would
+// Installs the servers and the browser that tests run for real, all in one go before the tests begin: several test files at once would
 // stand in each other's way. Where apt-get is not there or may not be used, each test says what it lacks.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -8,6 +8,7 @@ const wanted = [
   ["rabbitmq-server", "/usr/lib/rabbitmq"],
   ["redis-server", "/usr/bin/redis-server"],
   ["python3-pika", "/usr/lib/python3/dist-packages/pika"],
+  ["chromium", "/usr/bin/chromium"],
 ];
 const missing = wanted.filter(([, path]) => !existsSync(path)).map(([name]) => name);
 const canInstall = process.getuid?.() === 0 && existsSync("/usr/bin/apt-get");

@@ -2,8 +2,16 @@
  * Servers that all test files of a run share: the first file that needs one starts it, the others find it by what that
  * one wrote down, and the end of the run stops it (global-setup.ts). Starting one costs seconds.
  */
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync } from "node:fs";
-import { renameSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { until } from "../faults/until.ts";
 

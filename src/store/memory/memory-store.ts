@@ -9,6 +9,7 @@ import {
   fenceOf,
   type HeadFilter,
   type JournalRange,
+  type JournalRow,
   type LoadedExecution,
   type Partitions,
   type StatusCounts,
@@ -53,7 +54,7 @@ export class MemoryStore implements Store {
     return this.opened().load(ids, options);
   }
 
-  async readJournal(range: JournalRange): Promise<readonly Entry[]> {
+  async readJournal(range: JournalRange): Promise<readonly JournalRow[]> {
     return this.opened().readJournal(range);
   }
 

@@ -17,6 +17,7 @@ import {
   type CommitVerdict,
   type HeadFilter,
   type JournalRange,
+  type JournalRow,
   type Letter,
   type LoadedExecution,
   type Ownership,
@@ -155,7 +156,7 @@ export class PostgresStore implements ClusterStore {
     return ids.map((id) => loaded.get(id)?.execution ?? null);
   }
 
-  async readJournal(range: JournalRange): Promise<readonly Entry[]> {
+  async readJournal(range: JournalRange): Promise<readonly JournalRow[]> {
     return (await this.#useSettled()).reader.readJournal(range);
   }
 

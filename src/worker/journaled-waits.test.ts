@@ -1,0 +1,273 @@
+// sleep and waitFor inside process, at a worker without an engine.
+import { describe, expect, test } from "vitest";
+import { benchOf } from "../../test/conformance/steps-bench.ts";
+import type { WorkerBench } from "../../test/conformance/worker-bench.ts";
+import type { Checkpoint, Grant } from "../protocol/work.ts";
+import type { ProcessContext } from "./handler-code.ts";
+
+const parse = (text: string | undefined) => JSON.parse(text ?? "null") as Record<string, unknown>;
+const never = () => new Promise<never>(() => {});
+const again = (bench: WorkerBench, checkpoints: readonly Checkpoint[], more: Partial<Grant> = {}) =>
+  bench.give([], { items: [{ number: 0, attempt: 2, claim: 0, task: "1", checkpoints }], ...more });
+
+describe("sleep", () => {
+  test("ends the attempt as suspended, at once, and its code never goes on", async () => {
+    const trace: string[] = [];
+    let signal: AbortSignal | undefined;
+    const bench = benchOf(async (context) => {
+      ({ signal } = context);
+      await context.step("a", () => 1);
+      await context.sleep("nap", "1h");
+      trace.push("went on");
+    });
+    await bench.give([1]);
+    expect(bench.outcomes.get(0)).toEqual({
+      status: "suspended",
+      payload: "null",
+      wait: { name: "nap", untilMs: bench.clock.now() + 3_600_000, forMs: 3_600_000 },
+    });
+    expect(signal?.aborted).toBe(true);
+    await bench.clock.advance("2h");
+    expect(trace).toEqual([]);
+    expect(bench.of("receipts")).toHaveLength(1);
+  });
+
+  test("at the very beginning needs no start of its own", async () => {
+    const bench = benchOf(({ sleep }) => sleep("nap", 5));
+    await bench.give([1]);
+    expect(bench.reports.map(({ kind }) => kind)).toEqual(["receipts"]);
+    expect(bench.outcomes.get(0)?.status).toBe("suspended");
+    expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  test.each<[string, (context: ProcessContext) => unknown]>([
+    [
+      "returns a value",
+      ({ sleep }) => {
+        void sleep("nap", 5);
+        return "value";
+      },
+    ],
+    [
+      "throws",
+      ({ sleep }) => {
+        void sleep("nap", 5);
+        throw new Error("ignored");
+      },
+    ],
+    [
+      "rejects later",
+      async ({ sleep }) => {
+        void sleep("nap", 5);
+        await Promise.resolve();
+        throw new Error("ignored");
+      },
+    ],
+    [
+      "logs and steps on",
+      async ({ sleep, step, log }) => {
+        void sleep("nap", 5);
+        log("ignored");
+        await step("ignored", () => 1);
+      },
+    ],
+  ])("counts also if the code %s: later words are ignored", async (_what, process) => {
+    const bench = benchOf(process);
+    await bench.give([1]);
+    await bench.clock.advance("1s");
+    expect(bench.reports.map(({ kind }) => kind)).toEqual(["receipts"]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "suspended", wait: { name: "nap" } });
+  });
+
+  test("whose time has passed gives back; one that has not is waited for until its own time", async () => {
+    const bench = benchOf(async ({ sleep }) => {
+      await sleep("past", "1h");
+      await sleep("over", "1h");
+      await sleep("future", "1h");
+    });
+    const now = bench.clock.now();
+    await again(bench, [
+      { kind: "sleep", name: "past", due: now },
+      { kind: "step", name: "over", seq: 4 },
+      { kind: "sleep", name: "future", due: now + 17 },
+    ]);
+    expect(bench.outcomes.get(0)).toMatchObject({ wait: { name: "future", untilMs: now + 17 } });
+  });
+
+  test("of several side by side, the first ends the attempt", async () => {
+    const bench = benchOf(({ sleep, waitFor }) =>
+      Promise.all([sleep("a", "1h"), sleep("b", "2h"), waitFor("c")]),
+    );
+    await bench.give([1]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "suspended", wait: { name: "a" } });
+    expect(bench.of("receipts")).toHaveLength(1);
+  });
+
+  describe("beside a step that still runs", () => {
+    /** A step that ends when it is told to. */
+    const slow = () => {
+      const ends: { resolve: (value: unknown) => void; fail: (thrown: Error) => void }[] = [];
+      const run = () => new Promise((resolve, fail) => ends.push({ resolve, fail }));
+      return { run, end: (i: number) => ends[i] as (typeof ends)[number], ends };
+    };
+
+    test.each<[string, (context: ProcessContext) => Promise<unknown>, object]>([
+      [
+        "sleep",
+        ({ sleep }) => sleep("nap", "1h"),
+        { untilMs: 3_600_000 + 1_000, forMs: 3_600_000 - 600_000 },
+      ],
+      ["waitFor", ({ waitFor }) => waitFor("go", { timeout: "1h" }), { timeoutMs: 3_600_000 - 600_000 }],
+    ])("%s ends the attempt when that is journaled, at the time it had", async (_name, wait, expected) => {
+      const { run, end } = slow();
+      const bench = benchOf((context) => Promise.all([context.step("s", run), wait(context)]));
+      const begun = bench.clock.now();
+      await bench.give([1]);
+      expect(bench.outcomes.size).toBe(0);
+      await bench.clock.advance(600_000);
+      end(0).resolve("done");
+      await bench.clock.settle();
+      expect(bench.of("step")).toMatchObject([{ name: "s", result: '"done"' }]);
+      const outcome = bench.outcomes.get(0);
+      expect(outcome?.status).toBe("suspended");
+      const { untilMs, ...others } = expected as { untilMs?: number };
+      expect(outcome?.wait).toMatchObject({
+        ...others,
+        ...(untilMs === undefined ? {} : { untilMs: begun + 3_600_000 }),
+      });
+    });
+
+    test("what follows the step is done too, as long as it is steps", async () => {
+      const { run, end, ends } = slow();
+      const chain = async ({ step }: ProcessContext) => {
+        await step("one", run);
+        await step("two", run);
+      };
+      const bench = benchOf((context) => Promise.all([chain(context), context.sleep("nap", "1h")]));
+      await bench.give([1]);
+      end(0).resolve(1);
+      await bench.clock.settle();
+      expect([ends.length, bench.outcomes.size]).toEqual([2, 0]);
+      end(1).resolve(2);
+      await bench.clock.settle();
+      expect(bench.of("step").map(({ name }) => name)).toEqual(["one", "two"]);
+      expect(bench.outcomes.get(0)).toMatchObject({ status: "suspended", wait: { name: "nap" } });
+    });
+
+    test("that fails: the code's word counts, if it has one", async () => {
+      const fails = slow();
+      const throws = benchOf(({ sleep, step }) => Promise.all([step("s", fails.run), sleep("nap", "1h")]));
+      await throws.give([1]);
+      fails.end(0).fail(new Error("boom"));
+      await throws.clock.settle();
+      expect(throws.outcomes.get(0)).toMatchObject({ status: "failed" });
+      const caught = slow();
+      const waits = benchOf(({ sleep, step }) =>
+        Promise.allSettled([step("s", caught.run), sleep("nap", "1h")]),
+      );
+      await waits.give([1]);
+      caught.end(0).fail(new Error("boom"));
+      await waits.clock.settle();
+      expect(waits.outcomes.get(0)).toMatchObject({ status: "suspended" });
+    });
+
+    test("whoever is first: a race is over with the step", async () => {
+      const { run, end } = slow();
+      const bench = benchOf(({ sleep, step }) => Promise.race([step("s", run), sleep("nap", "1h")]));
+      await bench.give([1]);
+      end(0).resolve("won");
+      await bench.clock.settle();
+      expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: '"won"' });
+    });
+
+    test("not beside but inside of it: the step cannot end before, and runs again", async () => {
+      const bench = benchOf(({ sleep, step }) =>
+        step("outer", async () => {
+          await Promise.resolve();
+          await step("inner", () => 1);
+          await sleep("nap", "1h");
+        }),
+      );
+      await bench.give([1]);
+      expect(bench.of("step").map(({ name }) => name)).toEqual(["inner"]);
+      expect(bench.outcomes.get(0)).toMatchObject({ status: "suspended" });
+    });
+  });
+
+  test.each(["soon", -1, Number.NaN, undefined])("for %s is fatal", async (duration) => {
+    const bench = benchOf(({ sleep }) => sleep("nap", duration as string));
+    await bench.give([1]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain('sleep "nap"');
+  });
+
+  test("frees its place at the worker", async () => {
+    const bench = benchOf(({ sleep }) => sleep("nap", "1h").then(never), { concurrency: 1 });
+    await bench.give([1, 2, 3]);
+    expect([...bench.outcomes.values()].map(({ status }) => status)).toEqual([
+      "suspended",
+      "suspended",
+      "suspended",
+    ]);
+  });
+});
+
+describe("waitFor", () => {
+  test("ends the attempt as suspended, with its signal and its timeout", async () => {
+    const bench = benchOf(({ waitFor, task }) =>
+      task === 0 ? waitFor("approved") : waitFor("approved", { timeout: "2d" }),
+    );
+    await bench.give([0, 1]);
+    expect(bench.outcomes.get(0)?.wait).toEqual({ name: "approved", signal: "approved" });
+    expect(bench.outcomes.get(1)?.wait).toEqual({
+      name: "approved",
+      signal: "approved",
+      timeoutMs: 172_800_000,
+    });
+  });
+
+  test("that was answered gives the payload", async () => {
+    const bench = benchOf(({ waitFor }) => waitFor("approved"), {
+      journal: { 9: { result: '{"by":"ann"}' } },
+    });
+    await again(bench, [{ kind: "step", name: "approved", seq: 9 }]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: '{"by":"ann"}' });
+  });
+
+  test("that ran out of time throws a WaitTimeout, which can be caught", async () => {
+    const error = JSON.stringify({ code: "wait_timeout", message: 'no signal "approved" came within 2 d' });
+    const bench = benchOf(
+      async ({ waitFor, attempt }) => {
+        try {
+          return await waitFor("approved", { timeout: "2d" });
+        } catch (thrown) {
+          if (attempt === 3) throw thrown;
+          return [(thrown as Error).name, (thrown as { code?: string }).code, (thrown as Error).message];
+        }
+      },
+      { journal: { 9: { error } } },
+    );
+    const checkpoints = [{ kind: "step" as const, name: "approved", seq: 9 }];
+    await again(bench, checkpoints);
+    expect(JSON.parse(bench.outcomes.get(0)?.payload ?? "")).toEqual([
+      "WaitTimeout",
+      "wait_timeout",
+      'no signal "approved" came within 2 d',
+    ]);
+    await bench.give([], { items: [{ number: 1, attempt: 3, claim: 0, task: "1", checkpoints }] });
+    expect(bench.outcomes.get(1)).toMatchObject({ status: "failed", fatal: true });
+    expect(parse(bench.outcomes.get(1)?.payload)).toMatchObject({ code: "wait_timeout" });
+  });
+
+  test("for a name that no signal can have is fatal", async () => {
+    const bench = benchOf(({ waitFor }) => waitFor("is it ok?"));
+    await bench.give([1]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+  });
+
+  test("that was a sleep before is fatal and says so", async () => {
+    const bench = benchOf(({ waitFor }) => waitFor("x"));
+    await again(bench, [{ kind: "sleep", name: "x", due: 5 }]);
+    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("was a sleep in an earlier attempt");
+  });
+});
