@@ -44,6 +44,7 @@ export async function assembleCluster(
   });
   options.onStore?.(store);
   const parts = sharedParts(options);
+  parts.watchStore(store);
   const postOps = await openPostOps(options, { ...parts, store });
   const node = await ClusterNode.open({
     ...parts,

@@ -3,9 +3,10 @@
  * compose.ts, so that only the commands that need it load it. An import goes into a place of its own beside the store's,
  * and becomes the store in one step when it is complete; what is left of one that was killed is dropped by the next.
  */
-import { existsSync, mkdirSync, rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "./std/clock.ts";
+import { makeDirectory } from "./std/make-directory.ts";
 import { systemRandom } from "./std/random.ts";
 import { RondoError, reject } from "./std/rejection.ts";
 import { declareDatabaseRestored, PostgresStore } from "./store/postgres/postgres-store.ts";
@@ -138,7 +139,7 @@ function directoryTarget(directory: string): Target {
   const staging = join(directory, STAGING);
   return {
     staged() {
-      mkdirSync(directory, { recursive: true, mode: 0o700 });
+      makeDirectory(directory, 0o700);
       return openSqliteStore({ directory: staging });
     },
     // As a store that ended uncleanly, in a new generation, durable before it has its name.

@@ -12,6 +12,7 @@ import { type Clock, systemClock } from "./std/clock.ts";
 import { defined } from "./std/defined.ts";
 import { type Random, systemRandom } from "./std/random.ts";
 import { RondoError, reject } from "./std/rejection.ts";
+import { FaultLog } from "./store/fault-log.ts";
 import { MemoryStore } from "./store/memory/memory-store.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store, StoreInfo } from "./store/store.ts";
@@ -34,8 +35,10 @@ export interface OpenOptions extends PostOpOptions, BrokerOptions {
   readonly unsafeNoJail?: boolean;
   /** Gets what handlers log, as they log it. */
   readonly onLog?: (line: LogLine) => void;
-  /** Gets faults of the world that the engine works around, such as a full disk. */
+  /** Gets faults of the world that the engine works around, such as a full disk: each, as often as it comes. */
   readonly onFault?: (fault: Error) => void;
+  /** Without `onFault`: gets lines about them, when one begins, lasts, or is over; stderr by default. */
+  readonly onFaultLine?: (line: string) => void;
   /** Called if the engine had to stop; by default the process ends, since ownership must move on. */
   readonly onStop?: (reason: Error) => void;
 }
@@ -89,6 +92,7 @@ export async function assemble(
   const { settingsFor } = options;
   const settings = withOutbox(options);
   const { clock, onStop, onFault } = parts;
+  parts.watchStore(store);
   const postOps = await openPostOps(options, { store, clock, onFault });
   const engine = await Engine.open({
     store,
@@ -104,17 +108,22 @@ export async function assemble(
 /** What an engine and all that is over it share. */
 export type SharedParts = Pick<Assembled, "clock" | "random" | "onFault"> & {
   readonly onStop: (reason: Error) => void;
+  /** Listens to the store, to tell when its faults are over; before it is opened. */
+  readonly watchStore: (store: Store) => void;
 };
 
 /** Those parts, from options. */
 export function sharedParts(options: OpenOptions): SharedParts {
   // Refused before anything is opened.
   new Secrets(options.secrets);
+  const clock = options.clock ?? systemClock({ hold: true });
+  const faults = new FaultLog(clock, options.onFaultLine ?? ((line) => console.error(`rondo: ${line}`)));
   return {
-    clock: options.clock ?? systemClock({ hold: true }),
+    clock,
     random: options.random ?? systemRandom,
     onStop: options.onStop ?? endProcess,
-    onFault: options.onFault ?? ((fault: Error) => console.error(`rondo: ${fault.message}`)),
+    onFault: options.onFault ?? faults.tell,
+    watchStore: (store) => (options.onFault === undefined ? faults.watch(store) : undefined),
   };
 }
 

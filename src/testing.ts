@@ -6,8 +6,9 @@ import type { AnyWorkflow } from "./sdk/workflow.ts";
 import { SeededRandom } from "./std/random.ts";
 import { MemoryTables } from "./store/memory/memory-tables.ts";
 import { type SimulateOptions, type SimulationSummary, simulateWorkflow } from "./testing/simulate.ts";
+import { TestPostOps, type TestTarget } from "./testing/test-post-ops.ts";
 import { TestRondo } from "./testing/test-rondo.ts";
-import type { HostedWorkflow } from "./worker/handler-code.ts";
+import type { HostedTopic, HostedWorkflow } from "./worker/handler-code.ts";
 
 export {
   type SimulatedRun,
@@ -15,18 +16,21 @@ export {
   SimulationFailed,
   type SimulationSummary,
 } from "./testing/simulate.ts";
+export type { TestBroadcast, TestTarget } from "./testing/test-post-ops.ts";
 export type { TestClock, TestRondo } from "./testing/test-rondo.ts";
 
 /** What to test, and how. */
 export interface TestOptions {
-  /** The workflows whose handlers are served, again after each crash. */
-  readonly workflows: readonly HostedWorkflow[];
+  /** The workflows and topics whose code is served, again after each crash. */
+  readonly workflows: readonly (HostedWorkflow | HostedTopic)[];
   /** Names the run: ids made up are the same for the same seed. */
   readonly seed?: number | string;
   /** Items in flight at the worker. */
   readonly capacity?: number;
   /** Gets what handlers log. */
   readonly onLog?: (line: LogLine) => void;
+  /** What targets of commands' broadcasts answer: a status of HTTP; 204 if left out. See `t.broadcasts`, `t.state`. */
+  readonly target?: TestTarget;
   /** Runs scripts without the outer layer of their sandbox where it cannot be had. For trusted scripts only. */
   readonly unsafeNoJail?: boolean;
 }
@@ -57,6 +61,7 @@ export async function testRondo(options: TestOptions): Promise<TestRondo> {
     settings: SETTINGS,
     onLog: options.onLog ?? (() => {}),
     scripts: scriptsOf(options.unsafeNoJail === true),
+    postOps: new TestPostOps(options.target),
   });
   await t.settle();
   return t;

@@ -219,7 +219,11 @@ export class AmqpBridge implements WorkerLink {
 
   joined(serves: readonly Serves[]): void {
     this.#served.elsewhere(serves);
-    const uses = new Set(serves.map(({ use }) => use));
+    this.#giveWay(new Set(serves.map(({ use }) => use)));
+  }
+
+  /** Others serve these: what waits at the broker for nobody is theirs. */
+  #giveWay(uses: ReadonlySet<string>): void {
     for (const desk of this.#desks.all()) if (uses.has(desk.facts.use)) desk.giveWay();
     this.#enumerations.giveWay(uses);
     this.#topics.giveWay(uses);
@@ -297,6 +301,7 @@ export class AmqpBridge implements WorkerLink {
     await this.#topics.attach(session);
     await this.#restore();
     if (this.#session !== session) return;
+    this.#giveWay(this.#options.engine.usesServed());
     this.#events.attach();
     this.#join();
   }
@@ -328,7 +333,7 @@ export class AmqpBridge implements WorkerLink {
     this.#events.look();
     const looks = [this.#served.look(session, this.#desks.uses)];
     // Executions of other nodes come here when those go.
-    if (engine.info.partitions > 1) looks.push(this.#restore());
+    if (engine.info.partitions > 1 || this.#enumerations.isUntidy) looks.push(this.#restore());
     for (const look of looks)
       look.catch((thrown: unknown) => onFault(thrown instanceof Error ? thrown : toFault(thrown)));
   }

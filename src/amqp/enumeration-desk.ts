@@ -41,8 +41,8 @@ interface Open {
   readonly queue: string;
   readonly body: Buffer;
   consumer: string | null;
-  /** The session over which it is being sent. */
-  sending: BrokerSession | null;
+  /** What is done about it at the broker comes one after the other. */
+  turn: Promise<void>;
   isSent: boolean;
   heardAt: number;
   strikes: number;
@@ -60,9 +60,8 @@ export class EnumerationDesk {
     this.#parts = parts;
   }
 
-  get size(): number {
-    return this.#open.size;
-  }
+  /** Something failed, so that what has ended may not be gone from the broker: `restore` looks after it. */
+  isUntidy = false;
 
   /** An enumeration is to go to a worker. */
   begin(grant: Grant, item: GrantItem): void {
@@ -76,18 +75,19 @@ export class EnumerationDesk {
       prefetch: this.#parts.settings.prefetch,
       onEnd: (ended) => this.#end(ended.id),
     });
-    this.#open.set(enumeration.id, {
+    const open: Open = {
       enumeration,
       use: grant.use,
       queue: names.enumerate(grant.use),
       body: enumerateBody(grant, at, names, engine.info.key),
       consumer: null,
-      sending: null,
+      turn: Promise.resolve(),
       isSent: false,
       heardAt: clock.now(),
       strikes: 0,
-    });
-    this.#run((session) => this.#send(session, enumeration.id));
+    };
+    this.#open.set(enumeration.id, open);
+    this.#run(open, (session) => this.#send(session, open));
   }
 
   /** `enumerated` came: here, or it is passed on to the node that has the execution. */
@@ -109,7 +109,7 @@ export class EnumerationDesk {
 
   /** There is a broker again: intakes are consumed again, and what was not sent is. */
   attach(): void {
-    for (const id of this.#open.keys()) this.#run((session) => this.#send(session, id));
+    for (const open of this.#open.values()) this.#run(open, (session) => this.#send(session, open));
   }
 
   detach(): void {
@@ -129,9 +129,10 @@ export class EnumerationDesk {
 
   /** Other workers serve these too: what waits at the broker for nobody is given back. */
   giveWay(uses: ReadonlySet<string>): void {
-    for (const { enumeration, use, queue } of this.#open.values()) {
+    for (const open of this.#open.values()) {
+      const { enumeration, use, queue } = open;
       if (!uses.has(use) || !enumeration.isUntouched) continue;
-      this.#run(async (session) => {
+      this.#run(open, async (session) => {
         const counts = await session.look(queue);
         if ((counts?.consumers ?? 0) === 0 && enumeration.isUntouched) this.#giveBack(enumeration);
       });
@@ -150,21 +151,24 @@ export class EnumerationDesk {
 
   /** Others have these executions. */
   handOver(isOwn: (execution: string) => boolean): void {
-    for (const [id, { enumeration, consumer }] of this.#open) {
-      if (isOwn(enumeration.at.execution)) continue;
+    for (const [id, open] of this.#open) {
+      if (isOwn(open.enumeration.at.execution)) continue;
       this.#open.delete(id);
-      if (consumer !== null) this.#run(async (session) => void (await session.consume.cancel(consumer)));
+      this.#run(open, async (session) => {
+        if (open.consumer !== null) await session.consume.cancel(open.consumer);
+      });
     }
   }
 
   /** Looks whether all is there that should be. */
   look(): void {
-    for (const open of this.#open.values()) this.#run((session) => this.#look(session, open));
+    for (const open of this.#open.values()) this.#run(open, (session) => this.#look(session, open));
   }
 
   /** What a former life left: the enumeration begins anew with what is journaled. */
   async restore(): Promise<void> {
     const { book, engine } = this.#parts;
+    this.isUntidy = false;
     for (const { attempt, intake } of await book.intakes()) {
       const at = decodeAttempt(attempt);
       if (at !== null && (!engine.isOwn(at.execution) || this.#open.has(attempt))) continue;
@@ -181,18 +185,11 @@ export class EnumerationDesk {
     for (const open of [...this.#open.values()]) if (deskKey(open.enumeration.at) === key) yield open;
   }
 
-  async #send(session: BrokerSession, id: string): Promise<void> {
-    const open = this.#open.get(id);
-    if (open === undefined || open.sending === session) return;
-    open.sending = session;
-    await this.#sendOver(session, id, open).finally(() => {
-      if (open.sending === session) open.sending = null;
-    });
-  }
-
-  async #sendOver(session: BrokerSession, id: string, open: Open): Promise<void> {
+  async #send(session: BrokerSession, open: Open): Promise<void> {
     const { book, settings, publisher, mender } = this.#parts;
     const { enumeration, queue } = open;
+    const { id } = enumeration;
+    if (!this.#open.has(id)) return;
     if (!open.isSent) await book.putIntake({ attempt: id, intake: enumeration.intake });
     await mender.open(session, [queue], () =>
       session.with((channel) => channel.assertQueue(queue, SHARED_QUEUE)),
@@ -209,7 +206,7 @@ export class EnumerationDesk {
       done: (isRouted) => {
         if (isRouted) return;
         open.isSent = false;
-        this.#run((again) => this.#send(again, id));
+        this.#run(open, (again) => this.#send(again, open));
       },
     });
   }
@@ -232,7 +229,7 @@ export class EnumerationDesk {
     const { enumeration } = open;
     if (enumeration.isOver) return;
     // It failed when it was to be sent, or its queues did.
-    if (!open.isSent || open.consumer === null) return this.#send(session, enumeration.id);
+    if (!open.isSent || open.consumer === null) return this.#send(session, open);
     await enumeration.look(session);
     const counts = await mender.look(session, open.queue);
     if (counts !== null && counts.ready > 0) {
@@ -278,19 +275,25 @@ export class EnumerationDesk {
       body: Buffer.from(JSON.stringify(message)),
       expirationMs: settings.broadcastMs * 12,
     });
-    this.#run(async (session) => {
+    this.#run(open, async (session) => {
       if (open.consumer !== null) await session.consume.cancel(open.consumer);
       await session.with((channel) => channel.deleteQueue(intake));
       await book.removeIntake(id);
     });
   }
 
-  #run(step: (session: BrokerSession) => Promise<void>): void {
-    const session = this.#parts.session();
-    if (session === null) return;
-    step(session).catch((thrown: unknown) =>
-      this.#parts.onFault(thrown instanceof Error && "retryable" in thrown ? thrown : toFault(thrown)),
-    );
+  /** One after the other; without a broker it is done when there is one again, and what has ended by the book. */
+  #run(open: Open, step: (session: BrokerSession) => Promise<void>): void {
+    open.turn = open.turn.then(async () => {
+      const session = this.#parts.session();
+      if (session === null) return;
+      try {
+        await step(session);
+      } catch (thrown) {
+        this.isUntidy = true;
+        this.#parts.onFault(thrown instanceof Error && "retryable" in thrown ? thrown : toFault(thrown));
+      }
+    });
   }
 }
 

@@ -96,7 +96,7 @@ export class Enumeration {
       const word = readWord(fields, this.#parts.engine.info.key);
       return isRejection(word) ? words.refuse(delivery, word.message) : this.ended(word, delivery);
     }
-    const items = isRejection(fields) ? fields : readItems(fields, this.at);
+    const items = isRejection(fields) ? fields : readItems(fields, this.at, this.#parts.engine.info.key);
     if (isRejection(items)) {
       words.refuse(delivery, items.message);
       if (items.code === "not_storable" || items.code === "too_large" || items.code === "too_deep")

@@ -62,12 +62,6 @@ export class Publisher {
     this.#onSize(this.#entries.size);
   }
 
-  /** Whether one of those that are not confirmed is such a one. */
-  has(isSuch: (message: Outgoing) => boolean): boolean {
-    for (const message of this.#entries.values()) if (isSuch(message)) return true;
-    return false;
-  }
-
   /** Takes back what is not confirmed and not wanted any more. */
   forget(isUnwanted: (message: Outgoing) => boolean): void {
     for (const [id, message] of this.#entries) if (isUnwanted(message)) this.#entries.delete(id);

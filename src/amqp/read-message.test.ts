@@ -19,6 +19,10 @@ const word = (more: object = {}, at = AT) => {
     ...more,
   };
 };
+const signed = (at: typeof AT) => ({
+  attempt: encodeAttempt(at),
+  token: signAttempt(KEY, encodeAttempt(at)),
+});
 const refusal = (value: unknown) => (isRejection(value) ? value.message : "accepted");
 
 describe("a finished message", () => {
@@ -87,8 +91,12 @@ describe("an intake message", () => {
     data: 1,
     ...more,
   });
+  test("may say which attempt it is of", () => {
+    expect(readItems(item(signed(AT)), AT, KEY)).toHaveLength(1);
+  });
+
   test("gives the task as it is stored", () => {
-    expect(readItems(item({ data: { a: 1 }, key: "k" }), AT)).toEqual([
+    expect(readItems(item({ data: { a: 1 }, key: "k" }), AT, KEY)).toEqual([
       {
         position: 0,
         task: '{"a":1}',
@@ -96,13 +104,17 @@ describe("an intake message", () => {
         identity: null,
       },
     ]);
-    const many = readItems(item({ position: 7, items: [{ data: 1 }, { data: null, identity: "i" }] }), AT);
+    const many = readItems(
+      item({ position: 7, items: [{ data: 1 }, { data: null, identity: "i" }] }),
+      AT,
+      KEY,
+    );
     expect(many).toEqual([
       { position: 7, task: "1", key: null, identity: null },
       { position: 8, task: "null", key: null, identity: "i" },
     ]);
-    expect(refusal(readItems(item({ items: [] }), AT))).toContain("`items`");
-    expect(refusal(readItems(item({ items: [{ data: 1, key: 2 }] }), AT))).toContain("`key`");
+    expect(refusal(readItems(item({ items: [] }), AT, KEY))).toContain("`items`");
+    expect(refusal(readItems(item({ items: [{ data: 1, key: 2 }] }), AT, KEY))).toContain("`key`");
   });
 
   test.each([
@@ -110,9 +122,12 @@ describe("an intake message", () => {
     [{ position: undefined }, "position"],
     [{ position: -1 }, "position"],
     [{ key: 5 }, "key"],
+    [{ attempt: encodeAttempt(AT) }, "token"],
+    [{ attempt: encodeAttempt(AT), token: "x".repeat(43) }, "token"],
+    [signed({ ...AT, claim: AT.claim + 1 }), "attempt"],
     [{ data: "x".repeat(70_000) }, "bytes"],
   ])("with %j is refused", (more, why) => {
-    expect(refusal(readItems(item(more), AT))).toContain(why);
+    expect(refusal(readItems(item(more), AT, KEY))).toContain(why);
   });
 });
 

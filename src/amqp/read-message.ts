@@ -4,7 +4,7 @@
  */
 import { LIMITS } from "../kernel/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
-import { checkToken, decodeAttempt } from "../protocol/attempt-id.ts";
+import { checkToken, decodeAttempt, encodeAttempt } from "../protocol/attempt-id.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
@@ -109,11 +109,16 @@ export function readError(
   };
 }
 
-/** An intake message: one task, or several from a position on. */
-export function readItems(fields: Fields, at: ReportedAttempt): readonly ReadItem[] | Rejection {
-  const { workflow_id, phase, handler, position, items } = fields;
+/** An intake message: one task, or several from a position on. It need not say which attempt it is of. */
+export function readItems(fields: Fields, at: ReportedAttempt, key: string): readonly ReadItem[] | Rejection {
+  const { workflow_id, phase, handler, position, items, attempt, token } = fields;
   if (workflow_id !== at.execution || phase !== at.phase || handler !== at.handler)
     return invalid("`workflow_id`, `phase` and `handler` are not those of the enumeration");
+  if (attempt !== undefined || token !== undefined) {
+    const named = readAttempt(fields, key);
+    if (isRejection(named)) return named;
+    if (attempt !== encodeAttempt(at)) return invalid("`attempt` is not that of the enumeration");
+  }
   if (!isCount(position)) return invalid("`position` is not the number of a task");
   if (items === undefined) {
     const item = readItem(fields, position);

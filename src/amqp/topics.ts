@@ -7,6 +7,7 @@ import { LIMITS } from "../kernel/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { topicUse } from "../kernel/topic.ts";
 import { TOPIC_QUEUE } from "../protocol/amqp-wire.ts";
+import { decodeAttempt } from "../protocol/attempt-id.ts";
 import type { Grant, ReportedAttempt, ReportPlace } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { toStoredText } from "../std/json.ts";
@@ -46,10 +47,12 @@ interface Command {
   readonly at: ReportedAttempt;
   /** The id of the attempt, and of the message. */
   readonly id: string;
-  readonly body: Buffer;
+  /** Null: it was sent by another process, of which this one has the lease. */
+  readonly body: Buffer | null;
   readonly receiptTopic: string;
-  /** Given to the publisher; confirmed by the broker. */
-  isSent: boolean;
+  /** When it was given to the publisher; null: it was not. */
+  sentAt: number | null;
+  /** Confirmed by the broker. */
   isThere: boolean;
 }
 
@@ -58,11 +61,15 @@ interface Topic {
   /** Commands that were sent and not heard of, by what they are (`commandKey`). */
   readonly open: Map<string, Command>;
   isMade: Promise<boolean> | null;
+  /** Some were sent by others: whoever serves the topic by now has not heard of them. */
+  isAdopted: boolean;
   heardAt: number;
   strikes: number;
 }
 
 const STRIKES_MAX = 2;
+/** Open commands that are gone through in one look. */
+const ADOPTED_MAX = 10_000;
 /** When a receipt is looked at again of which nobody could say just now whose it is. */
 const AGAIN_MS = 1_000;
 
@@ -89,13 +96,13 @@ export class Topics {
         ...commandBody(grant, item, this.#parts.engine.info.key),
         at,
         receiptTopic,
-        isSent: false,
+        sentAt: null,
         isThere: false,
       });
       topic.heardAt = this.#parts.clock.now();
       this.#run(async (session) => {
         await this.#consume(session, receiptTopic);
-        if ((await this.#make(session, topic)) && topic.open.get(key)?.isSent === false)
+        if ((await this.#make(session, topic)) && topic.open.get(key)?.sentAt === null)
           this.#publish(topic, key);
       });
     }
@@ -103,8 +110,10 @@ export class Topics {
 
   /** Other workers serve these: what waits at a topic that nobody consumes is theirs. */
   giveWay(uses: ReadonlySet<string>): void {
+    this.#adopt();
     for (const topic of this.#topics.values()) {
       if (!uses.has(topicUse(topic.name))) continue;
+      topic.isAdopted = false;
       this.#run(async (session) => {
         const counts = await session.look(topic.name);
         if (counts !== null && counts.consumers > 0) return;
@@ -139,7 +148,7 @@ export class Topics {
     // One that cannot be consumed keeps nothing else from going on; one that breaks the session comes again with it.
     for (const receiptTopic of this.#receipts.keys()) this.#run((now) => this.#consume(now, receiptTopic));
     for (const topic of this.#topics.values()) {
-      const unsent = [...topic.open].filter(([, { isSent }]) => !isSent);
+      const unsent = [...topic.open].filter(([, { sentAt }]) => sentAt === null);
       if (unsent.length > 0 && (await this.#make(session, topic)))
         for (const [key] of unsent) this.#publish(topic, key);
     }
@@ -154,20 +163,49 @@ export class Topics {
   look(): void {
     for (const [receiptTopic, isConsumed] of this.#receipts)
       if (!isConsumed) this.#run((session) => this.#consume(session, receiptTopic));
+    this.#adopt();
+    const adopted = [...this.#topics.values()].filter(({ isAdopted }) => isAdopted);
+    if (adopted.length > 0) this.giveWay(this.#parts.engine.usesServed());
+    for (const topic of adopted) topic.isAdopted = false;
     for (const topic of this.#topics.values()) this.#run((session) => this.#look(session, topic));
+  }
+
+  /** Commands that were sent before this process, or by a node that has gone, are looked after here from now on. */
+  #adopt(): void {
+    const { engine, worker } = this.#parts;
+    for (const { attempt: id, topic: name } of engine.openAttempts({
+      worker,
+      commands: true,
+      max: ADOPTED_MAX,
+    })) {
+      const at = decodeAttempt(id);
+      if (at === null || name === undefined) continue;
+      const topic = this.#topic(name);
+      const key = commandKey(at);
+      if (topic.open.has(key)) continue;
+      topic.open.set(key, { at, id, body: null, receiptTopic: "", sentAt: 0, isThere: true });
+      topic.isAdopted = true;
+    }
   }
 
   #topic(name: string): Topic {
     let topic = this.#topics.get(name);
     if (topic === undefined) {
-      topic = { name, open: new Map(), isMade: null, heardAt: this.#parts.clock.now(), strikes: 0 };
+      topic = {
+        name,
+        open: new Map(),
+        isMade: null,
+        isAdopted: false,
+        heardAt: this.#parts.clock.now(),
+        strikes: 0,
+      };
       this.#topics.set(name, topic);
     }
     return topic;
   }
 
   async #look(session: BrokerSession, topic: Topic): Promise<void> {
-    const { engine, worker, settings, clock, mender, publisher, silentMs } = this.#parts;
+    const { engine, worker, settings, clock, mender, silentMs } = this.#parts;
     for (const [key, { at }] of topic.open)
       if (engine.holderOf(at)?.worker !== worker) topic.open.delete(key);
     if (topic.open.size === 0) {
@@ -175,10 +213,14 @@ export class Topics {
       return;
     }
     const counts = await mender.look(session, topic.name);
-    // What is on its way is looked after by the publisher, unless it gets nowhere.
-    const isOnTheWay = publisher.has(({ key }) => key === topic.name);
-    const mine = [...topic.open].filter(([, { isThere, isSent }]) => isThere || !isSent);
-    if ((mine.length === 0 && !isOnTheWay) || (counts !== null && counts.ready > 0)) {
+    const now = clock.now();
+    const commands = [...topic.open];
+    // What is on its way is the publisher's; it should be there by now.
+    const stuck = commands.some(
+      ([, { sentAt, isThere }]) => !isThere && sentAt !== null && now - sentAt >= settings.answerMs,
+    );
+    const gone = commands.filter(([, { sentAt, isThere }]) => stuck || isThere || sentAt === null);
+    if (gone.length === 0 || (counts !== null && counts.ready > 0)) {
       topic.strikes = 0;
       return;
     }
@@ -187,15 +229,16 @@ export class Topics {
     if (counts !== null && counts.consumers === 0) topic.strikes++;
     if (counts !== null && topic.strikes < STRIKES_MAX && !isSilent) return;
     topic.strikes = 0;
-    topic.heardAt = clock.now();
+    topic.heardAt = now;
+    const sent = new Map(gone.map(([key, { sentAt }]) => [key, sentAt]));
     // It is empty, nobody consumes it, and what goes there is not confirmed: it has a name and nothing more.
-    const isUseless = counts?.consumers === 0 && isOnTheWay;
-    if (isUseless) {
+    if (counts?.consumers === 0 && stuck) {
       await mender.remove(session, topic.name);
       topic.isMade = null;
     }
-    const lost = isUseless ? [...topic.open] : mine;
-    if (await this.#make(session, topic)) for (const [key] of lost) this.#publish(topic, key);
+    if (!(await this.#make(session, topic))) return;
+    // What the broker gave back meanwhile has been published again.
+    for (const [key, sentAt] of sent) if (topic.open.get(key)?.sentAt === sentAt) this.#publish(topic, key);
   }
 
   /** Whoever made it first says how it is; only where there is none it is made. */
@@ -217,7 +260,11 @@ export class Topics {
     const command = topic.open.get(key);
     if (command === undefined) return;
     const { id, body, receiptTopic } = command;
-    command.isSent = true;
+    if (body === null) {
+      topic.open.delete(key);
+      return this.#release([command]);
+    }
+    command.sentAt = this.#parts.clock.now();
     command.isThere = false;
     this.#parts.publisher.publish({
       key: topic.name,

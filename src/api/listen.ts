@@ -15,6 +15,9 @@ const KEEP_ALIVE_MS = 65_000;
 const SOCKET_PATH_MAX = 103;
 const SOCKET_NAME = "rondo.sock";
 
+/** The connections of each server. */
+const connections = new WeakMap<Server, Set<Socket>>();
+
 /** An HTTP server with its limits; it does not listen yet. */
 export function makeServer(limits: ApiLimits, listener: RequestListener): Server {
   const server = createServer(
@@ -30,7 +33,19 @@ export function makeServer(limits: ApiLimits, listener: RequestListener): Server
   server.maxHeadersCount = HEADERS_MAX;
   server.maxConnections = limits.connections;
   server.on("clientError", answerClientError);
+  const open = new Set<Socket>();
+  connections.set(server, open);
+  server.on("connection", (socket) => {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+  });
   return server;
+}
+
+/** Ends connections that nobody uses. To Node, one on which nothing has come yet waits for its first request. */
+export function endIdle(server: Server): void {
+  server.closeIdleConnections();
+  for (const socket of connections.get(server) ?? []) if (socket.bytesRead === 0) socket.destroy();
 }
 
 /** Listens on TCP; gives the port. */

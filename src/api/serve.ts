@@ -1,5 +1,7 @@
 /** Puts the parts of a server together over an engine: worker sessions, schedules, the API; and takes them apart again. */
+
 import { noteCommandWorkflows } from "../command/open-command.ts";
+import { SUBMISSION_NAMES } from "../command/submission-definition.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { LocalRondo } from "../local/local-rondo.ts";
@@ -89,6 +91,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     clock,
     store,
     purge: (ids) => engine.purge(ids),
+    made: SUBMISSION_NAMES,
     retentionMs: parts.retentionMs,
     onFault,
   });

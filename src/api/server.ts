@@ -16,7 +16,7 @@ import { type App, buildApp, type Waiting } from "./app.ts";
 import { AuditLog } from "./desks/audit-log.ts";
 import { EndedViews } from "./desks/ended-views.ts";
 import { KeyDesk } from "./desks/key-desk.ts";
-import { listenSocket, listenTcp, makeServer, urlOf } from "./listen.ts";
+import { endIdle, listenSocket, listenTcp, makeServer, urlOf } from "./listen.ts";
 import { openApiDocument } from "./openapi.ts";
 import { AllNodes } from "./other-nodes.ts";
 import { PageFiles } from "./pages/page-files.ts";
@@ -278,11 +278,11 @@ function closeServer(server: Server, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     let cancel = (): void => {};
     // Nobody but us ends a connection whose last answer goes out after this.
-    const endIdle = (): void => {
-      server.closeIdleConnections();
-      cancel = clock.after(IDLE_MS, endIdle);
+    const look = (): void => {
+      endIdle(server);
+      cancel = clock.after(IDLE_MS, look);
     };
-    endIdle();
+    look();
     // One that never listened is closed already.
     server.close(() => {
       cancel();

@@ -7,9 +7,12 @@ import type { Event, Place, Recorded } from "../kernel/event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { HandlerBook } from "./handler-book.ts";
 
+/** Kinds of findings. `chain`: a row is not the one that was written. `differs`: what is shown is not what was counted. */
+export const CODES = ["lost", "twice", "order", "counts", "timer", "child", "chain", "differs"] as const;
+
 /** Something that must not be. */
 export interface Finding {
-  readonly code: "lost" | "twice" | "order" | "counts" | "timer" | "child" | "differs";
+  readonly code: (typeof CODES)[number];
   /** Where in the journal; 0: not in it. */
   readonly seq: number;
   readonly message: string;
@@ -47,6 +50,7 @@ export class Auditor {
   #twice = 0;
   #status = "";
   #isOver = false;
+  #isWhole = true;
   /** The phase that has to start next; null: none has to. */
   #next: string | null = null;
   #current: VisitBook | null = null;
@@ -61,7 +65,10 @@ export class Auditor {
 
   /** The next event of the journal. */
   take({ seq, event }: Recorded): void {
-    if (seq !== this.#seq + 1) this.#find("order", seq, `event ${seq} comes after ${this.#seq}`);
+    if (seq !== this.#seq + 1) {
+      this.#isWhole = false;
+      this.#find("order", seq, `event ${seq} comes after ${this.#seq}`);
+    }
     this.#seq = seq;
     if (seq === 1 && event.kind !== "created")
       this.#find("order", seq, "the journal does not begin with created");
@@ -69,6 +76,28 @@ export class Auditor {
     if (this.#isOver && !MAY_FOLLOW.test(event.kind))
       this.#find("order", seq, `${event.kind} after the execution had finished`);
     this.#take(seq, event);
+  }
+
+  /** Whether every event was there and every row as it was written. */
+  get isWhole(): boolean {
+    return this.#isWhole;
+  }
+
+  /** Leaves out events that cannot be read. */
+  skipTo(seq: number): void {
+    this.#seq = seq;
+  }
+
+  /** Something that whoever reads the journal has found. */
+  find(code: Finding["code"], seq: number, message: string): void {
+    if (code === "chain") this.#isWhole = false;
+    this.#find(code, seq, message);
+  }
+
+  /** What lists show, at the same revision, against what was counted here. */
+  compareHead({ status }: { readonly status: string }): void {
+    if (status !== this.#status)
+      this.#find("differs", 0, `lists show the status ${status}; the journal says ${this.#status}`);
   }
 
   /** What it comes to; `view` is what the node shows at the same revision. */

@@ -28,8 +28,14 @@ export function toCliError(thrown: unknown): CliError {
   }
   if (String((thrown as { code?: unknown } | null)?.code).startsWith("ERR_PARSE_ARGS"))
     return new CliError(EXIT.usage, (thrown as Error).message, [], { cause: thrown });
+  if (isFileError(thrown)) return new CliError(EXIT.unreachable, thrown.message, [], { cause: thrown });
   const stack = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
   return new CliError(EXIT.broken, `this is a bug in Rondo: ${stack}`, [], { cause: thrown });
+}
+
+/** Something is wrong with a file or a directory that was named; the message says with which. */
+function isFileError(thrown: unknown): thrown is Error {
+  return thrown instanceof Error && "syscall" in thrown && "path" in thrown;
 }
 
 const OWNED = ["to choose another directory: --store file:<directory>"];

@@ -21,6 +21,9 @@ export function submissionName(workflowHash: string): string {
   return `commands-${workflowHash.slice(0, NAME_DIGITS)}`;
 }
 
+/** All such names: their definitions go with their last executions. */
+export const SUBMISSION_NAMES = { prefix: "commands-", isOne: isSubmissionName } as const;
+
 /** Whether a workflow's name is one of those. */
 export function isSubmissionName(name: string): boolean {
   return SUBMISSION_NAME.test(name);

@@ -7,12 +7,13 @@ import type { FinalStatus } from "../kernel/event.ts";
 import type { Answer, Message, Verdict } from "../kernel/message.ts";
 import { holdsTasks } from "../kernel/owed-op.ts";
 import { type ExecutionView, type RunningCounts, viewExecution } from "../kernel/view.ts";
-import { type GrantItem, UNKNOWN_WORKER } from "../protocol/work.ts";
+import { UNKNOWN_WORKER } from "../protocol/work.ts";
 import { reject } from "../std/rejection.ts";
 import { type ExecutionWrite, workKey } from "../store/store.ts";
 import { startChildren } from "./child-desk.ts";
 import { enumerationMark } from "./granting.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
+import { giveHeld } from "./held-grant.ts";
 import { ENUMERATION } from "./lease.ts";
 import type { LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
@@ -23,7 +24,7 @@ import type { PostOpDesk } from "./post-op-desk.ts";
 import { tellClosed, withdrawQueued } from "./queue-words.ts";
 import { beat, endReported, tellToStop } from "./reporting.ts";
 import type { Residency } from "./residency.ts";
-import type { HeldGrant, Queued, Slot } from "./slot.ts";
+import type { Queued, Slot } from "./slot.ts";
 import type { Stepped } from "./stepping.ts";
 import { type TimerDesk, WAKE } from "./timer-desk.ts";
 import { addTotals } from "./totals.ts";
@@ -59,7 +60,8 @@ export class CleanUp {
     this.#keepPages(stepped);
     for (const { queued, answer, existed } of stepped.taken) {
       const isApplied = answer.kind === "applied";
-      if (queued.kind !== "report" && queued.held !== undefined) this.#release(slot, queued.held, isApplied);
+      if (queued.kind !== "report" && queued.held !== undefined)
+        giveHeld(this.#node, slot, queued.held, isApplied);
       if (queued.kind === "report") {
         endReported(node, slot, queued.report);
         const verdicts = verdictsOf(answer);
@@ -135,7 +137,7 @@ export class CleanUp {
     const { slot } = stepped;
     const back = stepped.taken.filter(({ queued }) => {
       if (queued.kind === "report" || queued.held === undefined) return true;
-      this.#release(slot, queued.held, false);
+      giveHeld(this.#node, slot, queued.held, false);
       return false;
     });
     for (const desk of [...slot.desks, ...slot.closedDesks]) {
@@ -256,29 +258,6 @@ export class CleanUp {
       this.#node.pages.drop(slot.id, pageSeq[desk.pagesDropped] as number);
       desk.pagesDropped++;
     }
-  }
-
-  /** A grant that waited for a commit goes out, as far as its leases still stand; the rest is taken back. */
-  #release(slot: Slot, { worker, grant }: HeldGrant, isCommitted: boolean): void {
-    const node = this.#node;
-    const desk = slot.desk(grant);
-    // Whoever leaves gives out nothing more: the next owner would wait for what its worker may not get.
-    const mayGive = !node.closing && !slot.tenure.isYielding && slot.execution?.open === true;
-    const isThere = isCommitted && mayGive && node.roster.workers.has(worker);
-    const items: GrantItem[] = [];
-    for (const item of grant.items) {
-      const { number, attempt, claim } = item;
-      const lease = desk?.leases.get(number);
-      if (desk === undefined || lease === undefined || lease.attempt !== attempt || lease.claim !== claim)
-        continue;
-      const isRecorded = number === ENUMERATION || desk.state.tasks.startOf(number)?.attempt === attempt;
-      if (isThere && isRecorded) items.push(item);
-      else {
-        node.endLease(desk, lease);
-        if (number !== ENUMERATION) desk.giveBack(number);
-      }
-    }
-    if (items.length > 0) node.emit({ kind: "grant", worker, grant: { ...grant, items } });
   }
 
   /** A loss that is journaled ends the lease, and the worker is told. */

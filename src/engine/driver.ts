@@ -157,14 +157,13 @@ export class Engine implements EnginePort {
   }
 
   /** What the node holds now: workers, limits, how much is open. */
-  overview(): Overview {
-    return this.#node.overview();
-  }
+  readonly overview = (): Overview => this.#node.overview();
 
   /** Attempts whose leases are open, of one worker or of all. */
-  openAttempts(options: AttemptFilter): readonly OpenAttempt[] {
-    return this.#node.openAttempts(options);
-  }
+  readonly openAttempts = (options: AttemptFilter): readonly OpenAttempt[] =>
+    this.#node.openAttempts(options);
+  /** What workers serve that do not queue. */
+  readonly usesServed = (): ReadonlySet<string> => this.#node.usesServed();
 
   /** Who holds an attempt, as far as is known in memory. */
   readonly holderOf = (attempt: ReportedAttempt): AttemptHolder | null => this.#node.holderOf(attempt);

@@ -77,6 +77,8 @@ export interface EnginePort {
   /** A definition was stored: executions that wait for a workflow of this name go on. */
   definitionStored(workflow: string): void;
 
+  /** Code and topics that workers of this node serve which do not queue. */
+  usesServed(): ReadonlySet<string>;
   /** What this node holds now. */
   overview(): Overview;
   /** Attempts of this node whose leases are open, of one worker or of all. */

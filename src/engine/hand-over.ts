@@ -25,7 +25,7 @@ export interface LeaseTable {
   /** The owner that wrote it: it counts for the next one only. */
   readonly epoch: number;
   readonly leases: readonly HandedLease[];
-  /** Limits that were at home in the partition; null: not all was known about them; undefined: there are none. */
+  /** Limits that were at home in the partition; undefined: there are none. Null is of an earlier version: it did not know all. */
   readonly home?: HandedHome | null;
   /** The limits under which the leases count, where other nodes count under them too. */
   readonly declared?: Readonly<Record<string, Declared>>;
@@ -78,7 +78,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
     if (node.tenures.of(execution) === tenure) leases.push(...handed);
   const { epoch } = tenure;
   const home = tenure.home.hand(node.now);
-  const isEmpty = home !== null && home.limits.length === 0 && home.undeclaredMs === undefined;
+  const isEmpty = home.limits.length === 0 && home.undeclaredMs === undefined && home.awaited === undefined;
   return { epoch, leases, ...(isEmpty ? {} : { home }), ...declaredOf(node, leases) };
 }
 

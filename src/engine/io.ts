@@ -242,6 +242,8 @@ export interface AttemptFilter {
   readonly worker: string | null;
   readonly project?: string | null;
   readonly execution?: string | null;
+  /** Only those of commands. */
+  readonly commands?: true;
   readonly max: number;
 }
 
@@ -256,6 +258,8 @@ export interface OpenAttempt {
   readonly handler: string;
   /** -1: the enumeration. */
   readonly task: number;
+  /** Of a command. */
+  readonly topic?: string;
   readonly n: number;
   readonly worker: string;
   readonly status: "claimed" | "running";

@@ -50,9 +50,11 @@ export class Limits {
   readonly #reservations = new Heap<{ names: readonly string[]; who: string; until: number }>(
     (a, b) => a.until < b.until,
   );
-  readonly #lingering = new Heap<{ name: string; until: number; isMoved: boolean }>(
+  readonly #lingering = new Heap<{ name: string; until: number; isMoved: boolean; since?: number }>(
     (a, b) => a.until < b.until,
   );
+  /** Starts under a rate that went out later than they were noted, by name and time: when they did. */
+  readonly #postponed = new Map<string, number[]>();
   /** Permits of leases whose partitions nobody has taken yet. */
   #moving: ({ readonly name: string } & Moves)[] = [];
   /** Nothing is granted under these names before the time: permits of a former owner may still be held. */
@@ -106,7 +108,19 @@ export class Limits {
     this.#rates.take(name, now);
     if (this.shares === null) return;
     this.take(rateName(name));
-    this.#lingering.push({ name: rateName(name), until: now + this.#rates.per(name), isMoved: false });
+    const until = now + this.#rates.per(name);
+    this.#lingering.push({ name: rateName(name), until, isMoved: false, since: now });
+  }
+
+  /** A start that was noted before goes out now, and counts from now on; false: it is too late, and it must not. */
+  startLater(name: string, noted: number, now: number): boolean {
+    if (this.shares === null) this.#rates.take(name, now);
+    else if (noted + this.#rates.per(name) <= now) return false;
+    else {
+      const key = `${rateName(name)} ${noted}`;
+      this.#postponed.set(key, [...(this.#postponed.get(key) ?? []), now]);
+    }
+    return true;
   }
 
   /** Calls `run` once when a start may be allowed again; `who` waits only once. */
@@ -225,7 +239,12 @@ export class Limits {
   /** Wakes those who waited for a block to pass, or for a rate. */
   unblock(now: number): void {
     if (this.shares === null) this.#rates.wake(now);
-    for (const { name, isMoved } of this.#lingering.popWhile(({ until }) => until <= now)) {
+    for (const { name, isMoved, since, until } of this.#lingering.popWhile((one) => one.until <= now)) {
+      const began = since === undefined ? null : this.#beganAt(name, since);
+      if (began !== null && since !== undefined) {
+        this.#lingering.push({ name, isMoved, until: until + began - since });
+        continue;
+      }
       if (isMoved) this.shares?.forfeit(name);
       this.give(name);
     }
@@ -237,6 +256,16 @@ export class Limits {
       const limit = this.#limits.get(name);
       if (limit !== undefined) this.#wake(limit);
     }
+  }
+
+  /** When a start that was noted at this time went out; null: then. */
+  #beganAt(name: string, noted: number): number | null {
+    if (this.#postponed.size === 0) return null;
+    const key = `${name} ${noted}`;
+    const [began, ...others] = this.#postponed.get(key) ?? [];
+    if (others.length === 0) this.#postponed.delete(key);
+    else this.#postponed.set(key, others);
+    return began ?? null;
   }
 
   /** When the next block passes; Infinity: none is there. */

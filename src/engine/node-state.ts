@@ -63,11 +63,13 @@ export class NodeState {
 
   /**
    * The limits of a plan's handlers count in a project, unless a plan was declared there that came later: the newest one
-   * counts, in whatever order executions come back. Attempts that a former owner gave out are waited for.
+   * counts, in whatever order executions come back. Attempts that a former owner gave out are waited for; in a cluster
+   * that is a matter of the limit's home, which keeps what a node had that died, or was there itself and died with it.
    */
   declareLimits(plan: Plan, project: string, at = this.now): void {
     if (!this.#declared.has(project)) this.#declareProject(project);
-    const since = this.settings.suspectMs > 0 ? this.tenures.uncleanSince() : null;
+    const isAlone = this.limits.shares === null;
+    const since = isAlone && this.settings.suspectMs > 0 ? this.tenures.uncleanSince() : null;
     for (const phase of plan.phases) {
       for (const handler of phase.handlers) {
         // Until then attempts of a former owner may show themselves: they count from before.

@@ -243,6 +243,11 @@ export class EngineNode {
   }
 
   /** Attempts whose leases are open. */
+  /** Code and topics that workers serve which do not queue. */
+  usesServed(): ReadonlySet<string> {
+    return this.#node.roster.usesServed();
+  }
+
   openAttempts(options: AttemptFilter): readonly OpenAttempt[] {
     return openAttempts(this.#node, options);
   }

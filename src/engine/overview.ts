@@ -41,14 +41,15 @@ export function overviewOf(node: NodeState, working: number): Overview {
 /** Open attempts, of one worker, project and execution or of all, at most `max`. */
 export function openAttempts(
   node: NodeState,
-  { worker, project = null, execution = null, max }: AttemptFilter,
+  { worker, project = null, execution = null, commands, max }: AttemptFilter,
 ): OpenAttempt[] {
   const found: OpenAttempt[] = [];
   const one = execution === null ? undefined : node.slots.get(execution);
   for (const slot of execution === null ? node.slots.values() : one === undefined ? [] : [one]) {
     if (project !== null && slot.execution?.project !== project) continue;
     for (const desk of slot.desks) {
-      if (desk.openLeases === 0) continue;
+      const { command } = desk.state.plan;
+      if (desk.openLeases === 0 || (commands === true && command === null)) continue;
       const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id };
       for (const lease of desk.leases.values()) {
         if (lease.reported || (worker !== null && lease.worker !== worker)) continue;
@@ -60,6 +61,7 @@ export function openAttempts(
           ...place,
           project: slot.execution?.project ?? "",
           task,
+          ...(command === null ? {} : { topic: command.topic }),
           n: attempt,
           worker: lease.worker,
           status: startedAt === 0 ? "claimed" : "running",

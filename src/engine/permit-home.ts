@@ -25,11 +25,13 @@ interface HomeLimit {
   readonly holders: Map<string, Holder>;
 }
 
-/** What a home knows, for the next one. */
+/** What a home knows, for the next one, which goes on where this one was. */
 export interface HandedHome {
   readonly limits: readonly HandedLimit[];
   /** How long ago it was that permits were left which nobody declared; undefined: never. */
   readonly undeclaredMs?: number;
+  /** Nodes that have not said what they have. */
+  readonly awaited?: readonly string[];
 }
 
 /** A limit as it is handed over. */
@@ -38,7 +40,16 @@ export interface HandedLimit {
   readonly max: number;
   readonly declaredAt: number;
   readonly silenceMs: number;
-  readonly holders: readonly { readonly node: string; readonly quota: number; readonly n: number }[];
+  readonly holders: readonly HandedHolder[];
+}
+
+interface HandedHolder {
+  readonly node: string;
+  readonly quota: number;
+  readonly n: number;
+  readonly wants?: number;
+  /** How long ago the node was seen to have gone; undefined: it is there. */
+  readonly goneMs?: number;
 }
 
 interface HomeOptions {
@@ -50,6 +61,7 @@ interface HomeOptions {
   readonly undeclaredSince: number | null;
   /** Nodes whose word is needed before anything is given out. */
   readonly awaited: readonly string[];
+  readonly now: number;
 }
 
 export class PermitHome {
@@ -58,18 +70,24 @@ export class PermitHome {
   readonly #reminderMs: number;
   readonly awaited: Set<string>;
   #undeclaredSince: number | null;
+  /** It was handed what nobody has looked at since. */
+  #isFresh: boolean;
 
   constructor(
-    { takeoverMs, reminderMs, undeclaredSince, awaited }: HomeOptions,
+    { takeoverMs, reminderMs, undeclaredSince, awaited, now }: HomeOptions,
     handed: readonly HandedLimit[],
   ) {
     this.#takeoverMs = takeoverMs;
     this.#reminderMs = reminderMs;
     this.#undeclaredSince = undeclaredSince;
     this.awaited = new Set(awaited);
+    this.#isFresh = handed.length > 0;
     for (const { holders, ...limit } of handed) {
       const known: HomeLimit = { ...limit, holders: new Map() };
-      for (const { node, quota, n } of holders) known.holders.set(node, newHolder({ ...limit, quota, n }));
+      for (const { node, goneMs, ...had } of holders) {
+        const goneAt = goneMs === undefined ? null : now - goneMs;
+        known.holders.set(node, { ...newHolder({ ...limit, ...had }), wants: had.wants ?? 0, goneAt });
+      }
       this.#limits.set(limit.name, known);
     }
   }
@@ -113,6 +131,7 @@ export class PermitHome {
   /** What has become free by time; gives what nodes are to be told. */
   tick(now: number): { node: string; grant: PermitGrant }[] {
     const all: { node: string; grant: PermitGrant }[] = [];
+    this.#isFresh = false;
     for (const [name, limit] of this.#limits) {
       const told = new Map<string, PermitGrant>();
       this.#share(name, limit, { now, told });
@@ -125,6 +144,7 @@ export class PermitHome {
   nextAt(now: number): number {
     let next = Number.POSITIVE_INFINITY;
     if (this.awaited.size > 0) return next;
+    if (this.#isFresh) return now;
     for (const limit of this.#limits.values()) {
       const { holders } = limit;
       if (!isAwaited(holders)) continue;
@@ -139,19 +159,27 @@ export class PermitHome {
     return next;
   }
 
-  /** What the next home begins with; null: it has to ask, since not all is known here either. */
-  hand(now: number): HandedHome | null {
-    if (this.awaited.size > 0) return null;
+  /** What the next home begins with. */
+  hand(now: number): HandedHome {
     const limits = Array.from(this.#limits, ([name, { max, declaredAt, silenceMs, holders }]) => ({
       name,
       max,
       declaredAt,
       silenceMs,
-      holders: Array.from(holders, ([node, { quota, n }]) => ({ node, quota, n })),
+      holders: Array.from(holders, ([node, { quota, n, wants, goneAt }]) => ({
+        node,
+        quota,
+        n,
+        ...(wants === 0 ? {} : { wants }),
+        ...(goneAt === null ? {} : { goneMs: Math.max(0, now - goneAt) }),
+      })),
     }));
-    return this.#undeclaredSince === null
-      ? { limits }
-      : { limits, undeclaredMs: Math.max(0, now - this.#undeclaredSince) };
+    const since = this.#undeclaredSince;
+    return {
+      limits,
+      ...(since === null ? {} : { undeclaredMs: Math.max(0, now - since) }),
+      ...(this.awaited.size === 0 ? {} : { awaited: [...this.awaited] }),
+    };
   }
 
   #blockedUntil({ silenceMs }: HomeLimit): number {

@@ -1,6 +1,11 @@
 // Limits between nodes: words are lost, repeated and overtaken; homes and nodes go.
 import { describe, expect, test } from "vitest";
+import { NodeBench } from "../../test/conformance/node-bench.ts";
+import { phase } from "../../test/scenarios/kernel-run.ts";
 import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
+import { SeededRandom } from "../std/random.ts";
+import { MemoryTables } from "../store/memory/memory-tables.ts";
+import { partitionOf } from "../store/partition-of.ts";
 import { PermitDesk, type Usage } from "./permit-desk.ts";
 import { PermitHome } from "./permit-home.ts";
 
@@ -15,7 +20,16 @@ function deskWith(use: { held: number; waiting: number }) {
 }
 
 function homeSince(undeclaredSince: number | null, awaited: readonly string[] = []): PermitHome {
-  return new PermitHome({ takeoverMs: 1_000, reminderMs: 500, undeclaredSince, awaited }, []);
+  return new PermitHome({ takeoverMs: 1_000, reminderMs: 500, undeclaredSince, awaited, now: 0 }, []);
+}
+
+/** The home to which this one hands over, at a time. */
+function nextOf(home: PermitHome, now: number, live: readonly string[]): PermitHome {
+  const { limits, undeclaredMs, awaited = [] } = home.hand(now);
+  const undeclaredSince = undeclaredMs === undefined ? null : now - undeclaredMs;
+  const next = new PermitHome({ takeoverMs: 1_000, reminderMs: 500, undeclaredSince, awaited, now }, limits);
+  next.members(new Set(live), now);
+  return next;
 }
 
 function ask(over: Partial<PermitAsk>): PermitAsk {
@@ -39,7 +53,7 @@ describe("a home", () => {
     const home = homeSince(null);
     home.asked("a", ask({ n: 5, quota: 1 }), 0);
     expect(home.asked("a", ask({ n: 4, quota: 2 }), 0).size).toBe(0);
-    expect(home.hand(0)?.limits[0]?.holders).toEqual([{ node: "a", quota: 1, n: 5 }]);
+    expect(home.hand(0).limits[0]?.holders).toEqual([{ node: "a", quota: 1, n: 5 }]);
   });
 
   test("keeps what a dead node had until nothing of it can run", () => {
@@ -61,9 +75,48 @@ describe("a home", () => {
     expect(home.nextAt(1_050)).toBe(Number.POSITIVE_INFINITY);
   });
 
+  test("that is handed over goes on waiting for what a dead node had, and does not begin anew", () => {
+    const home = homeSince(null);
+    home.asked("a", ask({ wants: 2 }), 0);
+    home.asked("b", ask({ wants: 1 }), 0);
+    home.members(new Set(["b", "c"]), 100);
+    const next = nextOf(nextOf(home, 600, ["b", "c"]), 1_100, ["b", "c"]);
+    // They hear only that others wait.
+    expect(next.tick(1_149).map(({ node, grant }) => [node, grant.quota])).toEqual([
+      ["a", 2],
+      ["b", 0],
+    ]);
+    expect(next.tick(1_150).map(({ node, grant }) => [node, grant.quota])).toEqual([["b", 1]]);
+  });
+
+  test("that is handed over gives what is free to those who waited at the last one, without being asked again", () => {
+    const home = homeSince(0);
+    home.asked("b", ask({ n: 7, wants: 1 }), 10);
+    const next = nextOf(home, 1_050, ["a", "b"]);
+    expect(next.nextAt(1_050)).toBe(1_050);
+    expect(next.tick(1_050)).toEqual([
+      { node: "b", grant: { name: "l", n: 7, quota: 1, isContended: false } },
+    ]);
+    expect(next.nextAt(1_050)).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  test("that is handed over awaits whom the last one awaited, and nobody else", () => {
+    const home = homeSince(0, ["a", "b"]);
+    home.asked("b", ask({ quota: 1 }), 10);
+    home.declared("b");
+    const next = nextOf(home, 1_100, ["a", "b", "c"]);
+    expect(quotaOf(next.asked("c", ask({ wants: 2 }), 1_100), "c")).toBe(0);
+    next.declared("a");
+    expect(next.tick(1_100).map(({ node, grant }) => [node, grant.quota])).toContainEqual(["c", 1]);
+    // One that goes without a word may have had anything.
+    const other = nextOf(home, 1_100, ["b", "c"]);
+    expect(quotaOf(other.asked("c", ask({ wants: 2 }), 1_100), "c")).toBe(0);
+    expect(other.tick(2_149)).toEqual([]);
+    expect(other.tick(2_150).map(({ node, grant }) => [node, grant.quota])).toContainEqual(["c", 1]);
+  });
+
   test("hands over how long it has waited for what nobody declared, also where it knows of no limit", () => {
     expect(homeSince(0).hand(400)).toEqual({ limits: [], undeclaredMs: 400 });
-    expect(homeSince(0, ["a"]).hand(400)).toBeNull();
     expect(homeSince(null).hand(400)).toEqual({ limits: [] });
   });
 });
@@ -108,5 +161,40 @@ describe("a node", () => {
     use.held = 0;
     desk.forfeit("l");
     expect(desk.asks(10)).toMatchObject([{ quota: 1, wants: 1 }]);
+  });
+});
+
+describe("a node that takes what another left when it died", () => {
+  const MEMBERS = { kind: "members", self: "a", live: ["a"], epochs: new Map(), reads: 9 } as const;
+  const LEFT = { leases: [], homes: new Map(), declared: {} };
+  const limited = () => [phase("a", { tasks: [1, 2], concurrency: 1, heartbeat: "1m" })];
+  const HOME = partitionOf("default/w.a", 2);
+
+  function bench() {
+    const tables = new MemoryTables({ random: new SeededRandom(1), partitions: 2 });
+    const one = new NodeBench({ suspectMs: 1_000 }, tables);
+    one.input(MEMBERS);
+    one.join("w", ["w.a"]);
+    one.settle();
+    const id = ["e1", "e2", "e3", "e4", "e5"].find((name) => partitionOf(name, 2) === HOME) ?? "";
+    return { bench: one, id };
+  }
+
+  test("goes on under limits that are at home elsewhere: their homes keep what the dead one had", () => {
+    const { bench: one, id } = bench();
+    one.input({ kind: "taken", owned: [{ partition: 1 - HOME, epoch: 2, uncleanEpoch: 1 }], left: LEFT });
+    one.start(one.plan(limited()), id);
+    one.settle();
+    expect(one.attempts()).toHaveLength(1);
+  });
+
+  test("waits under those that had their home there, until nothing of it can run", () => {
+    const { bench: one, id } = bench();
+    one.input({ kind: "taken", owned: one.tables.open().owned, left: LEFT });
+    one.start(one.plan(limited()), id);
+    one.sleep(74_999);
+    expect(one.attempts()).toEqual([]);
+    one.sleep(1);
+    expect(one.attempts()).toHaveLength(1);
   });
 });

@@ -75,6 +75,13 @@ export function takePermits(
   return ofLease;
 }
 
+/** A start that was taken then goes out now; false: its rate does not allow that any more. */
+export function startsLater(node: NodeState, slot: Slot, desk: HandlerDesk, taken: number): boolean {
+  const { plan } = desk.state;
+  if (plan.definition.rate === undefined || node.now <= taken) return true;
+  return node.limits.startLater(`${slot.execution?.project}/${plan.scope}`, taken, node.now);
+}
+
 const NO_PERMITS: readonly string[] = [];
 
 /** Counts the adopted attempts of a handler with a limit per key whose keys are not known yet. */

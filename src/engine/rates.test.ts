@@ -315,3 +315,25 @@ describe("C14", () => {
     expect(bench.inspect("e1").why).toContain('because the project "acme" holds 3 of 3.');
   });
 });
+
+test("a start that waits for its commit counts from when it goes out", () => {
+  const bench = new NodeBench();
+  const rate = { limit: 1, per: "1s" };
+  bench.start(bench.plan([phase("a", { tasks: [1, 2], rate })]), "e1");
+  bench.join("w", ["w.a"]);
+  bench.settle();
+  bench.restart();
+  bench.join("w", ["w.a"]);
+  bench.sleep(999);
+  bench.holdsCommits = true;
+  bench.sleep(1);
+  expect(bench.waiting).toHaveLength(1);
+  bench.now += 900;
+  bench.holdsCommits = false;
+  bench.settle();
+  expect(bench.attempts()).toHaveLength(1);
+  bench.sleep(999);
+  expect(bench.attempts()).toHaveLength(1);
+  bench.sleep(1);
+  expect(bench.attempts()).toHaveLength(2);
+});

@@ -23,7 +23,7 @@ type HomeSettings = Pick<ConstructorParameters<typeof PermitHome>[0], "takeoverM
 
 /** What is known of the limits that are at home in what is taken. */
 interface HomesLeft {
-  /** What former homes handed over, by partition; null: they did not know all. */
+  /** What former homes handed over, by partition; null: they did not know all (so said earlier versions). */
   readonly homes: ReadonlyMap<number, HandedHome | null>;
   /** The other nodes. */
   readonly live: readonly string[];
@@ -100,13 +100,16 @@ export class Tenures {
       const options = {
         ...this.#homes,
         undeclaredSince: undeclaredMs === undefined ? null : now - undeclaredMs,
-        awaited: handed === null ? live : [],
+        awaited: handed === null ? live : (handed.awaited ?? []),
+        now,
       };
+      const home = new PermitHome(options, handed?.limits ?? []);
+      if (live.length > 0) home.members(new Set(live), now);
       this.#held.set(partition, {
         ...own,
         openedAt: now,
         slots: new Set(),
-        home: new PermitHome(options, handed?.limits ?? []),
+        home,
         isYielding: false,
         isOver: false,
       });

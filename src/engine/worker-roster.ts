@@ -119,6 +119,11 @@ export class WorkerRoster {
     if (this.queued?.id === id) this.queued = null;
   }
 
+  /** What workers serve that do not queue. */
+  usesServed(): ReadonlySet<string> {
+    return new Set([...this.workers.values()].flatMap(({ queued, uses }) => (queued ? [] : [...uses])));
+  }
+
   get hasRemote(): boolean {
     for (const worker of this.workers.values()) if (!worker.local) return true;
     return false;

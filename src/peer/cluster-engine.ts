@@ -94,6 +94,10 @@ export class ClusterEngine implements EnginePort {
     return this.#engine.epochOf(execution);
   }
 
+  usesServed(): ReadonlySet<string> {
+    return this.#engine.usesServed();
+  }
+
   holderOf(at: ReportedAttempt): AttemptHolder | null {
     return this.#engine.holderOf(at);
   }

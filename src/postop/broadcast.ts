@@ -12,7 +12,7 @@ import { isRejection, type Rejection } from "../std/rejection.ts";
 import type { WebhookSecrets } from "./webhook-secrets.ts";
 
 export interface BroadcastParts {
-  readonly guard: GuardedHttp;
+  readonly guard: Pick<GuardedHttp, "refusalOf" | "send">;
   readonly secrets: WebhookSecrets;
   readonly clock: Clock;
   /** Of Rondo, for the `User-Agent`. */

@@ -1,5 +1,5 @@
 // Retention over a memory store, with a clock that is moved by hand.
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { commit, endedHead, start } from "../../test/store/example-writes.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import { StoreFault } from "../store/store.ts";
@@ -144,4 +144,60 @@ test("a node forgets its own, behind any number of others' that stay", async () 
   expect(pages).toEqual([500, 200]);
   expect(await left()).toHaveLength(1_700);
   await retention.close();
+});
+
+describe("definitions that are made for executions", () => {
+  const made = { prefix: "made-", isOne: (name: string) => /^made-\d+$/.test(name) };
+  const names = async (store: MemoryStore) =>
+    (await store.listDefinitions({ after: "", max: 5_000 })).map(({ name }) => name);
+  const endedOf = (id: string, workflow: string, at: number) =>
+    start(id, { head: { ...endedHead(id, at), workflow } });
+
+  test("go an hour or so after the last execution of them, whatever else there is", async () => {
+    const { clock, store, info, retention } = await world({ made });
+    for (const name of ["made-1", "made-2", "made-x", "mine"])
+      await store.putDefinition(name, `h ${name}`, name);
+    await store.putDefinition("made-1", "h other", "other");
+    await store.putDocument("replaced-definition", "made-1 h made-1", "{}");
+    const now = clock.now();
+    await commit(store, info, [endedOf("e1", "made-1", now - 31 * DAY), endedOf("e2", "made-2", now - DAY)]);
+    await clock.advance("30m");
+    expect(await names(store)).toEqual(["made-1", "made-2", "made-x", "mine"]);
+    await clock.advance("2h");
+    expect(await names(store)).toEqual(["made-2", "made-x", "mine"]);
+    expect(await store.getDefinition({ hash: "h made-1" })).toBe(null);
+    expect(await store.listDocuments("replaced-definition", { max: 9 })).toEqual([]);
+    await clock.advance("31d");
+    expect(await names(store)).toEqual(["made-x", "mine"]);
+    await retention.close();
+  });
+
+  test("stay if somebody begins with one just when it is dropped", async () => {
+    const { clock, store, info, retention } = await world({ made });
+    await store.putDefinition("made-1", "h", "body");
+    const drop = store.dropDefinition.bind(store);
+    store.dropDefinition = async (name, hash) => {
+      await drop(name, hash);
+      await commit(store, info, [endedOf("e1", "made-1", clock.now())]);
+    };
+    await clock.advance("3h");
+    expect(await store.getDefinition({ newestOf: "made-1" })).toEqual({ hash: "h", body: "body" });
+    await retention.close();
+  });
+
+  test("are looked at a few at a time, all of them in the end", async () => {
+    const { clock, store, retention } = await world({ made });
+    for (let i = 0; i < 1_000; i++) await store.putDefinition(`made-${i}`, `h${i}`, "body");
+    let looked = 0;
+    const list = store.listHeads.bind(store);
+    store.listHeads = (...args) => {
+      looked++;
+      return list(...args);
+    };
+    await clock.advance("61s");
+    expect(looked).toBeLessThanOrEqual(200);
+    await clock.advance("3h");
+    expect(await names(store)).toEqual([]);
+    await retention.close();
+  });
 });

@@ -1,16 +1,19 @@
 /**
- * Forgets what has been over for longer than the retention: executions, through the engine that owns them, and the
- * audit log. Looks once a minute; a round does a bounded amount, in pages with pauses between them, so that it never
+ * Forgets what has been over for longer than the retention: executions, through the engine that owns them, definitions
+ * that were made for them, and the audit log. Looks once a minute; a round does a bounded amount, in pages with pauses between them, so that it never
  * stands in the way of work. If a round leaves something, the next one comes soon.
  *
  * Every node of a cluster forgets what is its own. What is another's, and may stay if that one is gone, is looked past.
  */
 import type { Clock } from "../std/clock.ts";
 import { type Store, StoreFault } from "../store/store.ts";
+import { type MadeNames, UnusedDefinitions, type UnusedDefinitionsOptions } from "./unused-definitions.ts";
 
 export interface RetentionOptions {
   readonly clock: Clock;
-  readonly store: Pick<Store, "listEnded" | "listDocuments" | "putDocument">;
+  readonly store: Pick<Store, "listEnded"> & UnusedDefinitionsOptions["store"];
+  /** Names of definitions that are made for executions, and go with them. Left out: there are none. */
+  readonly made?: MadeNames;
   /** Forgets executions that are over and not in use. */
   readonly purge: (ids: readonly string[]) => void | Promise<void>;
   /** Whether an execution is this node's to forget. Left out: all are. */
@@ -38,6 +41,7 @@ const AUDIT_TIME_DIGITS = 15;
 export class Retention {
   readonly #options: RetentionOptions;
   readonly #retentionMs: number;
+  readonly #unused: UnusedDefinitions | null;
   #round: Promise<void> | null = null;
   #cancel: (() => void) | null = null;
   #isClosed = false;
@@ -45,6 +49,8 @@ export class Retention {
   constructor(options: RetentionOptions) {
     this.#options = options;
     const { retentionMs = RETENTION_MS } = options;
+    const { made, clock, store, isMine = () => true } = options;
+    this.#unused = made === undefined ? null : new UnusedDefinitions({ clock, store, made, isMine });
     this.#retentionMs = retentionMs === 0 ? Number.POSITIVE_INFINITY : retentionMs;
     if (this.#retentionMs !== Number.POSITIVE_INFINITY) this.#after(ROUND_MS);
   }
@@ -69,6 +75,7 @@ export class Retention {
       const before = this.#options.clock.now() - this.#retentionMs;
       isLeft = await this.#purge(before);
       isLeft = (await this.#inPages(() => this.#dropAuditPage(before))) || isLeft;
+      await this.#unused?.round();
     } catch (thrown) {
       if (!(thrown instanceof StoreFault)) throw thrown;
       this.#options.onFault?.(thrown);

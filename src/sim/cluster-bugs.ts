@@ -58,7 +58,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/ownership-desk.js",
     find: "this.#hasSuspects(tenure) ? null : leases",
     replace: "leases",
-    seed: 709,
+    seed: 254,
   },
   {
     name: "suspects treated as clean after a takeover",
@@ -122,14 +122,14 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/tenures.js",
     find: "const handed = isAfterCrash ? null :",
     replace: "const handed =",
-    seed: 99,
+    seed: 543,
   },
   {
     name: "quota kept after it was given back",
     file: "engine/permit-desk.js",
     find: "share.quota = quota;\n        share.wants = waiting",
     replace: "share.wants = waiting",
-    seed: 57,
+    seed: 44,
   },
   {
     name: "lost words never said again",
@@ -148,8 +148,8 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
   {
     name: "start counts for no time",
     file: "engine/limits.js",
-    find: "until: now + this.#rates.per(name)",
-    replace: "until: now",
+    find: "const until = now + this.#rates.per(name);",
+    replace: "const until = now;",
     seed: 2,
   },
   {
@@ -178,7 +178,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/cluster-desk.js",
     find: 'if (slot.status === "clean")\n                this.#cleanUp.becameClean(slot);',
     replace: "",
-    seed: 184,
+    seed: 124,
   },
   {
     name: "unreadable partition kept",

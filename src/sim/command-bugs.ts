@@ -61,9 +61,9 @@ export const COMMAND_BUGS: readonly PlantedBug[] = [
   },
   {
     name: "one post-operation too many",
-    file: "engine/post-op-desk.js",
-    find: ">= postOpsEach",
-    replace: "> postOpsEach",
+    file: "engine/post-op-pool.js",
+    find: ">= this.#each",
+    replace: "> this.#each",
     seed: 34,
   },
   {

@@ -80,8 +80,8 @@ export abstract class EngineHost {
   readonly roster = new Roster();
   protected nodeNow = 0;
   readonly #reports = new Map<string, readonly Report[]>();
-  /** Post-operations under way, and of which execution. */
-  readonly #errands = new Map<string, string>();
+  /** Post-operations under way, by their ids. */
+  readonly #errands = new Map<string, PostOpTask>();
   #isAdvancing = false;
   readonly #alarm = new Alarm((ms, run) => this.later(ms, run));
   #turns = 0;
@@ -263,9 +263,11 @@ export abstract class EngineHost {
     ledger.sync();
     ledger.errands.begun(ledger.model(execution), task, this.nodeNow);
     must(!this.#errands.has(id), `${id}: is under way at this node already`);
-    this.#errands.set(id, execution);
-    const own = [...this.#errands.values()].filter((other) => other === execution).length;
-    must(this.#errands.size <= postOpsMax && own <= postOpsEach, `${id}: too many are under way`);
+    this.#errands.set(id, task);
+    // Of each kind by itself: broadcasts that hang keep no result from being persisted.
+    const beside = [...this.#errands.values()].filter(({ op }) => op === task.op);
+    const own = beside.filter((other) => other.execution === execution).length;
+    must(beside.length <= postOpsMax && own <= postOpsEach, `${id}: too many are under way`);
     trace.note(timeline.now, `${this.name}perform ${id} try ${attempt}`);
     const outcome = postOpOutcome(behaviour, id, attempt);
     const { incarnation } = this;

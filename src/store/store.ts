@@ -202,6 +202,14 @@ export interface JournalRange {
   /** Stops after this many rows, or when about this many characters have been read. */
   readonly rowsMax?: number;
   readonly charsMax?: number;
+  /** Whether rows come with their chain hashes. */
+  readonly chains?: boolean;
+}
+
+/** A row as read. */
+export interface JournalRow extends Entry {
+  /** If it was asked for: the chain hash after this row; null inside of a write. */
+  readonly chain?: string | null;
 }
 
 export interface HeadFilter {
@@ -247,7 +255,7 @@ export interface Store {
     options?: { readonly foldVersion?: number },
   ): Promise<readonly (LoadedExecution | null)[]>;
   /** Rows of a journal, in order. */
-  readJournal(range: JournalRange): Promise<readonly Entry[]>;
+  readJournal(range: JournalRange): Promise<readonly JournalRow[]>;
   /** Heads with `want: work`, oldest first per (project, workflow) pair: at most `each` of every pair, with order > after. */
   scanWork(options: {
     after: Readonly<Record<string, number>>;
@@ -303,6 +311,8 @@ export interface Store {
   /** Definitions by hash: content-addressed, so written without a fence. The newest of a name is the last one put. */
   putDefinition(name: string, hash: string, body: string): Promise<void>;
   getDefinition(by: { hash: string } | { newestOf: string }): Promise<{ hash: string; body: string } | null>;
+  /** Forgets a name whose newest definition is this one, and the definition: no execution may have it, which is not looked at. */
+  dropDefinition(name: string, hash: string): Promise<void>;
   /** Names of workflows with the hash of their newest definition, in the order of names. */
   listDefinitions(options: {
     after: string;

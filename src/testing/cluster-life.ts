@@ -8,7 +8,7 @@ import type { ClusterOutput, ClusterWord } from "../engine/driver-options.ts";
 import { membersOf } from "../engine/permit-homes.ts";
 import { LocalRondo } from "../local/local-rondo.ts";
 import { MemoryClusterStore } from "../store/memory/memory-cluster-store.ts";
-import type { HostedWorkflow } from "../worker/handler-code.ts";
+import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
 import { faulty, type LifeOptions } from "./life.ts";
 import { Mortal } from "./mortal.ts";
 import type { VirtualClock } from "./virtual-clock.ts";
@@ -41,7 +41,7 @@ export class ClusterLife {
 
   static async begin(
     options: ClusterLifeOptions,
-    workflows: readonly HostedWorkflow[],
+    workflows: readonly (HostedWorkflow | HostedTopic)[],
   ): Promise<ClusterLife> {
     const { tables, random, capacity, settings, scripts, url, onLog, onStop, onSay } = options;
     const mortal = new Mortal(options.clock);
@@ -54,6 +54,7 @@ export class ClusterLife {
       store,
       clock,
       settings,
+      postOps: options.postOps.performer(store, clock),
       onStop,
       onCluster: (output) => {
         if (output.kind === "fenced") ownership?.fenced(output.partitions);

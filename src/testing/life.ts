@@ -5,14 +5,16 @@
 import { Engine } from "../engine/driver.ts";
 import type { Settings } from "../engine/settings.ts";
 import { LocalRondo, type LogLine } from "../local/local-rondo.ts";
+import type { Performer } from "../postop/performer.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
 import type { Store } from "../store/store.ts";
-import type { HostedWorkflow } from "../worker/handler-code.ts";
+import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
 import { Mortal } from "./mortal.ts";
+import type { TestPostOps } from "./test-post-ops.ts";
 
 export interface LifeOptions {
   readonly tables: MemoryTables;
@@ -25,16 +27,20 @@ export interface LifeOptions {
   readonly faults?: { commit<T>(write: () => Promise<T>): Promise<T> };
   /** How scripts are run: for real, in their sandbox. */
   readonly scripts: ScriptOptions;
+  /** What becomes of results of commands. */
+  readonly postOps: TestPostOps;
   /** Gets why the engine stopped by itself: a bug, always. */
   readonly onStop: (reason: Error) => void;
 }
 
 export class Life {
   readonly rondo: LocalRondo;
+  readonly postOps: Performer;
   readonly #engine: Engine;
   readonly #mortal: Mortal;
 
-  private constructor(parts: { engine: Engine; rondo: LocalRondo; mortal: Mortal }) {
+  private constructor(parts: { engine: Engine; rondo: LocalRondo; mortal: Mortal; postOps: Performer }) {
+    this.postOps = parts.postOps;
     this.#engine = parts.engine;
     this.rondo = parts.rondo;
     this.#mortal = parts.mortal;
@@ -45,12 +51,16 @@ export class Life {
     return this.#mortal.ended;
   }
 
-  static async begin(options: LifeOptions, workflows: readonly HostedWorkflow[]): Promise<Life> {
+  static async begin(
+    options: LifeOptions,
+    workflows: readonly (HostedWorkflow | HostedTopic)[],
+  ): Promise<Life> {
     const { tables, random, capacity, settings, scripts, onLog, onStop } = options;
     const mortal = new Mortal(options.clock);
     const clock = mortal.clock(options.clock);
     const store = mortal.store(faulty(new MemoryStore(tables), options.faults));
-    const engine = await Engine.open({ store, clock, settings, onStop });
+    const postOps = options.postOps.performer(store, clock);
+    const engine = await Engine.open({ store, clock, settings, postOps, onStop });
     const rondo = new LocalRondo({
       engine,
       store,
@@ -61,7 +71,7 @@ export class Life {
       onLog,
       onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
     });
-    return new Life({ engine, rondo: rondo.serve(...workflows), mortal });
+    return new Life({ engine, rondo: rondo.serve(...workflows), mortal, postOps });
   }
 
   /** True while attempts run: then user code may be at work. */

@@ -11,11 +11,12 @@ import { type Duration, parseDuration } from "../std/duration.ts";
 import { SeededRandom } from "../std/random.ts";
 import { RondoError, unwrap } from "../std/rejection.ts";
 import { MemoryTables } from "../store/memory/memory-tables.ts";
-import type { HostedWorkflow } from "../worker/handler-code.ts";
+import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
 import { checkJournal, checkSame } from "./simulated-checks.ts";
 import { type FaultCounts, SimulatedFaults } from "./simulated-faults.ts";
 import { TEST_PARTITIONS, TestCluster } from "./test-cluster.ts";
+import { type TestBroadcast, TestPostOps, type TestTarget } from "./test-post-ops.ts";
 import { type TestClock, TestRondo } from "./test-rondo.ts";
 
 /** What to simulate. */
@@ -25,14 +26,16 @@ export interface SimulateOptions<W extends AnyWorkflow = AnyWorkflow> {
   readonly input: WorkflowInput<W>;
   /** How many nodes: 1 is one process over its own store. By default every other seed is a cluster of 2 to 4. */
   readonly nodes?: number;
-  /** Other workflows whose handlers are served, such as children that are named only. */
-  readonly workflows?: readonly HostedWorkflow[];
+  /** Other workflows whose handlers are served, such as children that are named only; and topics. */
+  readonly workflows?: readonly (HostedWorkflow | HostedTopic)[];
   /** Sent, each once, whenever nothing else can happen: by the names of signals. */
   readonly signals?: Readonly<Record<string, unknown>>;
   /** Crashes in one run at most (default 3: a task that is open at the fourth is given up, see `retry.crashes`). */
   readonly crashesMax?: number;
   /** Virtual time within which it has to end (default 400d). */
   readonly within?: Duration;
+  /** What targets of broadcasts answer: a status of HTTP; 204 if left out. */
+  readonly target?: TestTarget;
   /** Throws if something does not hold. With it, runs need not end as one without faults does. */
   readonly check?: (run: SimulatedRun<WorkflowOutput<W>>) => void | Promise<void>;
 }
@@ -46,6 +49,8 @@ export interface SimulatedRun<Output> {
   readonly output: Output | null;
   readonly events: readonly PublicEvent[];
   readonly faults: Readonly<FaultCounts>;
+  /** What targets were told by commands' broadcasts, each try, in order. */
+  readonly broadcasts: readonly TestBroadcast[];
 }
 
 /** All runs. */
@@ -71,6 +76,8 @@ export class SimulationFailed extends Error {
 
 const ID = "simulated";
 const STEPS_MAX = 50_000;
+/** How long after the end what is owed may take. */
+const OWED_MS = 60_000;
 const NOTHING: FaultCounts = { crashes: 0, failedCommits: 0, lostReplies: 0, pauses: 0, leaves: 0 };
 /** All timers are kept in memory, so that a year passes in as many steps as it has timers. */
 const SETTINGS = { timerHorizonMs: 100 * 366 * 86_400_000, timersMax: 1_000_000 };
@@ -115,17 +122,21 @@ async function runOnce<W extends AnyWorkflow>(
 ): Promise<SimulatedRun<WorkflowOutput<W>>> {
   const { seed, input } = options;
   const nodes = seed === 0 ? 1 : (options.nodes ?? nodesOf(seed));
-  const { t, faults } = await open(workflow, { ...options, nodes }, scripts);
+  const postOps = new TestPostOps(options.target);
+  const { t, faults } = await open(workflow, { ...options, nodes, postOps }, scripts);
   try {
     await start(t, workflow, input);
     // Whoever got no answer asks again.
     if (seed % 3 === 1) await start(t, workflow, input);
     await drive(t, options);
+    // Broadcasts may be owed.
+    await t.clock.advance(OWED_MS);
     const execution = await status(t);
     const events = t.events(ID);
     checkJournal(events);
     const output = execution.output as WorkflowOutput<W> | null;
-    return { seed, nodes, execution, output, events, faults: faults.counts };
+    const { broadcasts } = postOps;
+    return { seed, nodes, execution, output, events, faults: faults.counts, broadcasts };
   } catch (cause) {
     throw cause instanceof SimulationFailed ? cause : failed(seed, cause, t.events(ID));
   } finally {
@@ -141,14 +152,18 @@ function nodesOf(seed: number): number {
 /** The Rondo of a run, of one process or several. */
 async function open<W extends AnyWorkflow>(
   workflow: W & HostedWorkflow,
-  options: SimulateOptions<W> & { readonly seed: number; readonly nodes: number },
+  options: SimulateOptions<W> & {
+    readonly seed: number;
+    readonly nodes: number;
+    readonly postOps: TestPostOps;
+  },
   scripts: ScriptOptions,
 ): Promise<{ t: Simulated; faults: SimulatedFaults }> {
-  const { seed, nodes, crashesMax = 3, workflows = [] } = options;
+  const { seed, nodes, crashesMax = 3, workflows = [], postOps } = options;
   const random = new SeededRandom(seed);
   const faults = new SimulatedFaults(random.child("faults"), { crashesMax });
   const all = [workflow, ...workflows];
-  const common = { capacity: 100, settings: SETTINGS, onLog: () => {}, scripts };
+  const common = { capacity: 100, settings: SETTINGS, onLog: () => {}, scripts, postOps };
   if (nodes > 1) {
     const tables = new MemoryTables({ random: random.child("store"), partitions: TEST_PARTITIONS });
     const ids = random.child("ids");

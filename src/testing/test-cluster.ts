@@ -9,7 +9,7 @@ import type { ExecutionHandle, StartOptions } from "../sdk/handle.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
 import type { SeededRandom } from "../std/random.ts";
 import { RondoError, reject } from "../std/rejection.ts";
-import type { HostedWorkflow } from "../worker/handler-code.ts";
+import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
 import { ClusterLife, type ClusterLifeOptions } from "./cluster-life.ts";
 import type { NodeFaults, SimulatedFaults } from "./simulated-faults.ts";
 import { orCrashed, TestHandle } from "./test-handle.ts";
@@ -35,7 +35,7 @@ export interface TestClusterOptions
 
 export class TestCluster implements AsyncDisposable {
   readonly #options: TestClusterOptions;
-  readonly #workflows: readonly HostedWorkflow[];
+  readonly #workflows: readonly (HostedWorkflow | HostedTopic)[];
   readonly #clock = new VirtualClock(() => this.#lives.some((life) => life?.isAtWork === true));
   /** By node; null: it is not up. */
   readonly #lives: (ClusterLife | null)[];
@@ -43,13 +43,16 @@ export class TestCluster implements AsyncDisposable {
   #stopped: Error | null = null;
   #isOver = false;
 
-  private constructor(workflows: readonly HostedWorkflow[], options: TestClusterOptions) {
+  private constructor(workflows: readonly (HostedWorkflow | HostedTopic)[], options: TestClusterOptions) {
     this.#workflows = workflows;
     this.#options = options;
     this.#lives = Array.from({ length: options.nodes }, () => null);
   }
 
-  static async open(workflows: readonly HostedWorkflow[], options: TestClusterOptions): Promise<TestCluster> {
+  static async open(
+    workflows: readonly (HostedWorkflow | HostedTopic)[],
+    options: TestClusterOptions,
+  ): Promise<TestCluster> {
     const cluster = new TestCluster(workflows, options);
     for (let node = 0; node < options.nodes; node++) await cluster.#begin(node);
     return cluster;

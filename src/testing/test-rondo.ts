@@ -16,9 +16,10 @@ import type {
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Duration } from "../std/duration.ts";
-import type { HostedWorkflow } from "../worker/handler-code.ts";
+import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
 import { Life, type LifeOptions } from "./life.ts";
 import { orCrashed, TestHandle } from "./test-handle.ts";
+import { stateAt, type TestBroadcast } from "./test-post-ops.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
 /** Virtual time. Handlers under test may take it for their own timers, by `after`. */
@@ -32,13 +33,16 @@ export const PASS_MAX_MS = 86_400_000;
 
 export class TestRondo implements RondoClient, AsyncDisposable {
   readonly #options: Omit<LifeOptions, "clock" | "onStop">;
-  readonly #workflows: readonly HostedWorkflow[];
+  readonly #workflows: readonly (HostedWorkflow | HostedTopic)[];
   readonly #clock = new VirtualClock(() => this.#current?.isAtWork === true);
   #life: Promise<Life>;
   #current: Life | null = null;
   #stopped: Error | null = null;
 
-  constructor(workflows: readonly HostedWorkflow[], options: Omit<LifeOptions, "clock" | "onStop">) {
+  constructor(
+    workflows: readonly (HostedWorkflow | HostedTopic)[],
+    options: Omit<LifeOptions, "clock" | "onStop">,
+  ) {
     this.#workflows = workflows;
     this.#options = options;
     this.#life = this.#begin();
@@ -88,6 +92,20 @@ export class TestRondo implements RondoClient, AsyncDisposable {
       .readJournal({ execution: id, from: 1 })
       .flatMap(decodeEntry)
       .map((recorded) => publicEvent(id, recorded, detail));
+  }
+
+  /** What targets were told by commands' broadcasts, each try, in order. Nothing is sent. */
+  get broadcasts(): readonly TestBroadcast[] {
+    return this.#options.postOps.broadcasts;
+  }
+
+  /** What results of commands were kept under this key of a state store; undefined: nothing was. */
+  async state(store: string, key: string, partition?: string): Promise<unknown> {
+    const life = await this.#life;
+    return orCrashed(
+      stateAt(life.postOps, { store, key, ...(partition === undefined ? {} : { partition }) }),
+      life,
+    );
   }
 
   /** Lets time pass until something can happen; false: nothing will. */

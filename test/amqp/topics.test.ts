@@ -33,7 +33,8 @@ test("a command that waits at a topic without consumers goes to the worker that 
   skip,
 }) => {
   if (!isHere) return skip();
-  const rondo = await bench.open();
+  // Nothing is looked after: that a worker has come is enough.
+  const rondo = await bench.open({ brokerSettings: { lookMs: 600_000 } });
   const handle = await rondo.start(described("flow", [step("one", "A_CMD")]), null as never);
   await until("it is at the broker", async () => (await bench.ready("A_CMD")) === 1);
   rondo.serve(topic("A_CMD", () => ({ here: true })));
@@ -43,7 +44,7 @@ test("a command that waits at a topic without consumers goes to the worker that 
 
 test("what others have put into a topic stays there when commands are taken back", async ({ skip }) => {
   if (!isHere) return skip();
-  const rondo = await bench.open();
+  const rondo = await bench.open({ brokerSettings: { lookMs: 600_000 } });
   const handle = await rondo.start(described("flow", [step("one", "A_CMD")]), null as never);
   await until("it is at the broker", async () => (await bench.ready("A_CMD")) === 1);
   const channel = await open();

@@ -136,3 +136,11 @@ test("a schema that would stand still is given up, and everybody else is served 
   });
   expect((await api.post("/v1/executions", { workflow: "evil", input: "aaa" })).status).toBe(201);
 });
+
+test("closing does not wait for a connection on which nobody has said anything", async () => {
+  const api = await served();
+  const client = await RawClient.connect(api.url);
+  await api.get("/healthz");
+  await api.server.close({ graceMs: 600_000 });
+  expect(await client.closed()).toBe("");
+});

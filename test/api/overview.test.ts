@@ -120,6 +120,29 @@ test("lanes have a bar for each of a few tasks, and counts over time for many; a
   expect(past.lanes[0]?.done.reduce((sum, n) => sum + n, 0)).toBe(0);
 });
 
+test("tasks and events of a piece of the time are told from the others", async () => {
+  const api = await serve();
+  api.rondo.serve(doubles);
+  await (await api.rondo.start(doubles, { count: 3 }, { id: "d" })).result();
+  const { createdAt, finishedAt } = (await api.get("/v1/executions/d")).body as unknown as {
+    createdAt: number;
+    finishedAt: number;
+  };
+  const within = async (from: number, to: number): Promise<number[]> => {
+    const path = `/v1/executions/d/tasks/states?by=within&from=${from}&to=${to}`;
+    return [...new Uint8Array(await (await fetch(api.url + path)).arrayBuffer())];
+  };
+  expect(await within(createdAt, finishedAt)).toEqual([1, 1, 1]);
+  expect(await within(0, createdAt - 1_000)).toEqual([0, 0, 0]);
+  expect(await within(finishedAt + 1, finishedAt + 1_000)).toEqual([0, 0, 0]);
+  const since = async (at: number): Promise<unknown[]> =>
+    (await api.get(`/v1/executions/d/events?since=${at}`)).body["data"] as unknown as unknown[];
+  const all = (await api.get("/v1/executions/d/events")).body["data"] as unknown as { at: number }[];
+  expect(await since(createdAt)).toEqual(all);
+  expect(await since(finishedAt)).toEqual(all.filter(({ at }) => at >= finishedAt));
+  expect(await since(finishedAt + 1)).toEqual([]);
+});
+
 test("events of some kinds come without the others", async () => {
   const api = await serve();
   api.rondo.serve(doubles);

@@ -5,6 +5,7 @@ import { auditExecution } from "../../src/audit/audit-execution.ts";
 import { Auditor } from "../../src/audit/auditor.ts";
 import type { Event, Recorded } from "../../src/kernel/event.ts";
 import { decodeEntry } from "../../src/kernel/journal-entry.ts";
+import { unwrap } from "../../src/std/rejection.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import type { HostedWorkflow } from "../../src/worker/handler-code.ts";
 import { open } from "../local/open.ts";
@@ -19,7 +20,13 @@ async function audited(flows: readonly HostedWorkflow[], drive?: (id: string) =>
   await drive?.(handle.id);
   await handle.result().catch(() => null);
   const view = await handle.status();
-  return { store, rondo, handle, view, audit: await auditExecution(store, view) };
+  return {
+    store,
+    rondo,
+    handle,
+    view,
+    audit: unwrap(await auditExecution(store, handle.id, async () => view)),
+  };
 }
 
 describe("an execution that went well is found to be so", () => {
@@ -73,7 +80,7 @@ describe("an execution that went well is found to be so", () => {
     const waiting = await rondo.start(stuck, {});
     await waiting.cancel();
     await waiting.result().catch(() => null);
-    expect((await auditExecution(store, await waiting.status())).findings).toEqual([]);
+    expect(unwrap(await auditExecution(store, waiting.id, () => waiting.status())).findings).toEqual([]);
   });
 
   test("over the rounds of its retries, and while it runs", async () => {
@@ -97,9 +104,9 @@ describe("an execution that went well is found to be so", () => {
     expect(audit.findings).toEqual([]);
     fails = false;
     await handle.retry();
-    expect((await auditExecution(store, await handle.status())).findings).toEqual([]);
+    expect(unwrap(await auditExecution(store, handle.id, () => handle.status())).findings).toEqual([]);
     await handle.result();
-    expect((await auditExecution(store, await handle.status())).findings).toEqual([]);
+    expect(unwrap(await auditExecution(store, handle.id, () => handle.status())).findings).toEqual([]);
   });
 
   test("when it failed between two phases and fails there again after a retry", () => {

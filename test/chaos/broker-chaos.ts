@@ -27,7 +27,7 @@ const TASKS_EACH = 500;
 const BROKER_SETTINGS = { broadcastMs: 1_000, lookMs: 500, silenceMs: 3_000, silencesMax: 8 };
 /** How long one fault may have its effect before the next. */
 const FAULT_EVERY_MS = 300;
-/** How long everything may take to end after the last fault. */
+/** How long after the last fault, and after the last end, something may take to end: machines are slow at times. */
 const STUCK_MS = 180_000;
 /** Queues that are not of one visit: they stay. */
 const LASTING = /^(rondo\.dead|rondo\.workflow\.handler\..*|CHAOS_(CMD|RECEIPT)_ADD)$/;
@@ -127,7 +127,7 @@ class BrokerChaos {
     say("healing");
     await breaker.heal();
     const healedAt = Date.now();
-    const stuck = await this.#settle(load, healedAt + STUCK_MS);
+    const stuck = await this.#settle(load);
     const healedMs = Date.now() - healedAt;
     say(`${stuck.length} stuck, over ${healedMs} ms after the last fault`);
     if (stuck.length > 0) say(JSON.stringify(await load.why(stuck)));
@@ -170,11 +170,14 @@ class BrokerChaos {
   }
 
   /** Waits until all is over, the broadcasts too; answers what is not. */
-  async #settle(load: BrokerLoad, giveUpAt: number): Promise<readonly string[]> {
+  async #settle(load: BrokerLoad): Promise<readonly string[]> {
+    let [left, movedAt] = [Number.POSITIVE_INFINITY, Date.now()];
     for (;;) {
       const open = await load.open();
-      if (open.length === 0 && load.broadcastsMissing <= 0) return [];
-      if (Date.now() > giveUpAt) return open.length > 0 ? open : [];
+      const missing = Math.max(0, load.broadcastsMissing);
+      if (open.length + missing === 0) return [];
+      if (open.length + missing < left) [left, movedAt] = [open.length + missing, Date.now()];
+      if (Date.now() > movedAt + STUCK_MS) return open;
       await pause(500);
     }
   }

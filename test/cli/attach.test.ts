@@ -143,3 +143,10 @@ describe("leaving", () => {
     expect(await cli(["ps"], { cwd })).toMatchObject({ code: 6 });
   });
 });
+
+test("a run that has just begun is found, although it opens its socket only after a moment", async () => {
+  const cwd = folder({ "flow.ts": FLOW });
+  const run = startCli(["run", "flow.ts", "-i", '{"n":5}', "--id", "a"], { cwd, env: { HOLD: "always" } });
+  await run.line(/execution a started in file:\.rondo$/);
+  expect(await cli(["cancel", "a"], { cwd })).toMatchObject({ code: 0 });
+});

@@ -275,7 +275,7 @@ describe("running by name", () => {
     for (const args of [["run", "approval"], ["ps"], ["why", "x"], ["token", "list"]]) {
       const ended = await cli(args, { cwd });
       expect(ended).toMatchObject({ code: 6, stdout: "" });
-      expect(ended.stderr).toContain("no server works on file:.rondo\n  start one: rondo start\n");
+      expect(ended.stderr).toContain("no server works on file:.rondo\n  start one: rondo start\n  if you");
     }
     const server = await startServer({ cwd });
     server.process.kill("SIGKILL");

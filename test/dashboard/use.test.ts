@@ -1,8 +1,16 @@
 // What people do with the dashboard: by keyboard and by mouse, signed in and not, while it is seen and while it is not.
+import { execFile } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { RondoServer } from "../../src/api/serve.ts";
 import { findBarriers, hasBrowser, openPage, serve } from "./browser.ts";
 import { approval, seed, thumbnails } from "./seeds.ts";
+
+const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 
 describe.runIf(hasBrowser)("a user", () => {
   let server: RondoServer;
@@ -211,6 +219,37 @@ describe.runIf(hasBrowser)("a user", () => {
     await page.getByRole("button", { name: "Signal…" }).waitFor();
   });
 
+  test("sees on the ring who has the token, whose map differs, and whose lease runs out", async () => {
+    const page = await openPage(`${server.url}/settings?tab=appearance`);
+    const alone = (await (await fetch(`${server.url}/v1/ring`)).json()) as { nodes: object[] };
+    const urls = ["http://one:1", "http://two:2", "http://three:3"];
+    let leftMs = 10_000;
+    await page.route("**/v1/ring", (route) => {
+      const nodes = urls.map((url, i) => ({
+        ...alone.nodes[0],
+        url,
+        incarnation: url,
+        hash: i === 1 ? "b".repeat(16) : "a".repeat(16),
+        agrees: i !== 1,
+        leaseUntil: Date.now() + (i === 2 ? leftMs : 10_000),
+        clockworkers: [url, urls[(i + 1) % 3]],
+      }));
+      const token = { epoch: 1, number: 7, maker: "x", members: urls, at: urls[2], seenAt: Date.now() };
+      return route.fulfill({ json: { ...alone, url: urls[0], hash: "a".repeat(16), nodes, token } });
+    });
+    await page.goto(`${server.url}/ring`);
+    await page
+      .getByRole("img", { name: "The ring: one:1, two:2 has another map, three:3 has the token" })
+      .waitFor();
+    await page.getByText("differs bbbbbbbb").waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    leftMs = 900;
+    await page
+      .getByRole("row", { name: /three:3/ })
+      .getByText("missed: 1 s left")
+      .waitFor();
+  });
+
   test("chooses a theme, which stays", async () => {
     const page = await openPage(server.url);
     await page.getByRole("heading", { name: "Overview" }).waitFor();
@@ -251,6 +290,29 @@ describe.runIf(hasBrowser)("a new node", () => {
     await page.getByRole("dialog").getByRole("button", { name: "Send" }).click();
     await page.getByText("It is done.").waitFor({ timeout: 20_000 });
   });
+});
+
+describe.runIf(hasBrowser)("the commands on the first page", () => {
+  test("make a project, and run its workflow at this node", async () => {
+    const server = await serve();
+    const page = await openPage(server.url);
+    const commands = await page.locator(".command code").allTextContents();
+    expect(commands).toHaveLength(2);
+    const folder = mkdtempSync(join(tmpdir(), "rondo-first-"));
+    try {
+      // Installing is linking here: the package is this one.
+      const script = commands
+        .join(" && ")
+        .replaceAll("npx rondo", `node ${REPOSITORY}bin/rondo.js`)
+        .replace("npm install", `mkdir node_modules && ln -s ${REPOSITORY} node_modules/rondo`);
+      await promisify(execFile)("bash", ["-c", script], { cwd: folder });
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+    await page.getByText("Failing handlers").waitFor();
+    const counts = (await (await fetch(`${server.url}/v1/counts`)).json()) as { counts: object };
+    expect(counts.counts).toEqual({ done: 1 });
+  }, 60_000);
 });
 
 describe.runIf(hasBrowser)("with tokens", () => {

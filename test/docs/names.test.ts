@@ -47,6 +47,14 @@ test("every page with code is followed by a test", () => {
   for (const file of Object.values(FOLLOWED)) expect(existsSync(join(ROOT, file)), file).toBe(true);
 });
 
+test("every fence is one of a block: none is indented, or named so that nobody would run it", () => {
+  for (const path of pages) {
+    const text = readPage(path);
+    const fences = text.match(/^\s*(?:```|~~~)/gm) ?? [];
+    expect(fences, path).toHaveLength(2 * blocksOf(text).length);
+  }
+});
+
 test("what is not run is on the list, with its reason", () => {
   const notRun = pages.flatMap((path) =>
     blocksOf(readPage(path)).flatMap(({ notRun: why }) => (why === null ? [] : [`${path}: ${why}`])),

@@ -128,6 +128,16 @@ function describeRanges(get: () => Lives): void {
     }
   });
 
+  test("rows have their chain hashes if these are asked for: one after each write", async () => {
+    const { store, info } = get();
+    const rows = [entry(1, "x"), entry(2, "y"), entry(3, "z")];
+    await commit(store, info, [start("a", { entries: rows, chain: "first" })]);
+    await commit(store, info, [{ ...step("a", 3), chain: "second" }]);
+    const found = await store.readJournal(range({ chains: true }));
+    expect(found.map(({ chain }) => chain)).toEqual([null, null, "first", "second"]);
+    expect((await store.readJournal(range({}))).every((row) => !("chain" in row))).toBe(true);
+  });
+
   test("a long journal comes whole, and in pages by rows and by characters", async () => {
     const { store, info } = get();
     const rows = Array.from({ length: 200 }, (_, i) => entry(i + 1, "z".repeat(100)));

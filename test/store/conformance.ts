@@ -149,6 +149,26 @@ function describeDefinitions(get: () => Lives): void {
     expect(await lives.store.getDefinition({ hash: "h3" })).toEqual({ hash: "h3", body: "three" });
   });
 
+  test("a definition that is dropped is gone by hash and by name; one that is not the newest leaves the name", async () => {
+    const lives = get();
+    for (const [name, hash] of [
+      ["a", "h1"],
+      ["a", "h2"],
+      ["b", "h3"],
+    ] as const)
+      await lives.store.putDefinition(name, hash, "body");
+    await lives.store.dropDefinition("a", "h1");
+    expect(await lives.store.getDefinition({ hash: "h1" })).toBe(null);
+    expect(await lives.store.getDefinition({ newestOf: "a" })).toMatchObject({ hash: "h2" });
+    await lives.store.dropDefinition("a", "h2");
+    await lives.store.dropDefinition("nobody", "h9");
+    await lives.restart({ clean: false });
+    expect(await lives.store.getDefinition({ newestOf: "a" })).toBe(null);
+    expect(await lives.store.listDefinitions({ after: "", max: 9 })).toEqual([{ name: "b", hash: "h3" }]);
+    await lives.store.putDefinition("a", "h1", "again");
+    expect(await lives.store.getDefinition({ newestOf: "a" })).toEqual({ hash: "h1", body: "again" });
+  });
+
   test("definitions are listed by name with their newest hash, page by page", async () => {
     const { store } = get();
     expect(await store.listDefinitions({ after: "", max: 9 })).toEqual([]);

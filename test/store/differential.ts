@@ -181,7 +181,9 @@ class Side {
   async everything(): Promise<unknown> {
     return {
       executions: await this.store.load(IDS),
-      journals: await Promise.all(IDS.map((execution) => this.store.readJournal({ execution, from: 1 }))),
+      journals: await Promise.all(
+        IDS.map((execution) => this.store.readJournal({ execution, from: 1, chains: true })),
+      ),
       work: await this.store.scanWork({ after: {}, each: 99, partitions: null }),
       timers: await this.store.scanTimers({ until: Infinity, max: 99, partitions: null }),
       heads: await this.store.listHeads({}, { before: null, max: 99 }),

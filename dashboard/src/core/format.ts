@@ -65,6 +65,12 @@ export function moment(at: number, options: { readonly withMs?: boolean } = {}):
   return `${day} ${clock(at, options)}`;
 }
 
+/** 2026-11-15 14:03, in a zone. */
+export function momentIn(timeZone: string, at: number): string {
+  // The one locale that writes dates so.
+  return new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "short" }).format(at);
+}
+
 /** 14:03:07 */
 export function clock(at: number, options: { readonly withMs?: boolean } = {}): string {
   const date = new Date(at);

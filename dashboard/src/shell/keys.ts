@@ -69,5 +69,8 @@ export function useKeys(title: string, actions: readonly KeyAction[]): void {
 
 /** What keys do now, by where they are from. */
 export function keyGroups(): readonly { readonly title: string; readonly actions: readonly KeyAction[] }[] {
-  return groups.filter(({ actions }) => actions.length > 0);
+  const byTitle = new Map<string, readonly KeyAction[]>();
+  for (const { title, actions } of groups)
+    if (actions.length > 0) byTitle.set(title, [...(byTitle.get(title) ?? []), ...actions]);
+  return Array.from(byTitle, ([title, actions]) => ({ title, actions }));
 }

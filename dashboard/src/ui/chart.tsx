@@ -87,7 +87,7 @@ function optionsOf(parts: {
     scales: {
       x: { time: true },
       y: isLog
-        ? { distr: 3, range: (_plot, min, max) => [Math.max(0.5, min), Math.max(10, max * 1.2)] }
+        ? { distr: 3, range: (_plot, min, max) => wholePowers(Math.max(1, min), Math.max(10, max)) }
         : { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] },
     },
     axes: [
@@ -97,6 +97,9 @@ function optionsOf(parts: {
         show: !isSpark,
         size: 46,
         space: 34,
+        ...(isLog
+          ? { splits: (_plot: uPlot, _axis: number, min: number, max: number) => powersOfTen(min, max) }
+          : {}),
         values: (_plot, splits) => splits.map((n) => (n === null ? "" : show(n))),
       },
     ],
@@ -115,6 +118,16 @@ function optionsOf(parts: {
       }),
     ],
   };
+}
+
+/** A range from one power of ten to another. */
+function wholePowers(min: number, max: number): [number, number] {
+  return [10 ** Math.floor(Math.log10(min)), 10 ** Math.ceil(Math.log10(max))];
+}
+
+function powersOfTen(min: number, max: number): number[] {
+  const [first, last] = [Math.ceil(Math.log10(min)), Math.floor(Math.log10(max))];
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => 10 ** (first + i));
 }
 
 function clockOf(s: number): string {

@@ -36,7 +36,7 @@ export interface TableProps<T> {
   readonly chosen?: string | null;
 }
 
-const EXTRA_FROM = 860;
+const EXTRA_FROM = 740;
 const BEYOND = 8;
 
 interface View {

@@ -25,6 +25,8 @@ interface Prepared {
   readonly workflow: SubmittedWorkflow;
   readonly known: KnownDefinition;
   readonly workflowHash: string;
+  /** Its definition was not there before. */
+  readonly isNew: boolean;
 }
 
 /** Starts all of them; nothing is started if one of them is wrong. */
@@ -44,12 +46,14 @@ export async function submitAll(
     if (isRejection(made)) return made;
     const put = await parts.definitions.put(made.definition);
     if (isRejection(put)) return inDocument(put, workflow.path);
-    prepared.push({ workflow, known: put.known, workflowHash: made.workflowHash });
+    prepared.push({ workflow, ...put, workflowHash: made.workflowHash });
   }
   const started: Started[] = [];
   for (const [i, one] of prepared.entries()) {
     const begun = await submitOne(parts, one, { ...request, i });
     if (isRejection(begun)) return afterOthers(begun, started);
+    // An old one may have been forgotten just before there was an execution of it again.
+    if (!one.isNew) await parts.definitions.put(one.known.definition);
     started.push(begun);
   }
   return started;

@@ -42,6 +42,7 @@ const attemptSchema = z
     visit: z.number().int(),
     handler: z.string(),
     task: z.number().int().openapi({ description: "the task's number; -1: the enumeration" }),
+    topic: z.string().optional().openapi({ description: "of a command" }),
     n: z.number().int(),
     worker: z.string(),
     status: z.enum(["claimed", "running"]),

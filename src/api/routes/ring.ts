@@ -61,6 +61,7 @@ const ringSchema = z
 
 /** The route. */
 export function ringRoute(desk: Desk): Route {
+  const sightings = new TokenSightings(desk.allNodes);
   return route(
     {
       id: "getRing",
@@ -72,9 +73,9 @@ export function ringRoute(desk: Desk): Route {
       isGlobal: true,
       answers: { 200: { description: "as this node sees it", schema: ringSchema } },
     },
-    async () => {
+    () => {
       const view = desk.ring?.() ?? ringOfOne(desk);
-      const token = await newestToken(desk, view.ring.token);
+      const token = sightings.look(view.ring.token);
       const { status, incarnation, owned, yielding, places, owners } = view.ownership;
       const ownership = { status, incarnation, owned, yielding, places, owners };
       return json({ ...view.ring, token, ownership });
@@ -84,15 +85,44 @@ export function ringRoute(desk: Desk): Route {
 
 type TokenShown = RingView["token"];
 
-/** A node knows of the token when it has it and to whom it gave it; whoever saw it last knows where it is. */
-async function newestToken({ allNodes }: Desk, own: TokenShown): Promise<TokenShown> {
-  if (own === null) return null;
-  const { nodes } = await allNodes.ask({ token: true });
-  return nodes.reduce((newest, { token = null }) => {
-    if (token === null) return newest;
-    const isNewer = token.epoch === newest.epoch ? token.number > newest.number : token.epoch > newest.epoch;
-    return isNewer ? token : newest;
-  }, own);
+/**
+ * Where the token is: a node knows of it when it has it and to whom it gave it, so whoever saw it last knows. The others are
+ * asked meanwhile, and what they say counts from the next look on: nobody waits for a node that does not answer.
+ */
+class TokenSightings {
+  readonly #allNodes: Pick<Desk["allNodes"], "ask">;
+  #newest: TokenShown = null;
+  #isAsking = false;
+
+  constructor(allNodes: Pick<Desk["allNodes"], "ask">) {
+    this.#allNodes = allNodes;
+  }
+
+  look(own: TokenShown): TokenShown {
+    if (own === null) return null;
+    this.#note(own);
+    if (!this.#isAsking) {
+      this.#isAsking = true;
+      void this.#ask();
+    }
+    return this.#newest;
+  }
+
+  async #ask(): Promise<void> {
+    // It does not throw: nodes that do not answer are left out.
+    const { nodes } = await this.#allNodes.ask({ token: true });
+    for (const { token = null } of nodes) this.#note(token);
+    this.#isAsking = false;
+  }
+
+  #note(token: TokenShown): void {
+    const known = this.#newest;
+    if (token === null) return;
+    const isOlder =
+      known !== null &&
+      (token.epoch === known.epoch ? token.number < known.number : token.epoch < known.epoch);
+    if (!isOlder) this.#newest = token;
+  }
 }
 
 /** A node without others has everything, and nothing goes round. */

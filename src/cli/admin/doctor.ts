@@ -3,7 +3,7 @@
  * directory, the server, the sandbox. Nothing is changed.
  */
 
-import { statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { hidePasswords, withoutPassword } from "../../config/hide-passwords.ts";
@@ -128,14 +128,13 @@ async function directory({ config }: LoadedConfig): Promise<Finding> {
   const what = "store";
   const path = directoryOf(config.store);
   if (path === null) return { what, verdict: "note", says: `${config.store} is not a directory` };
-  const found = statSync(path, { throwIfNoEntry: false });
-  if (found !== undefined && !found.isDirectory())
-    return { what, verdict: "wrong", says: `${config.store} cannot be used: it is a file` };
-  const near = found === undefined ? existing(resolve(path)) : path;
+  const near = existing(resolve(path));
+  if (!statSync(near).isDirectory())
+    return { what, verdict: "wrong", says: `${config.store} cannot be used: ${near} is a file` };
   const { bavail, bsize } = await statfs(near);
   const room = `${Math.round((bavail * bsize) / 1_048_576).toLocaleString("en")} MiB free`;
   const isLow = bavail * bsize < DISK_LOW_BYTES;
-  const exists = found === undefined ? "is made when it is first used" : "exists";
+  const exists = existsSync(path) ? "exists" : "is made when it is first used";
   const risk = directoryRisk(config.store);
   const tampering = risk === null ? "" : `; ${risk.what}: ${risk.mend}`;
   const verdict = isLow || risk !== null ? "note" : "ok";
@@ -144,7 +143,7 @@ async function directory({ config }: LoadedConfig): Promise<Finding> {
 
 function existing(path: string): string {
   let near = path;
-  while (statSync(near, { throwIfNoEntry: false }) === undefined) near = dirname(near);
+  while (!existsSync(near)) near = dirname(near);
   return near;
 }
 

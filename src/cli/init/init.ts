@@ -1,10 +1,12 @@
 /** `rondo init [directory]`: makes a small project. What is there is never overwritten. */
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { makeDirectory } from "../../std/make-directory.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson } from "../output/print.ts";
 import { packageRoot, readManifest } from "../package-root.ts";
+import { commandLine } from "../run/run-options.ts";
 import { projectFiles } from "./project-files.ts";
 
 export interface InitOptions {
@@ -22,13 +24,17 @@ export function init(directory: string | undefined, options: InitOptions): ExitC
       "choose another directory: rondo init my-project",
     ]);
   for (const [path, text] of Object.entries(files)) {
-    mkdirSync(dirname(join(at, path)), { recursive: true });
+    makeDirectory(dirname(join(at, path)));
     writeFileSync(join(at, path), text, { flag: "wx" });
   }
   if (options.json) printJson({ directory: at, files: Object.keys(files) });
   else {
     for (const path of Object.keys(files)) print(`  ${join(shown(at), path)}`);
-    const steps = [...(at === resolve(".") ? [] : [`cd ${shown(at)}`]), "npm install", "npm run once"];
+    const steps = [
+      ...(at === resolve(".") ? [] : [commandLine(["cd", shown(at)])]),
+      "npm install",
+      "npm run once",
+    ];
     print(`\nnext: ${steps.join(" && ")}`);
   }
   return EXIT.ok;

@@ -48,7 +48,7 @@ export async function hostHere(
       const pieces = logLine(line, own);
       if (pieces !== null) screen.say(...pieces);
     },
-    onFault: (fault) => screen.say(["rondo: ", "yellow"], fault.message),
+    onFaultLine: (line) => screen.say(["rondo: ", "yellow"], line),
     onStop: (reason) => {
       screen.say(["✗", "red"], ` the engine had to stop: ${reason.stack ?? reason.message}`);
       guard.leave(EXIT.broken);

@@ -70,7 +70,8 @@ async function host(screen: Screen, guard: ProcessGuard, asked: Wanted): Promise
       owned = thrown;
     }
     const { hostAttached } = await import("./host-attached.ts");
-    const owner = { address: socketAddress(store), name: `the owner of ${store}`, token: null, mayGo: true };
+    const address = await socketAddress(store);
+    const owner = { address, name: `the owner of ${store}`, token: null, mayGo: true };
     const ended = await hostAttached(screen, guard, wanted, owner);
     if (typeof ended === "number") return ended;
     // Whoever had the directory answered nothing at all: then its lock is all we know.

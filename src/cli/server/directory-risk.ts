@@ -1,5 +1,5 @@
 /** Whether others could tamper with a data directory. Rondo makes its own for the owner only; one that was there may not be. */
-import { type Stats, statSync } from "node:fs";
+import { existsSync, type Stats, statSync } from "node:fs";
 import { commandLine } from "../run/run-options.ts";
 import { directoryOf } from "./find-server.ts";
 
@@ -8,9 +8,8 @@ const EVERYBODY_WRITES = 0o002;
 /** What is wrong with the directory of a store and how to mend it, in a sentence each; null if nothing is, or none is there. */
 export function directoryRisk(store: string): { readonly what: string; readonly mend: string } | null {
   const path = directoryOf(store);
-  const found = path === null ? undefined : statSync(path, { throwIfNoEntry: false });
-  if (path === null || found === undefined || process.getuid === undefined) return null;
-  const what = riskOf(found, process.getuid());
+  if (path === null || !existsSync(path) || process.getuid === undefined) return null;
+  const what = riskOf(statSync(path), process.getuid());
   const mend = `whoever can replace its files can act as the server; to mend it: ${commandLine(["chmod", "700", path])}`;
   return what === null ? null : { what: `${path} ${what}`, mend };
 }

@@ -16,6 +16,7 @@ import { assert } from "../../std/assert.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
+import { awaitOwner } from "./await-owner.ts";
 import { fetchOver } from "./fetch-over-http.ts";
 import { outlastAbsence } from "./outlast-absence.ts";
 
@@ -64,7 +65,7 @@ export async function withServer<T>(
   { say }: { readonly say?: (line: string) => void } = {},
 ): Promise<T> {
   const { config } = await readConfig({ ...flags });
-  const addresses = config.url?.split(",") ?? [socketAddress(config.store)];
+  const addresses = config.url?.split(",") ?? [await socketAddress(config.store)];
   const address = addresses[0] as string;
   const connections = addresses.map((one) => new HttpConnection({ address: one }));
   const name = config.url === null ? config.store : addresses.join(" or ");
@@ -107,7 +108,7 @@ export function hasSocket(store: string): boolean {
 }
 
 /** The address of the socket in the directory of a store; throws with the next step if there is none. */
-export function socketAddress(store: string): string {
+export async function socketAddress(store: string): Promise<string> {
   const directory = directoryOf(store);
   if (directory === null)
     throw new CliError(
@@ -115,6 +116,11 @@ export function socketAddress(store: string): string {
       `the store ${withoutPassword(store)} has no socket to find its server by`,
       ["name the server: --url http://127.0.0.1:7777, or RONDO_URL"],
     );
+  const { silent } = await awaitOwner(directory);
+  if (silent !== null)
+    throw new CliError(EXIT.unreachable, `process ${silent} works on ${store}, and takes no commands`, [
+      "it is a program with openRondo, or stands still: ask that program, or wait for its end",
+    ]);
   const path = join(directory, SOCKET);
   if (!existsSync(path)) throw noServer(store);
   return `unix:${path}`;
@@ -126,6 +132,7 @@ function noServer(store: string, cause?: unknown): NoServer {
     `no server works on ${store}`,
     [
       `start one: rondo start${store === "file:.rondo" ? "" : ` --store ${store}`}`,
+      "if you have just started one, or a run: ask again once it says so",
       "or name one that runs elsewhere: --url http://<host>:<port>, or RONDO_URL",
     ],
     { cause },

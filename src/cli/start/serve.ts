@@ -121,6 +121,6 @@ export function serverOptions({ config, origins }: LoadedConfig): ServerOptions 
     retentionMs: config.retention,
     settings: { projects: config.projects, claimLeaseMs: config.claimLease, sweepMs: config.sweep },
     shown,
-    onFault: (fault) => tell(`rondo: ${fault.message}`),
+    onFaultLine: (line) => tell(`rondo: ${line}`),
   };
 }

@@ -1,6 +1,4 @@
 /** Where the server is, and telling it the definitions of the workflows that are served here. */
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { HttpConnection } from "../../http/http-connection.ts";
 import { HttpFault } from "../../http/http-fault.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
@@ -9,7 +7,7 @@ import { type RejectionCode, RondoError, reject } from "../../std/rejection.ts";
 import { BackOff } from "../../worker/remote/back-off.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
-import { directoryOf, readConfig, SOCKET } from "../server/find-server.ts";
+import { readConfig, socketAddress } from "../server/find-server.ts";
 import type { WorkerFlags } from "./worker-flags.ts";
 
 export interface ServerAddresses {
@@ -37,19 +35,9 @@ export async function findAddresses(
     socket !== undefined
       ? [`unix:${socket}`]
       : config.url === null
-        ? [socketOf(config.store)]
+        ? [await socketAddress(config.store)]
         : [...config.url.split(",").map((one) => one.trim()), ...others];
   return { addresses, token: config.token, wanted: config.files };
-}
-
-function socketOf(store: string): string {
-  const directory = directoryOf(store);
-  const path = directory === null ? null : join(directory, SOCKET);
-  if (path !== null && existsSync(path)) return `unix:${path}`;
-  throw new CliError(EXIT.unreachable, `no server works on ${store}`, [
-    `start one: rondo start${store === "file:.rondo" ? "" : ` --store ${store}`}`,
-    "or name one that runs elsewhere: --url http://<host>:<port>, or RONDO_URL",
-  ]);
 }
 
 /** Tells the server of all of them; waits for one that is not there yet. False: it was given up. */

@@ -123,7 +123,8 @@ export class SimAttempt {
       this.#do(op, next);
       return;
     }
-    host.later(host.random.pick([0, 5, 50, 400]), () => {
+    // Later ones take longer: so that the first, which was lost, may speak while they are at work.
+    host.later(host.random.pick([0, 5, 50, item.attempt === 1 ? 400 : 3_000]), () => {
       if (grant.do === "next") {
         const among = host.world.among(grant);
         this.end({ status: "done", payload: decisionOf(host.world.behaviour.seed, grant, among) });

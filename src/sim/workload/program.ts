@@ -31,7 +31,7 @@ export function programOf(seed: number, use: string, task: number): readonly Op[
       const [name] = signals.splice(draw(`signal ${i}`) % signals.length, 1) as [string];
       const timeoutMs = [null, null, 200, 2_000][draw(`timeout ${i}`) % 4] ?? null;
       ops.push({ kind: "wait", name, timeoutMs, isCaught: draw(`caught ${i}`) % 2 === 0 });
-    } else ops.push({ kind: "step", name: `s${i}`, isLater: draw(`later ${i}`) % 5 === 0 });
+    } else ops.push({ kind: "step", name: `s${i}`, isLater: draw(`later ${i}`) % 5 < 2 });
   }
   return ops;
 }

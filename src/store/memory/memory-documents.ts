@@ -48,6 +48,11 @@ export class MemoryDocuments {
     this.#newestOf.set(name, hash);
   }
 
+  dropDefinition(name: string, hash: string): void {
+    if (this.#newestOf.get(name) === hash) this.#newestOf.delete(name);
+    this.#definitions.delete(hash);
+  }
+
   getDefinition(by: { hash: string } | { newestOf: string }): { hash: string; body: string } | null {
     const hash = "hash" in by ? by.hash : this.#newestOf.get(by.newestOf);
     const body = hash === undefined ? undefined : this.#definitions.get(hash);

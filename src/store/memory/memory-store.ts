@@ -9,6 +9,7 @@ import {
   fenceOf,
   type HeadFilter,
   type JournalRange,
+  type JournalRow,
   type LoadedExecution,
   type Partitions,
   type StatusCounts,
@@ -53,7 +54,7 @@ export class MemoryStore implements Store {
     return this.opened().load(ids, options);
   }
 
-  async readJournal(range: JournalRange): Promise<readonly Entry[]> {
+  async readJournal(range: JournalRange): Promise<readonly JournalRow[]> {
     return this.opened().readJournal(range);
   }
 
@@ -141,6 +142,10 @@ export class MemoryStore implements Store {
 
   async putDefinition(name: string, hash: string, body: string): Promise<void> {
     this.opened().putDefinition(name, hash, body);
+  }
+
+  async dropDefinition(name: string, hash: string): Promise<void> {
+    this.opened().dropDefinition(name, hash);
   }
 
   async getDefinition(

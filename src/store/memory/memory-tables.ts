@@ -20,6 +20,7 @@ import {
   type Fence,
   type HeadFilter,
   type JournalRange,
+  type JournalRow,
   type Letter,
   type LoadedExecution,
   type Ownership,
@@ -172,14 +173,14 @@ export class MemoryTables {
     });
   }
 
-  readJournal(range: JournalRange): Entry[] {
-    const { from, to = Infinity, rowsMax = Infinity, charsMax = Infinity } = range;
-    const found: Entry[] = [];
+  readJournal(range: JournalRange): JournalRow[] {
+    const { from, to = Infinity, rowsMax = Infinity, charsMax = Infinity, chains = false } = range;
+    const found: JournalRow[] = [];
     let chars = 0;
-    for (const { entry } of this.#executions.get(range.execution)?.journal ?? []) {
+    for (const { entry, chain } of this.#executions.get(range.execution)?.journal ?? []) {
       if (entry.seq + entry.count <= from) continue;
       if (entry.seq > to || found.length >= rowsMax || chars >= charsMax) break;
-      found.push(entry);
+      found.push(chains ? { ...entry, chain } : entry);
       chars += entry.body.length;
     }
     return found;
@@ -305,6 +306,10 @@ export class MemoryTables {
 
   putDefinition(name: string, hash: string, body: string): void {
     this.#documents.putDefinition(name, hash, body);
+  }
+
+  dropDefinition(name: string, hash: string): void {
+    this.#documents.dropDefinition(name, hash);
   }
 
   getDefinition(by: { hash: string } | { newestOf: string }): { hash: string; body: string } | null {

@@ -17,6 +17,7 @@ import {
   type CommitVerdict,
   type HeadFilter,
   type JournalRange,
+  type JournalRow,
   type Letter,
   type LoadedExecution,
   type Ownership,
@@ -155,7 +156,7 @@ export class PostgresStore implements ClusterStore {
     return ids.map((id) => loaded.get(id)?.execution ?? null);
   }
 
-  async readJournal(range: JournalRange): Promise<readonly Entry[]> {
+  async readJournal(range: JournalRange): Promise<readonly JournalRow[]> {
     return (await this.#useSettled()).reader.readJournal(range);
   }
 
@@ -255,16 +256,15 @@ export class PostgresStore implements ClusterStore {
     await this.#use().side.putDefinition(name, hash, body);
   }
 
-  async getDefinition(
-    by: { hash: string } | { newestOf: string },
-  ): Promise<{ hash: string; body: string } | null> {
+  async dropDefinition(name: string, hash: string): Promise<void> {
+    await this.#use().side.dropDefinition(name, hash);
+  }
+
+  async getDefinition(by: { hash: string } | { newestOf: string }) {
     return this.#use().records.getDefinition(by);
   }
 
-  async listDefinitions(options: {
-    after: string;
-    max: number;
-  }): Promise<readonly { name: string; hash: string }[]> {
+  async listDefinitions(options: { after: string; max: number }) {
     return this.#use().records.listDefinitions(options);
   }
 

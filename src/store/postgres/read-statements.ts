@@ -69,11 +69,11 @@ export const READS = {
       SELECT chain, seq + count - 1 AS last, phase FROM journal WHERE e = x.e ORDER BY seq DESC LIMIT 1
     ) z ON true`,
   journal: `
-    SELECT j.seq, j.count, j.at, j.body
+    SELECT j.seq, j.count, j.at, j.body, j.chain
     FROM executions x
     LEFT JOIN LATERAL (SELECT seq, count FROM journal WHERE e = x.e AND seq <= $2 ORDER BY seq DESC LIMIT 1) f ON true
     CROSS JOIN LATERAL (
-      SELECT seq, count, at, body FROM journal
+      SELECT seq, count, at, body, chain FROM journal
       WHERE e = x.e AND seq >= CASE WHEN f.seq + f.count > $2 THEN f.seq ELSE $2 END AND seq <= $3
       ORDER BY seq LIMIT $4
     ) j

@@ -3,6 +3,7 @@ import type { Entry } from "../../kernel/journal-entry.ts";
 import type {
   HeadFilter,
   JournalRange,
+  JournalRow,
   LoadedExecution,
   Partitions,
   StoredHead,
@@ -76,18 +77,18 @@ export class PostgresReader {
     return new Map(rows.map((row) => [row[1], loadedOf(row)]));
   }
 
-  async readJournal(range: JournalRange): Promise<Entry[]> {
-    const { execution, to = LAST_SEQ, rowsMax = LAST, charsMax } = range;
+  async readJournal(range: JournalRange): Promise<JournalRow[]> {
+    const { execution, to = LAST_SEQ, rowsMax = LAST, charsMax, chains = false } = range;
     const atOnce = charsMax === undefined ? ROWS_AT_ONCE : COUNTED_ROWS_AT_ONCE;
-    const found: Entry[] = [];
+    const found: JournalRow[] = [];
     let { from } = range;
     let chars = 0;
     for (;;) {
       const max = Math.min(atOnce, rowsMax - found.length);
       const rows = max > 0 ? await this.#rows([execution, from, Math.min(to, LAST_SEQ), max]) : [];
-      for (const row of rows) {
+      for (const { chain, ...row } of rows) {
         if (chars >= (charsMax ?? Infinity)) return found;
-        found.push(row);
+        found.push(chains ? { ...row, chain } : row);
         chars += row.body.length;
         from = row.seq + row.count;
       }
@@ -143,9 +144,13 @@ export class PostgresReader {
     return rows.map(headOf);
   }
 
-  async #rows(values: readonly (string | number)[]): Promise<Entry[]> {
-    const rows = await this.#read<[seq: number, count: number, at: number, body: string]>("journal", values);
-    return rows.map(([seq, count, at, body]) => ({ seq, count, at, body: decodeText(body) }));
+  async #rows(values: readonly (string | number)[]): Promise<(Entry & { chain: string | null })[]> {
+    type Row = [seq: number, count: number, at: number, body: string, chain: string | null];
+    const rows = await this.#read<Row>("journal", values);
+    return rows.map(([seq, count, at, body, chain]) => ({
+      ...{ seq, count, at, body: decodeText(body) },
+      chain: chain === null ? null : decodeText(chain),
+    }));
   }
 
   #read<Row extends readonly unknown[]>(

@@ -9,6 +9,9 @@ const STATEMENTS = {
     WITH put AS (INSERT INTO definitions (hash, body) VALUES ($2, $3) ON CONFLICT DO NOTHING)
     INSERT INTO newest_definitions (name, hash) VALUES ($1, $2)
     ON CONFLICT (name) DO UPDATE SET hash = excluded.hash WHERE newest_definitions.hash <> excluded.hash`,
+  "drop-definition": `
+    WITH dropped AS (DELETE FROM newest_definitions WHERE name = $1 AND hash = $2)
+    DELETE FROM definitions WHERE hash = $2`,
   "put-document": `
     INSERT INTO documents (kind, id, body) VALUES ($1, $2, $3)
     ON CONFLICT (kind, id) DO UPDATE SET body = excluded.body`,
@@ -45,6 +48,10 @@ export class SideWriter {
 
   async putDefinition(name: string, hash: string, body: string): Promise<void> {
     await this.#run("put-definition", [name, hash, encodeText(body)]);
+  }
+
+  async dropDefinition(name: string, hash: string): Promise<void> {
+    await this.#run("drop-definition", [name, hash]);
   }
 
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {

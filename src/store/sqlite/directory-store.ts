@@ -184,6 +184,10 @@ export class DirectoryStore {
     this.#writeSide(body.length, (side) => side.putDefinition(name, hash, body));
   }
 
+  dropDefinition(name: string, hash: string): void {
+    this.#writeSide(0, (side) => side.dropDefinition(name, hash));
+  }
+
   getDefinition(by: { hash: string } | { newestOf: string }): { hash: string; body: string } | null {
     return this.#read((reader) => reader.getDefinition(by));
   }

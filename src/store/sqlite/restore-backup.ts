@@ -11,13 +11,13 @@ import {
   chmodSync,
   copyFileSync,
   existsSync,
-  mkdirSync,
   realpathSync,
   renameSync,
   statSync,
   truncateSync,
 } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { makeDirectory } from "../../std/make-directory.ts";
 import { RondoError, reject } from "../../std/rejection.ts";
 import { sealedBytes } from "./backup-seal.ts";
 import { claimInProcess, DirectoryLock, isClaimedInProcess, releaseInProcess } from "./directory-lock.ts";
@@ -32,7 +32,7 @@ import { verifyFile } from "./verify-file.ts";
 export async function restoreBackup(options: { file: string; directory: string }): Promise<void> {
   const driver = await loadDriver();
   const backup = checkSeal(findBackup(options.file));
-  const directory = makeDirectory(options.directory);
+  const directory = openDirectory(options.directory);
   claimInProcess(directory);
   try {
     guard(directory, () => {
@@ -127,12 +127,8 @@ function renew(copy: string, driver: Driver): void {
   }
 }
 
-function makeDirectory(path: string): string {
-  const directory = resolve(path);
-  return guard(directory, () => {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
-    return realpathSync(directory);
-  });
+function openDirectory(path: string): string {
+  return guard(resolve(path), () => realpathSync(makeDirectory(path, 0o700)));
 }
 
 function guard<T>(directory: string, run: () => T): T {

@@ -19,6 +19,13 @@ export class SideWriter {
     });
   }
 
+  dropDefinition(name: string, hash: string): void {
+    inTransaction(this.#connection, () => {
+      this.#statements.dropNewest.run([name, hash]);
+      this.#statements.dropDefinition.run([hash]);
+    });
+  }
+
   putDocument(kind: string, id: string, body: string | null): void {
     if (body === null) this.#statements.deleteDocument.run([kind, id]);
     else this.#statements.document.run([kind, id, textValue(body)]);
@@ -51,6 +58,8 @@ function prepareStatements(connection: Connection) {
   return {
     definition: prepare("INSERT INTO definitions VALUES (?, ?) ON CONFLICT DO NOTHING"),
     newestDefinition: prepare("INSERT OR REPLACE INTO newest_definitions VALUES (?, ?)"),
+    dropDefinition: prepare("DELETE FROM definitions WHERE hash = ?"),
+    dropNewest: prepare("DELETE FROM newest_definitions WHERE name = ? AND hash = ?"),
     document: prepare("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)"),
     documentOf: prepare("SELECT body FROM documents WHERE kind = ? AND id = ?"),
     deleteDocument: prepare("DELETE FROM documents WHERE kind = ? AND id = ?"),

@@ -7,6 +7,7 @@ import type { Entry } from "../../kernel/journal-entry.ts";
 import {
   type HeadFilter,
   type JournalRange,
+  type JournalRow,
   type LoadedExecution,
   type Snapshot,
   type StoredHead,
@@ -39,7 +40,7 @@ export const READS = {
   timers: `SELECT id, timer, due FROM timers JOIN executions USING (e) WHERE due >= ? AND due <= ? ORDER BY due, e, timer LIMIT ?`,
   rowAt: "SELECT seq, count, chain FROM journal WHERE e = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
   lastRow: "SELECT chain FROM journal WHERE e = ? ORDER BY seq DESC LIMIT 1",
-  rows: "SELECT seq, count, at, body FROM journal WHERE e = ? AND seq >= ? AND seq <= ? ORDER BY seq LIMIT ?",
+  rows: "SELECT seq, count, at, chain, body FROM journal WHERE e = ? AND seq >= ? AND seq <= ? ORDER BY seq LIMIT ?",
   e: "SELECT e FROM executions WHERE id = ?",
   snapshot: "SELECT seq, fold_version, chain, body FROM snapshots WHERE e = ?",
   opened: "SELECT mark, tasks FROM opened WHERE e = ?",
@@ -70,6 +71,7 @@ interface HeadRow {
 }
 
 interface EntryRow extends Omit<Entry, "body"> {
+  readonly chain: string | null;
   readonly body: string | Uint8Array;
 }
 
@@ -96,17 +98,17 @@ export class SqliteReader {
     };
   }
 
-  readJournal(range: JournalRange): Entry[] {
+  readJournal(range: JournalRange): JournalRow[] {
     const e = this.#statements.e.get<{ e: number }>([range.execution])?.e;
     if (e === undefined) return [];
-    const { to = LAST, rowsMax = LAST, charsMax = LAST } = range;
+    const { to = LAST, rowsMax = LAST, charsMax = LAST, chains = false } = range;
     const holding = this.#statements.rowAt.get<{ seq: number; count: number }>([e, range.from]);
     let from = holding !== undefined && holding.seq + holding.count > range.from ? holding.seq : range.from;
-    const found: Entry[] = [];
+    const found: JournalRow[] = [];
     let chars = 0;
     for (;;) {
       const max = Math.min(ROWS_AT_ONCE, rowsMax - found.length);
-      const rows = max > 0 ? this.#rows(e, { from, to, max }) : [];
+      const rows = max > 0 ? this.#rows(e, { from, to, max, chains }) : [];
       for (const row of rows) {
         if (chars >= charsMax) return found;
         found.push(row);
@@ -163,9 +165,12 @@ export class SqliteReader {
     return row === undefined ? null : { hash: row.hash, body: textOf(row.body) };
   }
 
-  #rows(e: number, range: { from: number; to: number; max: number }): Entry[] {
+  #rows(e: number, range: { from: number; to: number; max: number; chains?: boolean }): JournalRow[] {
     const rows = this.#statements.rows.all<EntryRow>([e, range.from, limit(range.to), limit(range.max)]);
-    return rows.map(({ seq, count, at, body }) => ({ seq, count, at, body: textOf(body) }));
+    return rows.map(({ seq, count, at, chain, body }) => {
+      const entry = { seq, count, at, body: textOf(body) };
+      return range.chains === true ? { ...entry, chain } : entry;
+    });
   }
 
   /** The snapshot, if it is of the version asked for and the journal has its chain hash at its sequence number. */

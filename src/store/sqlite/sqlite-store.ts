@@ -3,10 +3,11 @@
  * engine goes on while a commit waits for the disk (store-thread.ts); this file is the engine's side: it checks and
  * packs commits, and ends the process when the disk can no longer be trusted.
  */
-import { mkdirSync, realpathSync } from "node:fs";
+import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Entry } from "../../kernel/journal-entry.ts";
 import { assert } from "../../std/assert.ts";
+import { makeDirectory } from "../../std/make-directory.ts";
 import { assertDocumentKey, assertWritable } from "../check-write.ts";
 import { type PackedLogRow, unpackLog } from "../packed-log.ts";
 import {
@@ -14,6 +15,7 @@ import {
   type CommitVerdict,
   type HeadFilter,
   type JournalRange,
+  type JournalRow,
   type LoadedExecution,
   type Partitions,
   type StatusCounts,
@@ -65,7 +67,7 @@ export class SqliteStore implements Store {
 
   async open(): Promise<StoreInfo> {
     assert(this.#thread === null, "a store is opened once");
-    const directory = makeDirectory(this.#options.directory);
+    const directory = openDirectory(this.#options.directory);
     claimInProcess(directory);
     const thread = new StoreThread(directory, this.#options.onFatal ?? endProcess);
     try {
@@ -99,7 +101,7 @@ export class SqliteStore implements Store {
     return this.#call({ kind: "load", ids, options });
   }
 
-  async readJournal(range: JournalRange): Promise<readonly Entry[]> {
+  async readJournal(range: JournalRange): Promise<readonly JournalRow[]> {
     return this.#call({ kind: "readJournal", range });
   }
 
@@ -194,6 +196,10 @@ export class SqliteStore implements Store {
     await this.#call({ kind: "putDefinition", name, hash, body });
   }
 
+  async dropDefinition(name: string, hash: string): Promise<void> {
+    await this.#call({ kind: "dropDefinition", name, hash });
+  }
+
   async getDefinition(
     by: { hash: string } | { newestOf: string },
   ): Promise<{ hash: string; body: string } | null> {
@@ -249,13 +255,11 @@ export class SqliteStore implements Store {
   }
 }
 
-function makeDirectory(path: string): string {
-  const directory = resolve(path);
+function openDirectory(path: string): string {
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
-    return realpathSync(directory);
+    return realpathSync(makeDirectory(path, 0o700));
   } catch (error) {
-    throw faultOf(error, { file: directory, writing: true });
+    throw faultOf(error, { file: resolve(path), writing: true });
   }
 }
 

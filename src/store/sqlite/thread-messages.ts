@@ -56,6 +56,7 @@ export type Call =
       readonly options: { after?: string; before?: string; descending?: boolean; max: number };
     }
   | { readonly kind: "putDefinition"; readonly name: string; readonly hash: string; readonly body: string }
+  | { readonly kind: "dropDefinition"; readonly name: string; readonly hash: string }
   | { readonly kind: "getDefinition"; readonly by: { hash: string } | { newestOf: string } }
   | { readonly kind: "listDefinitions"; readonly after: string; readonly max: number }
   | { readonly kind: "backup"; readonly file: string }

@@ -76,6 +76,8 @@ function answer(call: Call): unknown {
       return store.listDocuments(call.of, call.options);
     case "putDefinition":
       return store.putDefinition(call.name, call.hash, call.body);
+    case "dropDefinition":
+      return store.dropDefinition(call.name, call.hash);
     case "getDefinition":
       return store.getDefinition(call.by);
     case "listDefinitions":

@@ -6,6 +6,7 @@
 import fs from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { makeDirectory } from "../../std/make-directory.ts";
 
 /** One event, with what is needed to send it. */
 export interface SpooledEvent {
@@ -48,7 +49,7 @@ export class Spool {
 
   /** Opens this process's file; gives what former processes left, which is in it. */
   static open(directory: string): { readonly spool: Spool; readonly left: readonly SpooledEvent[] } {
-    fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    makeDirectory(directory, 0o700);
     const left: SpooledEvent[] = [];
     const taken: string[] = [];
     for (const name of fs.readdirSync(directory)) {

@@ -8,6 +8,7 @@ import { choose, usePlace } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
+import { Icon } from "../../ui/icon.tsx";
 import { PageHead } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
@@ -70,6 +71,9 @@ function Group({
           aria-expanded={isOpen}
           onClick={() => choose({ group: isOpen ? null : group.id })}
         >
+          <span class="letter-mark">
+            <Icon name={isOpen ? "down" : "right"} size={12} />
+          </span>
           <span class="letter-count">{count(group.tasks)}</span>
           <span class="letter-text">
             <b class="failed-text">{group.name}</b> {group.message}

@@ -4,10 +4,11 @@ import type { Execution, JournalEvent, Workflow } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { clock } from "../../core/format.ts";
 import { Badge, type BadgeState } from "../../ui/badge.tsx";
+import { messageOf } from "../../ui/error-view.tsx";
 import { JsonView } from "../../ui/json.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import type { About } from "./execution.tsx";
-import { messageOf, textOf } from "./message-of.ts";
+import { textOf } from "./text-of.ts";
 import { useKinds } from "./use-kinds.ts";
 
 /** A command as the definition has it. */

@@ -1,6 +1,6 @@
 import type { Execution } from "../../api/shapes.ts";
+import { ErrorView } from "../../ui/error-view.tsx";
 import { JsonView } from "../../ui/json.tsx";
-import { ErrorView } from "./task-detail.tsx";
 
 /** What went in, what came out, what went wrong. */
 export function DataTab({ facts }: { readonly facts: Execution }) {

@@ -2,11 +2,12 @@
 import type { JournalEvent } from "../../api/shapes.ts";
 import { clock } from "../../core/format.ts";
 import { Badge } from "../../ui/badge.tsx";
+import { messageOf } from "../../ui/error-view.tsx";
 import { JsonView } from "../../ui/json.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Wide } from "../../ui/wide.tsx";
 import type { About } from "./execution.tsx";
-import { messageOf, textOf } from "./message-of.ts";
+import { textOf } from "./text-of.ts";
 import { useKinds } from "./use-kinds.ts";
 
 /** The tab. */
@@ -59,7 +60,7 @@ function Tries({ tries }: { readonly tries: readonly JournalEvent[] }) {
               <th>Step</th>
               <th>What</th>
               <th>Target</th>
-              <th>Try</th>
+              <th class="num">Try</th>
               <th>Outcome</th>
             </tr>
           </thead>

@@ -49,6 +49,7 @@ function details(event: JournalEvent): string[] {
       return [...one("n"), ...text("child"), ...text("status")];
     case "postop.done":
     case "postop.failed":
+    case "postop.retried":
       return [...text("op"), ...text("target")];
     default:
       return [...text("status"), ...text("by"), ...text("reason")];

@@ -4,7 +4,7 @@ import { change, get, may } from "../../api/client.ts";
 import type { Execution, ExecutionStatus, Session } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { addressOf } from "../../core/address.ts";
-import { count, duration } from "../../core/format.ts";
+import { duration, plural } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { useKeys } from "../../shell/keys.ts";
@@ -148,7 +148,7 @@ function Facts({ facts, shownAt }: { readonly facts: Execution; readonly shownAt
         <dd>{duration((finishedAt ?? shownAt ?? now) - createdAt)}</dd>
       </div>
       <div class="execution-bar">
-        <dt>{count(total)} tasks</dt>
+        <dt>{plural(total, "task")}</dt>
         <dd>
           <Bar counts={counts} label="Tasks" />
         </dd>

@@ -15,6 +15,8 @@ import { type TimeView, useTimeView } from "./use-time-view.ts";
 
 /** Lanes that are shown before one asks for more: loops can have thousands of visits. */
 const SHOWN = 24;
+/** Narrower than this, an axis has few ticks. */
+const NARROW = 760;
 
 /** All lanes. `whole`: from the start of everything to its end, or to now. */
 export function Lanes({
@@ -158,7 +160,7 @@ function Axis({
     <div class="lane lane-axis" aria-hidden="true">
       <span class="lane-name" />
       <span class="lane-track">
-        {ticksOf(span, start, 7).map(({ place, text }) => (
+        {ticksOf(span, start, innerWidth < NARROW ? 3 : 7).map(({ place, text }) => (
           <span
             key={text}
             class={`tick${place > 0.93 ? " is-last" : ""}`}

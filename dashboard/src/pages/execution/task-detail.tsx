@@ -6,10 +6,10 @@ import { clock, count, duration } from "../../core/format.ts";
 import { choose } from "../../core/router.ts";
 import { Badge } from "../../ui/badge.tsx";
 import { Button } from "../../ui/button.tsx";
+import { ErrorView } from "../../ui/error-view.tsx";
 import { JsonView } from "../../ui/json.tsx";
 import { Loading, Trouble } from "../../ui/state.tsx";
 import type { About } from "./execution.tsx";
-import { messageOf } from "./message-of.ts";
 import { type LaneName, laneText } from "./place.ts";
 
 const LINES = 50;
@@ -96,23 +96,5 @@ export function TaskDetail({
         </div>
       )}
     </section>
-  );
-}
-
-/** An error, its source line first. */
-export function ErrorView({ error }: { readonly error: unknown }) {
-  const { stack } = (typeof error === "object" && error !== null ? error : {}) as { stack?: unknown };
-  const lines = typeof stack === "string" ? stack.split("\n").filter((line) => /^\s+at /.test(line)) : [];
-  const own = lines.find((line) => !/node:|node_modules/.test(line));
-  return (
-    <div class="error-view">
-      <h3>Error</h3>
-      <p class="failed-text">{messageOf(error)}</p>
-      {own === undefined ? null : <p class="mono error-line">{own.trim()}</p>}
-      <details>
-        <summary>Everything it says</summary>
-        <JsonView value={error} label="The error" />
-      </details>
-    </div>
   );
 }

@@ -6,10 +6,10 @@ import { asProblem, useLive } from "../../api/use-live.ts";
 import { count, duration } from "../../core/format.ts";
 import { choose, usePlace } from "../../core/router.ts";
 import { Badge } from "../../ui/badge.tsx";
+import { messageOf } from "../../ui/error-view.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
 import type { About } from "./execution.tsx";
-import { messageOf } from "./message-of.ts";
 import { laneText, useExecutionPlace } from "./place.ts";
 import { TaskDetail } from "./task-detail.tsx";
 

@@ -109,32 +109,32 @@ function List({
     {
       id: "id",
       head: "Execution",
-      width: "minmax(150px, 1.3fr)",
+      width: "minmax(140px, 1.3fr)",
       cell: ({ id }) => (
         <a class="mono" href={`/executions/${encodeURIComponent(id)}`} tabIndex={-1}>
           {id}
         </a>
       ),
     },
-    { id: "workflow", head: "Workflow", width: "minmax(110px, 0.9fr)", cell: ({ workflow }) => workflow },
+    { id: "workflow", head: "Workflow", width: "minmax(90px, 0.9fr)", cell: ({ workflow }) => workflow },
     {
       id: "progress",
       head: "Phases",
-      width: "minmax(140px, 1.6fr)",
+      width: "minmax(80px, 1.1fr)",
       isExtra: true,
       cell: ({ id }) => <MiniBars phases={progress.get(id)?.phases ?? null} />,
     },
     {
       id: "about",
       head: "Where, or why not",
-      width: "minmax(140px, 1.4fr)",
+      width: "minmax(130px, 1.9fr)",
       isExtra: true,
       cell: ({ phase, error, tags }) => <About phase={phase} error={error} tags={tags} />,
     },
     {
       id: "took",
       head: "Took",
-      width: "92px",
+      width: "84px",
       isNumber: true,
       isExtra: true,
       cell: ({ createdAt, finishedAt }) => duration((finishedAt ?? now) - createdAt),

@@ -2,11 +2,16 @@
 import { useState } from "preact/hooks";
 import { change } from "../../api/client.ts";
 import type { Execution } from "../../api/shapes.ts";
+import { plural } from "../../core/format.ts";
 import { go } from "../../core/router.ts";
 import { Button } from "../../ui/button.tsx";
 import { attempt, tell } from "../../ui/toast.tsx";
 
-const COMMANDS = ["npm install && npm run demo", "rondo run examples/thumbnails.ts"] as const;
+/** A project with a workflow, and its first run at this node. */
+const COMMANDS = [
+  "npx rondo init hello && cd hello && npm install",
+  `npx rondo run src/greetings.ts -i '{"names":["Ada","Grace"]}' --url ${location.origin}`,
+] as const;
 
 /** Needs no worker: a timer, then a signal that the user sends from the page. */
 const EXAMPLE = {
@@ -37,9 +42,9 @@ export function FirstSteps({ workers }: { readonly workers: number }) {
     <section class="first">
       <h2>Nothing has run here yet.</h2>
       <p class="muted">
-        {workers === 0 ? "No worker is connected; " : `${workers} connected; `}
-        start something from a terminal, or look at how it feels with an example that needs no code: a timer,
-        then a wait for your approval.
+        {workers === 0 ? "No worker is connected. " : `${plural(workers, "worker")} connected. `}
+        Make a project and run its workflow here, from a terminal; or look at how it feels with an example
+        that needs no code: a timer, then a wait for your approval.
       </p>
       <ol>
         {COMMANDS.map((command) => (

@@ -5,7 +5,10 @@ import { useNow } from "../../core/now.ts";
 export interface LeaseLeft {
   readonly ms: number;
   readonly share: number;
-  /** Renewed three times in its length: below half of it, one was missed. */
+  /**
+   * A lease is renewed after a third of its length, and what the node that is asked knows of it is as old at most: below a
+   * third, a renewal was missed.
+   */
   readonly tone: "ok" | "warn" | "bad";
 }
 
@@ -17,5 +20,5 @@ export function useLeaseLeft(until: number | null): LeaseLeft | null {
   const ms = Math.max(0, until - now);
   longest.current = Math.max(longest.current, ms);
   const share = ms / longest.current;
-  return { ms, share, tone: share > 0.5 ? "ok" : share > 0.25 ? "warn" : "bad" };
+  return { ms, share, tone: share > 0.33 ? "ok" : share > 0.15 ? "warn" : "bad" };
 }

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
 import type { Page, Schedule } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
-import { count, moment, plural, relative } from "../../core/format.ts";
+import { count, moment, momentIn, plural, relative } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { Badge } from "../../ui/badge.tsx";
@@ -93,7 +93,7 @@ function ScheduleCard(props: {
         <p>
           <code class="cron">{cron}</code> <span class="muted">{timeZone}</span>
         </p>
-        <Next next={schedule.next} isPaused={state.paused} />
+        <Next next={schedule.next} timeZone={schedule.timeZone} isPaused={state.paused} />
         <Past schedule={schedule} />
         <div class="row">
           {state.paused ? (
@@ -114,7 +114,16 @@ function ScheduleCard(props: {
   );
 }
 
-function Next({ next, isPaused }: { readonly next: readonly number[]; readonly isPaused: boolean }) {
+/** When it fires next, by the clock of its own zone. */
+function Next({
+  next,
+  timeZone,
+  isPaused,
+}: {
+  readonly next: readonly number[];
+  readonly timeZone: string;
+  readonly isPaused: boolean;
+}) {
   const now = useNow();
   if (isPaused) return <p class="muted">It is paused: it does not fire.</p>;
   if (next.length === 0) return <p class="muted">It never fires again.</p>;
@@ -122,7 +131,7 @@ function Next({ next, isPaused }: { readonly next: readonly number[]; readonly i
     <ol class="firings" aria-label="Next firings">
       {next.slice(0, 5).map((at, i) => (
         <li key={at} class={i === 0 ? "is-first" : ""}>
-          <span>{moment(at).slice(0, 16)}</span>
+          <span title={`${moment(at)} here`}>{momentIn(timeZone, at)}</span>
           <span class="muted">{relative(at, now)}</span>
         </li>
       ))}

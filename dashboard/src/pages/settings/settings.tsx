@@ -2,7 +2,7 @@
 import { get, may } from "../../api/client.ts";
 import type { AuditEntry, Page, Setting } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
-import { moment } from "../../core/format.ts";
+import { duration, moment } from "../../core/format.ts";
 import { usePlace } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { PageHead, Panel } from "../../ui/panel.tsx";
@@ -78,9 +78,7 @@ function Configuration() {
               {data.data.map(({ name, value, origin }) => (
                 <tr key={name} class={origin === "default" ? "is-default" : ""}>
                   <td class="mono">{name}</td>
-                  <td class="mono setting-value">
-                    {typeof value === "string" ? value : JSON.stringify(value)}
-                  </td>
+                  <td class="mono setting-value">{showSetting(name, value)}</td>
                   <td>{origin}</td>
                 </tr>
               ))}
@@ -90,6 +88,15 @@ function Configuration() {
       )}
     </Panel>
   );
+}
+
+/** Settings that are times, in milliseconds. */
+const TIMES = ["retention", "lease", "heartbeat", "claimLease", "sweep"];
+
+function showSetting(name: string, value: unknown): string {
+  if (value === null) return "not set";
+  if (TIMES.includes(name) && typeof value === "number") return duration(value);
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 function Audit() {

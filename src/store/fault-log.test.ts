@@ -1,0 +1,127 @@
+import { expect, test } from "vitest";
+import type { ClusterStore, Membership } from "./cluster-store.ts";
+import { FaultLog } from "./fault-log.ts";
+import { type CommitVerdict, type Store, StoreFault } from "./store.ts";
+
+const away = (why: string): StoreFault =>
+  new StoreFault(`the database cannot be reached (${why})`, { retryable: true, nothingWritten: true });
+
+/** A log under a clock of its own, over a store that works or not. */
+function scene() {
+  const lines: string[] = [];
+  let now = 1_000_000;
+  let isAway = false;
+  const call = async <T>(answer: T): Promise<T> => {
+    if (isAway) throw away("refused");
+    return answer;
+  };
+  const store = {
+    commit: () => call({ fenced: [] } as unknown as CommitVerdict),
+    renew: () => call({} as Membership),
+  };
+  const log = new FaultLog({ now: () => now }, (line) => lines.push(line));
+  log.watch(store as unknown as ClusterStore);
+  const attempt = (what: "commit" | "renew"): Promise<void> =>
+    (store[what] as () => Promise<unknown>)().then(
+      () => undefined,
+      (fault: Error) => log.tell(fault),
+    );
+  return {
+    lines,
+    log,
+    attempt,
+    pass: (ms: number) => {
+      now += ms;
+    },
+    goAway: (is: boolean) => {
+      isAway = is;
+    },
+  };
+}
+
+test("an outage is a line when it begins, few at rising distances, and one when it ends", async () => {
+  const { lines, attempt, pass, goAway } = scene();
+  await attempt("renew");
+  expect(lines).toEqual([]);
+  goAway(true);
+  for (let second = 0; second < 100; second++) {
+    await attempt("renew");
+    pass(1_000);
+  }
+  goAway(false);
+  await attempt("renew");
+  await attempt("renew");
+  expect(lines).toEqual([
+    "the database cannot be reached (refused)",
+    "the database cannot be reached (refused): for 5 s now, 5 times since this was last said",
+    "the database cannot be reached (refused): for 15 s now, 10 times since this was last said",
+    "the database cannot be reached (refused): for 35 s now, 20 times since this was last said",
+    "the database cannot be reached (refused): for 1 m 15 s now, 40 times since this was last said",
+    "the store works again, after 1 m 40 s",
+  ]);
+});
+
+test("one outage speaks in many words, and the next one begins anew", async () => {
+  const { lines, log, attempt, pass } = scene();
+  log.tell(away("reset"));
+  pass(10);
+  log.tell(away("refused"));
+  log.tell(new Error("the audit log could not be written", { cause: away("starting up") }));
+  await attempt("renew");
+  pass(60_000);
+  log.tell(away("refused"));
+  expect(lines).toEqual([
+    "the database cannot be reached (reset)",
+    "the store works again, after 10 ms",
+    "the database cannot be reached (refused)",
+  ]);
+});
+
+test("it is not over while commits fail and renewals do not; what nobody tries any more does not count", async () => {
+  const { lines, attempt, pass, goAway } = scene();
+  for (let i = 0; i < 3; i++) {
+    goAway(true);
+    await attempt("commit");
+    goAway(false);
+    pass(1_000);
+    await attempt("renew");
+  }
+  expect(lines).toEqual(["the database cannot be reached (refused)"]);
+  pass(6_000);
+  await attempt("renew");
+  expect(lines[1]).toBe("the store works again, after 9 s");
+});
+
+test("other faults are told apart by what they say, and each is said again at rising distances", () => {
+  const { lines, log, pass } = scene();
+  for (let second = 0; second < 12; second++) {
+    log.tell(new Error("the socket is too long"));
+    if (second === 3) log.tell(new Error("execution a is left alone"));
+    pass(1_000);
+  }
+  expect(lines).toEqual([
+    "the socket is too long",
+    "execution a is left alone",
+    "the socket is too long: for 5 s now, 5 times since this was last said",
+  ]);
+  pass(600_001);
+  log.tell(new Error("the socket is too long"));
+  expect(lines.at(-1)).toBe("the socket is too long");
+});
+
+test("a fault that does not pass is not taken for the outage that was told before", () => {
+  const { lines, log } = scene();
+  log.tell(away("refused"));
+  log.tell(new StoreFault("there is no such database", { retryable: false, nothingWritten: true }));
+  expect(lines).toHaveLength(2);
+});
+
+test("a store of one process is watched by its commits", async () => {
+  const lines: string[] = [];
+  const store = { commit: async () => ({ fenced: [] }) };
+  const log = new FaultLog({ now: () => 5 }, (line) => lines.push(line));
+  log.watch(store as unknown as Store);
+  log.tell(new StoreFault("the disk is full", { retryable: true, nothingWritten: true }));
+  await store.commit();
+  expect(lines).toEqual(["the disk is full", "the store works again, after 0 ms"]);
+});

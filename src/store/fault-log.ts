@@ -1,0 +1,109 @@
+/**
+ * Faults of the world as lines for people: one when it begins, more while it lasts, at rising distances, and for the
+ * store one when it works again. While a store is away, everything that needs it fails again and again, in other words
+ * each time: all of that is one outage. Other faults are told apart by what they say.
+ */
+import type { Clock } from "../std/clock.ts";
+import { showDuration } from "../std/duration.ts";
+import type { ClusterStore } from "./cluster-store.ts";
+import { type Store, StoreFault } from "./store.ts";
+
+const FIRST_DISTANCE_MS = 5_000;
+const DISTANCE_MAX_MS = 300_000;
+/** What has failed is tried again within less; if it is not, nobody needs it any more. */
+const TRIED_AGAIN_MS = 6_000;
+/** A fault that was not heard of for so long is a new one. */
+const FORGET_MS = 600_000;
+/** The most faults that are told apart; beyond, the oldest is forgotten. */
+const KINDS_MAX = 100;
+
+interface Lasting {
+  readonly from: number;
+  /** How often it came since it was last told. */
+  untold: number;
+  distanceMs: number;
+  nextAt: number;
+  lastAt: number;
+}
+
+export class FaultLog {
+  readonly #clock: Pick<Clock, "now">;
+  readonly #say: (line: string) => void;
+  /** By what it says; the store's by "". */
+  readonly #lasting = new Map<string, Lasting>();
+  /** What of the store failed when it was last tried, and when. */
+  readonly #failed = new Map<string, number>();
+
+  constructor(clock: Pick<Clock, "now">, say: (line: string) => void) {
+    this.#clock = clock;
+    this.#say = say;
+  }
+
+  /** Listens to whether the store works; to be called before anybody else uses it. */
+  watch(store: Store | ClusterStore): void {
+    const commit = store.commit.bind(store);
+    store.commit = (content) => this.#heard("commit", commit(content));
+    if (!("renew" in store)) return;
+    const renew = store.renew.bind(store);
+    store.renew = () => this.#heard("renew", renew());
+  }
+
+  /** Says it, or leaves it unsaid. */
+  readonly tell = (fault: Error): void => {
+    const key = isOfStore(fault) || isOfStore(fault.cause) ? "" : fault.message;
+    const now = this.#clock.now();
+    const lasting = this.#lasting.get(key);
+    if (lasting === undefined || now - lasting.lastAt > FORGET_MS) {
+      this.#begin(key, now);
+      return this.#say(fault.message);
+    }
+    lasting.lastAt = now;
+    lasting.untold++;
+    if (now < lasting.nextAt) return;
+    const more = lasting.untold === 1 ? "" : `, ${lasting.untold} times since this was last said`;
+    this.#say(`${fault.message}: for ${showDuration(now - lasting.from)} now${more}`);
+    lasting.untold = 0;
+    lasting.distanceMs = Math.min(DISTANCE_MAX_MS, lasting.distanceMs * 2);
+    lasting.nextAt = now + lasting.distanceMs;
+  };
+
+  #begin(key: string, now: number): void {
+    this.#lasting.delete(key);
+    const oldest = this.#lasting.size < KINDS_MAX ? undefined : this.#lasting.keys().next().value;
+    if (oldest !== undefined) this.#lasting.delete(oldest);
+    this.#lasting.set(key, {
+      from: now,
+      untold: 0,
+      distanceMs: FIRST_DISTANCE_MS,
+      nextAt: now + FIRST_DISTANCE_MS,
+      lastAt: now,
+    });
+  }
+
+  async #heard<T>(what: string, work: Promise<T>): Promise<T> {
+    try {
+      const answer = await work;
+      if (this.#lasting.size > 0) this.#works(what);
+      return answer;
+    } catch (thrown) {
+      this.#failed.set(what, this.#clock.now());
+      throw thrown;
+    }
+  }
+
+  /** The outage is over when nothing fails any more. */
+  #works(what: string): void {
+    const now = this.#clock.now();
+    this.#failed.delete(what);
+    const outage = this.#lasting.get("");
+    if (outage === undefined || [...this.#failed.values()].some((at) => now - at < TRIED_AGAIN_MS)) return;
+    this.#failed.clear();
+    this.#lasting.delete("");
+    this.#say(`the store works again, after ${showDuration(now - outage.from)}`);
+  }
+}
+
+/** Whether the store is away for a while, and that is all. */
+function isOfStore(thrown: unknown): boolean {
+  return thrown instanceof StoreFault && thrown.retryable;
+}

@@ -1,0 +1,71 @@
+/**
+ * Post-operations under test: results are kept in the memory store as in Rondo's own, and broadcasts go nowhere but into a
+ * list. Nothing of it takes time; what a target answers is up to the test.
+ */
+import type { GuardedAnswer, GuardedRequest } from "../guard/guarded-http.ts";
+import { Performer } from "../postop/performer.ts";
+import { StateStores } from "../postop/state-stores.ts";
+import { WebhookSecrets } from "../postop/webhook-secrets.ts";
+import type { Clock } from "../std/clock.ts";
+import { isRejection, unwrap } from "../std/rejection.ts";
+import type { Store } from "../store/store.ts";
+
+/** What a target was told. */
+export interface TestBroadcast {
+  /** The same for all tries: a target that keeps it does things once. */
+  readonly id: string;
+  readonly url: string;
+  /** The JSON that was sent. */
+  readonly body: unknown;
+  /** When, in virtual time. */
+  readonly at: number;
+  /** What it answered. */
+  readonly status: number;
+}
+
+/** What a target answers: a status of HTTP; nothing is 204. */
+export type TestTarget = (told: Omit<TestBroadcast, "status">) => number | undefined;
+
+export class TestPostOps {
+  /** In the order in which they were sent, each try. */
+  readonly broadcasts: TestBroadcast[] = [];
+  readonly #target: TestTarget;
+
+  constructor(target: TestTarget = () => undefined) {
+    this.#target = target;
+  }
+
+  /** Who performs them in one life. */
+  performer(store: Store, clock: Clock): Performer {
+    return new Performer({
+      store,
+      clock,
+      stateStores: new StateStores({ store, settings: {}, onFault: () => {} }),
+      guard: { refusalOf: () => null, send: async (request) => this.#send(request, clock) },
+      secrets: unwrap(WebhookSecrets.parse([])),
+      version: "test",
+    });
+  }
+
+  #send({ url, headers, body = "null" }: GuardedRequest, clock: Clock): GuardedAnswer {
+    const told = {
+      id: headers?.["webhook-id"] ?? "",
+      url,
+      body: JSON.parse(body) as unknown,
+      at: clock.now(),
+    };
+    const status = this.#target(told) ?? 204;
+    this.broadcasts.push({ ...told, status });
+    return { kind: "answer", status, headers: {}, text: "", isCut: false };
+  }
+}
+
+/** What a performer finds at a place, as a value; undefined: nothing. */
+export async function stateAt(
+  performer: Performer,
+  place: { readonly store: string; readonly key: string; readonly partition?: string },
+): Promise<unknown> {
+  const found = await performer.readState({ ...place, partition: place.partition ?? null });
+  if (isRejection(found)) return unwrap(found);
+  return found === null ? undefined : (JSON.parse(found.value) as unknown);
+}
