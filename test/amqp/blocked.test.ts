@@ -28,7 +28,8 @@ async function openEngine(broker: string) {
     onFault: () => {},
   });
   ends.push(() => server.close({ graceMs: 0 }));
-  const get = async (path: string) => (await (await fetch(`${server.url}${path}`)).json()) as never;
+  const text = async (path: string) => (await fetch(`${server.url}${path}`)).text();
+  const get = async (path: string) => JSON.parse(await text(path)) as never;
   const post = async (path: string, body: unknown) => {
     const headers = { "content-type": "application/json" };
     const answer = await fetch(`${server.url}${path}`, {
@@ -38,7 +39,7 @@ async function openEngine(broker: string) {
     });
     if (!answer.ok) throw new Error(await answer.text());
   };
-  return { get, post };
+  return { text, get, post };
 }
 
 /** A worker that counts what it began; `gate` holds each task. */
@@ -78,7 +79,7 @@ async function hire(url: string, gate: () => Promise<void>) {
 test("a broker without memory: nothing is lost, it is said everywhere, and all goes on afterwards", async () => {
   const rabbit = await RabbitServer.make();
   ends.push(() => rabbit.remove());
-  const { get, post } = await openEngine(rabbit.url);
+  const { text, get, post } = await openEngine(rabbit.url);
   let open: () => void = () => {};
   const opened = new Promise<void>((resolve) => {
     open = resolve;
@@ -115,6 +116,10 @@ test("a broker without memory: nothing is lost, it is said everywhere, and all g
   }
   expect(troubles.at(-1)).toBe(null);
   expect(await checkBroker(rabbit.url)).toContain("RabbitMQ");
+  const figures = await text("/metrics");
+  expect(figures).toContain("# TYPE rondo_broker_published_total counter");
+  expect(figures).toMatch(/^rondo_broker_receipts_total 400$/m);
+  expect(figures).toMatch(/^rondo_broker_up 1$/m);
   // Nothing was given out twice because of it.
   expect(begun).toHaveLength(400);
 }, 240_000);

@@ -8,6 +8,7 @@ import type { Lives } from "./lives.ts";
 export function describeCommits(get: () => Lives): void {
   describeVerdicts(get);
   describeContent(get);
+  describeHeads(get);
 }
 
 function describeVerdicts(get: () => Lives): void {
@@ -130,6 +131,32 @@ function describeContent(get: () => Lives): void {
     expect(a).toMatchObject({ chain: "chain-a-1", head: { status: "paused" }, entries: [{ seq: 1 }] });
   });
 
+  test("the epoch of an execution is that of its last write, whatever it wrote", async () => {
+    const lives = get();
+    await commit(lives.store, lives.info, [start("a"), start("b"), start("c")]);
+    await lives.restart();
+    await commit(lives.store, lives.info, [step("b", 1, { entries: [], opened: { "p.1.h": 1 } })]);
+    await commit(lives.store, lives.info, [step("c", 1, { head: headOf("c") })]);
+    const loaded = await lives.store.load(["a", "b", "c"]);
+    expect(loaded.map((execution) => execution?.epoch)).toEqual([1, 2, 2]);
+  });
+
+  test("a commit of nothing is accepted", async () => {
+    const { store, info } = get();
+    expect(await commit(store, info, [])).toEqual([]);
+  });
+
+  test("concurrent commits are all taken, in the order of the calls", async () => {
+    const { store, info } = get();
+    const calls = Array.from({ length: 20 }, (_, i) =>
+      commit(store, info, [i === 0 ? start("a") : step("a", i)]),
+    );
+    await Promise.all(calls);
+    expect((await store.load(["a"]))[0]?.entries).toHaveLength(20);
+  });
+}
+
+function describeHeads(get: () => Lives): void {
   test("the phase is that of the last head, however little else of it changed", async () => {
     const lives = get();
     const shown = async () => {
@@ -161,29 +188,5 @@ function describeContent(get: () => Lives): void {
     expect(await shown()).toEqual(new Set(["fourth"]));
     await write(9, { head: headOf("a", { phase: null }) });
     expect(await shown()).toEqual(new Set([null]));
-  });
-
-  test("the epoch of an execution is that of its last write, whatever it wrote", async () => {
-    const lives = get();
-    await commit(lives.store, lives.info, [start("a"), start("b"), start("c")]);
-    await lives.restart();
-    await commit(lives.store, lives.info, [step("b", 1, { entries: [], opened: { "p.1.h": 1 } })]);
-    await commit(lives.store, lives.info, [step("c", 1, { head: headOf("c") })]);
-    const loaded = await lives.store.load(["a", "b", "c"]);
-    expect(loaded.map((execution) => execution?.epoch)).toEqual([1, 2, 2]);
-  });
-
-  test("a commit of nothing is accepted", async () => {
-    const { store, info } = get();
-    expect(await commit(store, info, [])).toEqual([]);
-  });
-
-  test("concurrent commits are all taken, in the order of the calls", async () => {
-    const { store, info } = get();
-    const calls = Array.from({ length: 20 }, (_, i) =>
-      commit(store, info, [i === 0 ? start("a") : step("a", i)]),
-    );
-    await Promise.all(calls);
-    expect((await store.load(["a"]))[0]?.entries).toHaveLength(20);
   });
 }

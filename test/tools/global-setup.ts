@@ -3,7 +3,7 @@
  * it, since every commit waits for its disk and no test takes the power away. The servers that test files share are
  * started by the first that needs them (shared-server.ts), and ended here.
  */
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, statfsSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { endShared, PLACE } from "./shared-server.ts";
@@ -11,11 +11,15 @@ import { endShared, PLACE } from "./shared-server.ts";
 const MEMORY = "/dev/shm";
 const MEMORY_LEAST_BYTES = 3 * 2 ** 30;
 
+const PREFIX = "rondo-tests-";
+
 let folder = "";
 
 /** Before the first test file. */
 export function setup(): void {
-  folder = mkdtempSync(join(roomyPlace(), "rondo-tests-"));
+  const place = roomyPlace();
+  removeOrphans(place);
+  folder = mkdtempSync(join(place, `${PREFIX}${process.pid}-`));
   // PostgreSQL does not run as root: its user must get to its folder.
   chmodSync(folder, 0o711);
   process.env["TMPDIR"] = folder;
@@ -27,6 +31,23 @@ export function setup(): void {
 export function teardown(): void {
   endShared(join(folder, "servers"));
   rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+}
+
+/** What runs have left that were killed before their end. */
+function removeOrphans(place: string): void {
+  for (const name of readdirSync(place)) {
+    const pid = name.startsWith(PREFIX) ? Number(name.slice(PREFIX.length).split("-")[0]) : Number.NaN;
+    if (Number.isInteger(pid) && !isAlive(pid)) rmSync(join(place, name), { recursive: true, force: true });
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return !(error instanceof Error && "code" in error && error.code === "ESRCH");
+  }
 }
 
 /** What TMPDIR says, else memory if it has room, else the disk. */

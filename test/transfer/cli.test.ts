@@ -38,7 +38,7 @@ test("a store goes through a file and through a pipe, and its executions end whe
   await startServer({ cwd, args: ["--store", "file:copy"] });
   expect(await rondo("signal", "one", "go", "--store", "file:copy")).toMatchObject({ code: 0 });
   expect(await rondo("wait", "one", "--store", "file:copy")).toMatchObject({ code: 0 });
-});
+}, 120_000);
 
 test("migrate is for databases, and says when one cannot be reached", async () => {
   const cwd = folder();

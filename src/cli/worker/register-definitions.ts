@@ -5,8 +5,6 @@ import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { systemRandom } from "../../std/random.ts";
 import { type RejectionCode, RondoError, reject } from "../../std/rejection.ts";
 import { BackOff } from "../../worker/remote/back-off.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT } from "../exit-code.ts";
 import { readConfig, socketAddress } from "../server/find-server.ts";
 import type { WorkerFlags } from "./worker-flags.ts";
 

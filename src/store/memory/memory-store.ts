@@ -2,7 +2,6 @@
  * The store port over `MemoryTables`. Nothing is durable beyond the process; a new store over the same tables is a
  * restart, and after it this one is a stale owner.
  */
-import type { Entry } from "../../kernel/journal-entry.ts";
 import {
   type Commit,
   type CommitVerdict,

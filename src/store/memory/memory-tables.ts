@@ -8,7 +8,6 @@
  * back; then `open()` is the restart, and makes what is left final. So does whatever forgets: it is durable, and
  * then so is what was written before it.
  */
-import type { Entry } from "../../kernel/journal-entry.ts";
 import { assert } from "../../std/assert.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
 import { assertWritable, whyNotAtEnd } from "../check-write.ts";

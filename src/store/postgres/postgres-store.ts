@@ -5,7 +5,6 @@
  * 3. two for everything else.
  */
 import type pg from "pg";
-import type { Entry } from "../../kernel/journal-entry.ts";
 import { assert } from "../../std/assert.ts";
 import { type Clock, systemClock } from "../../std/clock.ts";
 import { systemRandom } from "../../std/random.ts";

@@ -5,7 +5,6 @@
  */
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
-import type { Entry } from "../../kernel/journal-entry.ts";
 import { assert } from "../../std/assert.ts";
 import { makeDirectory } from "../../std/make-directory.ts";
 import { assertDocumentKey, assertWritable } from "../check-write.ts";

@@ -12,37 +12,20 @@
  * is the number of an execution, or, negative, the place among the created ones. The answer is the numbers of the created ones, 0 for
  * those whose id was taken, and the partitions that were touched. Letters of the skipped partitions stay.
  */
-export const WRITE_COMMIT = writeCommit({ name: "write_commit_1", phases: false, leases: true });
-
-/** With the phases of phases-in-journal.ts or without; with the lease tables of the first version or without. */
-export function writeCommit(parts: { name: string; phases: boolean; leases: boolean }): string {
-  const phase = parts.phases
-    ? {
-        parameter: "\n    j_phase text,",
-        column: ", phase",
-        value: String.raw`,
-        nullif(coalesce(phase, j_phase), E'\x02')`,
-        list: String.raw`,
-        string_to_array(j_phase, E'\x1f')) AS j`,
-      }
-    : { parameter: "", column: "", value: "", list: ")\n        AS j" };
-  const lease = parts.leases
-    ? { parameters: " lc_e bigint[], l_ref bigint[], l_body text,", values: "lc_e, l_ref, l_body" }
-    : { parameters: "", values: "NULL, NULL, NULL" };
-  return String.raw`
-  CREATE FUNCTION ${parts.name}(
+const TEXT = String.raw`
+  CREATE FUNCTION {name}(
     p_lock int, p_generation text, p_owner text, p_partitions int[], p_epochs bigint[], p_skipped int[],
     p_taken text,
     c_id text, c_partition int[], c_epoch bigint[], c_workflow text, c_hash text, c_project text, c_status text,
     c_phase text, c_want text, c_priority int[], c_created_at bigint[], c_finished_at bigint[], c_tags text,
     c_error text,
-    j_ref bigint[], j_seq int[], j_count int[], j_at bigint[], j_chain text, j_body text,${phase.parameter}
+    j_ref bigint[], j_seq int[], j_count int[], j_at bigint[], j_chain text, j_body text,{phase parameter}
     h_e bigint[], h_epoch bigint[], h_status text, h_phase text, h_want text, h_priority int[],
     h_finished_at bigint[], h_tags text, h_error text,
     t_e bigint[], t_epoch bigint[],
     has_marks boolean, tc_e bigint[], tc_timer text, ts_ref bigint[], ts_timer text, ts_due bigint[],
     ts_partition int[], o_ref bigint[], o_mark text, o_tasks bigint[], s_ref bigint[], s_seq int[],
-    s_fold_version int[], s_chain text, s_body text,${lease.parameters}
+    s_fold_version int[], s_chain text, s_body text,{lease parameters}
     has_records boolean, m_ref bigint[], m_id text, m_partition int[], m_recipient text, m_body text,
     g_ref bigint[], g_attempt text, g_last_n bigint[], g_body text, dc_e bigint[], dc_seq int[], d_ref bigint[], d_seq int[],
     d_tasks text,
@@ -89,10 +72,10 @@ export function writeCommit(parts: { name: string; phases: boolean; leases: bool
     END IF;
 
     IF j_ref IS NOT NULL THEN
-      INSERT INTO journal (e, seq, count, at, chain, body${phase.column})
+      INSERT INTO journal (e, seq, count, at, chain, body{phase column})
       SELECT CASE WHEN ref < 0 THEN created[-ref] ELSE ref END, coalesce(seq, j_seq[1]), coalesce(count, j_count[1]),
-        coalesce(at, j_at[1]), nullif(coalesce(chain, j_chain), E'\x02'), coalesce(body, j_body)${phase.value}
-      FROM unnest(j_ref, j_seq, j_count, j_at, string_to_array(j_chain, E'\x1f'), string_to_array(j_body, E'\x1f')${phase.list} (ref, seq, count, at, chain, body${phase.column})
+        coalesce(at, j_at[1]), nullif(coalesce(chain, j_chain), E'\x02'), coalesce(body, j_body){phase value}
+      FROM unnest(j_ref, j_seq, j_count, j_at, string_to_array(j_chain, E'\x1f'), string_to_array(j_body, E'\x1f'){phase list} (ref, seq, count, at, chain, body{phase column})
       WHERE ref > 0 OR created[-ref] <> 0;
     END IF;
 
@@ -112,7 +95,7 @@ export function writeCommit(parts: { name: string; phases: boolean; leases: bool
     END IF;
     IF has_marks THEN
       PERFORM write_marks_1(created, tc_e, tc_timer, ts_ref, ts_timer, ts_due, ts_partition, o_ref, o_mark, o_tasks,
-        s_ref, s_seq, s_fold_version, s_chain, s_body, ${lease.values});
+        s_ref, s_seq, s_fold_version, s_chain, s_body, {lease values});
     END IF;
     IF has_records THEN
       PERFORM write_records_1(created, m_ref, m_id, m_partition, m_recipient, m_body, g_ref, g_attempt, g_last_n,
@@ -124,4 +107,30 @@ export function writeCommit(parts: { name: string; phases: boolean; leases: bool
   END
   $$;
 `;
+
+/** With the phases of phases-in-journal.ts or without; with the lease tables of the first version or without. */
+export function writeCommit(parts: { name: string; phases: boolean; leases: boolean }): string {
+  const phase = parts.phases
+    ? {
+        parameter: "\n    j_phase text,",
+        column: ", phase",
+        value: String.raw`,
+        nullif(coalesce(phase, j_phase), E'\x02')`,
+        list: String.raw`,
+        string_to_array(j_phase, E'\x1f')) AS j`,
+      }
+    : { parameter: "", column: "", value: "", list: ")\n        AS j" };
+  const lease = parts.leases
+    ? { parameters: " lc_e bigint[], l_ref bigint[], l_body text,", values: "lc_e, l_ref, l_body" }
+    : { parameters: "", values: "NULL, NULL, NULL" };
+  return TEXT.replace("{name}", parts.name)
+    .replace("{phase parameter}", phase.parameter)
+    .replaceAll("{phase column}", phase.column)
+    .replace("{phase value}", phase.value)
+    .replace("{phase list}", phase.list)
+    .replace("{lease parameters}", lease.parameters)
+    .replace("{lease values}", lease.values);
 }
+
+/** The commit of the first version. */
+export const WRITE_COMMIT = writeCommit({ name: "write_commit_1", phases: false, leases: true });
