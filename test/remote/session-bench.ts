@@ -117,7 +117,9 @@ export class SessionBench {
   async claim(worker: string, max = 10): Promise<Claimed> {
     const claimed = this.open(worker, max, 0);
     await this.clock.settle();
-    return unwrap(await claimed.answer) as Claimed;
+    const answer = unwrap(await claimed.answer) as Claimed;
+    claimed.arrive();
+    return answer;
   }
 
   /** A claim that waits. */
@@ -170,7 +172,8 @@ export class SessionBench {
 export class OpenClaim {
   readonly answer: Promise<Claimed | Rejection | null>;
   isAnswered = false;
-  /** It could not be written. */
+  /** Its answer was written; or it could not be. */
+  arrive: () => void = () => {};
   handBack: () => void = () => {};
   readonly #abort = new AbortController();
 
@@ -190,6 +193,7 @@ export class OpenClaim {
     const claimed = await sessions.claim(worker, asked, this.#abort.signal);
     this.isAnswered = true;
     if (claimed === null || isRejection(claimed)) return claimed;
+    this.arrive = () => claimed.ended(true);
     this.handBack = () => claimed.ended(false);
     return JSON.parse(claimed.text) as Claimed;
   }

@@ -17,6 +17,11 @@ import type { Link } from "./link.ts";
 /** Payload characters, and commits, after which a call is full. */
 const CHARS_MAX = 8_388_608;
 const COMMITS_MAX = 256;
+/**
+ * Writes that are enough for a call: what comes after travels in the next one, so that whoever issues commits goes on
+ * with the verdicts of the one while the database is busy with the other.
+ */
+const WRITES_ENOUGH = 256;
 /** Tries to write a batch, each after learning that something had changed. */
 const TRIES_MAX = 5;
 const UNIQUE_VIOLATION = "23505";
@@ -111,12 +116,15 @@ export class CommitQueue {
     const letters = new LetterOrder();
     letters.note(first.commit);
     let chars = first.chars;
+    let writes = first.commit.writes.length;
     let count = 1;
     for (; count < Math.min(this.#waiting.length, COMMITS_MAX); count++) {
       const next = this.#waiting[count] as Pending | Alone;
       if ("alone" in next) break;
       chars += next.chars;
-      if (chars > CHARS_MAX || !isSame(next.commit.fence, first.commit.fence)) break;
+      writes += next.commit.writes.length;
+      if (chars > CHARS_MAX || writes > WRITES_ENOUGH) break;
+      if (!isSame(next.commit.fence, first.commit.fence)) break;
       if (takesItsOwn(first.commit) || letters.isDisturbedBy(next.commit)) break;
       letters.note(next.commit);
     }
