@@ -31,7 +31,15 @@ export interface UnusedDefinitionsOptions {
 }
 
 /** The definition of a name that another one has taken the place of: it goes with the name. */
-export const REPLACED = "replaced-definition";
+const REPLACED = "replaced-definition";
+
+/** Notes that this definition of a name is about to be replaced. */
+export function noteReplaced(
+  store: Pick<Store, "putDocument">,
+  definition: { readonly name: string; readonly hash: string },
+): Promise<void> {
+  return store.putDocument(REPLACED, `${definition.name} ${definition.hash}`, "{}");
+}
 
 const NAMES_A_ROUND = 200;
 const UNUSED_MS = 3_600_000;

@@ -36,8 +36,8 @@ const NODE_DATA_BYTES = 1_024 * 1_048_576;
 const WATCH_WORKER = `(
   {
     read -r _ <&3 || {
-      # Twice: it may just be mounted.
-      for _ in 1 2; do umount -l "$1"; rmdir "$1" && break; done
+      # More than once: it may just be about to be mounted.
+      for _ in 1 2 3 4 5 6 7 8; do umount -l "$1"; rmdir "$1" && break; sleep 0.03; done
       kill -9 0
     }
   } </dev/null >/dev/null 2>&1 &

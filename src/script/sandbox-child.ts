@@ -43,13 +43,15 @@ export class SandboxChild {
   /** Nothing goes through it: that it is open says that this process lives. */
   readonly #life: Socket | undefined;
   readonly #lineBytesMax: number;
+  readonly #folder: string;
   #parts: Buffer[] = [];
   #partBytes = 0;
   #stderr = "";
 
   constructor({ jail, memoryBytes, lineBytesMax }: ChildOptions) {
     this.#lineBytesMax = lineBytesMax;
-    const folder = mkdtempSync(join(tmpdir(), "rondo-script-"));
+    this.#folder = mkdtempSync(join(tmpdir(), "rondo-script-"));
+    const folder = this.#folder;
     const { file, args } = jail.command(folder, memoryBytes);
     // A group of its own, so that the jail's helper and the child are killed together.
     this.#process = spawn(file, [...args, ...inheritedFds()], {
@@ -99,6 +101,8 @@ export class SandboxChild {
     const inner = childOf(pid);
     if (inner !== null) killQuietly(inner);
     killQuietly(-pid);
+    // Now, since this process may end before it hears of that end.
+    rmSync(this.#folder, { recursive: true, force: true });
   }
 
   /** While held, the child keeps this process alive. */

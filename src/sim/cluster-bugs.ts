@@ -115,14 +115,14 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/permit-home.js",
     find: "if (this.awaited.size > 0 || this.#blockedUntil(limit) > now)",
     replace: "if (false)",
-    seed: 199,
+    seed: 726,
   },
   {
     name: "home knows of no crash before it",
     file: "engine/tenures.js",
     find: "const handed = isAfterCrash ? null :",
     replace: "const handed =",
-    seed: 543,
+    seed: 683,
   },
   {
     name: "quota kept after it was given back",
@@ -192,7 +192,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "cluster/ownership.js",
     find: "if (this.#isForNewer(partition)) {",
     replace: "if (false) {",
-    seed: 11,
+    seed: 381,
   },
   {
     name: "token trusted for safety",

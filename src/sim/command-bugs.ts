@@ -64,7 +64,7 @@ export const COMMAND_BUGS: readonly PlantedBug[] = [
     file: "engine/post-op-pool.js",
     find: ">= this.#each",
     replace: "> this.#each",
-    seed: 34,
+    seed: 24,
   },
   {
     name: "post-operation before its commit",
@@ -79,7 +79,7 @@ export const COMMAND_BUGS: readonly PlantedBug[] = [
     file: "engine/stepping.js",
     find: "if (failed >= clearedFrom)",
     replace: "if (false)",
-    seed: 117,
+    seed: 3,
   },
   {
     name: "a command refers to the result of an earlier visit",

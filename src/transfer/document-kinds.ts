@@ -10,6 +10,7 @@ export const DOCUMENT_KINDS = [
   "command-workflow",
   "ended-session",
   "idempotency-key",
+  "replaced-definition",
   "schedule",
   "schedule-mark",
   "setting",

@@ -3,7 +3,7 @@ import { isSubmissionName } from "../../command/submission-definition.ts";
 import type { Definition } from "../../kernel/definition.ts";
 import { parseDefinition } from "../../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../../kernel/plan.ts";
-import { REPLACED } from "../../retention/unused-definitions.ts";
+import { noteReplaced } from "../../retention/unused-definitions.ts";
 import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
@@ -67,7 +67,7 @@ export class DefinitionDesk {
     if (before?.hash === hash) return { known, isNew: false };
     // Those that are named by their content go with their last execution, the others of the name too.
     if (before !== null && isSubmissionName(definition.name))
-      await this.#store.putDocument(REPLACED, `${definition.name} ${before.hash}`, "{}");
+      await noteReplaced(this.#store, { name: definition.name, hash: before.hash });
     await this.#store.putDefinition(definition.name, hash, JSON.stringify(definition));
     return { known, isNew: true };
   }

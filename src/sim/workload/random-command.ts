@@ -21,7 +21,7 @@ export function randomCommand(random: SeededRandom, use: string): Record<string,
     ...(random.chance(0.6)
       ? {
           cmd_result_broadcasts: Array.from({ length: random.between(1, 3) }, (_, i) => ({
-            url: `http://there/${i}`,
+            url: `http://there-${i}/`,
             retry: retry(),
             ...(random.chance(0.3) ? { await: true } : {}),
           })),
