@@ -18,6 +18,8 @@ const TOGETHER = [
   "test/tidy.test.ts",
   "test/{audit,cli,client,cluster,config,conformance,deploy,peer,scenarios,sdk,store,transfer}/**/*.test.ts",
 ];
+/** What takes long: processes that are killed again and again, and the demo with its rounds. */
+const LONG = ["test/{faults,demo}/**/*.test.ts"];
 /** Clusters of processes with short leases: one at a time, when nothing else runs. */
 const CLUSTERS = ["test/cluster-e2e/**/*.test.ts"];
 
@@ -38,9 +40,10 @@ export default defineConfig({
       project("together", { include: TOGETHER, isolate: false, maxWorkers }),
       project("isolated", {
         include: ["test/**/*.test.ts"],
-        exclude: [...TOGETHER, ...CLUSTERS],
+        exclude: [...TOGETHER, ...CLUSTERS, ...LONG],
         maxWorkers,
       }),
+      project("long", { include: LONG, maxWorkers }),
       project("clusters", { include: CLUSTERS, maxWorkers: 1, sequence: { groupOrder: 1 } }),
     ],
   },

@@ -38,13 +38,16 @@ export class PostOpDesk {
   attend(slot: Slot): void {
     const { execution } = slot;
     if (execution === null || execution.postops.size === 0 || slot.tenure.isYielding) return;
+    /** Receipts whose broadcasts wait for one that is to begin before them. */
+    const held = new Set<number>();
     for (const op of execution.postops.values()) {
       const pool = this.#pools[op.op];
-      if (pool.isFullFor(slot.id)) continue;
+      if (pool.isFullFor(slot.id) || held.has(op.receipt)) continue;
       if (op.until > this.#node.now || pool.isUnderWay(op.id) || isQueued(slot, op)) continue;
       const task = taskOf(execution, op);
       if (pool.take(op.id, { execution: slot.id, target: placeOf(task) }))
         this.#node.emit({ kind: "perform", task });
+      else if (op.ended === 0) held.add(op.receipt);
     }
   }
 

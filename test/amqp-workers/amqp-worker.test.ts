@@ -329,10 +329,19 @@ describe("what the world does", () => {
     code.open();
     await stopped;
     expect(code.begun).toEqual([0]);
-    await until("both are where they belong", async () => {
-      const isBack = at.engine.finished.some(({ task, status }) => task === 1 && status === "cancelled");
-      return isBack || (await at.engine.messagesIn(at.engine.taskQueue)) === 1;
-    });
+    await until(
+      "both are where they belong",
+      async () => {
+        const isBack = at.engine.finished.some(({ task, status }) => task === 1 && status === "cancelled");
+        return isBack || (await at.engine.messagesIn(at.engine.taskQueue)) === 1;
+      },
+      {
+        state: async () => ({
+          finished: at.engine.finished,
+          left: await at.engine.messagesIn(at.engine.taskQueue),
+        }),
+      },
+    );
     expect(at.engine.finished.filter(({ status }) => status === "done").map(({ task }) => task)).toEqual([0]);
   });
 });

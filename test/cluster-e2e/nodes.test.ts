@@ -59,6 +59,8 @@ test("A6: killed between the enumeration and the last receipt, its phase is comp
   await bench.start("tasks", { tasks: 5, hold: { 3: ["begin"] } }, id);
   await bench.ledger.seen({ what: "held", execution: id });
   await bench.ledger.seen({ what: "ends", execution: id }, 4);
+  // The code that enumerates has ended before; its last word may be on its way.
+  await until("it is sealed", async () => (await bench.eventsOf(id, "handler.enumerated")).length === 1);
   await bench.nodes[0]?.running.kill();
   bench.openGate(id, 3, "begin");
   expect(await bench.ended(id)).toMatchObject({ status: "done" });
