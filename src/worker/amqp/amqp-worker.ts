@@ -158,7 +158,7 @@ export class AmqpWorker {
     await this.#worker.stop(graceMs, LAST_WORDS_MS);
     if (!this.#link.isInTrouble) await this.#within(LAST_WORDS_MS, () => this.#publisher.empty());
     // Whoever has just heard that its word is there acknowledges now what it was about.
-    await new Promise<void>((resolve) => void this.#options.clock.soon(resolve));
+    await new Promise<void>((resolve) => this.#options.clock.soon(resolve));
     await this.#within(LAST_WORDS_MS, () => this.#link.close());
   }
 
