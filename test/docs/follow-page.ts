@@ -87,13 +87,22 @@ async function followBlock(
   }
 }
 
+/** Looks at whether it listens; it may also have ended before. */
+const LOOKS_MAX = 20;
+
 async function runAll(shell: Shell, text: string, at: string): Promise<Done> {
   let all = { status: 0, stdout: "", stderr: "" };
   for (const command of commandsOf(text)) {
     const { stdout, stderr } = await runWell(shell, command, at);
     all = { status: 0, stdout: all.stdout + stdout, stderr: all.stderr + stderr };
+    if (/^rondo .*&$/.test(command.trim())) await untilItListens(shell);
   }
   return all;
+}
+
+/** A person is not as quick as a shell: what is started in the background listens before the next line is typed. */
+async function untilItListens(shell: Shell): Promise<void> {
+  for (let tries = 0; tries < LOOKS_MAX; tries++) if ((await shell.run("rondo ps")).status === 0) return;
 }
 
 /** A command ends with 0, unless it says `# ... exit code 1`. */
