@@ -146,7 +146,7 @@ describe("tasks", () => {
         task: 0,
         status: "done",
         token: "of 0",
-        result: { number: 0, n: 3, idempotencyKey: "ex_1/work/1/work/0" },
+        result: { number: 0, n: 3, idempotencyKey: ["ex_1", "work", 1, "work", 0].join("/") },
       },
       { task: 1, status: "failed", token: "of 1", error: { name: "Error", message: "not this one" } },
     ]);

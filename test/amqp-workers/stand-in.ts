@@ -112,7 +112,7 @@ export class StandIn {
       token: `of ${number}`,
       data: { number },
       finished_queue: this.finishedQueue,
-      idempotency_key: `ex_1/work/1/work/${number}`,
+      idempotency_key: ["ex_1", "work", 1, "work", number].join("/"),
       ...more,
     };
     await this.send(this.taskQueue, message);

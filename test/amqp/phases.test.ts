@@ -231,7 +231,7 @@ describe("phases over queues", () => {
     expect(worker.seen).toHaveLength(3);
     expect(new Set(worker.seen.map(({ body }) => body["attempt"])).size).toBe(3);
     expect(new Set(worker.seen.map(({ body }) => body["idempotency_key"]))).toEqual(
-      new Set([`${handle.id}/work/1/work/0`]),
+      new Set([[handle.id, "work", 1, "work", 0].join("/")]),
     );
   });
 });
