@@ -272,7 +272,7 @@ export class CleanUp {
       if (desk === undefined || lease === undefined || lease.attempt !== attempt) continue;
       tellToStop(this.#node, slot, { desk, lease }, "lost");
       this.#node.endLease(desk, lease);
-      desk.forgetClaims(task);
+      desk.forgetLapses(task);
     }
   }
 

@@ -163,3 +163,42 @@ describe("rounds", () => {
     expect(bench.status("e1")).toBe("done");
   });
 });
+
+describe("claims of one attempt have names of their own", () => {
+  const names = (bench: NodeBench) => bench.attempts().map(({ item }) => `${item.attempt}.${item.claim}`);
+
+  test("though a word of a claim that lapsed came while another was out", () => {
+    const { bench, first } = claimed(phase("a"), 1);
+    for (const _ of [1, 2]) {
+      bench.claim("w1", 1);
+      bench.sleep(36_000);
+      bench.receipt(first[0] as Attempt, { status: "failed", payload: "{}" });
+      bench.settle();
+    }
+    expect(names(bench)).toEqual(["1.0", "1.1", "1.2"]);
+  });
+
+  test("though the execution left memory in between", () => {
+    const bench = new NodeBench({ claimLeaseMs: 30_000, sweepMs: 5_000, idleMax: 0 });
+    bench.start(bench.plan([phase("a")]), "e1");
+    for (const worker of ["w1", "w2", "w3"]) {
+      bench.join(worker, ["w.a"], { local: false });
+      bench.claim(worker, 1);
+      bench.settle();
+      bench.leave(worker);
+      bench.sleep(36_000);
+      expect(bench.node.residentCount).toBe(0);
+    }
+    const [one, ...others] = bench.attempts();
+    expect(others).toHaveLength(2);
+    expect(new Set(names(bench)).size).toBe(3);
+    bench.join("w4", ["w.a"], { local: false });
+    bench.claim("w4", 1);
+    bench.settle();
+    bench.started(bench.attempts().at(-1) as Attempt);
+    // Whoever slept through all that says something of its own attempt only.
+    bench.receipt(one as Attempt, { status: "failed", payload: "{}", fatal: true });
+    bench.settle();
+    expect(bench.status("e1")).toBe("running");
+  });
+});

@@ -6,7 +6,7 @@ import { Dispatcher } from "./dispatcher.ts";
 import type { HandedLease } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { Members, Output } from "./io.ts";
-import type { Lease } from "./lease.ts";
+import { ENUMERATION, type Lease } from "./lease.ts";
 import { type Declared, Limits, type Moves } from "./limits.ts";
 import { PageCache } from "./page-cache.ts";
 import { WAITS } from "./permit-desk.ts";
@@ -178,6 +178,14 @@ export class NodeState {
       if (moves !== null) this.limits.linger(permit, moves);
       else this.limits.give(permit);
     }
+  }
+
+  /** A claim that nobody began is over: its task is pending again, and its next claim has another number. */
+  lapse({ tenure }: Slot, desk: HandlerDesk, lease: Lease): void {
+    this.endLease(desk, lease);
+    tenure.lapses++;
+    desk.lapse(lease.task);
+    if (lease.task !== ENUMERATION) desk.giveBack(lease.task);
   }
 
   /** The worker is done with the attempt, whatever becomes of its word. */

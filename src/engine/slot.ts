@@ -178,7 +178,7 @@ export class Slot {
     const same = this.desks.find(isSame) ?? this.closedDesks.find(isSame);
     if (same !== undefined) kept.add(same);
     if (same !== undefined && same.state === state) return same;
-    const desk = new HandlerDesk(visit, state, 0);
+    const desk = new HandlerDesk(visit, state, this.tenure.lapses);
     desk.opened = Math.max(desk.opened, this.opened[desk.markName] ?? 0);
     if (same !== undefined) {
       desk.inherit(same);

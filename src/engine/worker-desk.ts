@@ -2,7 +2,7 @@
 import type { Beat } from "../protocol/work.ts";
 import { endHold } from "./granting.ts";
 import type { JoinOptions } from "./io.ts";
-import { ENUMERATION, isSameAttempt } from "./lease.ts";
+import { isSameAttempt } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
 import { RosterEntry } from "./worker-roster.ts";
@@ -48,9 +48,7 @@ export function workerReleases(node: NodeState, worker: string, beats: readonly 
       const lease = desk.leases.get(task);
       if (lease === undefined || lease.reported || lease.worker !== worker) continue;
       if (!isSameAttempt(lease, attempt, claim, beat.epoch)) continue;
-      node.endLease(desk, lease);
-      desk.lapse(task);
-      if (task !== ENUMERATION) desk.giveBack(task);
+      node.lapse(slot, desk, lease);
       touched.add(slot);
     }
   }

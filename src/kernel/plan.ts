@@ -198,7 +198,8 @@ function planHandler(
     tolerateCount:
       typeof tolerate === "number" ? tolerate : typeof tolerate === "string" ? Number.POSITIVE_INFINITY : 0,
     // A percentage has four decimals at most, so this is whole and the judgement exact.
-    tolerateMillionths: typeof tolerate === "string" ? Math.round(Number.parseFloat(tolerate) * 10_000) : null,
+    tolerateMillionths:
+      typeof tolerate === "string" ? Math.round(Number.parseFloat(tolerate) * 10_000) : null,
     work,
   };
 }
