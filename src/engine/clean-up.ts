@@ -140,9 +140,7 @@ export class CleanUp {
       giveHeld(this.#node, slot, queued.held, false);
       return false;
     });
-    for (const desk of [...slot.desks, ...slot.closedDesks]) {
-      for (const lease of desk.leases.values()) lease.recorded = false;
-    }
+    for (const desk of slot.allDesks) for (const lease of desk.leases.values()) lease.recorded = false;
     slot.queue = [...back.map(({ queued }) => queued), ...slot.queue];
     this.#residency.drop(slot);
     this.#residency.count(slot);

@@ -187,7 +187,8 @@ export class EngineNode {
 
   /** Open leases whose receipts have not come: what a graceful end waits for. */
   get openLeases(): number {
-    return [...this.#node.slots.values()].reduce((sum, slot) => sum + slot.openLeases, 0);
+    const desks = [...this.#node.slots.values()].flatMap((slot) => slot.allDesks);
+    return desks.reduce((sum, desk) => sum + desk.openLeases, 0);
   }
 
   /** What is open at workers elsewhere, for the next owner of each partition; null: something is open in this process. */
@@ -242,12 +243,12 @@ export class EngineNode {
     return overviewOf(this.#node, this.#residency.working);
   }
 
-  /** Attempts whose leases are open. */
   /** Code and topics that workers serve which do not queue. */
   usesServed(): ReadonlySet<string> {
     return this.#node.roster.usesServed();
   }
 
+  /** Attempts whose leases are open. */
   openAttempts(options: AttemptFilter): readonly OpenAttempt[] {
     return openAttempts(this.#node, options);
   }

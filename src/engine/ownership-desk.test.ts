@@ -47,7 +47,7 @@ test.each<[string, Input]>([
 
 describe("beside a node that does not read the newest events,", () => {
   /** A task at work, and nodes that read up to this version. */
-  function atWork(reads: number, { local = true } = {}) {
+  function atWork(reads: number, { local = true, tasks = [1, 2] } = {}) {
     const bench = new NodeBench();
     const members = (version: number) =>
       bench.input({
@@ -58,7 +58,7 @@ describe("beside a node that does not read the newest events,", () => {
         reads: version,
       });
     members(reads);
-    bench.start(bench.plan([phase("a", { tasks: [1, 2] })]), "e1");
+    bench.start(bench.plan([phase("a", { tasks })]), "e1");
     bench.join("w", ["w.a"], { capacity: 1, local });
     if (!local) bench.claim("w", 1);
     bench.settle();
@@ -120,6 +120,25 @@ describe("beside a node that does not read the newest events,", () => {
     const [yielded] = bench.of("yielded");
     expect(yielded?.leases?.leases).toMatchObject([{ execution: "e1", task: 0, attempt: 1, worker: "w" }]);
   });
+
+  test.each([true, false])(
+    "also a last word that ends its phase, before the store has said how it was (local: %s)",
+    (local) => {
+      const { bench, attempt } = atWork(1, { local, tasks: [1] });
+      bench.held.add("load");
+      bench.step(attempt, "pay", 7);
+      bench.receipt(attempt);
+      bench.settle();
+      bench.input({ kind: "yield", partitions: [0] });
+      bench.settle();
+      const [yielded] = bench.of("yielded");
+      if (local) expect(yielded?.leases).toBeNull();
+      else
+        expect(yielded?.leases?.leases).toMatchObject([
+          { execution: "e1", task: 0, attempt: 1, worker: "w" },
+        ]);
+    },
+  );
 });
 
 test("a node that meets newer events than it reads names the partition, and leaves them alone", () => {

@@ -147,6 +147,11 @@ export class Slot {
     return n;
   }
 
+  /** With those of visits that end, as it seems, by what is not committed: until it is, their leases are open. */
+  get allDesks(): readonly HandlerDesk[] {
+    return this.closedDesks.length === 0 ? this.desks : [...this.desks, ...this.closedDesks];
+  }
+
   /** Makes the desks fit the current visit and round, keeping those that still do (with their leases). */
   refreshDesks(): void {
     const visit = this.execution?.current ?? null;

@@ -11,7 +11,7 @@ import { RosterEntry } from "./worker-roster.ts";
 export function workerJoined(node: NodeState, input: JoinOptions & { readonly worker: string }): void {
   const entry = new RosterEntry(input.worker, input);
   for (const slot of node.slots.values()) {
-    for (const desk of slot.desks) {
+    for (const desk of slot.allDesks) {
       for (const lease of desk.leases.values()) {
         if (lease.worker !== input.worker || lease.reported) continue;
         entry.held++;
