@@ -262,7 +262,7 @@ export class CleanUp {
   #endLost(slot: Slot, message: Message): void {
     if (message.kind !== "lost" && message.kind !== "enumeration.lost") return;
     const desk = slot.desk(message);
-    if (desk !== undefined && message.kind === "lost") desk.isLosing = false;
+    if (desk !== undefined) desk.isLosing = false;
     const lost =
       message.kind === "lost" ? message.attempts : [{ task: ENUMERATION, attempt: message.attempt }];
     for (const { task, attempt } of lost) {
@@ -329,6 +329,7 @@ export class CleanUp {
       slot.opened[enumerationMark(desk)] === attempt &&
       !desk.leases.has(ENUMERATION)
     ) {
+      desk.isLosing = true;
       node.enqueue(slot, {
         kind: "message",
         message: { kind: "enumeration.lost", ...place, attempt, worker: UNKNOWN_WORKER },

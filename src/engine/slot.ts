@@ -129,10 +129,12 @@ export class Slot {
     return this.execution?.createdAt ?? 0;
   }
 
-  /** Handlers whose attempts of a former owner may still run. */
+  /** Handlers whose attempts of a former owner may still run, or are lost and the journal does not say so yet. */
   get suspects(): readonly string[] {
     if (!this.suspect) return [];
-    return this.desks.filter(({ suspectUntil }) => suspectUntil > 0).map(({ key }) => key);
+    return this.desks
+      .filter(({ suspectUntil, isLosing }) => suspectUntil > 0 || isLosing)
+      .map(({ key }) => key);
   }
 
   get openLeases(): number {
