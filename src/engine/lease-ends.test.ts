@@ -202,3 +202,22 @@ describe("claims of one attempt have names of their own", () => {
     expect(bench.status("e1")).toBe("running");
   });
 });
+
+test("a retry whose claim was handed over and lapses is not given out before its time by an owner whose clock is behind", () => {
+  const { bench, first } = claimed(phase("a"), 1);
+  bench.receipt(first[0] as Attempt, { ...failed, retryAfterMs: 60_000 });
+  bench.claim("w1", 1);
+  bench.sleep(60_000);
+  const until = bench.now;
+  expect(bench.attempts().at(-1)?.item).toMatchObject({ attempt: 2 });
+  const leases = [...(bench.node.leaseTables() ?? [])].flatMap(([, table]) => table.leases);
+  bench.now -= 50_000;
+  bench.restart({ clean: true });
+  bench.node.takeOver(leases);
+  bench.join("w2", ["w.a"], { local: false });
+  bench.claim("w2", 1);
+  bench.sleep(40_000);
+  expect(bench.attempts()).toEqual([]);
+  bench.sleep(until - bench.now);
+  expect(bench.attempts().map(({ item }) => item.attempt)).toEqual([2]);
+});

@@ -185,7 +185,9 @@ export class NodeState {
     this.endLease(desk, lease);
     tenure.lapses++;
     desk.lapse(lease.task);
-    if (lease.task !== ENUMERATION) desk.giveBack(lease.task);
+    // Where it was given out by a former owner whose clock was ahead, its time may be still to come.
+    if (lease.task !== ENUMERATION && desk.state.tasks.until(lease.task) <= this.now)
+      desk.giveBack(lease.task);
   }
 
   /** The worker is done with the attempt, whatever becomes of its word. */
