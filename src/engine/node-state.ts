@@ -10,6 +10,7 @@ import { ENUMERATION, type Lease } from "./lease.ts";
 import { type Declared, Limits, type Moves } from "./limits.ts";
 import { PageCache } from "./page-cache.ts";
 import { WAITS } from "./permit-desk.ts";
+import { PlanCache } from "./plan-cache.ts";
 import type { Settings } from "./settings.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { Tenures } from "./tenures.ts";
@@ -29,7 +30,7 @@ export class NodeState {
   readonly limits: Limits;
   readonly dispatcher = new Dispatcher();
   readonly pages: PageCache;
-  readonly plans = new Map<string, Plan>();
+  readonly plans = new PlanCache();
   readonly newest = new NewestPlans();
   /** Leases that the last owner left, by execution: those that are not in memory yet. */
   readonly handedOver = new Map<string, HandedLease[]>();
@@ -114,6 +115,12 @@ export class NodeState {
   /** The silence after which an attempt of the handler is lost. */
   heartbeatMs(plan: HandlerPlan): number {
     return plan.heartbeatMs ?? this.settings.heartbeatMs;
+  }
+
+  get openLeases(): number {
+    let open = 0;
+    for (const slot of this.slots.values()) for (const desk of slot.allDesks) open += desk.openLeases;
+    return open;
   }
 
   emit(output: Output): void {
