@@ -2,7 +2,7 @@
  * What workers say: starts, pages, receipts, beats. Reports become messages when their execution is stepped; leases
  * decide whether an attempt is live. After the commit the leases they ended are dropped.
  */
-import type { Message, Receipt } from "../kernel/message.ts";
+import type { Message, Receipt, Verdict } from "../kernel/message.ts";
 import { encodeAttempt } from "../protocol/attempt-id.ts";
 import {
   type Beat,
@@ -120,6 +120,18 @@ export function toMessage(
       return { kind: "page", ...place, attempt: report.attempt, round, from, tasks, keys, identities };
     }
   }
+}
+
+/** What is said to a report that needs no message: who holds its lease may begin. */
+export function unstepped(slot: Slot, report: Report): readonly Verdict[] {
+  if (report.kind !== "started") return ["stale"];
+  if (slot.execution === null) return report.attempts.map(() => "gone");
+  const desk = deskOf(slot, report);
+  return report.attempts.map(({ task, attempt, claim }) => {
+    const lease = desk?.leases.get(task);
+    const isHeld = lease !== undefined && isSameAttempt(lease, attempt, claim, report.epoch);
+    return isHeld ? "accepted" : "stale";
+  });
 }
 
 /** The row for lines that an attempt logged; null: it has no right to log any more. */
