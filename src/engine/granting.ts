@@ -177,7 +177,7 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
     const checkpoints = checkpointsOf(node, desk, task);
     const item = { number: task, attempt: lease.attempt, claim: lease.claim, task: text, checkpoints };
     if (worker.queued) plain.push(crashes > 0 ? { ...item, alone: true as const } : item);
-    else if (task < desk.carefulBelow || desk.claimOf(task) >= CAREFUL_AFTER_CLAIMS) {
+    else if (task < desk.carefulBelow || desk.lapsesOf(task) >= CAREFUL_AFTER_LAPSES) {
       beginNow(node, desk, lease);
       careful.push(item);
     } else plain.push(item);
@@ -266,7 +266,7 @@ function recordThenGive(node: NodeState, slot: Slot, worker: RosterEntry, grant:
 }
 
 /** Claims of one attempt that lapsed: from then on its start counts from the claim, in case the task kills its worker. */
-const CAREFUL_AFTER_CLAIMS = 3;
+const CAREFUL_AFTER_LAPSES = 3;
 
 function newLease(
   node: NodeState,

@@ -198,12 +198,12 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
   for (const receipt of report.receipts) {
     const lease = desk.leases.get(receipt.task);
     if (lease === undefined) continue;
-    if (isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch)) node.endLease(desk, lease);
-    else if (desk.state.isClosed(receipt.task)) {
-      tellToStop(node, slot, { desk, lease }, "cancel");
-      node.endLease(desk, lease);
-    }
-    desk.forgetClaims(receipt.task);
+    const isOwn = isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch);
+    // A word of an earlier claim or attempt, which changed nothing.
+    if (!isOwn && !desk.state.isClosed(receipt.task)) continue;
+    if (!isOwn) tellToStop(node, slot, { desk, lease }, "cancel");
+    node.endLease(desk, lease);
+    desk.forgetLapses(receipt.task);
   }
 }
 

@@ -217,7 +217,7 @@ export class Residency {
   definition(hash: string, plan: Plan | null): void {
     const waiting = this.#waitingForPlan.get(hash) ?? [];
     this.#waitingForPlan.delete(hash);
-    if (plan !== null) this.#node.plans.set(hash, plan);
+    if (plan !== null) this.#node.plans.put(plan);
     for (const { slot, loaded } of waiting) {
       if (this.#node.slots.get(slot.id) !== slot || slot.status !== "loading") continue;
       if (plan !== null) this.#restore(slot, loaded, plan);

@@ -129,10 +129,12 @@ export class Slot {
     return this.execution?.createdAt ?? 0;
   }
 
-  /** Handlers whose attempts of a former owner may still run. */
+  /** Handlers whose attempts of a former owner may still run, or are lost and the journal does not say so yet. */
   get suspects(): readonly string[] {
     if (!this.suspect) return [];
-    return this.desks.filter(({ suspectUntil }) => suspectUntil > 0).map(({ key }) => key);
+    return this.desks
+      .filter(({ suspectUntil, isLosing }) => suspectUntil > 0 || isLosing)
+      .map(({ key }) => key);
   }
 
   get openLeases(): number {
@@ -145,6 +147,11 @@ export class Slot {
     let n = 0;
     for (let i = 0; i < this.desks.length; i++) n += (this.desks[i] as HandlerDesk).leases.size;
     return n;
+  }
+
+  /** With those of visits that end, as it seems, by what is not committed: until it is, their leases are open. */
+  get allDesks(): readonly HandlerDesk[] {
+    return this.closedDesks.length === 0 ? this.desks : [...this.desks, ...this.closedDesks];
   }
 
   /** Makes the desks fit the current visit and round, keeping those that still do (with their leases). */
@@ -178,7 +185,7 @@ export class Slot {
     const same = this.desks.find(isSame) ?? this.closedDesks.find(isSame);
     if (same !== undefined) kept.add(same);
     if (same !== undefined && same.state === state) return same;
-    const desk = new HandlerDesk(visit, state, 0);
+    const desk = new HandlerDesk(visit, state, this.tenure.lapses);
     desk.opened = Math.max(desk.opened, this.opened[desk.markName] ?? 0);
     if (same !== undefined) {
       desk.inherit(same);

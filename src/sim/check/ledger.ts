@@ -85,7 +85,7 @@ export class Ledger {
   /** Reads what has become durable since the last time. While a commit can still be lost, nothing new has. */
   sync(): void {
     const { tables } = this.#options;
-    if (this.#written.size === 0 || tables.unsettled > 0) return;
+    if (tables.unsettled > 0) return;
     for (const id of this.#written) {
       const known = this.#models.get(id);
       const rows = tables.readJournal({ execution: id, from: (known?.seq ?? 0) + 1 });
@@ -103,6 +103,7 @@ export class Ledger {
       }
     }
     this.#written.clear();
+    // Also of a commit that only took letters: how their receivers are by the next one is another matter.
     this.#families.settle();
   }
 
