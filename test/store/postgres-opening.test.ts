@@ -154,12 +154,21 @@ test("a node whose database is declared restored stops loudly, whatever it does 
   const store = makeStore({ schema });
   const info = await openWhole(store);
   await commit(store, info, [start("a")]);
+  await store.putDocument("k", "there", "1");
+  await store.putDefinition("w", "there", "{}");
   await declareDatabaseRestored({ url: server.url, schema });
   const restored = { name: "DatabaseUnusable", reason: "restored", retryable: false };
   await expect(commit(store, info, [step("a", 1)])).rejects.toMatchObject(restored);
   await expect(store.renew()).rejects.toMatchObject(restored);
   await expect(store.take([0])).rejects.toMatchObject(restored);
   await expect(store.post([{ id: "l", to: "a", body: "{}" }])).rejects.toMatchObject(restored);
+  await expect(store.putDocument("k", "there", "2")).rejects.toMatchObject(restored);
+  await expect(store.putDocument("k", "there", null)).rejects.toMatchObject(restored);
+  await expect(store.swapDocument("k", "new", { was: null, body: "1" })).rejects.toMatchObject(restored);
+  await expect(store.swapDocument("k", "there", { was: "1", body: "2" })).rejects.toMatchObject(restored);
+  await expect(store.putDefinition("w", "h", "{}")).rejects.toMatchObject(restored);
+  await expect(store.dropDefinition("w", "there")).rejects.toMatchObject(restored);
+  await expect(store.purge(["a"])).rejects.toMatchObject(restored);
 });
 
 /** Puts the database's files back to how they were before `meanwhile`. */

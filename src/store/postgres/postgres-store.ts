@@ -220,12 +220,12 @@ export class PostgresStore implements ClusterStore {
 
   async purge(ids: readonly string[]): Promise<void> {
     const { side, queue, knowledge, membership, meta } = this.#use();
-    const { lock, generation, partitions } = meta;
+    const { lock, partitions } = meta;
     const executions = ids.map((id) => ({ id, partition: partitionOf(id, partitions) }));
     // No commit is under way meanwhile: what is known of these executions is true until it is forgotten.
     await queue.alone(async () => {
       knowledge.forget(ids);
-      await side.forget(executions, { lock, generation, incarnation: membership.incarnation });
+      await side.forget(executions, { lock, incarnation: membership.incarnation });
     });
     await side.sweep();
   }
@@ -357,7 +357,7 @@ export class PostgresStore implements ClusterStore {
       queue: new CommitQueue({ link: commits, knowledge, partitions, generation, lock, owner, clock }),
       reader: new PostgresReader(links),
       records: new RecordReader(links),
-      side: new SideWriter(links),
+      side: new SideWriter(links, generation),
     };
   }
 
