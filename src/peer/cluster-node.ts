@@ -11,7 +11,7 @@ import type { RingView } from "../ring/io.ts";
 import type { Clock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
 import type { Random } from "../std/random.ts";
-import { isRejection, reject } from "../std/rejection.ts";
+import { isRejection, RondoError, reject } from "../std/rejection.ts";
 import type { ClusterStore, Membership } from "../store/cluster-store.ts";
 import { ClusterEngine } from "./cluster-engine.ts";
 import { NodeCheck } from "./node-check.ts";
@@ -196,7 +196,7 @@ export class ClusterNode {
 
   #renewed(membership: Membership): void {
     const wrong = this.#check?.look(membership) ?? null;
-    if (wrong !== null) return this.#onStop(new Error(wrong));
+    if (wrong !== null) return this.#onStop(new RondoError(reject("conflict", wrong)));
     this.owners.update(membership);
     this.#ring.input({ kind: "members", membership });
     this.#local.cluster.hear({ kind: "members", ...membersOf(membership) });

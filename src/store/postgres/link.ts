@@ -9,7 +9,7 @@
 import pg from "pg";
 import type { Clock } from "../../std/clock.ts";
 import { StoreFault } from "../store.ts";
-import { faultOf } from "./faults.ts";
+import { connectFault, faultOf } from "./faults.ts";
 
 /** A statement that is prepared under its name. */
 export interface Statement {
@@ -120,21 +120,14 @@ export class Link {
   }
 
   async #connect(): Promise<pg.Client> {
-    const { url, applicationName, timeoutMs, setUpMs, clock, begin } = this.#options;
-    const client = new pg.Client({
-      connectionString: url,
-      application_name: applicationName,
-      connectionTimeoutMillis: timeoutMs,
-      keepAlive: true,
-      types: TYPES,
-    });
-    // Whoever waits for an answer is told by its own promise.
-    client.on("error", () => this.#forget(client));
-    client.on("end", () => this.#forget(client));
+    const { setUpMs, clock, begin } = this.#options;
+    const client = this.#makeClient();
     const late = (): void => drop(client, "not set up in time");
     const cancel = setUpMs === undefined ? (): void => {} : clock.after(setUpMs, late);
     try {
-      await client.connect();
+      await client.connect().catch((error: unknown) => {
+        throw connectFault(error);
+      });
       if (this.session > 0)
         await endOthers(client, Math.min(OLD_TIMEOUT_MS, (setUpMs ?? Number.POSITIVE_INFINITY) / 2));
       await begin(client);
@@ -146,6 +139,26 @@ export class Link {
     }
     this.#client = client;
     this.session++;
+    return client;
+  }
+
+  #makeClient(): pg.Client {
+    const { url, applicationName, timeoutMs } = this.#options;
+    let client: pg.Client;
+    try {
+      client = new pg.Client({
+        connectionString: url,
+        application_name: applicationName,
+        connectionTimeoutMillis: timeoutMs,
+        keepAlive: true,
+        types: TYPES,
+      });
+    } catch (error) {
+      throw connectFault(error);
+    }
+    // Whoever waits for an answer is told by its own promise.
+    client.on("error", () => this.#forget(client));
+    client.on("end", () => this.#forget(client));
     return client;
   }
 
