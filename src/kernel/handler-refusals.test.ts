@@ -38,7 +38,7 @@ describe("a definition is refused", () => {
     [
       "with a heartbeat that is too long",
       handler({ heartbeat: "2d" }),
-      `${at}.heartbeat: 172800000 is not a whole number from 100 to 86400000`,
+      `${at}.heartbeat: "2d" is longer than 1 d`,
     ],
     [
       "with no attempts",
@@ -244,4 +244,22 @@ describe("a definition is refused", () => {
   ];
 
   test.each(cases)("%s", (_what, data, refusal) => expectRefusal(data, refusal));
+
+  const RATE = 'write it as { "limit": 5, "per": "1s" }';
+  const spelt: [options: object, message: string, hint: string][] = [
+    [{ rate: "5/s" }, 'rate: "5/s" is not an object', RATE],
+    [{ rate: 5 }, "rate: 5 is not an object", RATE],
+    [{ rate: { limit: 5, per: "second" } }, 'rate.per: "second" is not a duration', '"30s"'],
+    [{ rate: { limit: "5", per: "1s" } }, 'rate.limit: "5" is not a whole number', "without quotes"],
+    [{ retry: 5 }, "retry: 5 is not an object", 'write it as { "attempts": 5,'],
+    [{ timeout: "5 seconds" }, 'timeout: "5 seconds" is not a duration', '"500ms", "30s", "5m"'],
+    [{ timeout: { seconds: 5 } }, "timeout: a value of type object is not a duration", '"500ms", "30s"'],
+    [{ tolerate: 0.05 }, "tolerate: 0.05 is not a number of tasks", 'is written as "1%"'],
+    [{ tolerate: "5" }, 'tolerate: "5" is not a percentage', 'write it as "1%"'],
+    [{ concurrency: "9" }, 'concurrency: "9" is not a whole number', "without quotes"],
+  ];
+
+  test.each(spelt)("with %j, with how it is written", (options, message, hint) =>
+    expectRefusal(handler(options), `${at}.${message}`, hint),
+  );
 });
