@@ -147,7 +147,7 @@ export class ClusterBench {
         const owners = new Set((await this.partitions()).map(({ url }) => url));
         return owners.size === up.length && up.every((url) => owners.has(url));
       },
-      { limitMs: 60_000, state: () => this.partitions() },
+      { state: () => this.partitions() },
     );
   }
 
@@ -212,7 +212,7 @@ export class ClusterBench {
         answer = await this.ask(place, method, path, body);
         return answer !== null && answer.status !== 503;
       },
-      { limitMs: 60_000, state: () => answer },
+      { state: () => answer },
     );
     const { status, body: got } = answer as unknown as Exclude<Answer, null>;
     if (status >= 300) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(got)}`);
@@ -226,7 +226,7 @@ export class ClusterBench {
   }
 
   /** Resolves with the execution once it is over. */
-  async ended(id: string, limitMs = 40_000): Promise<ExecutionView> {
+  async ended(id: string, limitMs = 100_000): Promise<ExecutionView> {
     let view: (ExecutionView & { readonly finishedAt: number | null }) | null = null;
     await until(
       `${id} ends`,
