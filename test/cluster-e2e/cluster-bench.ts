@@ -4,11 +4,11 @@
  * test runner.
  */
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
+import { freePorts } from "../../src/bench/free-ports.ts";
 import { partitionOf } from "../../src/store/partition-of.ts";
 import { audit, type ExecutionView, type JournalEvent } from "../faults/audit.ts";
 import { FaultProcess } from "../faults/fault-process.ts";
@@ -316,18 +316,4 @@ export class ClusterBench {
     this.processes.push(started);
     return started;
   }
-}
-
-/** Free ports below those that the system gives to outgoing connections, so that nobody takes them between two lives. */
-async function freePorts(count: number): Promise<number[]> {
-  const ports: number[] = [];
-  for (let port = 18_000 + ((process.pid * 37 + benches * 101) % 12_000); ports.length < count; port++) {
-    const server = createServer();
-    const isFree = await new Promise<boolean>((resolve) => {
-      server.once("error", () => resolve(false)).listen(port, "127.0.0.1", () => resolve(true));
-    });
-    await new Promise<void>((resolve) => server.close(() => resolve()));
-    if (isFree) ports.push(port);
-  }
-  return ports;
 }
