@@ -18,6 +18,8 @@ import type { PostgresServer } from "../store/postgres-server.ts";
 
 const FLOWS = fileURLToPath(new URL("../faults/flows.mjs", import.meta.url));
 const PARTITIONS = 256;
+/** Long enough for a worker on a busy machine. */
+const HEARTBEAT = "4s";
 
 export interface ClusterBenchOptions {
   readonly nodes: number;
@@ -89,7 +91,7 @@ export class ClusterBench {
     const folder = realpathSync(mkdtempSync(join(tmpdir(), "rondo-cluster-")));
     for (const name of ["gates", "tmp"]) mkdirSync(join(folder, name));
     const { leaseMs = 10_000, config } = options;
-    const times = { lease: `${leaseMs}ms`, heartbeat: "2s", claimLease: "2s", sweep: "100ms" };
+    const times = { lease: `${leaseMs}ms`, heartbeat: HEARTBEAT, claimLease: HEARTBEAT, sweep: "100ms" };
     writeFileSync(join(folder, "rondo.config.json"), JSON.stringify({ ...times, ...config }));
     const bench = new ClusterBench(folder, await freePorts(options.nodes), options);
     try {
@@ -203,13 +205,25 @@ export class ClusterBench {
   }
 
   /** Asks one node after the other until there is an answer that is no refusal for now; throws on any other refusal. */
-  async insist(method: string, path: string, body?: unknown): Promise<unknown> {
+  insist(method: string, path: string, body?: unknown): Promise<unknown> {
+    const next = (): NodePlace => this.nodes[this.#asked++ % this.nodes.length] as NodePlace;
+    return this.#insist(next, { method, path, body });
+  }
+
+  /** The same of one node: it may be busy with becoming a member again. */
+  insistAt(place: NodePlace, method: string, path: string, body?: unknown): Promise<unknown> {
+    return this.#insist(() => place, { method, path, body });
+  }
+
+  async #insist(
+    next: () => NodePlace,
+    { method, path, body }: { method: string; path: string; body: unknown },
+  ): Promise<unknown> {
     let answer: Answer = null;
     await until(
       `${method} ${path} is answered`,
       async () => {
-        const place = this.nodes[this.#asked++ % this.nodes.length] as NodePlace;
-        answer = await this.ask(place, method, path, body);
+        answer = await this.ask(next(), method, path, body);
         return answer !== null && answer.status !== 503;
       },
       { state: () => answer },
@@ -311,7 +325,7 @@ export class ClusterBench {
   #spawn(args: readonly string[], env: Record<string, string> = {}): FaultProcess {
     const started = new FaultProcess(args, {
       cwd: this.folder,
-      env: { FAULTS: this.folder, TMPDIR: join(this.folder, "tmp"), HEARTBEAT: "2s", ...env },
+      env: { FAULTS: this.folder, TMPDIR: join(this.folder, "tmp"), HEARTBEAT, ...env },
     });
     this.processes.push(started);
     return started;
