@@ -89,6 +89,34 @@ describe("tasks that are gone from the broker are found and published again", ()
   });
 });
 
+describe("what somebody deletes is made again", () => {
+  test("the exchange that tells workers of tasks, and those for events and for the end of consuming", async () => {
+    const rondo = await bench.open();
+    const handle = await rondo.start(flow(), null as never);
+    await until("all are queued", async () => (await bench.ready(".tasks")) === TASKS.length);
+    const { management, vhost } = bench.broker;
+    const exchanges = ["rondo.cancel.consumer", "rondo.events", "rondo.workflow.handler.work.process"];
+    for (const name of exchanges) await management.ask("DELETE", `/exchanges/${vhost}/${name}`);
+    await until("they are there", async () => {
+      const there = await management.exchanges(vhost);
+      return exchanges.every((name) => there.includes(name));
+    });
+    await bench.worker({ work: { process: ({ data }) => data } });
+    await handle.result({ timeout: 20_000 });
+    await bench.isTidy();
+  });
+
+  test("the queue of dead letters: nothing is acknowledged that is not kept", async () => {
+    const rondo = await bench.open();
+    const handle = await rondo.start(flow(), null as never);
+    await until("all are queued", async () => (await bench.ready(".tasks")) === TASKS.length);
+    const worker = await bench.worker({});
+    await worker.channel.deleteQueue("rondo.dead");
+    await worker.say(`rondo.workflow.${handle.id}.work.work.finished`, "{");
+    await until("it is kept", async () => (await bench.ready("rondo.dead")) === 1);
+  });
+});
+
 describe("connections", () => {
   test("that are cut again and again lose nothing and count nothing twice", async () => {
     const { url, cut } = await bench.broker.proxy();
