@@ -20,7 +20,7 @@ function bench() {
   publisher.attach({
     on: () => {},
     publish: (...[, , , , confirm]: Parameters<ConfirmChannel["publish"]>) =>
-      unconfirmed.push(() => confirm?.(null, {} as never)),
+      unconfirmed.push(() => confirm?.(null, {})),
   } as never);
   const outbox = {
     scope: null,
