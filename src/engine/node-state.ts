@@ -6,6 +6,7 @@ import { Dispatcher } from "./dispatcher.ts";
 import type { HandedLease } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { Members, Output } from "./io.ts";
+import { KeptPlans } from "./kept-plans.ts";
 import type { Lease } from "./lease.ts";
 import { type Declared, Limits, type Moves } from "./limits.ts";
 import { PageCache } from "./page-cache.ts";
@@ -29,7 +30,7 @@ export class NodeState {
   readonly limits: Limits;
   readonly dispatcher = new Dispatcher();
   readonly pages: PageCache;
-  readonly plans = new Map<string, Plan>();
+  readonly plans: KeptPlans;
   readonly newest = new NewestPlans();
   /** Leases that the last owner left, by execution: those that are not in memory yet. */
   readonly handedOver = new Map<string, HandedLease[]>();
@@ -52,6 +53,7 @@ export class NodeState {
 
   constructor(settings: Settings, info: StoreInfo, now: number) {
     this.settings = settings;
+    this.plans = new KeptPlans(settings.plansMax);
     this.now = now;
     this.tenures = new Tenures(info, now, {
       takeoverMs: settings.takeoverMs,

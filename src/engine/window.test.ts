@@ -47,6 +47,20 @@ describe("the window", () => {
     expect(bench.node.residentCount).toBe(0);
   });
 
+  test("compiled definitions are kept so many; each execution goes on by its own, read from the store again", () => {
+    const bench = new NodeBench({ windowMax: 4, idleMax: 0, plansMax: 3 });
+    const ids = Array.from({ length: 12 }, (_, i) => `e${i}`);
+    for (const [i, id] of ids.entries())
+      bench.start(bench.plan([phase("a", { tasks: [i] }), phase("b")]), id);
+    bench.settle();
+    expect(bench.node.residentCount).toBe(0);
+    bench.join("w1", ["w.a", "w.b"], { capacity: 2 });
+    const seen = bench.work();
+    expect(ids.map((id) => bench.status(id))).toEqual(ids.map(() => "done"));
+    for (const { grant, item } of seen.filter(({ grant: { phase: at } }) => at === "a"))
+      expect(`e${item.task}`).toBe(grant.execution);
+  });
+
   test("a start is answered with how the execution is, also if it is let go of at once", () => {
     const bench = new NodeBench({ windowMax: 1, idleMax: 0 });
     bench.join("w1", ["w.a"], { capacity: 1 });
