@@ -60,7 +60,7 @@ interface Topic {
   readonly name: string;
   /** Commands that were sent and not heard of, by what they are (`commandKey`). */
   readonly open: Map<string, Command>;
-  isMade: Promise<boolean> | null;
+  isMade: Promise<void> | null;
   /** Some were sent by others: whoever serves the topic by now has not heard of them. */
   isAdopted: boolean;
   heardAt: number;
@@ -100,11 +100,7 @@ export class Topics {
         isThere: false,
       });
       topic.heardAt = this.#parts.clock.now();
-      this.#run(async (session) => {
-        await this.#consume(session, receiptTopic);
-        if ((await this.#make(session, topic)) && topic.open.get(key)?.sentAt === null)
-          this.#publish(topic, key);
-      });
+      this.#run((session) => this.#deliver(session, topic, key));
     }
   }
 
@@ -135,23 +131,22 @@ export class Topics {
       for (const [key, command] of topic.open) {
         if (deskKey(command.at) !== desk) continue;
         topic.open.delete(key);
+        // What the broker has not confirmed is not sent over the next connection.
+        this.#parts.publisher.forget(({ id }) => id === command.id);
         this.#release([command]);
       }
     }
   }
 
-  /** There is a broker again. */
-  async attach(session: BrokerSession): Promise<void> {
+  /** There is a broker again. A topic that cannot be used keeps nothing else from going on. */
+  async attach(): Promise<void> {
     if (!this.#isRestored)
       for (const { receiptTopic } of await this.#parts.book.topics()) this.#receipts.set(receiptTopic, false);
     this.#isRestored = true;
-    // One that cannot be consumed keeps nothing else from going on; one that breaks the session comes again with it.
-    for (const receiptTopic of this.#receipts.keys()) this.#run((now) => this.#consume(now, receiptTopic));
-    for (const topic of this.#topics.values()) {
-      const unsent = [...topic.open].filter(([, { sentAt }]) => sentAt === null);
-      if (unsent.length > 0 && (await this.#make(session, topic)))
-        for (const [key] of unsent) this.#publish(topic, key);
-    }
+    // One that breaks the session comes again with it.
+    for (const receiptTopic of this.#receipts.keys())
+      this.#run((session) => this.#consume(session, receiptTopic));
+    for (const topic of this.#topics.values()) this.#deliverUnsent(topic);
   }
 
   detach(): void {
@@ -167,7 +162,10 @@ export class Topics {
     const adopted = [...this.#topics.values()].filter(({ isAdopted }) => isAdopted);
     if (adopted.length > 0) this.giveWay(this.#parts.engine.usesServed());
     for (const topic of adopted) topic.isAdopted = false;
-    for (const topic of this.#topics.values()) this.#run((session) => this.#look(session, topic));
+    for (const topic of this.#topics.values()) {
+      this.#deliverUnsent(topic);
+      this.#run((session) => this.#look(session, topic));
+    }
   }
 
   /** Commands that were sent before this process, or by a node that has gone, are looked after here from now on. */
@@ -219,7 +217,7 @@ export class Topics {
     const stuck = commands.some(
       ([, { sentAt, isThere }]) => !isThere && sentAt !== null && now - sentAt >= settings.answerMs,
     );
-    const gone = commands.filter(([, { sentAt, isThere }]) => stuck || isThere || sentAt === null);
+    const gone = commands.filter(([, { sentAt, isThere }]) => sentAt !== null && (stuck || isThere));
     if (gone.length === 0 || (counts !== null && counts.ready > 0)) {
       topic.strikes = 0;
       return;
@@ -236,23 +234,38 @@ export class Topics {
       await mender.remove(session, topic.name);
       topic.isMade = null;
     }
-    if (!(await this.#make(session, topic))) return;
+    await this.#make(session, topic);
     // What the broker gave back meanwhile has been published again.
     for (const [key, sentAt] of sent) if (topic.open.get(key)?.sentAt === sentAt) this.#publish(topic, key);
   }
 
+  /** What has not been sent yet; a receipt topic that cannot be used holds up its own commands only. */
+  #deliverUnsent(topic: Topic): void {
+    const unsent = [...topic.open].filter(([, { sentAt }]) => sentAt === null);
+    for (const wanted of new Set(unsent.map(([, { receiptTopic }]) => receiptTopic)))
+      this.#run(async (session) => {
+        for (const [key, { receiptTopic }] of unsent)
+          if (receiptTopic === wanted) await this.#deliver(session, topic, key);
+      });
+  }
+
+  /** A command goes when its receipt can come. */
+  async #deliver(session: BrokerSession, topic: Topic, key: string): Promise<void> {
+    const command = topic.open.get(key);
+    if (command === undefined) return;
+    await this.#consume(session, command.receiptTopic);
+    await this.#make(session, topic);
+    if (topic.open.get(key)?.sentAt === null) this.#publish(topic, key);
+  }
+
   /** Whoever made it first says how it is; only where there is none it is made. */
-  #make(session: BrokerSession, topic: Topic): Promise<boolean> {
-    const { mender } = this.#parts;
-    topic.isMade ??= mender
+  #make(session: BrokerSession, topic: Topic): Promise<void> {
+    topic.isMade ??= this.#parts.mender
       .open(session, [topic.name], () => declareTopic(session, topic.name))
-      .then(
-        () => true,
-        (thrown: unknown) => {
-          topic.isMade = null;
-          throw thrown;
-        },
-      );
+      .catch((thrown: unknown) => {
+        topic.isMade = null;
+        throw thrown;
+      });
     return topic.isMade;
   }
 
@@ -277,7 +290,8 @@ export class Topics {
         if (isRouted || topic.open.get(key) !== command) return;
         topic.isMade = null;
         this.#run(async (session) => {
-          if (await this.#make(session, topic)) this.#publish(topic, key);
+          await this.#make(session, topic);
+          this.#publish(topic, key);
         });
       },
     });

@@ -26,7 +26,7 @@ export function grantAll(node: NodeState): void {
     while (worker.room > 0) {
       const ready = node.dispatcher.next(worker, node.roster);
       if (ready === undefined) break;
-      if (worker.queued && !hasRoomFor(node, worker, ready)) passed.push(ready);
+      if (worker.queued && !hasRoomFor(worker, ready)) passed.push(ready);
       else give(node, ready, worker);
     }
     // Not for this one now, but perhaps for another.
@@ -34,9 +34,10 @@ export function grantAll(node: NodeState): void {
   }
 }
 
-/** Whether a worker that queues may have more of a handler, or one more handler. */
-function hasRoomFor(node: NodeState, worker: RosterEntry, { slot, desk }: Ready): boolean {
+/** Whether a worker that queues may have more of a handler, or one more handler; commands go to queues of their topics. */
+function hasRoomFor(worker: RosterEntry, { slot, desk }: Ready): boolean {
   if (desk.openLeases >= worker.perDesk) return false;
+  if (desk.state.plan.command !== null) return true;
   const key = `${slot.id}/${desk.key}`;
   if (worker.desks.has(key)) return true;
   if (worker.desks.size >= worker.desksMax) return false;
