@@ -2,7 +2,7 @@
  * What workers say: starts, pages, receipts, beats. Reports become messages when their execution is stepped; leases
  * decide whether an attempt is live. After the commit the leases they ended are dropped.
  */
-import type { Message, Receipt } from "../kernel/message.ts";
+import type { Message, Receipt, Verdict } from "../kernel/message.ts";
 import { encodeAttempt } from "../protocol/attempt-id.ts";
 import {
   type Beat,
@@ -47,21 +47,32 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
   }
 }
 
+/**
+ * Whether attempts may begin: only while they hold their leases. That they have is recorded with the next commit, by
+ * `unrecordedStarts`, unless they are settled by then.
+ */
+export function verdictsOnStarts(
+  node: NodeState,
+  slot: Slot,
+  report: Extract<Report, { kind: "started" }>,
+  worker: string,
+): Verdict[] {
+  return report.attempts.map(({ task, attempt, claim }) =>
+    isLive(node, slot, { ...placeOf(report), task, attempt, claim }, worker) ? "accepted" : "stale",
+  );
+}
+
 /** The kernel's message for a report; null if it needs none. */
 export function toMessage(
   node: NodeState,
   slot: Slot,
-  report: Report,
+  report: Exclude<Report, { kind: "started" | "logs" }>,
   worker: string,
 ): Exclude<Message, { kind: "start" }> | null {
   const { phase, visit, handler, round } = report;
   const place = { phase, visit, handler };
   const desk = deskOf(slot, report);
   switch (report.kind) {
-    case "started":
-      // Recorded with the next commit, by `unrecordedStarts`, unless it is settled by then.
-      for (const begun of report.attempts) adopt(node, slot, report, { ...begun, worker });
-      return null;
     case "receipts": {
       const receipts: Receipt[] = report.receipts.map(({ task, attempt, claim, ms, outcome }) => {
         const lease = desk?.leases.get(task);
@@ -93,8 +104,6 @@ export function toMessage(
             };
       return { kind: "checkpoint", ...place, round, task, attempt, live, done };
     }
-    case "logs":
-      return null;
     case "page":
     case "enumeration": {
       const lease = desk?.leases.get(ENUMERATION);
@@ -149,17 +158,12 @@ export function toLogRow(
 }
 
 /** Whether an attempt holds its lease, be it by adoption now. */
-function isLive(
-  node: NodeState,
-  slot: Slot,
-  report: Extract<Report, { kind: "step" | "run" | "logs" }>,
-  worker: string,
-): boolean {
-  const { task, attempt, claim, epoch } = report;
-  const lease = deskOf(slot, report)?.leases.get(task);
+function isLive(node: NodeState, slot: Slot, at: ReportedAttempt, worker: string): boolean {
+  const { task, attempt, claim, epoch } = at;
+  const lease = deskOf(slot, at)?.leases.get(task);
   return lease !== undefined
     ? isSameAttempt(lease, attempt, claim, epoch)
-    : adopt(node, slot, report, { task, attempt, claim, worker });
+    : adopt(node, slot, at, { task, attempt, claim, worker });
 }
 
 /** Starts that no commit has recorded yet: they ride along with the next one. */
