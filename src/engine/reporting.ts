@@ -2,7 +2,7 @@
  * What workers say: starts, pages, receipts, beats. Reports become messages when their execution is stepped; leases
  * decide whether an attempt is live. After the commit the leases they ended are dropped.
  */
-import type { Message, Receipt } from "../kernel/message.ts";
+import type { Message, Receipt, Verdict } from "../kernel/message.ts";
 import { encodeAttempt } from "../protocol/attempt-id.ts";
 import {
   type Beat,
@@ -120,6 +120,15 @@ export function toMessage(
       return { kind: "page", ...place, attempt: report.attempt, round, from, tasks, keys, identities };
     }
   }
+}
+
+/** What is said to a report that needs no message: a start is noted, and the end of an enumeration may be said again. */
+export function verdictOf(slot: Slot, report: Report): Verdict {
+  if (report.kind === "started") return "accepted";
+  const state = deskOf(slot, report)?.state;
+  const isRepeat =
+    report.kind === "enumeration" && state?.sealed === true && report.attempt === state.enumeration.ended + 1;
+  return isRepeat ? "duplicate" : "stale";
 }
 
 /** The row for lines that an attempt logged; null: it has no right to log any more. */

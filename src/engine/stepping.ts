@@ -19,7 +19,7 @@ import type { DeadLetter, ExecutionWrite, Letter, LogRow, Snapshot } from "../st
 import { extendChain } from "./chain.ts";
 import type { NodeState } from "./node-state.ts";
 import { EVENTS_DUE, EVENTS_TIMER, outboxMark, outboxRow } from "./outbox.ts";
-import { toLogRow, toMessage, unrecordedStarts } from "./reporting.ts";
+import { toLogRow, toMessage, unrecordedStarts, verdictOf } from "./reporting.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { headOf } from "./slot-head.ts";
 import { countEvent, noTotals, type Totals } from "./totals.ts";
@@ -132,7 +132,7 @@ function stepOne(
         answer: {
           kind: "ignored",
           why: "nothing to step",
-          verdicts: [queued.report.kind === "started" ? "accepted" : "stale"],
+          verdicts: [verdictOf(slot, queued.report)],
         },
         existed: false,
       };
