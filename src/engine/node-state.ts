@@ -3,6 +3,7 @@ import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import type { StoreInfo } from "../store/store.ts";
 import { NewestPlans } from "./child-desk.ts";
 import { Dispatcher } from "./dispatcher.ts";
+import { DroppedWords } from "./dropped-words.ts";
 import type { HandedLease } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { Members, Output } from "./io.ts";
@@ -32,6 +33,7 @@ export class NodeState {
   readonly pages: PageCache;
   readonly plans = new PlanCache();
   readonly newest = new NewestPlans();
+  readonly dropped = new DroppedWords();
   /** Leases that the last owner left, by execution: those that are not in memory yet. */
   readonly handedOver = new Map<string, HandedLease[]>();
   /**

@@ -260,7 +260,7 @@ export class EngineNode {
 
   /** Words that changed nothing, newest last. */
   dropped(execution: string): readonly Dropped[] {
-    return this.#node.slots.get(execution)?.dropped ?? [];
+    return this.#node.dropped.of(execution);
   }
 
   /** There may be a newer definition: who waits for it looks again. */

@@ -131,6 +131,14 @@ export function toMessage(
   }
 }
 
+/** What is said to a report that needs no message: the end of an enumeration may be said again, all else is too late. */
+export function verdictOnRest(slot: Slot, report: Report): Verdict {
+  const state = deskOf(slot, report)?.state;
+  const isRepeat =
+    report.kind === "enumeration" && state?.sealed === true && report.attempt === state.enumeration.ended + 1;
+  return isRepeat ? "duplicate" : "stale";
+}
+
 /** The row for lines that an attempt logged; null: it has no right to log any more. */
 export function toLogRow(
   node: NodeState,

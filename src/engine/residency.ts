@@ -115,6 +115,7 @@ export class Residency {
   /** These are being purged: whoever is asked for waits until that is done. */
   purging(ids: readonly string[]): void {
     for (const id of ids) this.#purging.add(id);
+    this.#node.dropped.forget(ids);
   }
 
   purged(ids: readonly string[]): void {
