@@ -103,8 +103,7 @@ export class Ledger {
       }
     }
     this.#written.clear();
-    // Also of a commit that only took letters: how their receivers are by the next one is another matter.
-    this.#families.settle();
+    this.#families.settle(); // also after a commit that only took letters
   }
 
   durableSeq(execution: string): number {
