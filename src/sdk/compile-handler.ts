@@ -143,7 +143,7 @@ function enumerator(spec: AnyEnumeration, written: readonly Json[] | undefined):
 function work(spec: AnySpec, { parseInput }: Surroundings): Omit<HandlerCode, "use"> {
   const taskIsInput = spec.enumerate === undefined && spec.tasks === undefined && parseInput !== undefined;
   if (spec.processBatch !== undefined)
-    return { taskIsInput, processBatch: (context) => spec.processBatch?.(context as never) };
+    return { taskIsInput, processBatch: (context) => spec.processBatch?.(context) };
   return { taskIsInput, parsingWait, process: (context) => spec.process?.(context as never) };
 }
 
