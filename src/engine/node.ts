@@ -52,7 +52,7 @@ export class EngineNode {
     this.#node = new NodeState({ ...DEFAULT_SETTINGS, ...settings }, info, now);
     this.#timers = new TimerDesk(this.#node.settings);
     this.#node.wakeAt = (slot, at) => this.#timers.set(slot.id, WAKE, at);
-    this.#residency = new Residency(this.#node, (slot) => this.#cleanUp.becameClean(slot));
+    this.#residency = new Residency(this.#node, () => this.#cleanUp);
     this.#letters = new LetterDesk(this.#node, this.#residency);
     this.#postOps = new PostOpDesk(this.#node, this.#residency);
     this.#node.performs = (execution) => this.#postOps.has(execution);

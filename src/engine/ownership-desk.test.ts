@@ -168,9 +168,13 @@ test("a node that meets newer events than it reads names the partition, and leav
   bench.settle();
   const older = new NodeBench({ vocabulary: { events: 1, fold: 1 } }, bench.tables);
   older.plan(phases);
-  older.control("pause", "e1");
+  const asked = older.control("pause", "e1");
+  const said = older.receipt(bench.attempts()[0] as Attempt);
   older.settle();
-  const said = older.of("unreadable").at(-1);
-  expect(said).toMatchObject({ execution: "e1", partition: 0 });
-  expect(said?.why).toMatch(/rows of version 2; this Rondo reads versions up to 1/);
+  expect(older.reply(asked)).toMatchObject({ kind: "rejection", code: "not_ready" });
+  // Whoever waits for a verdict hears that it is not to be had here.
+  expect(older.verdicts(said)).toEqual([["elsewhere"]]);
+  const unreadable = older.of("unreadable").at(-1);
+  expect(unreadable).toMatchObject({ execution: "e1", partition: 0 });
+  expect(unreadable?.why).toMatch(/rows of version 2; this Rondo reads versions up to 1/);
 });

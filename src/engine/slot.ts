@@ -208,11 +208,7 @@ export class Slot {
     if (execution.ended) return execution.postops.size > 0 ? "time" : "nothing";
     // What waits to be stepped may be the end of a lease that nothing else tells of.
     if (this.queue.length > 0) return "work";
-    // What drains waits for its attempts; once only children are open, their ends bring it back.
-    if (execution.draining) {
-      const isWaiting = (execution.current?.openChildren ?? 0) > 0 || holdsTasks(execution);
-      return this.openLeases === 0 && isWaiting ? "time" : "work";
-    }
+    if (execution.draining) return this.#isLeftToOthers(execution) ? "time" : "work";
     if (execution.status === "paused") return this.openLeases > 0 ? "work" : "time";
     if (execution.due >= 0) return "time";
     return this.desks.every((desk) => desk.waitsForTimeOnly(now)) ? "time" : "work";
@@ -231,10 +227,22 @@ export class Slot {
     return due;
   }
 
-  /** When the first of the post-operations that are owed is due, be it in the past; Infinity: none is owed. */
+  /** What drains waits for its attempts; once only children or post-operations are open, their ends bring it back. */
+  #isLeftToOthers(execution: Execution): boolean {
+    if (this.openLeases > 0) return false;
+    return (execution.current?.openChildren ?? 0) > 0 || holdsTasks(execution);
+  }
+
+  /**
+   * When what is owed is due, be it in the past; Infinity: nothing is. That is post-operations, and the end of what drains:
+   * no worker is needed for it, so whoever has the execution next must not wait for one before it looks.
+   */
   get owedDue(): number {
+    const { execution } = this;
+    if (execution === null) return Number.POSITIVE_INFINITY;
     let due = Number.POSITIVE_INFINITY;
-    for (const { until } of this.execution?.postops.values() ?? []) due = Math.min(due, until);
+    if (execution.draining && !this.#isLeftToOthers(execution)) due = execution.now;
+    for (const { until } of execution.postops.values()) due = Math.min(due, until);
     return due;
   }
 }
