@@ -144,7 +144,9 @@ export class ClusterNode {
       mayAct: () => node === null || node.#ownership.mayAct(),
     });
     node = new ClusterNode(options, local);
-    node.#check = await NodeCheck.open({ store, url: options.url, check: node.#key.check, onFault });
+    const { generation } = local.info;
+    const { check } = node.#key;
+    node.#check = await NodeCheck.open({ store, generation, url: options.url, check, onFault });
     return node;
   }
 
