@@ -150,6 +150,23 @@ test("a copy in another database is refused until it is declared restored, which
   });
 });
 
+test("a store that was put back from a dump into its own database is refused until it is declared restored", async () => {
+  const schema = database.newSchema();
+  const store = makeStore({ schema });
+  await store.open();
+  await store.close({ clean: true });
+  // What a dump makes of a table: another one with the same rows.
+  await database.query(
+    `SET search_path TO ${schema}; ALTER TABLE meta RENAME TO dumped; CREATE TABLE meta AS TABLE dumped; DROP TABLE dumped`,
+  );
+  await expect(makeStore({ schema }).open()).rejects.toMatchObject({ reason: "restored", retryable: false });
+  await declareDatabaseRestored({ url: server.url, schema });
+  await makeStore({ schema }).open();
+  // A store of a version that did not note its table.
+  await database.query(`UPDATE ${schema}.meta SET origin = regexp_replace(origin, '/[0-9]+$', '')`);
+  await makeStore({ schema }).open();
+});
+
 test("a node whose database is declared restored stops loudly, whatever it does next", async () => {
   const schema = database.newSchema();
   const store = makeStore({ schema });
