@@ -72,8 +72,6 @@ interface Topic {
 const STRIKES_MAX = 2;
 /** Open commands that are gone through in one look. */
 const ADOPTED_MAX = 10_000;
-/** When a receipt is looked at again of which nobody could say just now whose it is. */
-const AGAIN_MS = 1_000;
 
 export class Topics {
   readonly #parts: TopicsParts;
@@ -314,7 +312,8 @@ export class Topics {
       await this.#parts.mender.open(session, [queue], async () => {
         await declareTopic(session, queue);
         await session.take(queue, (message) => {
-          if (message !== null) return this.#receipt({ message, channel: session.consume, queue });
+          if (message !== null)
+            return this.#receipt({ message, channel: session.consume, queue, isShared: true });
           this.#receipts.set(queue, false);
           this.#run((again) => this.#consume(again, queue));
         });
@@ -326,7 +325,7 @@ export class Topics {
   }
 
   #receipt(delivery: Delivery): void {
-    const { words, engine, clock, onFault } = this.#parts;
+    const { words, engine, onFault } = this.#parts;
     const fields = readFields(delivery.message.content);
     if (isRejection(fields)) return words.refuse(delivery, fields.message);
     const mark = ((fields["cmd_metadata"] ?? {}) as Fields)["rondo"];
@@ -337,7 +336,7 @@ export class Topics {
     }
     const later = (fault: Error): void => {
       onFault(fault);
-      clock.after(AGAIN_MS, () => words.putBack(delivery));
+      words.later(delivery, () => this.#receipt(delivery));
     };
     this.#parts.findCommand(fields).then((at) => {
       if (at === null)
