@@ -6,7 +6,6 @@ import type { EnginePort } from "../engine/engine-port.ts";
 import { LIMITS } from "../kernel/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { topicUse } from "../kernel/topic.ts";
-import { TOPIC_QUEUE } from "../protocol/amqp-wire.ts";
 import { decodeAttempt } from "../protocol/attempt-id.ts";
 import type { Grant, ReportedAttempt, ReportPlace } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
@@ -21,6 +20,7 @@ import type { Publisher } from "./publisher.ts";
 import type { QueueMender } from "./queue-mender.ts";
 import { notStorable, readAttempt, readError, readFields } from "./read-message.ts";
 import type { BrokerSettings } from "./settings.ts";
+import { declareTopic, takeOut } from "./topology.ts";
 import type { Delivery, WordDesk } from "./word-desk.ts";
 import { attemptOf, commandBody } from "./write-message.ts";
 
@@ -65,13 +65,13 @@ interface Topic {
   isAdopted: boolean;
   heardAt: number;
   strikes: number;
+  /** How often commands were sent again because nothing was heard, since something was sent or heard. */
+  silences: number;
 }
 
 const STRIKES_MAX = 2;
 /** Open commands that are gone through in one look. */
 const ADOPTED_MAX = 10_000;
-/** When a receipt is looked at again of which nobody could say just now whose it is. */
-const AGAIN_MS = 1_000;
 
 export class Topics {
   readonly #parts: TopicsParts;
@@ -100,6 +100,7 @@ export class Topics {
         isThere: false,
       });
       topic.heardAt = this.#parts.clock.now();
+      topic.silences = 0;
       this.#run((session) => this.#deliver(session, topic, key));
     }
   }
@@ -196,6 +197,7 @@ export class Topics {
         isAdopted: false,
         heardAt: this.#parts.clock.now(),
         strikes: 0,
+        silences: 0,
       };
       this.#topics.set(name, topic);
     }
@@ -222,10 +224,14 @@ export class Topics {
       topic.strikes = 0;
       return;
     }
-    const isSilent = silentMs(topic.heardAt) >= settings.silenceMs;
+    // Somebody may be at work for long: it is sent again less and less often.
+    const isSilent =
+      topic.silences < settings.silencesMax &&
+      silentMs(topic.heardAt) >= settings.silenceMs * 2 ** topic.silences;
     if (counts === null) topic.isMade = null;
     if (counts !== null && counts.consumers === 0) topic.strikes++;
     if (counts !== null && topic.strikes < STRIKES_MAX && !isSilent) return;
+    if (isSilent) topic.silences++;
     topic.strikes = 0;
     topic.heardAt = now;
     const sent = new Map(gone.map(([key, { sentAt }]) => [key, sentAt]));
@@ -306,7 +312,8 @@ export class Topics {
       await this.#parts.mender.open(session, [queue], async () => {
         await declareTopic(session, queue);
         await session.take(queue, (message) => {
-          if (message !== null) return this.#receipt({ message, channel: session.consume, queue });
+          if (message !== null)
+            return this.#receipt({ message, channel: session.consume, queue, isShared: true });
           this.#receipts.set(queue, false);
           this.#run((again) => this.#consume(again, queue));
         });
@@ -318,7 +325,7 @@ export class Topics {
   }
 
   #receipt(delivery: Delivery): void {
-    const { words, engine, clock, onFault } = this.#parts;
+    const { words, engine, onFault } = this.#parts;
     const fields = readFields(delivery.message.content);
     if (isRejection(fields)) return words.refuse(delivery, fields.message);
     const mark = ((fields["cmd_metadata"] ?? {}) as Fields)["rondo"];
@@ -329,7 +336,7 @@ export class Topics {
     }
     const later = (fault: Error): void => {
       onFault(fault);
-      clock.after(AGAIN_MS, () => words.putBack(delivery));
+      words.later(delivery, () => this.#receipt(delivery));
     };
     this.#parts.findCommand(fields).then((at) => {
       if (at === null)
@@ -345,6 +352,7 @@ export class Topics {
       if (!topic.open.delete(key)) continue;
       topic.heardAt = clock.now();
       topic.strikes = 0;
+      topic.silences = 0;
     }
     words.take({ at, ms: 0, outcome: outcomeOf(fields) }, delivery);
   }
@@ -366,21 +374,6 @@ export class Topics {
 /** What a command is, whoever was told to send it. */
 function commandKey(at: ReportedAttempt): string {
   return `${deskKey(at)}/${at.task}/${at.attempt}`;
-}
-
-/** Takes these messages out of a topic, as far as they come first. */
-async function takeOut(session: BrokerSession, name: string, ids: ReadonlySet<unknown>): Promise<void> {
-  await session.with(async (channel) => {
-    for (let got = await channel.get(name); got !== false; got = await channel.get(name)) {
-      if (!ids.has(got.properties.messageId)) return channel.nack(got);
-      channel.ack(got);
-    }
-  });
-}
-
-async function declareTopic(session: BrokerSession, name: string): Promise<void> {
-  if ((await session.look(name)) === null)
-    await session.with((channel) => channel.assertQueue(name, TOPIC_QUEUE));
 }
 
 /** `proc_err` is an error in any shape; without it and without a result, the result is empty. */
