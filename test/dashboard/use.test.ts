@@ -142,6 +142,19 @@ describe.runIf(hasBrowser)("a user", () => {
     await page.locator(".execution-line .badge", { hasText: "done" }).waitFor();
   });
 
+  test("finds the event that is looked at among many, and those before it", async () => {
+    const execution = await server.rondo.start(approval, {}, { id: "talkative-1" });
+    for (let i = 0; i < 220; i++) await execution.signal("noise", i);
+    const page = await openPage(`${server.url}/executions/talkative-1?tab=messages&at=170`);
+    const events = page.getByRole("table", { name: "Events" });
+    await events.locator(".chosen").getByText("170").waitFor();
+    await page.getByLabel("Event 170", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Earlier events" }).click();
+    await events.getByText("70", { exact: true }).waitFor();
+    await page.keyboard.press("[");
+    await events.locator(".chosen").getByText("169").waitFor();
+  });
+
   test("has an execution counted anew", async () => {
     const page = await openPage(`${server.url}/executions/invoices-3?tab=messages`);
     await page.getByRole("button", { name: "Count it anew" }).click();

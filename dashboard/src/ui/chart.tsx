@@ -83,7 +83,7 @@ function optionsOf(parts: {
   return {
     width,
     height,
-    padding: isSpark ? [2, 0, 2, 0] : [8, 8, 0, 0],
+    padding: isSpark ? [2, 0, 2, 0] : [8, 20, 0, 0],
     cursor: isSpark ? { show: false } : { y: false, points: { size: 6 }, drag: { x: false, y: false } },
     legend: { show: false },
     scales: {
@@ -93,7 +93,7 @@ function optionsOf(parts: {
         : { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] },
     },
     axes: [
-      { ...axis, show: !isSpark, size: 24, space: 70, values: (_plot, splits) => splits.map(clockOf) },
+      { ...axis, show: !isSpark, size: 24, space: 56, values: (_plot, splits) => splits.map(clockOf) },
       {
         ...axis,
         show: !isSpark,

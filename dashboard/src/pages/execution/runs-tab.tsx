@@ -120,8 +120,7 @@ function RunRow({
             <Badge state="running" />
           )}
           <span class="muted">
-            {isScript ? "run" : "step"} of <TaskLink execution={execution} lane={lane} task={task} />, attempt{" "}
-            {attempt}
+            {isScript ? "run" : "step"} of {lane.handler} {task}, attempt {attempt}
           </span>
           <span class="muted mono">{clock(at, { withMs: true })}</span>
           {left?.costs.map((cost) => (
@@ -139,6 +138,10 @@ function RunRow({
               </div>
             )}
             {isScript ? <RunLines run={run} path={path} /> : null}
+            <div>
+              <h3>Task</h3>
+              <TaskLink execution={execution} lane={lane} task={task} />
+            </div>
           </div>
         ) : null}
       </details>
