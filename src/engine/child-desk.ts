@@ -31,9 +31,12 @@ export class NewestPlans {
     return undefined;
   }
 
-  found(workflow: string, plan: Plan | null): void {
+  /** False: a newer one may have been stored since it was asked for. */
+  found(workflow: string, plan: Plan | null): boolean {
     this.#asking.delete(workflow);
-    if (!this.#stale.delete(workflow)) this.#plans.set(workflow, plan);
+    if (this.#stale.delete(workflow)) return false;
+    this.#plans.set(workflow, plan);
+    return true;
   }
 
   /** A newer definition may be there. */

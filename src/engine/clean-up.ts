@@ -17,7 +17,6 @@ import { giveHeld } from "./held-grant.ts";
 import { ENUMERATION } from "./lease.ts";
 import type { LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
-import { noteDropped } from "./note-dropped.ts";
 import { catchUpEvents, EVENTS_TIMER, giveOutEvents } from "./outbox.ts";
 import { heldBack, notOwner } from "./ownership-desk.ts";
 import type { PostOpDesk } from "./post-op-desk.ts";
@@ -65,7 +64,7 @@ export class CleanUp {
       if (queued.kind === "report") {
         endReported(node, slot, queued.report);
         const verdicts = verdictsOf(answer);
-        noteDropped(slot, queued, { verdicts, now: node.now });
+        if (slot.execution !== null) node.dropped.note(queued, verdicts, node.now);
         this.#verdict(queued, verdicts);
       } else if (queued.kind === "message") {
         this.#endLost(slot, queued.message);

@@ -37,6 +37,8 @@ export class HandlerDesk {
   isLosing = false;
   /** The page that was looked at last. */
   page: Page | null = null;
+  /** The key of the one task that is the input; null: it has none; undefined: nobody has asked yet. */
+  inputKey: string | null | undefined;
   /** Pages before this index are settled and out of memory. */
   pagesDropped = 0;
   /** What earlier phases came to, for code that reads it. */

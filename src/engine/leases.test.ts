@@ -77,27 +77,6 @@ describe("a claim", () => {
     expect(bench.status("e1")).toBe("done");
   });
 
-  test("that lapsed has no right to begin, and is told so", () => {
-    const { bench, first } = claimed(tasks(2), 2);
-    bench.claim("w1", 2);
-    bench.sleep(36_000);
-    const [old, , , newer] = bench.attempts() as [Attempt, Attempt, Attempt, Attempt];
-    const { worker, grant } = old;
-    const { phase: name, visit, handler, round, epoch, execution } = grant;
-    const place = { execution, phase: name, visit, handler, round, epoch };
-    const named = [old, newer].map(({ item: { number, attempt, claim } }) => ({
-      task: number,
-      attempt,
-      claim,
-    }));
-    const report = bench.report(worker, { kind: "started", ...place, attempts: named });
-    const nowhere = bench.report(worker, { kind: "started", ...place, execution: "e9", attempts: named });
-    bench.settle();
-    expect(bench.verdicts(report)).toEqual([["stale", "accepted"]]);
-    expect(bench.verdicts(nowhere)).toEqual([["gone", "gone"]]);
-    expect(first).toHaveLength(2);
-  });
-
   test("that starts in time is kept", () => {
     const { bench, first } = claimed(tasks(1));
     bench.sleep(29_000);

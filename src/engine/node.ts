@@ -103,7 +103,7 @@ export class EngineNode {
       case "letters-scanned":
         return this.#letters.scanned(input.letters, input.max);
       case "workflow-found":
-        node.newest.found(input.workflow, input.plan);
+        node.workflowFound(input.workflow, input.plan);
         return this.#offerChildren(input.workflow);
       case "definition-stored":
         return this.#mayBeDefined(input.workflow);
@@ -260,12 +260,12 @@ export class EngineNode {
 
   /** Words that changed nothing, newest last. */
   dropped(execution: string): readonly Dropped[] {
-    return this.#node.slots.get(execution)?.dropped ?? [];
+    return this.#node.dropped.of(execution);
   }
 
   /** There may be a newer definition: who waits for it looks again. */
   #mayBeDefined(workflow: string): void {
-    this.#node.newest.forget(workflow);
+    this.#node.definitionStored(workflow);
     this.#residency.rescan();
     this.#offerChildren(workflow);
   }

@@ -122,6 +122,7 @@ export class Residency {
   /** These are being purged: whoever is asked for waits until that is done. */
   purging(ids: readonly string[]): void {
     for (const id of ids) this.#purging.add(id);
+    this.#node.dropped.forget(ids);
   }
 
   purged(ids: readonly string[]): void {
@@ -200,7 +201,7 @@ export class Residency {
     const phase = this.#node.plans.get(head.hash)?.byName.get(head.phase ?? "");
     if (phase === undefined || head.status === "cancelling") return true;
     const handlers = phase.decision === null ? phase.handlers : [...phase.handlers, phase.decision];
-    return handlers.some((plan) => this.#isHandlerServed(plan));
+    return handlers.some((plan) => this.#isHandlerServed(plan, head.project));
   }
 
   loaded(load: number, id: string, loaded: LoadedExecution | null): void {
@@ -287,13 +288,16 @@ export class Residency {
   /** Whether somebody serves what the execution has to give out; what drains needs nobody. */
   #isServed(slot: Slot): boolean {
     if (slot.execution?.draining === true) return true;
-    return slot.desks.some(({ state }) => !state.finished && this.#isHandlerServed(state.plan));
+    const project = slot.execution?.project ?? "";
+    return slot.desks.some(({ state }) => !state.finished && this.#isHandlerServed(state.plan, project));
   }
 
-  #isHandlerServed({ mode, wanted, enumerator, definition }: HandlerPlan): boolean {
+  #isHandlerServed({ mode, wanted, enumerator, definition }: HandlerPlan, project: string): boolean {
     const { roster, newest } = this.#node;
-    if (enumerator !== null && roster.isServed(enumerator)) return true;
-    return mode === "workflow" ? !newest.isMissing(definition.workflow ?? "") : roster.isServed(wanted);
+    if (enumerator !== null && roster.isServed(enumerator, project)) return true;
+    return mode === "workflow"
+      ? !newest.isMissing(definition.workflow ?? "")
+      : roster.isServed(wanted, project);
   }
 
   /** Recounts a slot whose want may have changed. */

@@ -21,7 +21,7 @@ export function restoreSlot(node: NodeState, slot: Slot, loaded: LoadedExecution
     if (!(thrown instanceof UnknownVersion)) throw thrown;
     return thrown.message;
   }
-  node.declareLimits(plan, execution.project, execution.createdAt);
+  node.declareRestored(plan, execution);
   slot.execution = execution;
   slot.wasLoaded = true;
   slot.chain = loaded.chain;

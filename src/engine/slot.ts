@@ -9,7 +9,6 @@ import type { Plan } from "../kernel/plan.ts";
 import type { Beat, Grant, Report } from "../protocol/work.ts";
 import type { Want } from "../store/store.ts";
 import { HandlerDesk } from "./handler-desk.ts";
-import type { Dropped } from "./io.ts";
 import type { Tenure } from "./tenures.ts";
 
 export interface HeldGrant {
@@ -64,8 +63,6 @@ export class Slot {
   inspections: number[] = [];
   /** Beats that came while it was loading. */
   readonly beats: { beat: Beat; worker: string }[] = [];
-  /** Words that changed nothing, newest last: kept for those who look, while it is in memory. */
-  dropped: Dropped[] = [];
   desks: HandlerDesk[] = [];
   /** Desks of visits that are over once the commit under way is. */
   closedDesks: HandlerDesk[] = [];

@@ -2,6 +2,7 @@
 import type { Execution } from "../kernel/execution.ts";
 import { decodeEntry, type Entry } from "../kernel/journal-entry.ts";
 import { assert } from "../std/assert.ts";
+import { nameOf, pointedAt } from "../kernel/task-name.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import type { Page } from "./page-cache.ts";
@@ -16,8 +17,18 @@ export function taskText(node: NodeState, slot: Slot, desk: HandlerDesk, task: n
 
 /** The task's key; undefined if it has none. */
 export function taskKey(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): string | undefined {
+  if (!desk.state.paged) return inputKey(slot, desk);
   const page = pageAt(node, slot, desk, task);
   return page?.keys?.[task - page.from];
+}
+
+/** The key of the one task that is the input. */
+function inputKey(slot: Slot, desk: HandlerDesk): string | undefined {
+  const { key } = desk.state.plan.definition;
+  if (typeof key !== "string") return undefined;
+  if (desk.inputKey === undefined)
+    desk.inputKey = nameOf(pointedAt(JSON.parse((slot.execution as Execution).input), key));
+  return desk.inputKey ?? undefined;
 }
 
 /** The page with the task, if it is in memory; the desk remembers the last one, since tasks come in order. */
