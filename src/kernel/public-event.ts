@@ -56,17 +56,11 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
       const { fatal: _, ...shown } = rest;
       return { ...shown, error: parse(event.error) };
     }
-    case "tasks.enumerated":
-      return detail === "summary"
-        ? { ...place(event), from: event.from, count: event.count }
-        : {
-            ...place(event),
-            from: event.from,
-            count: event.count,
-            tasks: event.tasks.map(parse),
-            keys: event.keys,
-            identities: event.identities,
-          };
+    case "tasks.enumerated": {
+      const { from, count, tasks, keys, identities } = event;
+      const shown = { ...place(event), from, count };
+      return detail === "summary" ? shown : { ...shown, tasks: tasks.map(parse), keys, identities };
+    }
     case "tasks.started":
     case "tasks.lost":
       return {
