@@ -169,7 +169,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/task-waits.js",
     find: "if (!isLive)",
     replace: "if (!isLive && (handler.tasks.settled.has(task) || task >= handler.offered))",
-    seed: 299,
+    seed: 162,
   },
   {
     name: "signal taken twice",
@@ -261,7 +261,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/children.js",
     find: 'step.send(child, {\n            kind: "start",',
     replace: 'if (known === undefined)\n          step.send(child, {\n            kind: "start",',
-    seed: 168,
+    seed: 42,
   },
   {
     name: "end of a child counted twice",
