@@ -1,5 +1,5 @@
 /** A node of a cluster: Rondo over a store that many processes share. Loaded only where the store is such a one. */
-import { createServer } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import {
   type Assembled,
   assembleOn,
@@ -105,14 +105,20 @@ function nameOf(url: string): string {
   return `node-${url.replace(/^\w+:\/+/, "").replace(/[^A-Za-z0-9_.-]+/g, "-")}`.slice(0, 60);
 }
 
-/** A port that nobody listens at. */
-export function freePort(host: string): Promise<number> {
+/** A port that nobody has, nor gets before it is released: until then the node's own address is only a name. */
+interface HeldPort {
+  readonly port: number;
+  release(): Promise<void>;
+}
+
+/** Takes a free port. */
+export function holdPort(host: string): Promise<HeldPort> {
   return new Promise((resolve, fail) => {
-    const server = createServer();
+    const server = createServer((socket) => socket.destroy());
     server.on("error", fail);
     server.listen(0, host, () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+      const { port } = server.address() as AddressInfo;
+      resolve({ port, release: () => new Promise((released) => server.close(() => released())) });
     });
   });
 }

@@ -167,7 +167,7 @@ export class Engine implements EnginePort {
   /** Who holds an attempt, as far as is known in memory. */
   readonly holderOf = (attempt: ReportedAttempt): AttemptHolder | null => this.#node.holderOf(attempt);
 
-  /** Messages that were dropped as duplicates or stale, newest last: a bounded list, while the execution is in memory. */
+  /** Messages that were dropped as duplicates or stale, newest last: a bounded list, kept while this runs. */
   dropped(execution: string): readonly Dropped[] {
     return this.#node.dropped(execution);
   }
