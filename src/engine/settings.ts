@@ -15,8 +15,6 @@ export interface Settings {
   readonly windowMax: number;
   /** Idle executions kept in memory. */
   readonly idleMax: number;
-  /** Compiled definitions kept in memory beside those of executions that are there: every submission can be another. */
-  readonly plansMax: number;
   /** Commits under way at the same time, over different executions: one is written while the next is stepped. */
   readonly commitsMax: number;
   /** Most executions written, and messages stepped, in one commit. */
@@ -61,7 +59,6 @@ export const DEFAULT_SETTINGS: Settings = {
   sweepMs: 5_000,
   windowMax: 1_024,
   idleMax: 512,
-  plansMax: 1_024,
   commitsMax: 2,
   commitWritesMax: 500,
   commitMessagesMax: 2_000,

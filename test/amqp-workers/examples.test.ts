@@ -56,7 +56,7 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
       const bench = await ExampleBench.open(await storeOf(kind));
       const child = await bench.python();
       const handle = await bench.server.rondo.start("letters", { text: TEXT });
-      expect(await handle.result({ timeout: 60_000 })).toEqual({ words: WORDS });
+      expect(await handle.result({ timeout: 100_000 })).toEqual({ words: WORDS });
       const { phases } = await handle.status();
       expect(phases[0]?.handlers[0]).toMatchObject({ total: WORDS, done: WORDS });
       child.kill("SIGTERM");
@@ -81,7 +81,7 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
         async () => ((await handle.status()).phases[0]?.handlers[0]?.done ?? 0) > 5,
       );
       await bench.broker.management.closeConnections(bench.broker.vhost);
-      expect(await handle.result({ timeout: 60_000 })).toEqual({ words: WORDS });
+      expect(await handle.result({ timeout: 100_000 })).toEqual({ words: WORDS });
     },
     90_000,
   );
@@ -90,7 +90,7 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
     const bench = await ExampleBench.open(await storeOf(kind));
     const worker = await bench.worker("amqp/orders.ts");
     const handle = await bench.server.rondo.start("orders", { lines: LINES });
-    expect(await handle.result({ timeout: 60_000 })).toEqual({ reserved: LINES.length });
+    expect(await handle.result({ timeout: 100_000 })).toEqual({ reserved: LINES.length });
     worker.kill("SIGTERM");
     expect(await worker.ended).toMatchObject({ code: 0 });
     await until(
@@ -111,6 +111,6 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
     );
     first.kill("SIGKILL");
     await bench.worker("amqp/orders.ts");
-    expect(await handle.result({ timeout: 60_000 })).toEqual({ reserved: many.length });
+    expect(await handle.result({ timeout: 100_000 })).toEqual({ reserved: many.length });
   }, 90_000);
 });

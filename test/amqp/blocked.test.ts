@@ -13,7 +13,7 @@ import { until } from "../faults/until.ts";
 const ends: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
-}, 60_000);
+});
 
 async function openEngine(broker: string) {
   const directory = mkdtempSync(join(tmpdir(), "rondo-amqp-"));

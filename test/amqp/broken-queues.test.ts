@@ -79,7 +79,7 @@ test("a command topic and its receipt topic are made anew by the engine and by w
   const rondo = await openEngine(server);
   const handle = await rondo.start(described("flow", [step("one", "A_CMD")]), null as never);
   await hire(server, [serving("A_CMD")]);
-  await handle.result({ timeout: 60_000 });
+  await handle.result({ timeout: 100_000 });
   expect((await handle.status()).status).toBe("done");
 }, 180_000);
 
@@ -123,6 +123,6 @@ test("the queues of enumerations and of their ends are made anew", async () => {
   );
   const code = { use: "work", enumerate: () => [1, 2, 3], process: () => null };
   await hire(server, [{ name: "flow", handlers: [code] }]);
-  await handle.result({ timeout: 60_000 });
+  await handle.result({ timeout: 100_000 });
   expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 3, done: 3 });
 }, 180_000);

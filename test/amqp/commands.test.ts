@@ -67,7 +67,7 @@ describe("commands over topics", () => {
       });
     const flow = described("flow", [step("one", "A_CMD"), step("two", "LEXI_CMD_B"), step("three", "C")]);
     const handle = await rondo.start(flow, null as never);
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     expect(order).toEqual(["ONE", "TWO", "THREE"]);
     const receipted = (await all(handle.events())).filter(
       ({ kind }) => kind === "workflow.command.receipted",
@@ -93,7 +93,7 @@ describe("commands over topics", () => {
       described("flow", [step("one", "A_CMD"), step("two", "B_CMD")]),
       null as never,
     );
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     expect(other.seen).toHaveLength(1);
     await until("the forged one is there", async () => (await bench.ready("rondo.dead")) === 1);
     expect((await bench.messagesIn("rondo.dead"))[0]?.headers).toMatchObject({ queue: "A_RECEIPT" });
@@ -139,7 +139,7 @@ describe("commands over topics", () => {
     await first.close();
     channel.sendToQueue("A_RECEIPT", Buffer.from(JSON.stringify({ ...seen[0], cmd_result: { late: true } })));
     const second = await bench.open();
-    await second.execution(id).result({ timeout: 20_000 });
+    await second.execution(id).result({ timeout: 100_000 });
     expect(seen).toHaveLength(1);
   });
 
@@ -160,7 +160,7 @@ describe("commands over topics", () => {
         Buffer.from(JSON.stringify({ ...command, ...unmarked(command as Command), cmd_result: {} })),
       );
     say(seen[0]);
-    await first.result({ timeout: 20_000 });
+    await first.result({ timeout: 100_000 });
     await rondo.start(flow, null as never);
     await rondo.start(flow, null as never);
     await until("both are sent", () => seen.length === 3);

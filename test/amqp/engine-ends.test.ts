@@ -29,7 +29,7 @@ describe("an engine that ends", () => {
     const worker = await bench.worker({ work: { process: ({ data }) => data } });
     const second = await bench.open();
     await until("its queues are consumed", () => worker.processes.length > 0);
-    await second.execution(id).result({ timeout: 20_000 });
+    await second.execution(id).result({ timeout: 100_000 });
     expect(worker.seen.map(({ data }) => data).sort((a, b) => Number(a) - Number(b))).toEqual(TASKS);
     expect(queues).toEqual([
       `distribot.workflow.${id}.work.work.finished`,
@@ -56,7 +56,7 @@ describe("an engine that ends", () => {
     go();
     const next = await bench.open();
     const handle = next.execution(said.id);
-    await handle.result({ timeout: 25_000 });
+    await handle.result({ timeout: 100_000 });
     expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 100, done: 100 });
     await bench.isTidy();
   });

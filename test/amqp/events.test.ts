@@ -53,7 +53,7 @@ test("every event comes, in order, by its kind, in summary, with the id of its p
   const rondo = await bench.open();
   await bench.worker({ work: { process: ({ data }) => data } });
   const handle = await rondo.start(described("flow", PHASES), { a: 1 } as never);
-  await handle.result({ timeout: 20_000 });
+  await handle.result({ timeout: 100_000 });
   const events = await all(handle.events());
   const once = () => heard.filter(({ id }, i) => heard.findIndex((other) => other.id === id) === i);
   await until("all have come", () => once().length >= events.length);
@@ -87,7 +87,7 @@ test("what is committed while the broker is away is published later, also after 
   const ids: string[] = [];
   for (let i = 0; i < 20; i++) {
     const handle = await rondo.start(flow, null);
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     ids.push(handle.id);
   }
   const heard = await listen("rondo.workflow.finished");
@@ -108,7 +108,7 @@ test("an engine that is killed before it has published: the next one does", asyn
   const rondo = await bench.open();
   await bench.worker({ work: { process: ({ data }) => data } });
   const handle = rondo.execution(said.id);
-  await handle.result({ timeout: 20_000 });
+  await handle.result({ timeout: 100_000 });
   const events = await all(handle.events());
   await until("all have come", () => new Set(seqs(heard, said.id)).size === events.length);
   const first = [...new Set(seqs(heard, said.id))];

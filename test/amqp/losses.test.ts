@@ -36,7 +36,7 @@ describe("tasks that are gone from the broker are found and published again", ()
     await atBroker((queue, channel) => channel.purgeQueue(queue));
     await until("all are queued again", async () => (await bench.ready(".tasks")) === TASKS.length);
     const worker = await bench.worker({ work: { process: ({ data }) => data } });
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     expect(worker.seen).toHaveLength(TASKS.length);
     await bench.isTidy();
   });
@@ -53,7 +53,7 @@ describe("tasks that are gone from the broker are found and published again", ()
     await until("it has some", () => worker.seen.length === 5);
     await atBroker((queue, channel) => channel.purgeQueue(queue));
     go();
-    await handle.result({ timeout: 25_000 });
+    await handle.result({ timeout: 100_000 });
     expect(await counts(handle)).toMatchObject({ total: TASKS.length, done: TASKS.length });
     await bench.isTidy();
   });
@@ -64,7 +64,7 @@ describe("tasks that are gone from the broker are found and published again", ()
     await until("all are queued", async () => (await bench.ready(".tasks")) === TASKS.length);
     await atBroker((queue, channel) => channel.deleteQueue(queue));
     const worker = await bench.worker({ work: { process: ({ data }) => data } });
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     expect(new Set(worker.seen.map(({ data }) => data)).size).toBe(TASKS.length);
     expect(await counts(handle)).toMatchObject({ total: TASKS.length, done: TASKS.length });
     await bench.isTidy();
@@ -83,7 +83,7 @@ describe("tasks that are gone from the broker are found and published again", ()
     await connection.close();
     await until("it is queued again", async () => (await bench.ready(".enumerate")) === 1);
     const worker = await bench.worker({ work: { enumerate: () => [1, 2], process: ({ data }) => data } });
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     expect(worker.seen.map(({ data }) => Number(data)).sort((a, b) => a - b)).toEqual([1, 2]);
     await bench.isTidy();
   });
@@ -128,7 +128,7 @@ describe("connections", () => {
       await until("it goes on", () => worker.seen.length >= i * 60);
       cut();
     }
-    await handle.result({ timeout: 25_000 });
+    await handle.result({ timeout: 100_000 });
     expect(await counts(handle)).toMatchObject({ total: 600, done: 600 });
     const settled = (await all(handle.events({ detail: "full" } as never))).flatMap((event) =>
       event.kind === "workflow.tasks.settled" ? (event as unknown as { tasks: { n: number }[] }).tasks : [],
@@ -146,7 +146,7 @@ describe("connections", () => {
     await until("it was tried", () => bench.faults.length > 0);
     proxy.cut({ heal: true });
     await bench.worker({ work: { process: ({ data }) => data } });
-    await handle.result({ timeout: 25_000 });
+    await handle.result({ timeout: 100_000 });
   });
 });
 
@@ -175,7 +175,7 @@ describe("poison", () => {
       );
     };
     await live();
-    await handle.result({ timeout: 28_000 });
+    await handle.result({ timeout: 100_000 });
     // The last one may be on its way to the broker still.
     await Promise.all(lives);
     expect(await counts(handle)).toMatchObject({ done: 11, failed: 1 });
@@ -217,6 +217,6 @@ describe("poison", () => {
     expect(String(dead?.headers["reason"])).toContain(reason);
     expect(await counts(handle)).toMatchObject({ done: 0, failed: 0 });
     go();
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
   });
 });

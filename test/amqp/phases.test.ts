@@ -26,7 +26,7 @@ describe("phases over queues", () => {
     });
     const flow = described("flow", [work(), { name: "end", handlers: {}, final: true }]);
     const handle = await rondo.start(flow, { n: 1 } as never);
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     expect(new Set(worker.seen.map(({ data }) => data))).toEqual(new Set(["a", "b", "c"]));
     expect(worker.seen).toHaveLength(3);
     const events = kinds(await all(handle.events()));
@@ -52,7 +52,7 @@ describe("phases over queues", () => {
     );
     const flow = described("flow", [{ name: "both", handlers }]);
     const handle = await rondo.start(flow, null as never);
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     const events = kinds(await all(handle.events()));
     expect(events.filter((kind) => kind === "handler.finished")).toHaveLength(3);
     expect(events.filter((kind) => kind === "phase.finished")).toHaveLength(1);
@@ -66,7 +66,7 @@ describe("phases over queues", () => {
     await bench.worker({ work: { enumerate: () => [], process: () => null } });
     const flow = described("flow", [{ name: "none", handlers: {} }, work()]);
     const handle = await rondo.start(flow, null as never);
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     expect((await handle.status()).status).toBe("done");
     await bench.isTidy();
   });
@@ -94,7 +94,7 @@ describe("phases over queues", () => {
     await until("they are taken", async () => (await bench.ready(".finished")) === 0);
     expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ done: 2, failed: 0 });
     go();
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     const events = kinds(await all(handle.events()));
     expect(events.filter((kind) => kind === "phase.finished")).toHaveLength(1);
     await bench.isTidy();
@@ -119,7 +119,7 @@ describe("phases over queues", () => {
       },
     });
     const handle = await rondo.start(described("flow", [work()]), null as never);
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 2, done: 2 });
   });
 
@@ -138,7 +138,7 @@ describe("phases over queues", () => {
       work: { enumerate: () => Array.from({ length: 20 }, (_, i) => i), process: ({ data }) => data },
     });
     stuck.kill();
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     expect(other.seen).toHaveLength(20);
     expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 20, done: 20 });
     await bench.isTidy();
@@ -159,7 +159,7 @@ describe("phases over queues", () => {
     await until("the other is cancelled", async () => (await other.status()).status === "cancelled");
     expect(worker.seen).toEqual([]);
     await handle.resume();
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     expect(worker.seen.map(({ data }) => data).sort((a, b) => Number(a) - Number(b))).toEqual(tasks);
     await bench.isTidy();
   });
@@ -201,7 +201,7 @@ describe("phases over queues", () => {
       },
     });
     const handle = await rondo.start(described("flow", [work()]), null as never);
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     expect(worker.seen).toHaveLength(3);
     expect(new Set(worker.seen.map(({ body }) => body["attempt"])).size).toBe(3);
     expect(new Set(worker.seen.map(({ body }) => body["idempotency_key"]))).toEqual(
@@ -216,7 +216,7 @@ describe("who gets the work", () => {
     await bench.worker({ work: { enumerate: () => [1, 2, 3], process: () => null } });
     const flow = described("flow", [{ name: "work", handlers: { work: { use: "work" } } }]);
     const handle = await rondo.start(flow, null as never);
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 3, done: 3 });
   });
 
@@ -225,7 +225,7 @@ describe("who gets the work", () => {
     const worker = await bench.worker({ work: { process: () => null } });
     const flow = described("flow", [{ name: "work", handlers: { work: { use: "work" } } }]);
     const handle = await rondo.start(flow, { a: 1 } as never);
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     expect(worker.seen.map(({ data }) => data)).toEqual([{ a: 1 }]);
   });
 
@@ -240,7 +240,7 @@ describe("who gets the work", () => {
     await until("its enumeration is at the broker", async () => (await bench.ready(".enumerate")) === 1);
     expect(await handle.why()).toContain("at the broker");
     rondo.serve(flow);
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     await bench.isTidy();
   });
 });

@@ -32,7 +32,7 @@ test("a command that waits at a topic without consumers goes to the worker that 
   const handle = await rondo.start(described("flow", [step("one", "A_CMD")]), null as never);
   await until("it is at the broker", async () => (await bench.ready("A_CMD")) === 1);
   rondo.serve(topic("A_CMD", () => ({ here: true })));
-  await handle.result({ timeout: 20_000 });
+  await handle.result({ timeout: 100_000 });
   expect(await bench.ready("A_CMD")).toBe(0);
 });
 
@@ -44,7 +44,7 @@ test("what others have put into a topic stays there when commands are taken back
   channel.sendToQueue("A_CMD", Buffer.from("{}"));
   await until("both are there", async () => (await bench.ready("A_CMD")) === 2);
   rondo.serve(topic("A_CMD", () => ({ here: true })));
-  await handle.result({ timeout: 20_000 });
+  await handle.result({ timeout: 100_000 });
   expect((await bench.messagesIn("A_CMD")).map(({ body }) => body)).toContainEqual({});
 });
 
@@ -82,7 +82,7 @@ test("an engine that is opened anew looks after the commands that wait at topics
     topic("A_CMD", () => 1),
     topic("B_CMD", () => 2),
   );
-  await third.execution(id).result({ timeout: 20_000 });
+  await third.execution(id).result({ timeout: 100_000 });
   await until("it is taken back", async () => (await bench.ready("A_CMD")) === 0);
 });
 

@@ -27,7 +27,7 @@ afterAll(async () => {
 
 const faults: Error[] = [];
 const onFault = (fault: Error): void => void faults.push(fault);
-const CALL = { timeoutMs: 10_000 };
+const CALL = { timeoutMs: 60_000 };
 let places = 0;
 const newPlace = (): StatePlace => ({ store: `store-${++places}`, key: "project-x", partition: "p" });
 const entry = (at: number, execution: string, more: Partial<NewEntry> & { seq?: number } = {}): NewEntry => ({
@@ -206,7 +206,7 @@ describe("redis", () => {
     await expect(store.put(place, entry(2, "e"), { timeoutMs: 500 })).rejects.toBeInstanceOf(Error);
     await own.start();
     await expect
-      .poll(() => store.put(place, entry(2, "e"), CALL).catch(() => null), { timeout: 20_000 })
+      .poll(() => store.put(place, entry(2, "e"), CALL).catch(() => null), { timeout: 60_000 })
       .toMatch(/stored|same/);
     expect(await store.get(place, CALL)).toMatchObject({ version: { at: 2 } });
     expect(told).toHaveLength(1);
@@ -219,7 +219,7 @@ describe("redis", () => {
     const store = new RedisState({ kind: "redis", url: own.url }, (fault) => told.push(fault));
     await store.put(newPlace(), entry(1, "e"), CALL);
     await own.kill();
-    await expect.poll(() => told.length).toBe(1);
+    await expect.poll(() => told.length, { timeout: 60_000 }).toBe(1);
     await store.close();
   });
 
