@@ -17,6 +17,7 @@ import { ClusterNode } from "./peer/cluster-node.ts";
 import { defined } from "./std/defined.ts";
 import { newExecutionId } from "./std/id.ts";
 import type { ClusterStore } from "./store/cluster-store.ts";
+import { StoreClock } from "./store/store-clock.ts";
 import { serveCluster } from "./worker/remote/serve-cluster.ts";
 
 export interface ClusterOptions extends OpenOptions {
@@ -43,7 +44,7 @@ export async function assembleCluster(
     ...defined({ leaseMs: options.leaseMs }),
   });
   options.onStore?.(store);
-  const parts = sharedParts(options);
+  const parts = onStoreTime(sharedParts(options), options, store);
   parts.watchStore(store);
   const postOps = await openPostOps(options, { ...parts, store });
   const node = await ClusterNode.open({
@@ -63,6 +64,14 @@ export async function assembleCluster(
     )),
     node,
   };
+}
+
+/** The same parts by the store's clock, unless a clock was given. */
+function onStoreTime(parts: SharedParts, options: ClusterOptions, store: ClusterStore): SharedParts {
+  if (options.clock !== undefined) return parts;
+  const clock = new StoreClock(parts.clock);
+  clock.watch(store);
+  return { ...parts, clock };
 }
 
 /** The worker of this process for the other nodes, at those that are alive. */

@@ -25,7 +25,7 @@ import { RondoError, reject } from "./std/rejection.ts";
 import { FaultLog } from "./store/fault-log.ts";
 import { MemoryStore } from "./store/memory/memory-store.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
-import type { Store, StoreInfo } from "./store/store.ts";
+import { type Store, StoreFault, type StoreInfo } from "./store/store.ts";
 import { Secrets } from "./worker/log/secrets.ts";
 import type { ScriptOptions } from "./worker/script-runner.ts";
 
@@ -226,7 +226,9 @@ export function storeOf(url: string): Store {
   );
 }
 
+/** Where a bug came up helps those who mend it; of what is set up wrong the words are enough. */
 function endProcess(reason: Error): void {
-  console.error(`rondo: the engine stopped: ${reason.stack ?? reason.message}`);
+  const isBug = !(reason instanceof StoreFault || reason instanceof RondoError);
+  console.error(`rondo: the engine stopped: ${isBug ? (reason.stack ?? reason.message) : reason.message}`);
   process.exit(70);
 }

@@ -131,6 +131,11 @@ describe("a definition is refused", () => {
       `${at}.tasks[1]: the task is 65538 bytes; at most 65536 are stored`,
     ],
     [
+      "with a task that its pointer does not name",
+      handler({ tasks: [{ c: "x" }, { d: "x" }], key: "/c" }),
+      `${at}.tasks[1]: the key of a task must be a text or a number, but "/c" gives nothing`,
+    ],
+    [
       "with tasks and enumerate",
       handler({ tasks: [], enumerate: { use: "l" } }),
       `${at}: has both tasks and enumerate`,

@@ -58,7 +58,7 @@ export function parseUse(data: unknown, path: string): string {
     throw new Invalid(
       path,
       `${show(data)} is not a handler's name`,
-      "a letter, then letters, digits, dots, _ or -",
+      "a letter, then up to 149 letters, digits, dots, _ or -",
     );
   }
   return data;

@@ -3,11 +3,12 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { openTestBroker } from "../broker/rabbitmq-server.ts";
 import { until } from "../faults/until.ts";
 import { TestDatabase } from "../store/postgres-server.ts";
-import { ExampleBench, hasPika } from "./example-bench.ts";
+import { ExampleBench, hasPika, runPython } from "./example-bench.ts";
 
 const isPika = hasPika();
 const TEXT = "to be or not to be that is the question ".repeat(30).trim();
@@ -36,6 +37,17 @@ async function storeOf(kind: "sqlite" | "postgres"): Promise<string> {
   return url.href;
 }
 let databases = 0;
+
+test.skipIf(!isPika).each(["SIGINT", "SIGTERM"] as const)(
+  "the worker in Python ends on %s also while the broker is away",
+  async (signal) => {
+    const child = runPython({ RONDO_BROKER: "amqp://guest:guest@127.0.0.1:1/" });
+    for await (const line of createInterface({ input: child.stderr as NodeJS.ReadableStream }))
+      if (line.includes("the broker is away")) break;
+    child.kill(signal);
+    expect(await once(child, "exit")).toEqual([0, null]);
+  },
+);
 
 describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
   test.skipIf(!isPika)(

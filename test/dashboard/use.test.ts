@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { RondoServer } from "../../src/api/serve.ts";
 import { findBarriers, hasBrowser, openPage, serve } from "./browser.ts";
-import { approval, seed, thumbnails } from "./seeds.ts";
+import { approval, seed, thumbnails, unpriced } from "./seeds.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -75,6 +75,18 @@ describe.runIf(hasBrowser)("a user", () => {
     await page.waitForURL("**task=5");
   });
 
+  test("begins at what failed an execution, and reads where in a script that was", async () => {
+    await server.rondo.start(unpriced, { count: 3 }, { id: "unpriced-1" });
+    const page = await openPage(`${server.url}/executions/unpriced-1?tab=runs`);
+    await page.getByText("did not end").waitFor();
+    await page.getByRole("link", { name: "total, task 0" }).click();
+    await page.getByRole("region", { name: "Task 0" }).getByText("in run sum, line 2").waitFor();
+    await page.goto(`${server.url}/executions/unpriced-1?tab=data`);
+    await page.getByRole("heading", { name: "Tasks of total" }).waitFor();
+    await page.getByRole("link", { name: "total, task 0" }).waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+  });
+
   test("looks closer at a piece of the time by keys, wheel and drag, and the address keeps it", async () => {
     const page = await openPage(`${server.url}/executions/thumbs-3?tab=messages`);
     const spanOf = (): number[] =>
@@ -128,6 +140,19 @@ describe.runIf(hasBrowser)("a user", () => {
     await page.keyboard.press("0");
     await page.waitForURL("**/executions/thumbs-3");
     await page.locator(".execution-line .badge", { hasText: "done" }).waitFor();
+  });
+
+  test("finds the event that is looked at among many, and those before it", async () => {
+    const execution = await server.rondo.start(approval, {}, { id: "talkative-1" });
+    for (let i = 0; i < 220; i++) await execution.signal("noise", i);
+    const page = await openPage(`${server.url}/executions/talkative-1?tab=messages&at=170`);
+    const events = page.getByRole("table", { name: "Events" });
+    await events.locator(".chosen").getByText("170").waitFor();
+    await page.getByLabel("Event 170", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Earlier events" }).click();
+    await events.getByText("70", { exact: true }).waitFor();
+    await page.keyboard.press("[");
+    await events.locator(".chosen").getByText("169").waitFor();
   });
 
   test("has an execution counted anew", async () => {
@@ -246,7 +271,7 @@ describe.runIf(hasBrowser)("a user", () => {
     leftMs = 900;
     await page
       .getByRole("row", { name: /three:3/ })
-      .getByText(/missed: [012] s left/) // the page's second ticks when it will
+      .getByText(/missed: [01] s left/)
       .waitFor();
   });
 

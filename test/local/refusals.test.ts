@@ -144,6 +144,14 @@ describe("an input schema", () => {
     expect((await execution.status()).input).toEqual({ bucket: "photos", size: "12" });
     expect(await rondo.run(typed, { bucket: "photos" })).toEqual([5, 5]);
   });
+
+  test("gives batches its output", async () => {
+    const inBatches = workflow({ name: "batches", input: z.object({ size: z.coerce.number<string>() }) })
+      .phase("a", { batch: 5, processBatch: ({ tasks }) => tasks.map(({ size }) => size + 1) })
+      .returns(({ phases }) => phases.a.reduce((sum, n) => sum + n, 0));
+    const rondo = await open([inBatches]);
+    expect(await rondo.run(inBatches, { size: "7" })).toBe(8);
+  });
 });
 
 describe("ids", () => {

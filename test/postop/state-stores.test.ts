@@ -171,7 +171,18 @@ describe("postgres", () => {
     ]);
   });
 
-  test("that cannot be reached is a fault, and goes on when it can", async () => {
+  test("whose table is taken away makes it again with the next try", async () => {
+    const table = `taken_${process.pid}`;
+    const store = new PostgresState({ kind: "postgres", url: database.url, table }, onFault);
+    onTestFinished(() => store.close());
+    await store.put(newPlace(), entry(1, "e"), CALL);
+    await database.query(`DROP TABLE ${table}`);
+    await expect(store.put(newPlace(), entry(2, "e"), CALL)).rejects.toMatchObject({ code: "42P01" });
+    expect(await store.put(newPlace(), entry(2, "e"), CALL)).toBe("stored");
+    await database.query(`DROP TABLE ${table}`);
+  });
+
+  test("that cannot be reached is a fault", async () => {
     const store = new PostgresState({ kind: "postgres", url: "postgres://x@127.0.0.1:1/x" }, onFault);
     onTestFinished(() => store.close());
     await expect(store.get(newPlace(), CALL)).rejects.toMatchObject({ code: "ECONNREFUSED" });

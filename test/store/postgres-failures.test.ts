@@ -184,6 +184,25 @@ test("a renewal without an answer is given up long before the lease ends, and th
   await store.close({ clean: true });
 });
 
+test("while the database hangs, statements do not wait for each other without end, and none passes another", async () => {
+  const schema = database.newSchema();
+  const store = new PostgresStore({ url: server.url, nodeUrl: "http://n", schema, timeoutMs: 1_000 });
+  await openWhole(store);
+  await store.putDocument("k", "a", "1");
+  const other = await database.client();
+  await other.query(`BEGIN; LOCK TABLE ${schema}.documents IN ACCESS EXCLUSIVE MODE`);
+  const asked = Array.from({ length: 6 }, () => store.getDocument("k", "a"));
+  const answers = (await Promise.allSettled(asked)).map((answer) =>
+    answer.status === "rejected" ? String(answer.reason) : "",
+  );
+  expect(answers.filter((words) => words.includes("no answer in time"))).toHaveLength(2);
+  expect(answers.filter((words) => words.includes("waited in vain"))).toHaveLength(4);
+  await other.query("COMMIT");
+  await other.end();
+  expect(await store.getDocument("k", "a")).toBe("1");
+  await store.close({ clean: true });
+});
+
 test("closing while the database is away says so, and leaves nothing running", async () => {
   const store = new PostgresStore({
     url: server.url,

@@ -158,11 +158,6 @@ async function readToken(
 ): Promise<Omit<Token, "id" | "createdAt"> | Rejection> {
   const scope = scopeOf(caller, project);
   if (isRejection(scope)) return scope;
-  if (given === "worker" && scope !== null)
-    return reject("invalid_input", "project: a worker takes tasks of all projects", {
-      path: "project",
-      hint: "leave it out",
-    });
   const ends = expiresAt === undefined ? null : timeOf(expiresAt, "expiresAt");
   if (isRejection(ends)) return ends;
   if (ends !== null && ends <= clock.now())
@@ -274,7 +269,8 @@ export function mask({
   origin,
   isSecret,
 }: ShownSetting): Omit<ShownSetting, "isSecret"> {
-  const hides = (isSecret === true || isSecretName(setting)) && value !== null && value !== undefined;
+  const isEmpty = value === null || value === undefined || (Array.isArray(value) && value.length === 0);
+  const hides = (isSecret === true || isSecretName(setting)) && !isEmpty;
   return { name: setting, value: hides ? HIDDEN : hidePasswords(value), origin };
 }
 
