@@ -57,7 +57,7 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   if (running === 0 && waiting !== null) return waiting;
   const needsWorker = plan.mode !== "workflow" || desk.wantsEnumeration(node.now);
   if (needsWorker && running === 0 && !desk.leases.has(ENUMERATION) && !node.roster.isServed(wanted))
-    return `${at} waits for a worker: none serves ${whoServes(node, wanted)} now${whyNoBroker(node)}.`;
+    return `${at} waits for a worker: none serves ${whoServes(node, wanted)} now${lastLeft(node, wanted)}${whyNoBroker(node)}.`;
   const blocked = node.limits.blockedUntil(scope) - node.now;
   if (blocked > 0 && left > running)
     return `${at} waits ${showDuration(blocked)} for attempts that may still hold "${plan.scope}" since before the restart.`;
@@ -92,7 +92,7 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   if (retryAt > node.now && retryAt < Number.POSITIVE_INFINITY)
     return `${at} tries again in ${showDuration(retryAt - node.now)}: ${left === 0 ? "its enumeration" : `${left} ${left === 1 ? "task" : "tasks"}`} failed before${state.lastError === null ? "" : ` (${state.lastError})`}.`;
   if (desk.leases.has(ENUMERATION))
-    return `${at}: its enumeration runs and is not sealed; ${state.total} tasks so far.`;
+    return `${at}: its enumeration runs and is not sealed; ${state.total} ${state.total === 1 ? "task" : "tasks"} so far.`;
   return `${at} is about to give out ${left} ${left === 1 ? "task" : "tasks"}.`;
 }
 
@@ -141,6 +141,14 @@ function whyChildren(node: NodeState, desk: HandlerDesk, at: string): string | n
   if (node.newest.isMissing(workflow) && !desk.wantsEnumeration(node.now))
     return `${at} waits for a workflow: there is none with the name "${workflow}".`;
   return null;
+}
+
+/** Since when nobody does, where that is known. */
+function lastLeft({ roster, now }: NodeState, { use }: Wanted): string {
+  const leftAt = roster.leftAt(use);
+  return leftAt === undefined || roster.versions(use).length > 0
+    ? ""
+    : `; the last one left ${showDuration(now - leftAt)} ago`;
 }
 
 function whoServes(node: NodeState, { use, range }: Wanted): string {

@@ -85,11 +85,11 @@ describe("the version that gets the work", () => {
     expect(found.choose(want("^1"))).toBe("1.0.0");
     found.join(new RosterEntry("new", { local: true, serves: [serve("1.2.0")], capacity: 1 }));
     expect(found.choose(want("^1"))).toBe("1.2.0");
-    found.leave("new");
+    found.leave("new", 0);
     expect(found.choose(want("^1"))).toBe("1.0.0");
-    found.leave("w0");
+    found.leave("w0", 0);
     expect(found.choose(want("^1"))).toBeNull();
-    found.leave("nobody");
+    found.leave("nobody", 0);
   });
 
   test("two builds of one version are the same version, and each worker serves its own", () => {

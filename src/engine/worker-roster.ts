@@ -97,6 +97,9 @@ export class RosterEntry {
   }
 }
 
+/** So many names are remembered that workers have left. */
+const LEFT_MAX = 1_000;
+
 /** What a worker serves that takes what nobody else does: it cannot know whether the code enumerates. */
 const ANYTHING: Serves = { use: "" };
 
@@ -104,6 +107,9 @@ export class WorkerRoster {
   readonly workers = new Map<string, RosterEntry>();
   /** The version that gets the work, by what is wanted; forgotten when workers come or go. */
   readonly #chosen = new Map<string, string | null>();
+
+  /** By what they served: when a worker left last. For those who ask why something waits. */
+  readonly #leftAt = new Map<string, number>();
 
   /** The worker that passes work on to queues, if there is one. */
   queued: RosterEntry | null = null;
@@ -114,9 +120,23 @@ export class WorkerRoster {
     this.#chosen.clear();
   }
 
-  leave(id: string): void {
+  leave(id: string, now: number): void {
+    for (const use of this.workers.get(id)?.uses ?? []) {
+      // The oldest first: what is left again is the newest.
+      this.#leftAt.delete(use);
+      this.#leftAt.set(use, now);
+    }
+    for (const [oldest] of this.#leftAt) {
+      if (this.#leftAt.size <= LEFT_MAX) break;
+      this.#leftAt.delete(oldest);
+    }
     if (this.workers.delete(id)) this.#chosen.clear();
     if (this.queued?.id === id) this.queued = null;
+  }
+
+  /** When a worker that served this left last; undefined: none has, as far as is known. */
+  leftAt(use: string): number | undefined {
+    return this.#leftAt.get(use);
   }
 
   /** What workers serve that do not queue. */
