@@ -97,7 +97,7 @@ export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): v
     tasks.push({ task, input });
   }
   if (tasks.length === 0) return;
-  node.plans.set(plan.hash, plan);
+  node.plans.put(plan);
   const at = desk.visit.place(state.plan.name);
   node.enqueue(slot, {
     kind: "message",

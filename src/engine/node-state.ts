@@ -4,13 +4,15 @@ import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import type { StoreInfo } from "../store/store.ts";
 import { NewestPlans } from "./child-desk.ts";
 import { Dispatcher } from "./dispatcher.ts";
+import { DroppedWords } from "./dropped-words.ts";
 import type { HandedLease } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { Members, Output } from "./io.ts";
-import type { Lease } from "./lease.ts";
+import { ENUMERATION, type Lease } from "./lease.ts";
 import { type Declared, Limits, type Moves } from "./limits.ts";
 import { PageCache } from "./page-cache.ts";
 import { WAITS } from "./permit-desk.ts";
+import { PlanCache } from "./plan-cache.ts";
 import type { Settings } from "./settings.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { Tenures } from "./tenures.ts";
@@ -37,8 +39,9 @@ export class NodeState {
   readonly limits: Limits;
   readonly dispatcher = new Dispatcher();
   readonly pages: PageCache;
-  readonly plans = new Map<string, Plan>();
+  readonly plans = new PlanCache();
   readonly newest = new NewestPlans();
+  readonly dropped = new DroppedWords();
   /** Leases that the last owner left, by execution: those that are not in memory yet. */
   readonly handedOver = new Map<string, HandedLease[]>();
   /**
@@ -171,6 +174,12 @@ export class NodeState {
     return plan.heartbeatMs ?? this.settings.heartbeatMs;
   }
 
+  get openLeases(): number {
+    let open = 0;
+    for (const slot of this.slots.values()) for (const desk of slot.allDesks) open += desk.openLeases;
+    return open;
+  }
+
   emit(output: Output): void {
     this.outputs.push(output);
   }
@@ -233,6 +242,16 @@ export class NodeState {
       if (moves !== null) this.limits.linger(permit, moves);
       else this.limits.give(permit);
     }
+  }
+
+  /** A claim that nobody began is over: its task is pending again, and its next claim has another number. */
+  lapse({ tenure }: Slot, desk: HandlerDesk, lease: Lease): void {
+    this.endLease(desk, lease);
+    tenure.lapses++;
+    desk.lapse(lease.task);
+    // Where it was given out by a former owner whose clock was ahead, its time may be still to come.
+    if (lease.task !== ENUMERATION && desk.state.tasks.until(lease.task) <= this.now)
+      desk.giveBack(lease.task);
   }
 
   /** The worker is done with the attempt, whatever becomes of its word. */

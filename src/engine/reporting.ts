@@ -131,6 +131,14 @@ export function toMessage(
   }
 }
 
+/** What is said to a report that needs no message: the end of an enumeration may be said again, all else is too late. */
+export function verdictOnRest(slot: Slot, report: Report): Verdict {
+  const state = deskOf(slot, report)?.state;
+  const isRepeat =
+    report.kind === "enumeration" && state?.sealed === true && report.attempt === state.enumeration.ended + 1;
+  return isRepeat ? "duplicate" : "stale";
+}
+
 /** The row for lines that an attempt logged; null: it has no right to log any more. */
 export function toLogRow(
   node: NodeState,
@@ -202,12 +210,12 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
   for (const receipt of report.receipts) {
     const lease = desk.leases.get(receipt.task);
     if (lease === undefined) continue;
-    if (isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch)) node.endLease(desk, lease);
-    else if (desk.state.isClosed(receipt.task)) {
-      tellToStop(node, slot, { desk, lease }, "cancel");
-      node.endLease(desk, lease);
-    }
-    desk.forgetClaims(receipt.task);
+    const isOwn = isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch);
+    // A word of an earlier claim or attempt, which changed nothing.
+    if (!isOwn && !desk.state.isClosed(receipt.task)) continue;
+    if (!isOwn) tellToStop(node, slot, { desk, lease }, "cancel");
+    node.endLease(desk, lease);
+    desk.forgetLapses(receipt.task);
   }
 }
 

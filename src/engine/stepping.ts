@@ -19,7 +19,7 @@ import type { DeadLetter, ExecutionWrite, Letter, LogRow, Snapshot } from "../st
 import { extendChain } from "./chain.ts";
 import type { NodeState } from "./node-state.ts";
 import { EVENTS_DUE, EVENTS_TIMER, outboxMark, outboxRow } from "./outbox.ts";
-import { toLogRow, toMessage, unrecordedStarts, verdictsOnStarts } from "./reporting.ts";
+import { toLogRow, toMessage, unrecordedStarts, verdictOnRest, verdictsOnStarts } from "./reporting.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { headOf } from "./slot-head.ts";
 import { countEvent, noTotals, type Totals } from "./totals.ts";
@@ -133,7 +133,10 @@ function stepOne(
     }
     const message = slot.execution === null ? null : toMessage(node, slot, report, worker);
     if (message === null)
-      return { answer: { kind: "ignored", why: "nothing to step", verdicts: ["stale"] }, existed: false };
+      return {
+        answer: { kind: "ignored", why: "nothing to step", verdicts: [verdictOnRest(slot, report)] },
+        existed: false,
+      };
     return { answer: run(node, slot, message, into), existed: false };
   }
   const { message } = queued;

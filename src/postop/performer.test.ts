@@ -81,7 +81,7 @@ const base = {
   index: 0,
   receipt: 3,
 };
-const policy = { attempts: 3, backoff: "constant", retryMinMs: 1, retryMaxMs: 1, timeoutMs: 5_000 } as const;
+const policy = { attempts: 3, backoff: "constant", retryMinMs: 1, retryMaxMs: 1, timeoutMs: 60_000 } as const;
 const persistence = (plan: object = {}, more: object = {}) =>
   ({
     ...base,

@@ -241,6 +241,11 @@ describe("what is wrong with a request is said, and nothing of it is taken", () 
     ["a status that is none", { kind: "receipt", status: "fine" }, "events[1].status: must be one of"],
     ["a text that is none", { kind: "log", text: 7 }, "events[1].text: must be a text"],
     [
+      "a page that is too large",
+      { kind: "page", from: 0, tasks: Array(20).fill("x".repeat(60_000)) },
+      "events[1].tasks: a page holds at most 1048576 bytes",
+    ],
+    [
       "a page without tasks",
       { kind: "page", from: 0, tasks: [] },
       "events[1].tasks: must be a list of 1 to 1000",

@@ -11,7 +11,6 @@
  */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { AttemptHolder } from "../../engine/io.ts";
-import { topicOf } from "../../kernel/topic.ts";
 import { checkToken, decodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
 import { type Beat, type ReportedAttempt, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import type { ClaimRequest, EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";
@@ -28,6 +27,7 @@ import { type AttemptEvent, readEvents } from "./read-events.ts";
 import { checkRegistration } from "./registration.ts";
 import { answerOf, staleAttempt, unknownWorker, wrongToken } from "./session-answers.ts";
 import { type ClaimAnswer, type SessionParts, WorkerSession } from "./worker-session.ts";
+import { viewWorker, type WorkerView } from "./worker-view.ts";
 
 export interface WorkerSessionsOptions {
   readonly engine: EnginePort;
@@ -43,23 +43,6 @@ export interface WorkerSessionsOptions {
   readonly nodes?: () => readonly string[];
   /** A fault of the world behind the back of any request. */
   readonly onFault?: (fault: unknown) => void;
-}
-
-/** A worker as lists show it. */
-export interface WorkerView {
-  readonly id: string;
-  readonly name: string;
-  readonly kind: "local" | "remote";
-  readonly capacity: number;
-  readonly held: number;
-  readonly handlers: readonly { readonly use: string; readonly version?: string }[];
-  readonly topics: readonly string[];
-  readonly version: string | null;
-  readonly url: string | null;
-  readonly lastSeenAt: number | null;
-  /** What its process takes; null: it did not say. */
-  readonly memoryBytes: number | null;
-  readonly draining: boolean;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -91,12 +74,17 @@ export class WorkerSessions {
     return this.#options.engine;
   }
 
-  /** Takes a worker on, or takes it on again; `peer` is the address it asks from, null for a unix socket. */
-  register(body: unknown, peer: string | null): Registered | Rejection {
-    const registration = checkRegistration(body, peer);
+  /**
+   * Takes a worker on, or takes it on again; `peer` is the address it asks from, null for a unix socket, and `project` the
+   * one that it may have tasks of, null for all.
+   */
+  register(body: unknown, peer: string | null, project: string | null = null): Registered | Rejection {
+    const registration = checkRegistration(body, peer, project);
     if (isRejection(registration)) return registration;
     const id = registration.worker ?? this.#newId(registration.name);
     let session = this.#sessions.get(id);
+    if (session !== undefined && this.refusalFor(id, project) !== null)
+      return reject("forbidden", `worker: ${id} is not of the project "${project}"`, { path: "worker" });
     if (session === undefined) {
       session = new WorkerSession(id, registration, this.#parts);
       this.#sessions.set(id, session);
@@ -109,6 +97,13 @@ export class WorkerSessions {
     const { heartbeatMs = 30_000 } = this.#options;
     const nodes = session.tellNodes();
     return { worker: id, heartbeatMs, leaseMs: this.#parts.leaseMs, ...(nodes === null ? {} : { nodes }) };
+  }
+
+  /** Why one who is bound to a project may not speak for a worker; null: it may, or there is none to speak for. */
+  refusalFor(worker: string, project: string | null): Rejection | null {
+    const session = this.#sessions.get(worker);
+    const isOthers = session !== undefined && project !== null && session.registration.project !== project;
+    return isOthers ? unknownWorker(worker) : null;
   }
 
   /** The cluster has other nodes than before: whoever waits for work is told at once. */
@@ -239,25 +234,7 @@ export class WorkerSessions {
 
   /** Every worker of this node, those inside the process included. */
   list(): WorkerView[] {
-    return this.engine.overview().workers.map(({ id, local, capacity, held, serves }) => {
-      const session = this.#sessions.get(id);
-      return {
-        id,
-        name: session?.registration.name ?? id,
-        kind: local ? "local" : "remote",
-        capacity,
-        held,
-        handlers: serves
-          .filter(({ use }) => topicOf(use) === null)
-          .map(({ use, version }) => (version === undefined ? { use } : { use, version })),
-        topics: serves.flatMap(({ use }) => topicOf(use) ?? []),
-        version: session?.registration.version ?? null,
-        url: session?.registration.url ?? null,
-        lastSeenAt: session?.lastSeenAt ?? null,
-        memoryBytes: local ? process.memoryUsage.rss() : (session?.memoryBytes ?? null),
-        draining: session?.isDraining ?? false,
-      };
-    });
+    return this.engine.overview().workers.map((entry) => viewWorker(entry, this.#sessions.get(entry.id)));
   }
 
   /** Gives out nothing more; resolves when whatever no worker has got is on its way back to the engine. */
