@@ -139,9 +139,7 @@ export class CleanUp {
       giveHeld(this.#node, slot, queued.held, false);
       return false;
     });
-    for (const desk of [...slot.desks, ...slot.closedDesks]) {
-      for (const lease of desk.leases.values()) lease.recorded = false;
-    }
+    for (const desk of slot.allDesks) for (const lease of desk.leases.values()) lease.recorded = false;
     slot.queue = [...back.map(({ queued }) => queued), ...slot.queue];
     this.#residency.drop(slot);
     this.#residency.count(slot);
@@ -263,7 +261,7 @@ export class CleanUp {
   #endLost(slot: Slot, message: Message): void {
     if (message.kind !== "lost" && message.kind !== "enumeration.lost") return;
     const desk = slot.desk(message);
-    if (desk !== undefined && message.kind === "lost") desk.isLosing = false;
+    if (desk !== undefined) desk.isLosing = false;
     const lost =
       message.kind === "lost" ? message.attempts : [{ task: ENUMERATION, attempt: message.attempt }];
     for (const { task, attempt } of lost) {
@@ -271,7 +269,7 @@ export class CleanUp {
       if (desk === undefined || lease === undefined || lease.attempt !== attempt) continue;
       tellToStop(this.#node, slot, { desk, lease }, "lost");
       this.#node.endLease(desk, lease);
-      desk.forgetClaims(task);
+      desk.forgetLapses(task);
     }
   }
 
@@ -330,6 +328,7 @@ export class CleanUp {
       slot.opened[enumerationMark(desk)] === attempt &&
       !desk.leases.has(ENUMERATION)
     ) {
+      desk.isLosing = true;
       node.enqueue(slot, {
         kind: "message",
         message: { kind: "enumeration.lost", ...place, attempt, worker: UNKNOWN_WORKER },

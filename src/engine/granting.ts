@@ -26,7 +26,7 @@ export function grantAll(node: NodeState): void {
     while (worker.room > 0) {
       const ready = node.dispatcher.next(worker, node.roster);
       if (ready === undefined) break;
-      if (worker.queued && !hasRoomFor(node, worker, ready)) passed.push(ready);
+      if (worker.queued && !hasRoomFor(worker, ready)) passed.push(ready);
       else give(node, ready, worker);
     }
     // Not for this one now, but perhaps for another.
@@ -34,9 +34,10 @@ export function grantAll(node: NodeState): void {
   }
 }
 
-/** Whether a worker that queues may have more of a handler, or one more handler. */
-function hasRoomFor(node: NodeState, worker: RosterEntry, { slot, desk }: Ready): boolean {
+/** Whether a worker that queues may have more of a handler, or one more handler; commands go to queues of their topics. */
+function hasRoomFor(worker: RosterEntry, { slot, desk }: Ready): boolean {
   if (desk.openLeases >= worker.perDesk) return false;
+  if (desk.state.plan.command !== null) return true;
   const key = `${slot.id}/${desk.key}`;
   if (worker.desks.has(key)) return true;
   if (worker.desks.size >= worker.desksMax) return false;
@@ -179,7 +180,7 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
     const checkpoints = checkpointsOf(node, desk, task);
     const item = { number: task, attempt: lease.attempt, claim: lease.claim, task: text, checkpoints };
     if (worker.queued) plain.push(crashes > 0 ? { ...item, alone: true as const } : item);
-    else if (task < desk.carefulBelow || desk.claimOf(task) >= CAREFUL_AFTER_CLAIMS) {
+    else if (task < desk.carefulBelow || desk.lapsesOf(task) >= CAREFUL_AFTER_LAPSES) {
       beginNow(node, desk, lease);
       careful.push(item);
     } else plain.push(item);
@@ -273,7 +274,7 @@ function recordThenGive(node: NodeState, slot: Slot, worker: RosterEntry, grant:
 }
 
 /** Claims of one attempt that lapsed: from then on its start counts from the claim, in case the task kills its worker. */
-const CAREFUL_AFTER_CLAIMS = 3;
+const CAREFUL_AFTER_LAPSES = 3;
 
 function newLease(
   node: NodeState,

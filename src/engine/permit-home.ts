@@ -149,7 +149,11 @@ export class PermitHome {
       const { holders } = limit;
       if (!isAwaited(holders)) continue;
       const blockedUntil = this.#blockedUntil(limit);
-      if (blockedUntil > now) next = Math.min(next, blockedUntil);
+      if (blockedUntil > now) {
+        // Until then there is nothing to give and nobody to remind.
+        next = Math.min(next, blockedUntil);
+        continue;
+      }
       for (const holder of holders.values()) {
         next = Math.min(next, this.#endOf(holder));
         if (holder.quota > 0 && holder.goneAt === null)

@@ -75,6 +75,15 @@ describe("a home", () => {
     expect(home.nextAt(1_050)).toBe(Number.POSITIVE_INFINITY);
   });
 
+  test("sleeps until it may give out again, also when it could remind those who have permits", () => {
+    const home = homeSince(0);
+    home.asked("a", ask({ quota: 1 }), 600);
+    home.asked("b", ask({ wants: 1 }), 600);
+    expect(home.nextAt(600)).toBe(1_050);
+    home.tick(1_050);
+    expect(home.nextAt(1_050)).toBeGreaterThan(1_050);
+  });
+
   test("that is handed over goes on waiting for what a dead node had, and does not begin anew", () => {
     const home = homeSince(null);
     home.asked("a", ask({ wants: 2 }), 0);

@@ -9,7 +9,14 @@ import { reject } from "../std/rejection.ts";
 import { type LoadedExecution, type StoredHead, workKey } from "../store/store.ts";
 import type { NodeState } from "./node-state.ts";
 import { restoreSlot } from "./restoring.ts";
-import { Slot } from "./slot.ts";
+import { type Queued, Slot } from "./slot.ts";
+
+/** Who goes on with what comes into memory. */
+interface Heir {
+  becameClean(slot: Slot): void;
+  /** Nothing came of a message. */
+  turnAway(execution: string, queued: Queued): void;
+}
 
 export class Residency {
   readonly #node: NodeState;
@@ -34,11 +41,11 @@ export class Residency {
   /** Those that became so while a scan was under way, which does not show it; true: only by new executions. */
   readonly #meanwhile = new Map<string, boolean>();
 
-  readonly #becameClean: (slot: Slot) => void;
+  readonly #heir: () => Heir;
 
-  constructor(node: NodeState, becameClean: (slot: Slot) => void) {
+  constructor(node: NodeState, heir: () => Heir) {
     this.#node = node;
-    this.#becameClean = becameClean;
+    this.#heir = heir;
   }
 
   /** The slot of an execution; if it is not in memory, it is loaded. */
@@ -218,7 +225,7 @@ export class Residency {
   definition(hash: string, plan: Plan | null): void {
     const waiting = this.#waitingForPlan.get(hash) ?? [];
     this.#waitingForPlan.delete(hash);
-    if (plan !== null) this.#node.plans.set(hash, plan);
+    if (plan !== null) this.#node.plans.put(plan);
     for (const { slot, loaded } of waiting) {
       if (this.#node.slots.get(slot.id) !== slot || slot.status !== "loading") continue;
       if (plan !== null) this.#restore(slot, loaded, plan);
@@ -340,7 +347,7 @@ export class Residency {
     slot.status = "clean";
     this.#loading.delete(slot.id);
     this.count(slot);
-    this.#becameClean(slot);
+    this.#heir().becameClean(slot);
   }
 
   #giveUp(slot: Slot, why: string): void {
@@ -348,9 +355,10 @@ export class Residency {
     const answer = reject("not_ready", `execution ${slot.id} cannot be read: ${why}`);
     node.emit({ kind: "unreadable", execution: slot.id, partition: slot.tenure.partition, why });
     for (const request of slot.inspections) node.emit({ kind: "inspected", request, inspection: answer });
-    for (const queued of slot.queue) {
+    for (const queued of slot.queue.splice(0)) {
       if (queued.kind === "message" && queued.request !== null)
         node.emit({ kind: "reply", request: queued.request, answer });
+      else this.#heir().turnAway(slot.id, queued);
     }
     this.evict(slot);
   }

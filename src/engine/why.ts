@@ -105,7 +105,8 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
 function whyQueued({ roster }: NodeState, { id }: Execution, desk: HandlerDesk): string | null {
   if (roster.queued === null) return null;
   const { desks, desksMax } = roster.queued;
-  if (desks.size >= desksMax && !desks.has(`${id}/${desk.key}`) && desk.openLeases === 0)
+  const needsQueues = desk.state.plan.command === null && !desks.has(`${id}/${desk.key}`);
+  if (needsQueues && desks.size >= desksMax && desk.openLeases === 0)
     return `waits for queues at the broker: ${desks.size} handlers of visits have some, which is the most at a time.`;
   let waiting = 0;
   for (const lease of desk.leases.values())

@@ -169,6 +169,7 @@ test("the configuration is shown with its origins, without its secrets", async (
       { name: "adminToken", value: "hunter2", origin: "environment RONDO_ADMIN_TOKEN" },
       { name: "secret", value: null, origin: "default" },
       { name: "webhooks", value: ["hunter2"], origin: "file rondo.config.ts", isSecret: true },
+      { name: "webhookSecrets", value: [], origin: "default", isSecret: true },
       {
         name: "stateStores",
         value: { a: { url: "redis://:hunter2@r", password: "hunter2" } },
@@ -184,6 +185,7 @@ test("the configuration is shown with its origins, without its secrets", async (
     { name: "adminToken", value: "***", origin: "environment RONDO_ADMIN_TOKEN" },
     { name: "secret", value: null, origin: "default" },
     { name: "webhooks", value: "***", origin: "file rondo.config.ts" },
+    { name: "webhookSecrets", value: [], origin: "default" },
     { name: "stateStores", value: { a: { url: "redis://:***@r", password: "***" } }, origin: "default" },
   ]);
 });

@@ -49,6 +49,17 @@ export const nightly = workflow({ name: "nightly", ...PAUSE }).phase("import", {
   },
 });
 
+/** Its script fails, after tasks that are done. */
+export const unpriced = workflow({ name: "unpriced", ...PAUSE })
+  .phase("import", {
+    enumerate: ({ input }) => Array.from({ length: input.count }, (_, n) => ({ n })),
+    process: ({ task }) => task.n,
+  })
+  .script("total", {
+    runs: [{ name: "sum", expression: "(state) => {\n  throw new TypeError('nothing has a price');\n}" }],
+    retry: { attempts: 1 },
+  });
+
 /** Waits for a person. */
 export const approval = workflow({ name: "approval" })
   .sleep("cool-off", "1s")
@@ -110,7 +121,7 @@ const sums = workflow({ name: "sums" }).phase("sum", {
 /** Serves the workflows, and starts so many of each that every page has something to show; resolves when most have ended. */
 export async function seed(server: RondoServer): Promise<void> {
   const { rondo, url } = server;
-  rondo.serve(thumbnails, invoices, nightly, approval, sums);
+  rondo.serve(thumbnails, invoices, nightly, approval, sums, unpriced);
   rondo.serve(topic(TOPIC, ({ cmd }) => ({ embedded: cmd.cmd_type })));
   const ask = async (path: string, body: unknown): Promise<void> => {
     const response = await fetch(url + path, {

@@ -29,6 +29,17 @@ describe("events are taken in order", () => {
     expect((await bench.status("e1")).status).toBe("done");
   });
 
+  test("C6 that is so too when the first one ended the execution, and a beat of it says that it is over", async () => {
+    const [bench, [work]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    expect((await bench.tell("one", [work, 1, DONE])).verdicts[work.attempt]).toBe("accepted");
+    expect((await bench.status("e1")).status).toBe("done");
+    expect(await bench.tell("one", [work, 1, DONE])).toEqual({
+      stored: { [work.attempt]: 1 },
+      verdicts: { [work.attempt]: "duplicate" },
+    });
+    expect(await bench.beat("one", work)).toEqual({ [work.attempt]: "lost" });
+  });
+
   test("C7 two requests with the same events at the same time: both are answered after the commit, stored once", async () => {
     const [bench, [work]] = await claimed(["x"]);
     const said = [
@@ -190,6 +201,17 @@ describe("tokens", () => {
     const other = { ...a, attempt: a.attempt.replace(".0.1.0.1", ".7.1.0.1") };
     expect(isRejection(await bench.send("one", [[other, 1, DONE]]))).toBe(true);
     expect(isRejection(await bench.send("one", [[{ ...a, attempt: "nonsense" }, 1, DONE]]))).toBe(true);
+  });
+
+  test("C19 a claim that has lapsed has no right to start, and is told so", async () => {
+    const [bench, [a]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    bench.join("two", ["w.a"]);
+    await bench.clock.advance(31_000);
+    const b = first(await bench.claim("two"));
+    expect((await bench.tell("two", [b, 1, STARTED])).verdicts[b.attempt]).toBe("accepted");
+    expect((await bench.tell("one", [a, 1, STARTED])).verdicts[a.attempt]).toBe("stale");
+    expect((await bench.tell("one", [a, 2, DONE])).verdicts[a.attempt]).toBe("accepted");
+    expect((await bench.status("e1")).status).toBe("done");
   });
 
   test("C19 after its lease a token opens nothing but its one late receipt", async () => {

@@ -26,7 +26,7 @@ function trim(n: number): string {
   return n >= 100 ? String(Math.round(n)) : n.toFixed(1).replace(/\.0$/, "");
 }
 
-/** 12 ms, 3.4 s, 5 m 06 s, 2 h 10 m, 3 d 4 h. */
+/** 12 ms, 3.4 s, 5 m 06 s, 2 h 10 m, 3 d 4 h, 30 d. */
 export function duration(ms: number): string {
   if (ms < 1) return ms <= 0 ? "0 ms" : "<1 ms";
   if (ms < 1_000) return `${Math.round(ms)} ms`;
@@ -34,7 +34,8 @@ export function duration(ms: number): string {
   const s = Math.floor(ms / 1_000);
   if (s < 3_600) return `${Math.floor(s / 60)} m ${pad(s % 60)} s`;
   if (s < 86_400) return `${Math.floor(s / 3_600)} h ${pad(Math.floor(s / 60) % 60)} m`;
-  return `${Math.floor(s / 86_400)} d ${Math.floor(s / 3_600) % 24} h`;
+  const h = Math.floor(s / 3_600) % 24;
+  return `${Math.floor(s / 86_400)} d${h === 0 ? "" : ` ${h} h`}`;
 }
 
 function pad(n: number): string {
@@ -49,13 +50,19 @@ export function relative(at: number, now: number): string {
   return ms < 0 ? `${text} ago` : `in ${text}`;
 }
 
-/** One unit only: 45 s, 12 m, 3 h, 9 d. */
+/** The nearest in one unit: 45 s, 12 m, 3 h, 9 d. */
 export function coarse(ms: number): string {
   const s = Math.round(ms / 1_000);
   if (s < 60) return `${s} s`;
-  if (s < 3_600) return `${Math.floor(s / 60)} m`;
-  if (s < 86_400) return `${Math.floor(s / 3_600)} h`;
-  return `${Math.floor(s / 86_400)} d`;
+  const m = Math.round(s / 60);
+  if (m < 60) return `${m} m`;
+  const h = Math.round(s / 3_600);
+  return h < 24 ? `${h} h` : `${Math.round(s / 86_400)} d`;
+}
+
+/** A worker's name out of its id, `name~id`. */
+export function workerName(id: string): string {
+  return id.slice(0, id.lastIndexOf("~")) || id;
 }
 
 /** 2026-11-15 14:03:07.123, in the user's own zone. */

@@ -7,7 +7,8 @@ setInterval(() => {
   if (isVisible.value) now.set(Date.now());
 }, 1_000);
 
-/** The time, told anew every second while the page is seen. */
+/** The time; what shows it is drawn again every second while the page is seen, and is exact whenever it is drawn. */
 export function useNow(): number {
-  return useCell(now);
+  useCell(now);
+  return Date.now();
 }

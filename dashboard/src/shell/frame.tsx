@@ -110,7 +110,7 @@ function Foot({ who, onHelp }: { readonly who: Session; readonly onHelp: () => v
       />
       <Button kind="bare" icon="help" label="Keyboard map" keys="?" onClick={onHelp} />
       {needsToken ? (
-        <Button kind="bare" icon="out" label="Sign out" onClick={() => attempt(signOut)} />
+        <Button kind="bare" icon="leave" label="Sign out" onClick={() => attempt(signOut)} />
       ) : null}
     </div>
   );

@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { useCell } from "../core/cell.ts";
-import { rate } from "../core/format.ts";
+import { count, rate } from "../core/format.ts";
 import { theme } from "../shell/theme.ts";
 
 export interface Series {
@@ -20,23 +20,25 @@ export interface ChartProps {
   readonly data: readonly (readonly (number | null)[])[];
   readonly series: readonly Series[];
   readonly height?: number;
-  readonly show?: (value: number) => string;
   /** Without axes: as small as a word. */
   readonly isSpark?: boolean;
-  /** Values grow by powers of ten. */
+  /** Values are milliseconds, and grow by powers of ten. */
   readonly isLog?: boolean;
 }
 
+/** What may lie between two lines of the grid. */
+const STEPS = Array.from({ length: 12 }, (_, i) => [1, 2, 5].map((n) => (n * 10 ** i) / 10)).flat();
+
 /** The chart. */
 export function Chart(props: ChartProps) {
-  const { label, data, series, height = 160, show = rate, isSpark = false, isLog = false } = props;
+  const { label, data, series, height = 160, isSpark = false, isLog = false } = props;
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const shown = useCell(theme);
   useEffect(() => {
     const element = box.current;
     if (element === null) return;
-    const options = optionsOf({ series, height, show, isSpark, isLog, width: element.clientWidth });
+    const options = optionsOf({ series, height, isSpark, isLog, width: element.clientWidth });
     const made = new uPlot(options, data as uPlot.AlignedData, element);
     plot.current = made;
     const watcher = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
@@ -67,11 +69,11 @@ function optionsOf(parts: {
   series: readonly Series[];
   height: number;
   width: number;
-  show: (value: number) => string;
   isSpark: boolean;
   isLog: boolean;
 }): uPlot.Options {
-  const { series, height, width, show, isSpark, isLog } = parts;
+  const { series, height, width, isSpark, isLog } = parts;
+  const show = isLog ? showMs : rate;
   const axis = {
     stroke: colourOf("--ink-3"),
     grid: { stroke: colourOf("--line"), width: 1 },
@@ -81,7 +83,7 @@ function optionsOf(parts: {
   return {
     width,
     height,
-    padding: isSpark ? [2, 0, 2, 0] : [8, 8, 0, 0],
+    padding: isSpark ? [2, 0, 2, 0] : [8, 20, 0, 0],
     cursor: isSpark ? { show: false } : { y: false, points: { size: 6 }, drag: { x: false, y: false } },
     legend: { show: false },
     scales: {
@@ -91,7 +93,7 @@ function optionsOf(parts: {
         : { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] },
     },
     axes: [
-      { ...axis, show: !isSpark, size: 24, space: 70, values: (_plot, splits) => splits.map(clockOf) },
+      { ...axis, show: !isSpark, size: 24, space: 56, values: (_plot, splits) => splits.map(clockOf) },
       {
         ...axis,
         show: !isSpark,
@@ -99,7 +101,7 @@ function optionsOf(parts: {
         space: 34,
         ...(isLog
           ? { splits: (_plot: uPlot, _axis: number, min: number, max: number) => powersOfTen(min, max) }
-          : {}),
+          : { incrs: STEPS }),
         values: (_plot, splits) => splits.map((n) => (n === null ? "" : show(n))),
       },
     ],
@@ -128,6 +130,11 @@ function wholePowers(min: number, max: number): [number, number] {
 function powersOfTen(min: number, max: number): number[] {
   const [first, last] = [Math.ceil(Math.log10(min)), Math.floor(Math.log10(max))];
   return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => 10 ** (first + i));
+}
+
+/** A power of ten in few letters. */
+function showMs(ms: number): string {
+  return ms < 1_000 ? `${ms} ms` : `${count(ms / 1_000)} s`;
 }
 
 function clockOf(s: number): string {

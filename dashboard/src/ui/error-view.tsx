@@ -1,3 +1,4 @@
+import type { ComponentChildren } from "preact";
 import { JsonView } from "./json.tsx";
 
 /** What an error says. */
@@ -8,16 +9,30 @@ export function messageOf(error: unknown): string {
   return typeof name === "string" && name !== "Error" ? `${name}: ${said}` : said;
 }
 
+/** Where it was thrown: the first line of the user's own code, or the run of a script. */
+function sourceOf(error: unknown): string | undefined {
+  if (typeof error !== "object" || error === null) return undefined;
+  const { stack, run, line } = error as { stack?: unknown; run?: unknown; line?: unknown };
+  if (typeof run === "string") return `in run ${run}${typeof line === "number" ? `, line ${line}` : ""}`;
+  const lines = typeof stack === "string" ? stack.split("\n").filter((one) => /^\s+at /.test(one)) : [];
+  return lines.find((one) => !/node:|node_modules/.test(one))?.trim();
+}
+
 /** An error, its source line first. */
-export function ErrorView({ error }: { readonly error: unknown }) {
-  const { stack } = (typeof error === "object" && error !== null ? error : {}) as { stack?: unknown };
-  const lines = typeof stack === "string" ? stack.split("\n").filter((line) => /^\s+at /.test(line)) : [];
-  const own = lines.find((line) => !/node:|node_modules/.test(line));
+export function ErrorView({
+  error,
+  children,
+}: {
+  readonly error: unknown;
+  readonly children?: ComponentChildren;
+}) {
+  const source = sourceOf(error);
   return (
     <div class="error-view">
       <h3>Error</h3>
       <p class="failed-text">{messageOf(error)}</p>
-      {own === undefined ? null : <p class="mono error-line">{own.trim()}</p>}
+      {source === undefined ? null : <p class="mono error-line">{source}</p>}
+      {children}
       <details>
         <summary>Everything it says</summary>
         <JsonView value={error} label="The error" />

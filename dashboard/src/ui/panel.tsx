@@ -42,7 +42,7 @@ export function PageHead({
     <header class="page-head">
       <div class="page-title">
         <h1>{title}</h1>
-        {about === undefined ? null : <p class="muted">{about}</p>}
+        {about === undefined || about === "" ? null : <p class="muted">{about}</p>}
       </div>
       {children === undefined ? null : <div class="page-actions">{children}</div>}
     </header>

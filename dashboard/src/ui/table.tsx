@@ -32,7 +32,7 @@ export interface TableProps<T> {
   readonly foot?: ComponentChildren;
   /** The last rows stay in sight as more come, unless the user has scrolled away. */
   readonly isAtEnd?: boolean;
-  /** The key of a row that stands out. */
+  /** The key of a row that stands out; it is brought into sight. */
   readonly chosen?: string | null;
 }
 
@@ -57,6 +57,7 @@ export function Table<T>(props: TableProps<T>) {
   const to = Math.min(rows.length, Math.ceil((view.top + view.height) / rowHeight) + BEYOND);
   useTelling(props, { from, to });
   useStayingAtEnd(box, props.isAtEnd === true, rows.length);
+  useSeeingChosen(box, props);
   const walk = (by: number): void => {
     const next = Math.min(rows.length - 1, Math.max(0, active + by));
     setActive(next);
@@ -195,6 +196,21 @@ function useStayingAtEnd(box: RefObject<HTMLDivElement | null>, isAtEnd: boolean
     element.addEventListener("scroll", look, { passive: true });
     return () => element.removeEventListener("scroll", look);
   }, [isAtEnd, rows]);
+}
+
+function useSeeingChosen<T>(
+  box: RefObject<HTMLDivElement | null>,
+  { rows, chosen, keyOf, rowHeight = 36 }: TableProps<T>,
+): void {
+  const index = typeof chosen === "string" ? rows.findIndex((row) => keyOf(row) === chosen) : -1;
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null || index < 0) return;
+    const top = index * rowHeight;
+    const isSeen =
+      top >= element.scrollTop && top + 2 * rowHeight <= element.scrollTop + element.clientHeight;
+    if (!isSeen) element.scrollTop = top - (element.clientHeight - 2 * rowHeight) / 2;
+  }, [chosen, index >= 0]);
 }
 
 function bringIntoView(box: HTMLElement, top: number, rowHeight: number): void {

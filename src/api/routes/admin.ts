@@ -249,7 +249,8 @@ export function mask({
   origin,
   isSecret,
 }: ShownSetting): Omit<ShownSetting, "isSecret"> {
-  const hides = (isSecret === true || SECRET_NAME.test(setting)) && value !== null && value !== undefined;
+  const isEmpty = value === null || value === undefined || (Array.isArray(value) && value.length === 0);
+  const hides = (isSecret === true || SECRET_NAME.test(setting)) && !isEmpty;
   return { name: setting, value: hides ? "***" : maskAddresses(value), origin };
 }
 

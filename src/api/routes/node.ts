@@ -15,9 +15,9 @@ const limitSchema = z
     name: z.string().openapi({ description: "project and handler, or what else the limit is for" }),
     max: z.number(),
     held: z.number().int(),
-    waiting: z.number().int(),
+    waiting: z.number().int().openapi({ description: "executions with tasks that wait for room" }),
   })
-  .openapi("Limit", { example: { name: "default/thumbnails.resize", max: 200, held: 200, waiting: 4_800 } });
+  .openapi("Limit", { example: { name: "default/thumbnails.resize", max: 200, held: 200, waiting: 3 } });
 
 const timerSchema = z.object({ execution: z.string(), timer: z.string(), due: time }).openapi("Timer", {
   example: { execution: "nightly-2026-11-15", timer: "cool-off.1.cool-off", due: 1_794_700_800_000 },

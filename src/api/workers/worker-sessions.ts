@@ -20,6 +20,7 @@ import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
 import { AttemptRecord } from "./attempt-record.ts";
+import { EndedAttempts } from "./ended-attempts.ts";
 import { EventBatch } from "./event-batch.ts";
 import { readEvent } from "./read-event.ts";
 import { type AttemptEvent, readEvents } from "./read-events.ts";
@@ -54,6 +55,7 @@ export class WorkerSessions {
   readonly #parts: SessionParts;
   readonly #sessions = new Map<string, WorkerSession>();
   readonly #records = new Map<string, AttemptRecord>();
+  readonly #ended = new EndedAttempts();
   #stopSweep: (() => void) | null = null;
 
   constructor(options: WorkerSessionsOptions) {
@@ -161,7 +163,8 @@ export class WorkerSessions {
     for (const id of ids) {
       const record = this.#recordOf(id, tokens[id], worker);
       if (isRejection(record)) words.set(id, record.code === "not_owner" ? "not_owner" : "lost");
-      if (isRejection(record) || record.hasReceipt) continue;
+      else if (this.#ended.has(id)) words.set(id, "lost");
+      if (isRejection(record) || words.has(id) || record.hasReceipt) continue;
       const { shared, task, attempt, claim } = record;
       let beat = beats.get(shared.key);
       if (beat === undefined) {
@@ -327,10 +330,10 @@ export class WorkerSessions {
     }
     batch.settle(verdicts);
     for (const record of batch.newest.keys()) {
+      const isElsewhere = batch.elsewhere.has(record);
       const isOver =
-        batch.elsewhere.has(record) ||
-        record.hasReceipt ||
-        ["stale", "late", "gone"].includes(record.verdict ?? "");
+        isElsewhere || record.hasReceipt || ["stale", "late", "gone"].includes(record.verdict ?? "");
+      if (record.hasReceipt && !isElsewhere) this.#ended.note(record);
       if (isOver && this.#records.get(record.id) === record) this.#records.delete(record.id);
     }
     return null;

@@ -33,7 +33,11 @@ export function DeadLetters() {
     <>
       <PageHead
         title="Dead letters"
-        about={`${plural(tasks, "task")} failed for good, in ${plural(data.data.length, "way")}${data.isAll ? "" : "; older ones are not looked at"}`}
+        about={
+          data.data.length === 0
+            ? ""
+            : `${plural(tasks, "task")} failed for good, in ${plural(data.data.length, "way")}${data.isAll ? "" : "; older ones are not looked at"}`
+        }
       />
       {data.data.length === 0 ? (
         <section class="panel">

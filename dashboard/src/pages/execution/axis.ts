@@ -32,6 +32,7 @@ export function ticksOf({ from, to }: Span, start: number, many: number): readon
 
 /** A duration, fine enough that neighbours differ. */
 function precise(ms: number, step: number): string {
+  if (step >= 60_000) return duration(ms).replace(" 00 s", "").replace(" 00 m", "");
   if (step >= 1_000 || ms < 1_000) return duration(ms);
   return `${(ms / 1_000).toFixed(step >= 100 ? 1 : step >= 10 ? 2 : 3)} s`;
 }

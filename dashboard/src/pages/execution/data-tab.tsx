@@ -1,6 +1,7 @@
 import type { Execution } from "../../api/shapes.ts";
 import { ErrorView } from "../../ui/error-view.tsx";
 import { JsonView } from "../../ui/json.tsx";
+import { TaskLink } from "./task-link.tsx";
 
 /** What went in, what came out, what went wrong. */
 export function DataTab({ facts }: { readonly facts: Execution }) {
@@ -10,7 +11,11 @@ export function DataTab({ facts }: { readonly facts: Execution }) {
         <h3>Input</h3>
         <JsonView value={facts.input} label="Input" />
       </div>
-      {facts.error === null ? null : <ErrorView error={facts.error} />}
+      {facts.error === null ? null : (
+        <ErrorView error={facts.error}>
+          <OfTask facts={facts} />
+        </ErrorView>
+      )}
       <div>
         <h3>Output</h3>
         {facts.finishedAt === null ? (
@@ -20,5 +25,17 @@ export function DataTab({ facts }: { readonly facts: Execution }) {
         )}
       </div>
     </div>
+  );
+}
+
+/** The task that failed it. */
+function OfTask({ facts: { id, error, phases } }: { readonly facts: Execution }) {
+  const { phase, handler, task } = error ?? {};
+  const visit = phases.findLast(({ name }) => name === phase)?.visit;
+  if (phase === undefined || handler === undefined || task === undefined || visit === undefined) return null;
+  return (
+    <p>
+      <TaskLink execution={id} lane={{ phase, visit, handler }} task={task} />
+    </p>
   );
 }

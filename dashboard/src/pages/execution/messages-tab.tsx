@@ -1,10 +1,10 @@
 /** The journal event by event, each of which can be gone to; and what came and changed nothing. */
-import { useEffect, useRef, useState } from "preact/hooks";
-import { get, type Problem } from "../../api/client.ts";
-import type { JournalEvent, Page } from "../../api/shapes.ts";
-import { asProblem, useLive } from "../../api/use-live.ts";
+import { get } from "../../api/client.ts";
+import type { Page } from "../../api/shapes.ts";
+import { useLive } from "../../api/use-live.ts";
 import { clock, count, plural } from "../../core/format.ts";
 import { choose } from "../../core/router.ts";
+import { Button } from "../../ui/button.tsx";
 import { JsonView } from "../../ui/json.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Table } from "../../ui/table.tsx";
@@ -14,8 +14,7 @@ import { Audit } from "./audit.tsx";
 import { describeEvent } from "./describe-event.ts";
 import type { About } from "./execution.tsx";
 import { useExecutionPlace } from "./place.ts";
-
-const PAGE = 100;
+import { useEvents } from "./use-events.ts";
 
 interface Dropped {
   readonly at: number;
@@ -30,12 +29,21 @@ interface Dropped {
 /** The tab. */
 export function MessagesTab({ path, facts, at }: About) {
   const { span } = useExecutionPlace();
-  const { events: all, hasMore, more, problem } = useEvents(path, facts.revision, span?.from ?? null);
+  const { all, hasMore, more, earlier, problem } = useEvents(path, {
+    revision: facts.revision,
+    since: span?.from ?? null,
+    at,
+  });
   const events = span === null ? all : all.filter((event) => event.at <= span.to);
   const chosen = events.find(({ seq }) => seq === at);
   return (
     <>
       {problem === null ? null : <Trouble problem={problem} />}
+      {earlier === null ? null : (
+        <p class="tab-filter">
+          <Button onClick={earlier}>Earlier events</Button>
+        </p>
+      )}
       {events.length === 0 && (all.length > 0 || !hasMore) ? (
         <Empty title="No event is in the time that is looked at." />
       ) : events.length === 0 ? (
@@ -71,39 +79,6 @@ export function MessagesTab({ path, facts, at }: About) {
       <DroppedList path={path} isOver={facts.finishedAt !== null} />
     </>
   );
-}
-
-/** Events as far as they were read; `since`: from a time on. */
-function useEvents(path: string, revision: number, since: number | null) {
-  const key = `${path} ${since}`;
-  const [state, setState] = useState<{ key: string; events: readonly JournalEvent[]; next: number }>({
-    key,
-    events: [],
-    next: 1,
-  });
-  const [problem, setProblem] = useState<Problem | null>(null);
-  const reading = useRef<string | null>(null);
-  const current = state.key === key ? state : { key, events: [], next: 1 };
-  const hasMore = current.next <= revision;
-  const more = (): void => {
-    if (reading.current === key || !hasMore) return;
-    reading.current = key;
-    get<Page<JournalEvent>>(`${path}/events`, { query: { from: current.next, since, limit: PAGE } })
-      .then(
-        ({ data }) =>
-          reading.current === key &&
-          setState({ key, events: [...current.events, ...data], next: (data.at(-1)?.seq ?? revision) + 1 }),
-        (thrown: unknown) => setProblem(asProblem(thrown)),
-      )
-      .finally(() => {
-        if (reading.current === key) reading.current = null;
-      });
-  };
-  useEffect(() => {
-    // The first page, and what came since if the end was reached before.
-    if (current.events.length < PAGE || current.next === revision) more();
-  }, [key, revision]);
-  return { events: current.events, hasMore, more, problem };
 }
 
 function DroppedList({ path, isOver }: { readonly path: string; readonly isOver: boolean }) {

@@ -61,19 +61,18 @@ export function chooseLane(lane: LaneName): void {
   choose({ lane: laneText(lane), task: null });
 }
 
-/** The handler that is shown: the chosen one, else the one with most tasks of the newest visit that began. */
+/** The handler that is shown: the chosen one, else what failed the phase, else the one with most tasks, the later if equal. */
 export function shownLane(chosen: LaneName | null, phases: readonly PhaseView[]): LaneName | null {
-  const all = phases.flatMap(({ name, visit, handlers }) =>
+  const all = phases.flatMap(({ name, visit, status, handlers }) =>
     visit === 0
       ? []
-      : handlers.map((handler) => ({ phase: name, visit, handler: handler.name, total: handler.total })),
+      : handlers.map((handler) => ({
+          name: { phase: name, visit, handler: handler.name },
+          weight: status === "failed" && handler.failed > 0 ? Number.POSITIVE_INFINITY : handler.total,
+        })),
   );
-  const found = chosen === null ? undefined : all.find((lane) => laneText(lane) === laneText(chosen));
-  const best =
-    found ??
-    all.reduce<(LaneName & { total: number }) | null>(
-      (most, lane) => (most === null || lane.total > most.total ? lane : most),
-      null,
-    );
-  return best === null ? null : { phase: best.phase, visit: best.visit, handler: best.handler };
+  const found = chosen === null ? undefined : all.find(({ name }) => laneText(name) === laneText(chosen));
+  if (found !== undefined) return found.name;
+  const most = Math.max(...all.map(({ weight }) => weight));
+  return all.findLast(({ weight }) => weight === most)?.name ?? null;
 }

@@ -8,6 +8,8 @@ import { Badge } from "../../ui/badge.tsx";
 import { JsonView } from "../../ui/json.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import type { About } from "./execution.tsx";
+import type { LaneName } from "./place.ts";
+import { TaskLink } from "./task-link.tsx";
 import { textOf } from "./text-of.ts";
 import { useKinds } from "./use-kinds.ts";
 
@@ -21,8 +23,7 @@ interface Run {
   readonly key: string;
   readonly isScript: boolean;
   readonly name: string;
-  readonly phase: string;
-  readonly handler: string;
+  readonly lane: LaneName;
   readonly task: number;
   readonly attempt: number;
   readonly at: number;
@@ -31,7 +32,7 @@ interface Run {
 }
 
 /** The tab. */
-export function RunsTab({ path, facts, at, isOver }: About) {
+export function RunsTab({ id, path, facts, at, isOver }: About) {
   const { events, problem } = useKinds(path, "task.run,task.step", { revision: facts.revision, at });
   const starts = useLive(`${path} run starts ${facts.revision}`, (signal) =>
     get<Page<LogLine>>(`${path}/logs`, { query: { level: "run", limit: STARTS }, signal }),
@@ -48,7 +49,14 @@ export function RunsTab({ path, facts, at, isOver }: About) {
   return (
     <ol class="runs">
       {runs.map((run, i) => (
-        <RunRow key={`${run.key} ${run.at}`} run={run} path={path} isOver={isOver} opens={i < OPEN} />
+        <RunRow
+          key={`${run.key} ${run.at}`}
+          run={run}
+          execution={id}
+          path={path}
+          isOver={isOver}
+          opens={i < OPEN}
+        />
       ))}
     </ol>
   );
@@ -70,8 +78,7 @@ function endedRun(event: JournalEvent): Run {
     key: keyOf(handler, task, attempt, name),
     isScript: event.kind.endsWith("run"),
     name,
-    phase: textOf(event["phase"]),
-    handler,
+    lane: { phase: textOf(event["phase"]), visit: Number(event["visit"]), handler },
     task,
     attempt,
     at: event.at,
@@ -79,23 +86,26 @@ function endedRun(event: JournalEvent): Run {
   };
 }
 
-function startedRun({ run = "", phase, handler, task, attempt, at }: LogLine): Run {
+function startedRun({ run = "", phase, visit, handler, task, attempt, at }: LogLine): Run {
   const key = keyOf(handler, task, attempt, run);
-  return { key, isScript: true, name: run, phase, handler, task, attempt, at, left: null };
+  const lane = { phase, visit, handler };
+  return { key, isScript: true, name: run, lane, task, attempt, at, left: null };
 }
 
 function RunRow({
   run,
+  execution,
   path,
   isOver,
   opens,
 }: {
   readonly run: Run;
+  readonly execution: string;
   readonly path: string;
   readonly isOver: boolean;
   readonly opens: boolean;
 }) {
-  const { name, handler, task, attempt, at, left, isScript } = run;
+  const { name, lane, task, attempt, at, left, isScript } = run;
   const [isOpen, setIsOpen] = useState(opens);
   return (
     <li>
@@ -110,7 +120,7 @@ function RunRow({
             <Badge state="running" />
           )}
           <span class="muted">
-            {isScript ? "run" : "step"} of {handler} {task}, attempt {attempt}
+            {isScript ? "run" : "step"} of {lane.handler} {task}, attempt {attempt}
           </span>
           <span class="muted mono">{clock(at, { withMs: true })}</span>
           {left?.costs.map((cost) => (
@@ -128,6 +138,10 @@ function RunRow({
               </div>
             )}
             {isScript ? <RunLines run={run} path={path} /> : null}
+            <div>
+              <h3>Task</h3>
+              <TaskLink execution={execution} lane={lane} task={task} />
+            </div>
           </div>
         ) : null}
       </details>
@@ -136,10 +150,10 @@ function RunRow({
 }
 
 function RunLines({ run, path }: { readonly run: Run; readonly path: string }) {
-  const { phase, handler, task, attempt, name } = run;
+  const { lane, task, attempt, name } = run;
   const { data } = useLive(`${path} ${run.key} lines ${run.left === null}`, (signal) =>
     get<Page<LogLine>>(`${path}/logs`, {
-      query: { phase, handler, task, attempt, run: name, limit: LINES },
+      query: { phase: lane.phase, handler: lane.handler, task, attempt, run: name, limit: LINES },
       signal,
     }),
   );

@@ -2,7 +2,7 @@
 import { get } from "../../api/client.ts";
 import type { LogLine, Page, TaskRow } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
-import { clock, count, duration } from "../../core/format.ts";
+import { clock, count, duration, workerName } from "../../core/format.ts";
 import { choose } from "../../core/router.ts";
 import { Badge } from "../../ui/badge.tsx";
 import { Button } from "../../ui/button.tsx";
@@ -51,7 +51,7 @@ export function TaskDetail({
               <span class="muted">
                 {row.attempts} {row.attempts === 1 ? "attempt" : "attempts"}
                 {row.ms === null ? "" : `, ran ${duration(row.ms)}`}
-                {row.worker === null ? "" : ` on ${row.worker}`}
+                {row.worker === null ? "" : ` on ${workerName(row.worker)}`}
                 {row.reason === null ? "" : `, ${row.reason}`}
               </span>
             </>

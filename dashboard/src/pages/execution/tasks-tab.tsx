@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { get, type Problem } from "../../api/client.ts";
 import { type Page, TASK_STATES, type TaskRow, type TaskState } from "../../api/shapes.ts";
 import { asProblem, useLive } from "../../api/use-live.ts";
-import { count, duration } from "../../core/format.ts";
+import { count, duration, workerName } from "../../core/format.ts";
 import { choose, usePlace } from "../../core/router.ts";
 import { Badge } from "../../ui/badge.tsx";
 import { messageOf } from "../../ui/error-view.tsx";
@@ -31,7 +31,11 @@ const COLUMNS: readonly Column<TaskRow>[] = [
     head: "Worker",
     width: "minmax(90px, 0.7fr)",
     isExtra: true,
-    cell: ({ worker }) => <span class="mono">{worker}</span>,
+    cell: ({ worker }) => (
+      <span class="mono" title={worker ?? ""}>
+        {worker === null ? "" : workerName(worker)}
+      </span>
+    ),
   },
   { id: "outcome", head: "Outcome", width: "minmax(160px, 3fr)", cell: (row) => <Outcome row={row} /> },
 ];

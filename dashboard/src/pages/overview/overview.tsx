@@ -3,12 +3,12 @@ import { get } from "../../api/client.ts";
 import type { Overview as Facts, LetterGroup, Page } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { addressOf } from "../../core/address.ts";
-import { count, rate, short } from "../../core/format.ts";
+import { count, short } from "../../core/format.ts";
 import { PageHead, Panel } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { FirstSteps } from "./first-steps.tsx";
-import { Throughput, Waits } from "./rates.tsx";
+import { recent, Throughput, Waits } from "./rates.tsx";
 import "./overview.css";
 
 const SECONDS = 300;
@@ -75,12 +75,11 @@ function Lights({ lights }: { readonly lights: Facts["lights"] }) {
 function Tiles({ facts }: { readonly facts: Facts }) {
   const { counts, pulse } = facts;
   const waiting = facts.ready.reduce((sum, { tasks }) => sum + tasks, 0);
-  const last = (list: readonly number[]): number => mean(list.slice(-10));
   const tiles: readonly Tile[] = [
     {
       label: "running",
       value: count(counts.running ?? 0),
-      tone: "running",
+      tone: (counts.running ?? 0) > 0 ? "running" : "",
       to: addressOf("/executions", { status: "running" }),
     },
     ...((counts.paused ?? 0) > 0
@@ -115,7 +114,7 @@ function Tiles({ facts }: { readonly facts: Facts }) {
             tone: "",
             to: "/workers",
           },
-          { label: "tasks a second", value: rate(last(pulse.tasksDone)), tone: "", to: "/executions" },
+          { label: "tasks a second", value: recent(pulse.tasksDone), tone: "", to: "/executions" },
         ]),
   ];
   return (
@@ -137,10 +136,6 @@ interface Tile {
   readonly value: string;
   readonly tone: string;
   readonly to: string;
-}
-
-function mean(list: readonly number[]): number {
-  return list.length === 0 ? 0 : list.reduce((sum, n) => sum + n, 0) / list.length;
 }
 
 function Failing({ groups }: { readonly groups: readonly LetterGroup[] | null }) {

@@ -32,14 +32,21 @@ function sums(list: readonly number[]): number[] {
   );
 }
 
+/** How many a second, over the last ten: what happens now, without being nervous. */
+export function recent(list: readonly number[]): string {
+  const last = list.slice(-10);
+  return rate(last.reduce((sum, n) => sum + n, 0) / Math.max(1, last.length));
+}
+
 /** Started, done and failed per second. */
 export function Throughput({ pulse }: { readonly pulse: Pulse }) {
-  const data = useMemo(() => {
-    const lines = [pulse.tasksDone, pulse.tasksFailed, pulse.started, pulse.done];
-    return [timesOf(pulse), ...lines.map((line) => sums(line).map((n) => n / STEP))];
-  }, [pulse]);
+  const lines = [pulse.tasksDone, pulse.tasksFailed, pulse.started, pulse.done];
+  const data = useMemo(
+    () => [timesOf(pulse), ...lines.map((line) => sums(line).map((n) => n / STEP))],
+    [pulse],
+  );
   return (
-    <Panel title="Per second" aside={<Legend series={THROUGHPUT} values={lastOf(data).map(rate)} />}>
+    <Panel title="Per second" aside={<Legend series={THROUGHPUT} values={lines.map(recent)} />}>
       <Chart
         label="Tasks and executions per second, last five minutes"
         data={data}
@@ -72,15 +79,10 @@ export function Waits({ pulse }: { readonly pulse: Pulse }) {
         data={data}
         series={WAITS}
         height={190}
-        show={duration}
         isLog
       />
     </Panel>
   );
-}
-
-function lastOf(data: readonly (readonly number[])[]): number[] {
-  return data.slice(1).map((line) => line.at(-1) ?? 0);
 }
 
 function Legend({

@@ -106,8 +106,8 @@ function Limits({ limits }: { readonly limits: readonly Limit[] | null }) {
       ) : limits.length === 0 ? (
         <Empty title="No limit is in use.">
           <span>
-            A handler has one by `concurrency`, `concurrencyPerKey` or `rate`, a project by `projects` in the
-            configuration.
+            A handler has one by <code>concurrency</code>, <code>concurrencyPerKey</code> or <code>rate</code>
+            , a project by <code>projects</code> in the configuration.
           </span>
         </Empty>
       ) : (
@@ -118,7 +118,7 @@ function Limits({ limits }: { readonly limits: readonly Limit[] | null }) {
                 <th>Limit</th>
                 <th class="queue-bar">Held</th>
                 <th class="num">Of</th>
-                <th class="num">Waiting</th>
+                <th class="num">Executions that wait</th>
               </tr>
             </thead>
             <tbody>

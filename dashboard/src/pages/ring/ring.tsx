@@ -39,7 +39,7 @@ export function Ring() {
         }
       />
       {problem === null ? null : <Trouble problem={problem} />}
-      <div class="columns">
+      <div class="columns ring-columns">
         <Panel title="Nodes in order">
           <RingDrawing ring={data} />
         </Panel>
@@ -160,8 +160,9 @@ function RingFacts({ ring }: { readonly ring: Facts }) {
       <div>
         <dt>watches</dt>
         <dd>
-          {plural(watch.timers, "timer")} of{" "}
-          {watch.executors.length === 0 ? "nobody" : watch.executors.map(shortUrl).join(", ")}
+          {watch.executors.length === 0
+            ? "nobody's timers but its own"
+            : `${plural(watch.timers, "timer")} of ${watch.executors.map(shortUrl).join(", ")}`}
           {watch.lateness.count === 0
             ? ""
             : `; ${count(watch.lateness.count)} were late, by ${duration(watch.lateness.maxMs)} at most`}

@@ -50,7 +50,7 @@ export function TimerDial({ timers }: { readonly timers: readonly Timer[] | null
             <a class="mono clip" href={`/executions/${encodeURIComponent(execution)}`}>
               {execution}
             </a>
-            <span class="muted clip">{timer}</span>
+            <span class="muted clip">{describe(timer)}</span>
             <span class="nowrap" title={moment(due)}>
               {due <= now ? `due ${coarse(now - due)} ago` : relative(due, now)}
             </span>
@@ -59,6 +59,18 @@ export function TimerDial({ timers }: { readonly timers: readonly Timer[] | null
       </ul>
     </div>
   );
+}
+
+/** What a timer is for: `phase.visit.handler`, of a task with its number, or a start. */
+function describe(timer: string): string {
+  const match = /^([^.]+)\.(\d+)\.([^.]+)(?:\.(\d+))?$/.exec(timer);
+  if (match === null) return timer;
+  const [, phase = "", visit, handler, task] = match;
+  return [
+    handler === phase ? phase : `${phase} / ${handler}`,
+    ...(visit === "1" ? [] : [`visit ${visit}`]),
+    ...(task === undefined ? [] : [`task ${count(Number(task))}`]),
+  ].join(", ");
 }
 
 function Mark({

@@ -95,6 +95,7 @@ const TIMES = ["retention", "lease", "heartbeat", "claimLease", "sweep"];
 
 function showSetting(name: string, value: unknown): string {
   if (value === null) return "not set";
+  if (typeof value === "object" && Object.keys(value).length === 0) return "none";
   if (TIMES.includes(name) && typeof value === "number") return duration(value);
   return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -2,7 +2,7 @@
 import { change, get, may } from "../../api/client.ts";
 import type { OpenAttempt, Page, Worker } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
-import { bytes, count, duration, plural } from "../../core/format.ts";
+import { bytes, count, duration, plural, workerName } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
 import { choose, usePlace } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
@@ -17,6 +17,8 @@ import "./workers.css";
 
 const EVERY_MS = 2_000;
 const ATTEMPTS_SHOWN = 100;
+/** By this name workers say that they run scripts. */
+const SCRIPTS = "~script";
 
 /** The page. */
 export function Workers() {
@@ -37,7 +39,11 @@ export function Workers() {
     <>
       <PageHead
         title="Workers"
-        about={`${plural(data.data.length, "worker")}, ${count(held)} of ${count(capacity)} places taken`}
+        about={
+          data.data.length === 0
+            ? ""
+            : `${plural(data.data.length, "worker")}, ${count(held)} of ${count(capacity)} places taken`
+        }
       />
       <div class="stack">
         {data.data.length === 0 ? (
@@ -125,10 +131,7 @@ function WorkerCard(props: {
         )}
       </dl>
       <p class="worker-serves">
-        {[
-          ...worker.handlers.map(({ use, version }) => (version === undefined ? use : `${use}@${version}`)),
-          ...worker.topics,
-        ].map((name) => (
+        {[...worker.handlers.map(served), ...worker.topics].map((name) => (
           <span key={name} class="tag mono">
             {name}
           </span>
@@ -136,7 +139,7 @@ function WorkerCard(props: {
       </p>
       {worker.kind === "local" ? null : (
         <Button
-          icon="out"
+          icon="leave"
           whyNot={
             may("operator", who)
               ? worker.draining
@@ -153,6 +156,12 @@ function WorkerCard(props: {
   );
 }
 
+/** What a worker serves, as people call it. */
+function served({ use, version }: Worker["handlers"][number]): string {
+  if (use === SCRIPTS) return "all scripts";
+  return version === undefined ? use : `${use}@${version}`;
+}
+
 function Attempts({
   attempts,
   chosen,
@@ -163,7 +172,7 @@ function Attempts({
   const now = useNow();
   return (
     <Panel
-      title={chosen === null ? "Open attempts" : `Attempts of ${chosen}`}
+      title={chosen === null ? "Open attempts" : `Attempts of ${workerName(chosen)}`}
       aside={
         attempts === null
           ? null
@@ -195,14 +204,16 @@ function Attempts({
               {attempts.map((one) => (
                 <tr key={one.attempt}>
                   <td>
-                    <a class="mono" href={`/executions/${encodeURIComponent(one.execution)}`}>
+                    <a class="mono nowrap" href={`/executions/${encodeURIComponent(one.execution)}`}>
                       {one.execution}
                     </a>
                   </td>
                   <td>{one.handler}</td>
                   <td class="num">{one.task < 0 ? "list" : count(one.task)}</td>
                   <td class="num">{one.n}</td>
-                  <td class="mono">{one.worker}</td>
+                  <td class="mono nowrap" title={one.worker}>
+                    {workerName(one.worker)}
+                  </td>
                   <td class="num">
                     {one.startedAt === null ? "not started" : duration(now - one.startedAt)}
                   </td>
