@@ -105,5 +105,6 @@ function errorText(error: unknown): string {
   if (typeof error === "string") return error;
   const { code, name, message } = (error ?? {}) as Readonly<Record<string, unknown>>;
   const kind = code ?? name;
-  return JSON.stringify(typeof message === "string" && kind !== undefined ? `${kind}: ${message}` : error);
+  const isOurs = typeof message === "string" && typeof kind === "string";
+  return JSON.stringify(isOurs ? `${kind}: ${message}` : error);
 }
