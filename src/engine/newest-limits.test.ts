@@ -41,7 +41,7 @@ test("rates do the same", () => {
   bench.start(bench.plan(limited({ rate: { limit: 1, per: 60_000 } })), "e1");
   bench.settle();
   register(bench, { rate: { limit: 3, per: 60_000 } });
-  bench.advance();
+  bench.sleep(1);
   expect(bench.attempts()).toHaveLength(3);
 });
 

@@ -1,8 +1,8 @@
 /** Tasks' texts and keys out of the pages in memory; a page that is not there is asked for. */
 import type { Execution } from "../kernel/execution.ts";
 import { decodeEntry, type Entry } from "../kernel/journal-entry.ts";
-import { assert } from "../std/assert.ts";
 import { nameOf, pointedAt } from "../kernel/task-name.ts";
+import { assert } from "../std/assert.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import type { Page } from "./page-cache.ts";

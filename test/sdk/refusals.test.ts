@@ -247,7 +247,7 @@ describe("names", () => {
 
   test.each(["", "1a", "a b", "é", "a".repeat(151)])("%j is no handler's own one", (name) => {
     expect(refusal(() => base.phase("b", { ...spec, name })).message).toContain(
-      "is not a handler's name (a letter, then letters",
+      "is not a handler's name (a letter, then up to 149 letters, digits, dots, _ or -)",
     );
   });
 });
