@@ -6,7 +6,8 @@ export type {
   CommandsPage,
   SubmitOptions,
 } from "./client/command-client.ts";
-export { type ConnectOptions, connect, type RemoteClient } from "./client/connect.ts";
+export { connect, type RemoteClient } from "./client/connect.ts";
+export type { ConnectOptions } from "./client/connect-options.ts";
 export type { Fetch, HttpRequest, HttpResponse } from "./client/transport.ts";
 export type { ProcStatus } from "./kernel/command-view.ts";
 export type { PublicEvent } from "./kernel/public-event.ts";

@@ -1,5 +1,5 @@
 /** A node of a cluster: Rondo over a store that many processes share. Loaded only where the store is such a one. */
-import { createServer } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import {
   type Assembled,
   assembleOn,
@@ -17,6 +17,7 @@ import { ClusterNode } from "./peer/cluster-node.ts";
 import { defined } from "./std/defined.ts";
 import { newExecutionId } from "./std/id.ts";
 import type { ClusterStore } from "./store/cluster-store.ts";
+import { StoreClock } from "./store/store-clock.ts";
 import { serveCluster } from "./worker/remote/serve-cluster.ts";
 
 export interface ClusterOptions extends OpenOptions {
@@ -43,7 +44,7 @@ export async function assembleCluster(
     ...defined({ leaseMs: options.leaseMs }),
   });
   options.onStore?.(store);
-  const parts = sharedParts(options);
+  const parts = onStoreTime(sharedParts(options), options, store);
   parts.watchStore(store);
   const postOps = await openPostOps(options, { ...parts, store });
   const node = await ClusterNode.open({
@@ -63,6 +64,14 @@ export async function assembleCluster(
     )),
     node,
   };
+}
+
+/** The same parts by the store's clock, unless a clock was given. */
+function onStoreTime(parts: SharedParts, options: ClusterOptions, store: ClusterStore): SharedParts {
+  if (options.clock !== undefined) return parts;
+  const clock = new StoreClock(parts.clock);
+  clock.watch(store);
+  return { ...parts, clock };
 }
 
 /** The worker of this process for the other nodes, at those that are alive. */
@@ -96,14 +105,20 @@ function nameOf(url: string): string {
   return `node-${url.replace(/^\w+:\/+/, "").replace(/[^A-Za-z0-9_.-]+/g, "-")}`.slice(0, 60);
 }
 
-/** A port that nobody listens at. */
-export function freePort(host: string): Promise<number> {
+/** A port that nobody has, nor gets before it is released: until then the node's own address is only a name. */
+interface HeldPort {
+  readonly port: number;
+  release(): Promise<void>;
+}
+
+/** Takes a free port. */
+export function holdPort(host: string): Promise<HeldPort> {
   return new Promise((resolve, fail) => {
-    const server = createServer();
+    const server = createServer((socket) => socket.destroy());
     server.on("error", fail);
     server.listen(0, host, () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+      const { port } = server.address() as AddressInfo;
+      resolve({ port, release: () => new Promise((released) => server.close(() => released())) });
     });
   });
 }

@@ -70,19 +70,26 @@ async function openNode(
   metrics: Metrics,
   onStore: (store: Store) => void,
 ): Promise<RondoServer> {
-  const { assembleCluster, freePort } = await import("./compose-cluster.ts");
+  const { assembleCluster, holdPort } = await import("./compose-cluster.ts");
   const host = options.host ?? "127.0.0.1";
   const asked = options.port ?? 7_777;
-  const port = asked === 0 ? await freePort(host) : asked;
+  const held = asked === 0 ? await holdPort(host) : null;
+  const port = held?.port ?? asked;
   const { claimLeaseMs, sweepMs, suspectMs } = REMOTE;
   const silenceMs = options.heartbeatMs ?? suspectMs;
-  const { node, ...assembled } = await assembleCluster({
+  const assembling = assembleCluster({
     ...options,
     store: options.store as string,
     url: options.advertise ?? urlOf(host, port),
     onStore,
     settings: { claimLeaseMs, sweepMs, heartbeatMs: silenceMs, suspectMs: silenceMs, ...options.settings },
   });
+  try {
+    await assembling;
+  } finally {
+    await held?.release();
+  }
+  const { node, ...assembled } = await assembling;
   try {
     const server = await serveOwner(assembled, { ...options, port }, { metrics, node });
     let closed: Promise<void> | null = null;

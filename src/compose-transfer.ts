@@ -9,9 +9,10 @@ import { systemClock } from "./std/clock.ts";
 import { makeDirectory } from "./std/make-directory.ts";
 import { systemRandom } from "./std/random.ts";
 import { RondoError, reject } from "./std/rejection.ts";
-import { declareDatabaseRestored, PostgresStore } from "./store/postgres/postgres-store.ts";
+import { PostgresStore } from "./store/postgres/postgres-store.ts";
 import {
   type DatabaseFacts,
+  declareDatabaseRestored,
   dropSchema,
   moveSchema,
   readDatabase,

@@ -8,6 +8,16 @@ import { Engine, type EngineOptions } from "./engine/driver.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
 import type { Settings } from "./engine/settings.ts";
 import { type Elsewhere, LocalRondo, type LogLine } from "./local/local-rondo.ts";
+import {
+  A_FUNCTION,
+  A_LIST,
+  A_TEXT,
+  AN_OBJECT,
+  type Called,
+  checkOptions,
+  type OptionRule,
+  wholeFrom,
+} from "./protocol/check-options.ts";
 import { type Clock, systemClock } from "./std/clock.ts";
 import { defined } from "./std/defined.ts";
 import { type Random, systemRandom } from "./std/random.ts";
@@ -15,7 +25,7 @@ import { RondoError, reject } from "./std/rejection.ts";
 import { FaultLog } from "./store/fault-log.ts";
 import { MemoryStore } from "./store/memory/memory-store.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
-import type { Store, StoreInfo } from "./store/store.ts";
+import { type Store, StoreFault, type StoreInfo } from "./store/store.ts";
 import { Secrets } from "./worker/log/secrets.ts";
 import type { ScriptOptions } from "./worker/script-runner.ts";
 
@@ -48,8 +58,38 @@ export const CAPACITY = 2_000;
 /** The silence after which an attempt of a worker elsewhere is lost. */
 const REMOTE_SILENCE_MS = 30_000;
 
+const OPEN = {
+  name: "openRondo",
+  example: 'openRondo({ store: "file:.rondo" })',
+  options: {
+    store: { ...A_TEXT, is: (value) => typeof value === "string" || isStore(value) },
+    capacity: wholeFrom(1),
+    clock: AN_OBJECT,
+    random: AN_OBJECT,
+    settings: AN_OBJECT,
+    secrets: A_LIST,
+    unsafeNoJail: { what: "true or false", is: (value) => typeof value === "boolean" },
+    onLog: A_FUNCTION,
+    onFault: A_FUNCTION,
+    onFaultLine: A_FUNCTION,
+    onStop: A_FUNCTION,
+    stateStores: AN_OBJECT,
+    allowTargets: A_LIST,
+    webhookSecrets: { what: "a list, or an object of lists", is: (value) => Object(value) === value },
+    broker: {
+      what: "the address of a broker",
+      is: (value) => value === null || (typeof value === "string" && /^amqps?:\/\/./.test(value)),
+      hint: 'openRondo({ broker: "amqp://user:password@127.0.0.1:5672" })',
+    },
+    prefix: A_TEXT,
+    brokerSettings: AN_OBJECT,
+  } satisfies Readonly<Record<keyof OpenOptions, OptionRule>>,
+} satisfies Called;
+
 /** Opens Rondo in this process. */
 export async function openRondo(options: OpenOptions = {}): Promise<LocalRondo> {
+  const refused = checkOptions(options, OPEN);
+  if (refused !== null) throw new RondoError(refused);
   if (isShared(options.store)) {
     // A node of a cluster serves the others: they have to reach it.
     const { openServer } = await import("./compose-server.ts");
@@ -63,6 +103,10 @@ export async function openRondo(options: OpenOptions = {}): Promise<LocalRondo> 
     return (await mayRunRemotely(store, info)) ? { suspectMs } : {};
   };
   return (await assemble({ ...options, settingsFor })).rondo;
+}
+
+function isStore(value: unknown): boolean {
+  return typeof (value as Partial<Store> | null)?.commit === "function";
 }
 
 /** Whether many processes share the store that this names. */
@@ -182,7 +226,9 @@ export function storeOf(url: string): Store {
   );
 }
 
+/** Where a bug came up helps those who mend it; of what is set up wrong the words are enough. */
 function endProcess(reason: Error): void {
-  console.error(`rondo: the engine stopped: ${reason.stack ?? reason.message}`);
+  const isBug = !(reason instanceof StoreFault || reason instanceof RondoError);
+  console.error(`rondo: the engine stopped: ${isBug ? (reason.stack ?? reason.message) : reason.message}`);
   process.exit(70);
 }

@@ -2,8 +2,19 @@
 /** `rondo/testing`: workflows under test, in memory, with a clock that the test moves and crashes that it causes. */
 import { scriptsOf } from "./compose.ts";
 import type { LogLine } from "./local/local-rondo.ts";
+import {
+  A_FUNCTION,
+  AN_OBJECT,
+  type Called,
+  checkOptions,
+  type OptionRule,
+  wholeFrom,
+} from "./protocol/check-options.ts";
+import { checkWorkflow } from "./sdk/check.ts";
 import type { AnyWorkflow } from "./sdk/workflow.ts";
+import { parseDuration } from "./std/duration.ts";
 import { SeededRandom } from "./std/random.ts";
+import { isRejection, type Rejection, RondoError } from "./std/rejection.ts";
 import { MemoryTables } from "./store/memory/memory-tables.ts";
 import { type SimulateOptions, type SimulationSummary, simulateWorkflow } from "./testing/simulate.ts";
 import { TestPostOps, type TestTarget } from "./testing/test-post-ops.ts";
@@ -35,6 +46,40 @@ export interface TestOptions {
   readonly unsafeNoJail?: boolean;
 }
 
+const WORKFLOWS: OptionRule = { what: "a list of workflows and topics", is: Array.isArray };
+
+const TEST = {
+  name: "testRondo",
+  example: "testRondo({ workflows: [mine] })",
+  options: {
+    workflows: { ...WORKFLOWS, isNeeded: true },
+    seed: { what: "a number or a text", is: (value) => ["number", "string"].includes(typeof value) },
+    capacity: wholeFrom(1),
+    onLog: A_FUNCTION,
+    target: A_FUNCTION,
+    unsafeNoJail: { what: "true or false", is: (value) => typeof value === "boolean" },
+  } satisfies Readonly<Record<keyof TestOptions, OptionRule>>,
+} satisfies Called;
+
+const SIMULATE = {
+  name: "simulate",
+  example: "simulate(mine, { seeds: 100, input: {} })",
+  options: {
+    seeds: {
+      what: "a whole number, or a list of them",
+      is: (value) => [value].flat().every((seed) => Number.isSafeInteger(seed) && (seed as number) >= 0),
+    },
+    input: { what: "JSON", is: () => true },
+    nodes: wholeFrom(1),
+    workflows: WORKFLOWS,
+    signals: AN_OBJECT,
+    crashesMax: wholeFrom(0),
+    within: { what: 'a duration such as "30d"', is: (value) => !isRejection(parseDuration(value, "within")) },
+    target: A_FUNCTION,
+    check: A_FUNCTION,
+  } satisfies Readonly<Record<keyof SimulateOptions, OptionRule>>,
+} satisfies Called;
+
 /** All timers are kept in memory, so that a year passes in as many steps as it has timers. */
 const SETTINGS = { timerHorizonMs: 100 * 366 * 86_400_000, timersMax: 1_000_000 };
 
@@ -53,6 +98,7 @@ const SETTINGS = { timerHorizonMs: 100 * 366 * 86_400_000, timersMax: 1_000_000 
  * sandbox: await the result.
  */
 export async function testRondo(options: TestOptions): Promise<TestRondo> {
+  refuse(checkOptions(options, TEST));
   const random = new SeededRandom(options.seed ?? 1);
   const t = new TestRondo(options.workflows, {
     tables: new MemoryTables({ random: random.child("store") }),
@@ -82,9 +128,15 @@ export async function testRondo(options: TestOptions): Promise<TestRondo> {
  * Not simulated: workers in other processes, and whatever your handlers do outside: mock it, or hand the run a double of
  * your own. Promises and `setImmediate` in handlers are let run; real timers are not waited for.
  */
-export function simulate<W extends AnyWorkflow>(
+export async function simulate<W extends AnyWorkflow>(
   workflow: W & HostedWorkflow,
   options: SimulateOptions<W>,
 ): Promise<SimulationSummary> {
+  checkWorkflow(workflow);
+  refuse(checkOptions(options, SIMULATE));
   return simulateWorkflow(workflow, options, scriptsOf(false));
+}
+
+function refuse(refused: Rejection | null): void {
+  if (refused !== null) throw new RondoError(refused);
 }

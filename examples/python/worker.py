@@ -24,6 +24,7 @@ import json
 import os
 import signal
 import sys
+import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -213,20 +214,26 @@ class Worker:
             self.channel.basic_nack(tag, requeue=True)
 
     def run(self):
-        """Works until SIGTERM; then takes nothing more, lets what runs end, and leaves."""
+        """Works until SIGTERM or Ctrl-C; then takes nothing more, lets what runs end, and leaves."""
 
         def stop():
             self.stopping = True
             for tag in list(self.channel.consumer_tags):
                 self.channel.basic_cancel(tag)
 
-        signal.signal(signal.SIGTERM, lambda *_: self.connection.add_callback_threadsafe(stop))
+        on_end(lambda: self.connection.add_callback_threadsafe(stop))
         self.open()
         print(f"worker serves {', '.join([*HANDLERS, *TOPICS])}", flush=True)
         while not self.stopping or self.begun:
             self.connection.process_data_events(time_limit=1)
         self.pool.shutdown()
         self.connection.close()
+
+
+def on_end(act):
+    """Whoever ends this process has `act` called."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: act())
 
 
 def register():
@@ -250,8 +257,8 @@ def main():
             return
         except AMQPError as error:
             print(f"the broker is away ({error!r}): trying again", file=sys.stderr, flush=True)
-            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-            signal.sigtimedwait([signal.SIGINT], 1)
+            on_end(sys.exit)
+            time.sleep(1)
 
 
 if __name__ == "__main__":

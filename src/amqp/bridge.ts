@@ -95,8 +95,8 @@ export class AmqpBridge implements WorkerLink {
     this.#settings = { ...DEFAULT_BROKER_SETTINGS, ...options.settings };
     this.#names = brokerNames(prefix);
     this.#publisher = new Publisher(clock, (count) => this.#noteFull(count));
-    this.#dead = new DeadLetters(this.#names, this.#publisher);
     this.#book = new DeskBook(store);
+    this.#dead = new DeadLetters(this.#shared);
     this.#words = new WordDesk({
       ...this.#shared,
       dead: this.#dead,
@@ -283,9 +283,7 @@ export class AmqpBridge implements WorkerLink {
       await channel.assertExchange(names.cancelConsumer, "fanout", FANOUT);
       await channel.assertExchange(names.events, "topic", { durable: true });
     });
-    await this.#mender.open(session, [names.dead], () =>
-      session.with((channel) => this.#dead.declare(channel)),
-    );
+    await this.#dead.declare(session);
     if (this.#isClosed) return;
     this.#session = session;
     await consumeEnumerated(session, {
@@ -298,7 +296,7 @@ export class AmqpBridge implements WorkerLink {
     this.#publisher.attach(session.publish);
     for (const desk of this.#desks.all()) desk.open();
     this.#enumerations.attach();
-    await this.#topics.attach(session);
+    await this.#topics.attach();
     await this.#restore();
     if (this.#session !== session) return;
     this.#giveWay(this.#options.engine.usesServed());

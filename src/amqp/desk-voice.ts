@@ -47,6 +47,8 @@ export class DeskVoice {
         key: "",
         id: `process~${++messages}`,
         body: processBody(this.#place, this.#facts, names, alone),
+        // Somebody may have deleted the exchange, which breaks the connection: it is made again before the next word.
+        isRepeated: true,
         expirationMs: settings.broadcastMs * 3 * every,
       });
   }

@@ -99,7 +99,8 @@ export class EnumerationDesk {
     if (engine.isOwn(word.at.execution)) return words.acknowledge(delivery);
     publisher.publish({
       key: names.intake(word.at),
-      id: `${id}~enumerated`,
+      // It may come twice: each is acknowledged.
+      id: `${id}~enumerated~${delivery.message.fields.deliveryTag}`,
       body: delivery.message.content,
       mandatory: true,
       // No queue: nobody waits for it any more.

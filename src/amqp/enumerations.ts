@@ -94,7 +94,9 @@ export class Enumeration {
     // Another node got the last word on it, and passed it on.
     if (!isRejection(fields) && fields["position"] === undefined && fields["token"] !== undefined) {
       const word = readWord(fields, this.#parts.engine.info.key);
-      return isRejection(word) ? words.refuse(delivery, word.message) : this.ended(word, delivery);
+      if (isRejection(word)) return words.refuse(delivery, word.message);
+      if (encodeAttempt(word.at) === this.id) return this.ended(word, delivery);
+      return words.refuse(delivery, "`attempt` is not that of the enumeration");
     }
     const items = isRejection(fields) ? fields : readItems(fields, this.at, this.#parts.engine.info.key);
     if (isRejection(items)) {
@@ -223,8 +225,9 @@ export class Enumeration {
     engine.report(worker, [page]).then(([verdicts]) => {
       this.#isReporting = false;
       const verdict = verdicts?.[0];
-      // The broker was lost meanwhile: all of it comes again.
-      if (this.#items[0] !== first || engine.hasStopped) return;
+      if (engine.hasStopped) return;
+      // The broker was lost meanwhile: all of it comes again, or has by now.
+      if (this.#items[0] !== first) return this.#goOn();
       this.#items.splice(0, items.length);
       for (const { delivery } of items) {
         if (delivery === null) continue;

@@ -40,6 +40,8 @@ const CHARS = 1_048_576;
 export class EventPublisher {
   readonly #options: EventPublisherOptions;
   #waiting: EventsOut[] = [];
+  /** What is to be done when an event is confirmed, by its id. */
+  readonly #confirmed = new Map<string, () => void>();
   #underWay = 0;
   #isBusy = false;
   /** There are executions that are behind and have to be looked for. */
@@ -162,12 +164,22 @@ export class EventPublisher {
     for (const recorded of events) {
       const event = publicEvent(execution, recorded, "summary");
       const id = `${execution}/${recorded.seq}`;
+      // An execution that was loaded anew gives out again what is under way: one confirmation is for both.
+      const before = this.#confirmed.get(id);
+      this.#confirmed.set(id, () => {
+        before?.();
+        done();
+      });
       publisher.publish({
         exchange: names.events,
         key: names.eventKey(event.kind),
         id,
         body: Buffer.from(JSON.stringify(event)),
-        done,
+        done: () => {
+          const confirmed = this.#confirmed.get(id);
+          this.#confirmed.delete(id);
+          confirmed?.();
+        },
       });
       if (recorded.event.kind === "finished") this.#tellEnd(execution, recorded.event.status, id);
     }

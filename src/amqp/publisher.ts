@@ -13,6 +13,8 @@ export interface Outgoing {
   readonly body: Buffer;
   /** That no queue takes it matters. */
   readonly mandatory?: boolean;
+  /** It is said again by whoever says it: over another connection it is not. */
+  readonly isRepeated?: boolean;
   /** How long it is of use. */
   readonly expirationMs?: number;
   /** Where the answer goes. */
@@ -54,6 +56,7 @@ export class Publisher {
 
   detach(): void {
     this.#channel = null;
+    this.forget(({ isRepeated }) => isRepeated === true);
   }
 
   publish(message: Outgoing): void {

@@ -6,7 +6,6 @@ import type { EnginePort } from "../engine/engine-port.ts";
 import { LIMITS } from "../kernel/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { topicUse } from "../kernel/topic.ts";
-import { TOPIC_QUEUE } from "../protocol/amqp-wire.ts";
 import { decodeAttempt } from "../protocol/attempt-id.ts";
 import type { Grant, ReportedAttempt, ReportPlace } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
@@ -21,6 +20,7 @@ import type { Publisher } from "./publisher.ts";
 import type { QueueMender } from "./queue-mender.ts";
 import { notStorable, readAttempt, readError, readFields } from "./read-message.ts";
 import type { BrokerSettings } from "./settings.ts";
+import { declareTopic, takeOut } from "./topology.ts";
 import type { Delivery, WordDesk } from "./word-desk.ts";
 import { attemptOf, commandBody } from "./write-message.ts";
 
@@ -60,18 +60,18 @@ interface Topic {
   readonly name: string;
   /** Commands that were sent and not heard of, by what they are (`commandKey`). */
   readonly open: Map<string, Command>;
-  isMade: Promise<boolean> | null;
+  isMade: Promise<void> | null;
   /** Some were sent by others: whoever serves the topic by now has not heard of them. */
   isAdopted: boolean;
   heardAt: number;
   strikes: number;
+  /** How often commands were sent again because nothing was heard, since something was sent or heard. */
+  silences: number;
 }
 
 const STRIKES_MAX = 2;
 /** Open commands that are gone through in one look. */
 const ADOPTED_MAX = 10_000;
-/** When a receipt is looked at again of which nobody could say just now whose it is. */
-const AGAIN_MS = 1_000;
 
 export class Topics {
   readonly #parts: TopicsParts;
@@ -100,11 +100,8 @@ export class Topics {
         isThere: false,
       });
       topic.heardAt = this.#parts.clock.now();
-      this.#run(async (session) => {
-        await this.#consume(session, receiptTopic);
-        if ((await this.#make(session, topic)) && topic.open.get(key)?.sentAt === null)
-          this.#publish(topic, key);
-      });
+      topic.silences = 0;
+      this.#run((session) => this.#deliver(session, topic, key));
     }
   }
 
@@ -135,23 +132,22 @@ export class Topics {
       for (const [key, command] of topic.open) {
         if (deskKey(command.at) !== desk) continue;
         topic.open.delete(key);
+        // What the broker has not confirmed is not sent over the next connection.
+        this.#parts.publisher.forget(({ id }) => id === command.id);
         this.#release([command]);
       }
     }
   }
 
-  /** There is a broker again. */
-  async attach(session: BrokerSession): Promise<void> {
+  /** There is a broker again. A topic that cannot be used keeps nothing else from going on. */
+  async attach(): Promise<void> {
     if (!this.#isRestored)
       for (const { receiptTopic } of await this.#parts.book.topics()) this.#receipts.set(receiptTopic, false);
     this.#isRestored = true;
-    // One that cannot be consumed keeps nothing else from going on; one that breaks the session comes again with it.
-    for (const receiptTopic of this.#receipts.keys()) this.#run((now) => this.#consume(now, receiptTopic));
-    for (const topic of this.#topics.values()) {
-      const unsent = [...topic.open].filter(([, { sentAt }]) => sentAt === null);
-      if (unsent.length > 0 && (await this.#make(session, topic)))
-        for (const [key] of unsent) this.#publish(topic, key);
-    }
+    // One that breaks the session comes again with it.
+    for (const receiptTopic of this.#receipts.keys())
+      this.#run((session) => this.#consume(session, receiptTopic));
+    for (const topic of this.#topics.values()) this.#deliverUnsent(topic);
   }
 
   detach(): void {
@@ -167,7 +163,10 @@ export class Topics {
     const adopted = [...this.#topics.values()].filter(({ isAdopted }) => isAdopted);
     if (adopted.length > 0) this.giveWay(this.#parts.engine.usesServed());
     for (const topic of adopted) topic.isAdopted = false;
-    for (const topic of this.#topics.values()) this.#run((session) => this.#look(session, topic));
+    for (const topic of this.#topics.values()) {
+      this.#deliverUnsent(topic);
+      this.#run((session) => this.#look(session, topic));
+    }
   }
 
   /** Commands that were sent before this process, or by a node that has gone, are looked after here from now on. */
@@ -198,6 +197,7 @@ export class Topics {
         isAdopted: false,
         heardAt: this.#parts.clock.now(),
         strikes: 0,
+        silences: 0,
       };
       this.#topics.set(name, topic);
     }
@@ -219,15 +219,19 @@ export class Topics {
     const stuck = commands.some(
       ([, { sentAt, isThere }]) => !isThere && sentAt !== null && now - sentAt >= settings.answerMs,
     );
-    const gone = commands.filter(([, { sentAt, isThere }]) => stuck || isThere || sentAt === null);
+    const gone = commands.filter(([, { sentAt, isThere }]) => sentAt !== null && (stuck || isThere));
     if (gone.length === 0 || (counts !== null && counts.ready > 0)) {
       topic.strikes = 0;
       return;
     }
-    const isSilent = silentMs(topic.heardAt) >= settings.silenceMs;
+    // Somebody may be at work for long: it is sent again less and less often.
+    const isSilent =
+      topic.silences < settings.silencesMax &&
+      silentMs(topic.heardAt) >= settings.silenceMs * 2 ** topic.silences;
     if (counts === null) topic.isMade = null;
     if (counts !== null && counts.consumers === 0) topic.strikes++;
     if (counts !== null && topic.strikes < STRIKES_MAX && !isSilent) return;
+    if (isSilent) topic.silences++;
     topic.strikes = 0;
     topic.heardAt = now;
     const sent = new Map(gone.map(([key, { sentAt }]) => [key, sentAt]));
@@ -236,23 +240,38 @@ export class Topics {
       await mender.remove(session, topic.name);
       topic.isMade = null;
     }
-    if (!(await this.#make(session, topic))) return;
+    await this.#make(session, topic);
     // What the broker gave back meanwhile has been published again.
     for (const [key, sentAt] of sent) if (topic.open.get(key)?.sentAt === sentAt) this.#publish(topic, key);
   }
 
+  /** What has not been sent yet; a receipt topic that cannot be used holds up its own commands only. */
+  #deliverUnsent(topic: Topic): void {
+    const unsent = [...topic.open].filter(([, { sentAt }]) => sentAt === null);
+    for (const wanted of new Set(unsent.map(([, { receiptTopic }]) => receiptTopic)))
+      this.#run(async (session) => {
+        for (const [key, { receiptTopic }] of unsent)
+          if (receiptTopic === wanted) await this.#deliver(session, topic, key);
+      });
+  }
+
+  /** A command goes when its receipt can come. */
+  async #deliver(session: BrokerSession, topic: Topic, key: string): Promise<void> {
+    const command = topic.open.get(key);
+    if (command === undefined) return;
+    await this.#consume(session, command.receiptTopic);
+    await this.#make(session, topic);
+    if (topic.open.get(key)?.sentAt === null) this.#publish(topic, key);
+  }
+
   /** Whoever made it first says how it is; only where there is none it is made. */
-  #make(session: BrokerSession, topic: Topic): Promise<boolean> {
-    const { mender } = this.#parts;
-    topic.isMade ??= mender
+  #make(session: BrokerSession, topic: Topic): Promise<void> {
+    topic.isMade ??= this.#parts.mender
       .open(session, [topic.name], () => declareTopic(session, topic.name))
-      .then(
-        () => true,
-        (thrown: unknown) => {
-          topic.isMade = null;
-          throw thrown;
-        },
-      );
+      .catch((thrown: unknown) => {
+        topic.isMade = null;
+        throw thrown;
+      });
     return topic.isMade;
   }
 
@@ -277,7 +296,8 @@ export class Topics {
         if (isRouted || topic.open.get(key) !== command) return;
         topic.isMade = null;
         this.#run(async (session) => {
-          if (await this.#make(session, topic)) this.#publish(topic, key);
+          await this.#make(session, topic);
+          this.#publish(topic, key);
         });
       },
     });
@@ -292,7 +312,8 @@ export class Topics {
       await this.#parts.mender.open(session, [queue], async () => {
         await declareTopic(session, queue);
         await session.take(queue, (message) => {
-          if (message !== null) return this.#receipt({ message, channel: session.consume, queue });
+          if (message !== null)
+            return this.#receipt({ message, channel: session.consume, queue, isShared: true });
           this.#receipts.set(queue, false);
           this.#run((again) => this.#consume(again, queue));
         });
@@ -304,7 +325,7 @@ export class Topics {
   }
 
   #receipt(delivery: Delivery): void {
-    const { words, engine, clock, onFault } = this.#parts;
+    const { words, engine, onFault } = this.#parts;
     const fields = readFields(delivery.message.content);
     if (isRejection(fields)) return words.refuse(delivery, fields.message);
     const mark = ((fields["cmd_metadata"] ?? {}) as Fields)["rondo"];
@@ -315,7 +336,7 @@ export class Topics {
     }
     const later = (fault: Error): void => {
       onFault(fault);
-      clock.after(AGAIN_MS, () => words.putBack(delivery));
+      words.later(delivery, () => this.#receipt(delivery));
     };
     this.#parts.findCommand(fields).then((at) => {
       if (at === null)
@@ -331,6 +352,7 @@ export class Topics {
       if (!topic.open.delete(key)) continue;
       topic.heardAt = clock.now();
       topic.strikes = 0;
+      topic.silences = 0;
     }
     words.take({ at, ms: 0, outcome: outcomeOf(fields) }, delivery);
   }
@@ -352,21 +374,6 @@ export class Topics {
 /** What a command is, whoever was told to send it. */
 function commandKey(at: ReportedAttempt): string {
   return `${deskKey(at)}/${at.task}/${at.attempt}`;
-}
-
-/** Takes these messages out of a topic, as far as they come first. */
-async function takeOut(session: BrokerSession, name: string, ids: ReadonlySet<unknown>): Promise<void> {
-  await session.with(async (channel) => {
-    for (let got = await channel.get(name); got !== false; got = await channel.get(name)) {
-      if (!ids.has(got.properties.messageId)) return channel.nack(got);
-      channel.ack(got);
-    }
-  });
-}
-
-async function declareTopic(session: BrokerSession, name: string): Promise<void> {
-  if ((await session.look(name)) === null)
-    await session.with((channel) => channel.assertQueue(name, TOPIC_QUEUE));
 }
 
 /** `proc_err` is an error in any shape; without it and without a result, the result is empty. */

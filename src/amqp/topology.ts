@@ -1,6 +1,6 @@
 /** How queues and exchanges are declared that only the engine makes, and how what is in them is taken out again. */
 import type { Channel } from "amqplib";
-import { FANOUT } from "../protocol/amqp-wire.ts";
+import { FANOUT, TOPIC_QUEUE } from "../protocol/amqp-wire.ts";
 import type { BrokerSession } from "./broker-link.ts";
 import type { TaskCopy } from "./desk-queues.ts";
 import type { BrokerNames, DeskPlace } from "./names.ts";
@@ -69,4 +69,24 @@ async function takeSome(channel: Channel, queue: string, taken: TaskCopy[]): Pro
     taken.push({ id, body: message.content });
   }
   return true;
+}
+
+/** Makes the queue of a topic where there is none; whoever made it first says how it is. */
+export async function declareTopic(session: BrokerSession, name: string): Promise<void> {
+  if ((await session.look(name)) === null)
+    await session.with((channel) => channel.assertQueue(name, TOPIC_QUEUE));
+}
+
+/** Takes these messages out of a topic, as far as they come first. */
+export async function takeOut(
+  session: BrokerSession,
+  name: string,
+  ids: ReadonlySet<unknown>,
+): Promise<void> {
+  await session.with(async (channel) => {
+    for (let got = await channel.get(name); got !== false; got = await channel.get(name)) {
+      if (!ids.has(got.properties.messageId)) return channel.nack(got);
+      channel.ack(got);
+    }
+  });
 }

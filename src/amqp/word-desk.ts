@@ -27,11 +27,16 @@ export interface WordDeskParts {
   readonly onFault: (fault: Error) => void;
 }
 
+/** When a word is said again that found no owner. */
+const AGAIN_MS = 1_000;
+
 /** A message, and where to acknowledge it. */
 export interface Delivery {
   readonly message: ConsumeMessage;
   readonly channel: Channel;
   readonly queue: string;
+  /** All nodes consume its queue, which counts deliveries: what finds no owner for a while is kept, not put back. */
+  readonly isShared?: boolean;
 }
 
 interface Waiting {
@@ -74,7 +79,11 @@ export class WordDesk {
   take({ at, ms, outcome }: ReadWord, delivery: Delivery): void {
     const { task, attempt, claim, ...place } = at;
     const receipt = { task, attempt, claim, ms, outcome };
-    this.#waiting.push({ delivery, key: `${attemptPrefix(place)}${place.epoch}`, place, receipt });
+    this.#push({ delivery, key: `${attemptPrefix(place)}${place.epoch}`, place, receipt });
+  }
+
+  #push(waiting: Waiting): void {
+    this.#waiting.push(waiting);
     if (this.#isScheduled) return;
     this.#isScheduled = true;
     this.#parts.clock.soon(() => {
@@ -93,6 +102,12 @@ export class WordDesk {
 
   acknowledge({ message, channel }: Delivery): void {
     if (this.#parts.isOpen(channel)) unlessClosing(() => channel.ack(message));
+  }
+
+  /** Calls `run` after a while, unless the message comes again by then over another connection. */
+  later({ channel }: Delivery, run: () => void): void {
+    const { clock, isOpen } = this.#parts;
+    clock.after(AGAIN_MS, () => (isOpen(channel) ? run() : undefined));
   }
 
   /** It comes again, here or elsewhere. */
@@ -144,9 +159,13 @@ export class WordDesk {
     if (engine.hasStopped) return;
     all.forEach(({ members }, i) => {
       const list = verdicts[i] ?? [];
-      members.forEach(({ delivery }, j) => {
+      members.forEach((one, j) => {
+        const { delivery } = one;
         const verdict = list[j] ?? list[0];
-        if (verdict === undefined || verdict === "elsewhere") return this.putBack(delivery);
+        if (verdict === undefined || verdict === "elsewhere")
+          return delivery.isShared === true
+            ? this.later(delivery, () => this.#push(one))
+            : this.putBack(delivery);
         if (verdict === "accepted") this.counted++;
         this.acknowledge(delivery);
       });

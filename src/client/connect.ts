@@ -1,11 +1,13 @@
 /** `rondo/client`: Rondo at a server, behind the same interface as Rondo in this process. Runs in browsers. */
 import type { ExecutionView } from "../kernel/view.ts";
+import { checkStart } from "../protocol/check-request.ts";
 import type {
   ProjectDocument,
   ProjectSubmission,
   WorkflowDocument,
   WorkflowSubmission,
 } from "../protocol/command-document.ts";
+import { checkWorkflow } from "../sdk/check.ts";
 import type {
   ExecutionHandle,
   ExecutionPage,
@@ -28,22 +30,9 @@ import {
   commandClient,
   type SubmitOptions,
 } from "./command-client.ts";
+import { addressesOf, type ConnectOptions } from "./connect-options.ts";
 import { RemoteHandle, type RemoteParts } from "./remote-handle.ts";
 import { Requester } from "./requester.ts";
-import type { Fetch } from "./transport.ts";
-
-/** Where the server is, and who asks. */
-export interface ConnectOptions {
-  /** Such as `http://127.0.0.1:7777`. */
-  readonly url?: string;
-  /** Several servers of one cluster: tried in turn. */
-  readonly urls?: readonly string[];
-  readonly token?: string;
-  /** Sends the requests; the global `fetch` by default. */
-  readonly fetch?: Fetch;
-  /** How long `events()` and `result()` go on without a connection; a minute by default. */
-  readonly reconnectMs?: number;
-}
 
 /** Rondo at a server. */
 export interface RemoteClient extends RondoClient, CommandClient {}
@@ -65,7 +54,7 @@ export class RemoteRondo implements RemoteClient {
 
   constructor(options: ConnectOptions) {
     this.requester = new Requester({
-      urls: urlsOf(options),
+      urls: addressesOf(options),
       token: options.token ?? null,
       fetch: options.fetch ?? ((url, request) => globalThis.fetch(url, request)),
     });
@@ -83,9 +72,11 @@ export class RemoteRondo implements RemoteClient {
     input: WorkflowInput<NoInfer<W>>,
     options: StartOptions = {},
   ): Promise<ExecutionHandle<WorkflowOutput<W>>> {
-    const { id, project, tags, startAt, deadline } = options;
+    const { startAt, deadline } = unwrap(checkStart(options));
+    const { id, project, tags } = options;
     const { clock, random } = this.#parts;
     const isName = typeof workflow === "string";
+    if (!isName) checkWorkflow(workflow);
     const text = unwrap(await validateInput(isName ? { inputSchema: undefined } : workflow, input));
     if (!isName) await this.register(workflow);
     const body = {
@@ -93,7 +84,7 @@ export class RemoteRondo implements RemoteClient {
       input: JSON.parse(text) as unknown,
       // Made here, before the first try: a repetition finds what the first one started.
       id: id ?? newExecutionId(clock.now(), random),
-      ...defined({ project, tags, startAt: timeOf(startAt), deadline: timeOf(deadline) }),
+      ...defined({ project, tags, startAt, deadline }),
     };
     const view = await this.requester.json<ExecutionView>("/v1/executions", {
       method: "POST",
@@ -108,8 +99,9 @@ export class RemoteRondo implements RemoteClient {
     input: WorkflowInput<NoInfer<W>>,
     options: StartOptions & ResultOptions = {},
   ): Promise<WorkflowOutput<W>> {
-    const handle = await this.start<W>(workflow, input, options);
-    return handle.result(options);
+    const { signal, timeout, ...start } = options;
+    const handle = await this.start<W>(workflow, input, start);
+    return handle.result(defined({ signal, timeout }));
   }
 
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
@@ -152,20 +144,4 @@ export class RemoteRondo implements RemoteClient {
     }
     return registered;
   }
-}
-
-function urlsOf({ url, urls }: ConnectOptions): string[] {
-  const all = [...(url === undefined ? [] : [url]), ...(urls ?? [])];
-  if (all.length === 0)
-    throw new RondoError(
-      reject("invalid_input", "connect needs the address of a server", {
-        path: "url",
-        hint: 'connect({ url: "http://127.0.0.1:7777" })',
-      }),
-    );
-  return all.map((address) => address.replace(/\/+$/, ""));
-}
-
-function timeOf(time: Date | number | undefined): number | undefined {
-  return time === undefined ? undefined : Number(time);
 }

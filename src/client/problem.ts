@@ -67,6 +67,16 @@ export function unreachable(urls: readonly string[], cause: unknown): RondoError
   );
 }
 
+/** Something answered, and well, but not in JSON: another server's page, or one of a proxy in between. */
+export function notRondo(urls: readonly string[], cause: unknown): RondoError {
+  return new RondoError(
+    reject("not_ready", `${urls.join(" or ")} does not answer as a server of Rondo does`, {
+      hint: "check the address, and what is between you and it",
+    }),
+    { cause },
+  );
+}
+
 /** `fetch` hides the reason behind "fetch failed". */
 function reasonOf(cause: unknown): string {
   const inner = (cause as { cause?: unknown } | null)?.cause;

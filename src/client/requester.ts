@@ -4,7 +4,7 @@
  * does no harm. The one that answered is asked first from then on.
  */
 import { RondoError } from "../std/rejection.ts";
-import { problemOf, unreachable } from "./problem.ts";
+import { notRondo, problemOf, unreachable } from "./problem.ts";
 import type { Fetch, HttpResponse } from "./transport.ts";
 
 export interface RequesterOptions {
@@ -50,7 +50,11 @@ export class Requester {
   /** The value of a JSON answer; throws the server's refusal as a `RondoError`. */
   async json<T>(path: string, options: RequestOptions = {}): Promise<T> {
     const text = await (await this.send(path, options)).text();
-    return (text === "" ? null : JSON.parse(text)) as T;
+    try {
+      return (text === "" ? null : JSON.parse(text)) as T;
+    } catch (cause) {
+      throw notRondo(this.urls, cause);
+    }
   }
 
   /** The answer, if it is one of success. */

@@ -148,6 +148,35 @@ describe("leaving:", () => {
     expect(bench.taken(ALL, 1)).toEqual([{ kind: "leave" }]);
   });
 
+  test("while something is still to be handed over, nothing is taken: what is free is left to others", () => {
+    const bench = Bench.beside();
+    bench.set(OF_B, "b1", 2);
+    bench.tick(3_000);
+    bench.renewed();
+    expect(bench.input({ kind: "leave" })).toEqual([{ kind: "yield", yield: 1, partitions: OF_A }]);
+    bench.nodes = { a1: A };
+    expect(bench.peace(60_000)).toEqual([]);
+    expect(bench.owned).toEqual(OF_A);
+  });
+
+  test("nor kept: what came meanwhile, or came back to it, is given back as it is", () => {
+    const bench = Bench.beside();
+    bench.set(OF_B, "b1", 2);
+    bench.tick(3_000);
+    bench.renewed();
+    bench.nodes = { a1: A };
+    bench.tick(3_000);
+    expect(bench.renewed()).toEqual([{ kind: "take", partitions: OF_B }]);
+    bench.input({ kind: "leave" });
+    expect(bench.taken(OF_B, 3)).toEqual([{ kind: "release", partitions: OF_B, clean: false }]);
+    // The release had no effect.
+    bench.input({ kind: "call-failed" });
+    expect(bench.renewed()).toEqual([{ kind: "release", partitions: OF_B, clean: false }]);
+    bench.set(OF_B, null, 3);
+    bench.input({ kind: "released" });
+    expect(bench.peace(60_000)).toEqual([]);
+  });
+
   test("who is no member has nothing to hand over", () => {
     const bench = new Bench();
     bench.tick(0);

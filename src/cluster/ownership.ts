@@ -257,7 +257,7 @@ export class OwnershipNode {
       else if (held !== undefined) continue;
       if (!isOwn) this.#yielded.delete(partition);
       else if (this.#yielded.has(partition)) continue;
-      if (this.#isForNewer(partition)) {
+      if (this.#status === "leaving" || this.#isForNewer(partition)) {
         if (isOwn) strays.push(partition);
         continue;
       }
@@ -296,9 +296,11 @@ export class OwnershipNode {
   #taken(owned: readonly Ownership[]): void {
     this.#wanted = [];
     if (!this.#isMember || owned.length === 0) return;
-    // Nothing was done in these epochs, nor is what was left for them passed on: the end of the membership is theirs too,
-    // and they are not clean.
-    if (this.#status === "leaving") return;
+    // Nothing was done in these epochs, nor is what was left for them passed on: they go back, and are not clean.
+    if (this.#status === "leaving") {
+      this.#strays = owned.map(({ partition }) => partition);
+      return;
+    }
     for (const { partition, epoch } of owned) {
       assert(!this.#held.has(partition), "what is had is not taken");
       this.#held.set(partition, { epoch, takenAt: this.#now, members: this.#members, yield: null });

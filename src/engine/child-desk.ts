@@ -31,9 +31,12 @@ export class NewestPlans {
     return undefined;
   }
 
-  found(workflow: string, plan: Plan | null): void {
+  /** False: a newer one may have been stored since it was asked for. */
+  found(workflow: string, plan: Plan | null): boolean {
     this.#asking.delete(workflow);
-    if (!this.#stale.delete(workflow)) this.#plans.set(workflow, plan);
+    if (this.#stale.delete(workflow)) return false;
+    this.#plans.set(workflow, plan);
+    return true;
   }
 
   /** A newer definition may be there. */
@@ -94,7 +97,7 @@ export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): v
     tasks.push({ task, input });
   }
   if (tasks.length === 0) return;
-  node.plans.set(plan.hash, plan);
+  node.plans.put(plan);
   const at = desk.visit.place(state.plan.name);
   node.enqueue(slot, {
     kind: "message",

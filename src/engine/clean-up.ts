@@ -17,7 +17,6 @@ import { giveHeld } from "./held-grant.ts";
 import { ENUMERATION } from "./lease.ts";
 import type { LetterDesk } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
-import { noteDropped } from "./note-dropped.ts";
 import { catchUpEvents, EVENTS_TIMER, giveOutEvents } from "./outbox.ts";
 import { heldBack, notOwner } from "./ownership-desk.ts";
 import type { PostOpDesk } from "./post-op-desk.ts";
@@ -65,7 +64,7 @@ export class CleanUp {
       if (queued.kind === "report") {
         endReported(node, slot, queued.report);
         const verdicts = verdictsOf(answer);
-        noteDropped(slot, queued, { verdicts, now: node.now });
+        if (slot.execution !== null) node.dropped.note(queued, verdicts, node.now);
         this.#verdict(queued, verdicts);
       } else if (queued.kind === "message") {
         this.#endLost(slot, queued.message);
@@ -140,9 +139,7 @@ export class CleanUp {
       giveHeld(this.#node, slot, queued.held, false);
       return false;
     });
-    for (const desk of [...slot.desks, ...slot.closedDesks]) {
-      for (const lease of desk.leases.values()) lease.recorded = false;
-    }
+    for (const desk of slot.allDesks) for (const lease of desk.leases.values()) lease.recorded = false;
     slot.queue = [...back.map(({ queued }) => queued), ...slot.queue];
     this.#residency.drop(slot);
     this.#residency.count(slot);
@@ -264,7 +261,7 @@ export class CleanUp {
   #endLost(slot: Slot, message: Message): void {
     if (message.kind !== "lost" && message.kind !== "enumeration.lost") return;
     const desk = slot.desk(message);
-    if (desk !== undefined && message.kind === "lost") desk.isLosing = false;
+    if (desk !== undefined) desk.isLosing = false;
     const lost =
       message.kind === "lost" ? message.attempts : [{ task: ENUMERATION, attempt: message.attempt }];
     for (const { task, attempt } of lost) {
@@ -272,7 +269,7 @@ export class CleanUp {
       if (desk === undefined || lease === undefined || lease.attempt !== attempt) continue;
       tellToStop(this.#node, slot, { desk, lease }, "lost");
       this.#node.endLease(desk, lease);
-      desk.forgetClaims(task);
+      desk.forgetLapses(task);
     }
   }
 
@@ -331,6 +328,7 @@ export class CleanUp {
       slot.opened[enumerationMark(desk)] === attempt &&
       !desk.leases.has(ENUMERATION)
     ) {
+      desk.isLosing = true;
       node.enqueue(slot, {
         kind: "message",
         message: { kind: "enumeration.lost", ...place, attempt, worker: UNKNOWN_WORKER },

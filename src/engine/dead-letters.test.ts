@@ -109,7 +109,7 @@ describe("dead letters of phases before the one that is tried again", () => {
 });
 
 describe("words that changed nothing", () => {
-  test("are listed with their verdict, newest last, while the execution is in memory", () => {
+  test("are listed with their verdict, newest last", () => {
     const { bench, first } = working(tasks(2));
     bench.receipt(first);
     bench.settle();
@@ -124,6 +124,19 @@ describe("words that changed nothing", () => {
       { at: bench.now, what: "step", verdict: "stale", ...place },
     ]);
     expect(bench.node.dropped("nobody")).toEqual([]);
+  });
+
+  test("are listed when the execution is over too, until it is purged", () => {
+    const { bench, first } = working(tasks(1));
+    bench.receipt(first);
+    bench.settle();
+    expect(bench.status("e1")).toBe("done");
+    bench.receipt(first);
+    bench.settle();
+    expect(bench.node.dropped("e1").map(({ verdict }) => verdict)).toEqual(["gone"]);
+    bench.node.input({ kind: "purge", ids: ["e1"] }, bench.now);
+    bench.settle();
+    expect(bench.node.dropped("e1")).toEqual([]);
   });
 
   test("are at most a hundred", () => {

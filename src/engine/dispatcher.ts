@@ -102,8 +102,9 @@ export class Dispatcher {
   /** The next handler this worker can serve, taken out of its ring: from the project whose turn it is. */
   next(worker: RosterEntry, roster: WorkerRoster): Ready | undefined {
     for (const [project, levels] of this.#projects) {
+      if (!worker.isFor(project)) continue;
       for (const level of levels) {
-        const ready = this.#fromLevel(level, worker, roster);
+        const ready = this.#fromLevel(level, project, { worker, roster });
         if (ready === undefined) continue;
         // The only one has the next turn too.
         if (this.#projects.size === 1 && level.rings.size > 0) return ready;
@@ -116,9 +117,13 @@ export class Dispatcher {
     return undefined;
   }
 
-  #fromLevel({ rings }: Level, worker: RosterEntry, roster: WorkerRoster): Ready | undefined {
+  #fromLevel(
+    { rings }: Level,
+    project: string,
+    { worker, roster }: { worker: RosterEntry; roster: WorkerRoster },
+  ): Ready | undefined {
     for (const [key, ring] of rings) {
-      if (roster.servedBy(worker, ring.wanted) === undefined) continue;
+      if (roster.servedBy(worker, ring.wanted, project) === undefined) continue;
       const ready = ring.shift();
       if (ring.size === 0) rings.delete(key);
       else if (rings.size > 1) {

@@ -56,7 +56,6 @@ export class Engine implements EnginePort {
   #isRunning = false;
   #cancelWake: (() => void) | null = null;
   readonly #patience: StorePatience;
-  #commitFault: Error | null = null;
   /** What a cluster does with the engine, and whoever publishes its events. */
   readonly cluster: ClusterDoor;
   readonly outbox: OutboxDoor;
@@ -168,7 +167,7 @@ export class Engine implements EnginePort {
   /** Who holds an attempt, as far as is known in memory. */
   readonly holderOf = (attempt: ReportedAttempt): AttemptHolder | null => this.#node.holderOf(attempt);
 
-  /** Messages that were dropped as duplicates or stale, newest last: a bounded list, while the execution is in memory. */
+  /** Messages that were dropped as duplicates or stale, newest last: a bounded list, kept while this runs. */
   dropped(execution: string): readonly Dropped[] {
     return this.#node.dropped(execution);
   }
@@ -209,9 +208,9 @@ export class Engine implements EnginePort {
     return this.#stopped !== null;
   }
 
-  /** Why the store takes no commits just now; null: the last one was taken. */
+  /** Why the store takes no commits just now; null: it takes them, as far as is known. */
   get commitFault(): Error | null {
-    return this.#commitFault;
+    return this.#patience.commitFault;
   }
 
   get openLeases(): number {
@@ -248,7 +247,7 @@ export class Engine implements EnginePort {
 
   #input(input: Input): void {
     if (this.#stopped !== null) return;
-    if (input.kind === "members") this.#commitFault = null; // A renewal was taken, so commits are too.
+    if (input.kind === "members") this.#patience.renewed();
     this.#node.input(input, this.#now());
     this.#schedule();
   }
@@ -348,12 +347,10 @@ export class Engine implements EnginePort {
     try {
       const verdict = await this.#store.commit(content);
       this.#patience.calm();
-      this.#commitFault = null;
       this.#inputNow({ kind: "committed", commit, verdict });
     } catch (thrown) {
       if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
-      this.#commitFault = thrown;
-      await this.#patience.wait(thrown);
+      await this.#patience.refused(thrown);
       this.#input({ kind: "commit-failed", commit, nothingWritten: thrown.nothingWritten });
     }
   }

@@ -325,6 +325,24 @@ describe("concurrency per key", () => {
     expect(bench.status("e1")).toBe("done");
   });
 
+  test("goes by the pointer where the one task is the input, and where tasks are listed", () => {
+    const bench = new NodeBench();
+    const key = { key: "/k", concurrencyPerKey: 1 };
+    const plan = bench.plan([phase("a", key)]);
+    bench.start(plan, "e1", { input: { k: "x" } });
+    bench.start(plan, "e2", { input: { k: "x" } });
+    bench.start(plan, "e3", { input: { k: "y" } });
+    bench.start(bench.plan([phase("a", { ...key, tasks: [{ k: "x" }, { k: "z" }, { k: "z" }] })]), "e4");
+    bench.settle();
+    bench.join("w1", ["w.a"], { capacity: 100 });
+    bench.settle();
+    const open = () => bench.attempts().map(({ grant, item }) => `${grant.execution}/${item.number}`);
+    expect(open().toSorted()).toEqual(["e1/0", "e3/0", "e4/1"]);
+    bench.receipt(bench.attempts()[0] as Attempt);
+    bench.settle();
+    expect(open()).toContain("e2/0");
+  });
+
   test("does not let a full key hold up the others", () => {
     const bench = new NodeBench();
     bench.join("w1", ["w.a"], { capacity: 100 });

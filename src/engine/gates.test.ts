@@ -1,25 +1,9 @@
 // Gates open on commit and close on step (DESIGN 4): no answer, grant or notice before its commit; whatever becomes of
 // a commit, what was in memory is dropped and the same messages are stepped once on what is stored.
 import { describe, expect, test } from "vitest";
+import { outside, running } from "../../test/conformance/gate-bench.ts";
 import { type Attempt, NodeBench } from "../../test/conformance/node-bench.ts";
 import { phase } from "../../test/scenarios/kernel-run.ts";
-
-const OUTSIDE = ["reply", "grant", "verdicts", "progressed", "cancel"] as const;
-
-function outside(bench: NodeBench): string[] {
-  return bench.outputs
-    .map(({ kind }) => kind)
-    .filter((kind) => (OUTSIDE as readonly string[]).includes(kind));
-}
-
-/** A bench with one execution of `phases`, started and served by one local worker. */
-function running(phases: unknown, uses = ["w.a", "w.b"]): { bench: NodeBench; first: Attempt[] } {
-  const bench = new NodeBench();
-  bench.join("w1", uses);
-  bench.start(bench.plan(phases), "e1");
-  bench.settle();
-  return { bench, first: bench.attempts() };
-}
 
 describe("before its commit", () => {
   test("a start is neither answered nor dispatched nor told of", () => {

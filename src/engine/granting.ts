@@ -26,7 +26,7 @@ export function grantAll(node: NodeState): void {
     while (worker.room > 0) {
       const ready = node.dispatcher.next(worker, node.roster);
       if (ready === undefined) break;
-      if (worker.queued && !hasRoomFor(node, worker, ready)) passed.push(ready);
+      if (worker.queued && !hasRoomFor(worker, ready)) passed.push(ready);
       else give(node, ready, worker);
     }
     // Not for this one now, but perhaps for another.
@@ -34,9 +34,10 @@ export function grantAll(node: NodeState): void {
   }
 }
 
-/** Whether a worker that queues may have more of a handler, or one more handler. */
-function hasRoomFor(node: NodeState, worker: RosterEntry, { slot, desk }: Ready): boolean {
+/** Whether a worker that queues may have more of a handler, or one more handler; commands go to queues of their topics. */
+function hasRoomFor(worker: RosterEntry, { slot, desk }: Ready): boolean {
   if (desk.openLeases >= worker.perDesk) return false;
+  if (desk.state.plan.command !== null) return true;
   const key = `${slot.id}/${desk.key}`;
   if (worker.desks.has(key)) return true;
   if (worker.desks.size >= worker.desksMax) return false;
@@ -53,7 +54,9 @@ function tendAlone(node: NodeState, worker: RosterEntry): void {
   if (alone === null) return;
   const { slot, desk, task } = alone;
   // Another version gets the work by now: it waits for a worker with that one.
-  if (alone.kind === "waiting" && node.roster.servedBy(worker, desk.state.plan.wanted) === undefined)
+  const { wanted } = desk.state.plan;
+  const project = slot.execution?.project ?? "";
+  if (alone.kind === "waiting" && node.roster.servedBy(worker, wanted, project) === undefined)
     return endHold(node, worker);
   const isThere = slot.desks.includes(desk) && !desk.state.isClosed(task);
   if (alone.kind === "taken") {
@@ -94,7 +97,7 @@ function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
   const servesEnumeration =
     plan.work === "process" &&
     desk.state.impliesTask &&
-    node.roster.servedBy(worker, wanted)?.enumerates === true &&
+    node.roster.servedBy(worker, wanted, execution.project)?.enumerates === true &&
     desk.leases.size === 0 &&
     desk.state.tasks.ended(0) === 0;
   if (
@@ -149,7 +152,7 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
     const crashes = state.tasks.crashes(task);
     if (crashes >= ALONE_AFTER_CRASHES && !worker.queued) {
       // Whoever is empty gets it, or the first that is busy would keep it from all others.
-      const empty = worker.held === 0 ? worker : emptyWorker(node, state.plan);
+      const empty = worker.held === 0 ? worker : emptyWorker(node, slot, state.plan);
       if (empty !== undefined && plain.length + careful.length === 0)
         return giveAlone(node, slot, desk, { task, worker: empty });
       if (empty !== undefined) break;
@@ -177,7 +180,7 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
     const checkpoints = checkpointsOf(node, desk, task);
     const item = { number: task, attempt: lease.attempt, claim: lease.claim, task: text, checkpoints };
     if (worker.queued) plain.push(crashes > 0 ? { ...item, alone: true as const } : item);
-    else if (task < desk.carefulBelow || desk.claimOf(task) >= CAREFUL_AFTER_CLAIMS) {
+    else if (task < desk.carefulBelow || desk.lapsesOf(task) >= CAREFUL_AFTER_LAPSES) {
       beginNow(node, desk, lease);
       careful.push(item);
     } else plain.push(item);
@@ -200,13 +203,18 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
 }
 
 /** A worker that serves the handler, asks for work and has none. */
-function emptyWorker({ roster }: NodeState, { wanted }: HandlerPlan): RosterEntry | undefined {
+function emptyWorker(
+  { roster }: NodeState,
+  { execution }: Slot,
+  { wanted }: HandlerPlan,
+): RosterEntry | undefined {
+  const project = execution?.project ?? "";
   for (const worker of roster.workers.values())
     if (
       worker.held === 0 &&
       worker.room > 0 &&
       !worker.queued &&
-      roster.servedBy(worker, wanted) !== undefined
+      roster.servedBy(worker, wanted, project) !== undefined
     )
       return worker;
   return undefined;
@@ -266,7 +274,7 @@ function recordThenGive(node: NodeState, slot: Slot, worker: RosterEntry, grant:
 }
 
 /** Claims of one attempt that lapsed: from then on its start counts from the claim, in case the task kills its worker. */
-const CAREFUL_AFTER_CLAIMS = 3;
+const CAREFUL_AFTER_LAPSES = 3;
 
 function newLease(
   node: NodeState,
@@ -323,7 +331,7 @@ function newGrant(
     workflow: execution.plan.definition.name,
     project: execution.project,
     use: wanted.use,
-    version: node.roster.servedBy(what.worker, wanted)?.version ?? null,
+    version: node.roster.servedBy(what.worker, wanted, execution.project)?.version ?? null,
     round: visit.round,
     epoch: slot.tenure.epoch,
     input: execution.input,

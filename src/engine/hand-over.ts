@@ -45,12 +45,8 @@ const KIND = "leases";
 export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
   const leases: HandedLease[] = [];
   for (const slot of tenure.slots) {
-    for (const desk of slot.desks) {
-      const place = {
-        ...desk.visit.place(desk.state.plan.name),
-        execution: slot.id,
-        round: desk.visit.round,
-      };
+    for (const desk of slot.allDesks) {
+      const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id, round: desk.round };
       for (const lease of desk.leases.values()) {
         if (lease.local) return null;
         // A word that is held back is said again to the next owner: until then the lease is open.

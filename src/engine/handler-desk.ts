@@ -37,6 +37,8 @@ export class HandlerDesk {
   isLosing = false;
   /** The page that was looked at last. */
   page: Page | null = null;
+  /** The key of the one task that is the input; null: it has none; undefined: nobody has asked yet. */
+  inputKey: string | null | undefined;
   /** Pages before this index are settled and out of memory. */
   pagesDropped = 0;
   /** What earlier phases came to, for code that reads it. */
@@ -55,16 +57,20 @@ export class HandlerDesk {
   readonly #back = new Heap<number>(isBefore);
   readonly #isBack = new SparseSet<number>();
   #parked: Map<string, number[]> | null = null;
-  #claims: Map<number, number> | null = null;
+  /** The number of the first claim of each attempt: above all that were given out before the desk was made. */
+  #firstClaim: number;
+  /** Claims of a task's next attempt that lapsed unstarted. */
+  #lapsed: Map<number, number> | null = null;
   #parkedCount = 0;
   /** Tasks set aside: until when (0: not now), and how often so far. */
   #aside: Map<number, { until: number; tries: number }> | null = null;
 
-  constructor(visit: Visit, state: HandlerState, openedMark: number) {
+  constructor(visit: Visit, state: HandlerState, firstClaim: number) {
     this.visit = visit;
     this.round = visit.round;
     this.state = state;
-    this.opened = Math.max(openedMark, firstPageEnd(state));
+    this.#firstClaim = firstClaim;
+    this.opened = firstPageEnd(state);
   }
 
   /** Identifies the handler, visit and round this desk serves. */
@@ -252,26 +258,33 @@ export class HandlerDesk {
     // All of them: the messages that ended some of them are stepped again, and end them then.
     for (const [task, lease] of before.leases) this.leases.set(task, lease);
     this.openLeases = [...this.leases.values()].filter((lease) => !lease.reported).length;
-    this.#claims = before.#claims;
+    this.#firstClaim = before.#firstClaim;
+    this.#lapsed = before.#lapsed;
     this.carefulBelow = before.carefulBelow;
     this.suspectUntil = before.suspectUntil;
     this.suspectsJudged = before.suspectsJudged;
     this.isLosing = before.isLosing;
   }
 
-  /** The claim number for the next lease of a task: counts claims that lapsed unstarted. */
+  /** The claim number for the next lease of a task. */
   claimOf(task: number): number {
-    return this.#claims?.get(task) ?? 0;
+    return this.#firstClaim + this.lapsesOf(task);
+  }
+
+  /** How many claims of the task's next attempt lapsed unstarted, as far as is known here. */
+  lapsesOf(task: number): number {
+    return this.#lapsed?.get(task) ?? 0;
   }
 
   /** A claim lapsed before it started: no attempt is burnt, but the same attempt gets another claim number. */
   lapse(task: number): void {
-    this.#claims ??= new Map();
-    this.#claims.set(task, this.claimOf(task) + 1);
+    this.#lapsed ??= new Map();
+    this.#lapsed.set(task, this.lapsesOf(task) + 1);
   }
 
-  forgetClaims(task: number): void {
-    this.#claims?.delete(task);
+  /** The attempt is over, and the next one has another number. */
+  forgetLapses(task: number): void {
+    this.#lapsed?.delete(task);
   }
 
   /** Tasks that were settled while they were back. What is parked may have been waiting for their turn to end. */

@@ -151,6 +151,8 @@ export interface JoinOptions {
   readonly local: boolean;
   /** It can be asked about a silent attempt. */
   readonly asks?: boolean;
+  /** It gets tasks of this project only. */
+  readonly project?: string | null;
   /** It also gets whatever nobody else serves, in whatever version. */
   readonly fallback?: boolean;
   /** It passes work on to queues: nobody beats for it, and silence says nothing. */

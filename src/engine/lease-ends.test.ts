@@ -163,3 +163,61 @@ describe("rounds", () => {
     expect(bench.status("e1")).toBe("done");
   });
 });
+
+describe("claims of one attempt have names of their own", () => {
+  const names = (bench: NodeBench) => bench.attempts().map(({ item }) => `${item.attempt}.${item.claim}`);
+
+  test("though a word of a claim that lapsed came while another was out", () => {
+    const { bench, first } = claimed(phase("a"), 1);
+    for (const _ of [1, 2]) {
+      bench.claim("w1", 1);
+      bench.sleep(36_000);
+      bench.receipt(first[0] as Attempt, { status: "failed", payload: "{}" });
+      bench.settle();
+    }
+    expect(names(bench)).toEqual(["1.0", "1.1", "1.2"]);
+  });
+
+  test("though the execution left memory in between", () => {
+    const bench = new NodeBench({ claimLeaseMs: 30_000, sweepMs: 5_000, idleMax: 0 });
+    bench.start(bench.plan([phase("a")]), "e1");
+    for (const worker of ["w1", "w2", "w3"]) {
+      bench.join(worker, ["w.a"], { local: false });
+      bench.claim(worker, 1);
+      bench.settle();
+      bench.leave(worker);
+      bench.sleep(36_000);
+      expect(bench.node.residentCount).toBe(0);
+    }
+    const [one, ...others] = bench.attempts();
+    expect(others).toHaveLength(2);
+    expect(new Set(names(bench)).size).toBe(3);
+    bench.join("w4", ["w.a"], { local: false });
+    bench.claim("w4", 1);
+    bench.settle();
+    bench.started(bench.attempts().at(-1) as Attempt);
+    // Whoever slept through all that says something of its own attempt only.
+    bench.receipt(one as Attempt, { status: "failed", payload: "{}", fatal: true });
+    bench.settle();
+    expect(bench.status("e1")).toBe("running");
+  });
+});
+
+test("a retry whose claim was handed over and lapses is not given out before its time by an owner whose clock is behind", () => {
+  const { bench, first } = claimed(phase("a"), 1);
+  bench.receipt(first[0] as Attempt, { ...failed, retryAfterMs: 60_000 });
+  bench.claim("w1", 1);
+  bench.sleep(60_000);
+  const until = bench.now;
+  expect(bench.attempts().at(-1)?.item).toMatchObject({ attempt: 2 });
+  const leases = [...(bench.node.leaseTables() ?? [])].flatMap(([, table]) => table.leases);
+  bench.now -= 50_000;
+  bench.restart({ clean: true });
+  bench.node.takeOver(leases);
+  bench.join("w2", ["w.a"], { local: false });
+  bench.claim("w2", 1);
+  bench.sleep(40_000);
+  expect(bench.attempts()).toEqual([]);
+  bench.sleep(until - bench.now);
+  expect(bench.attempts().map(({ item }) => item.attempt)).toEqual([2]);
+});

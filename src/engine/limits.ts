@@ -70,10 +70,13 @@ export class Limits {
     this.shares = shared === null ? null : new PermitDesk(shared.permitPatienceMs, usage);
   }
 
-  /** Declares a limit; the newest value counts. */
+  /** Declares a limit; the newest value counts. If it leaves more room than before, whoever waits goes on. */
   declare(name: string, limit: Declared): void {
-    Object.assign(this.#at(name), { max: limit.max, isTransient: false });
+    const state = this.#at(name);
+    const isMore = limit.max > state.max;
+    Object.assign(state, { max: limit.max, isTransient: false });
     this.shares?.declare(name, limit, false);
+    if (isMore && state.waiting.size > 0) this.#wake(state);
   }
 
   /** Declares a rate; `usedUpAt`: starts of a former owner, not known here, may have used it up. */

@@ -1,15 +1,18 @@
 /** What the parts of an engine node share. */
+import type { Execution } from "../kernel/execution.ts";
 import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import type { StoreInfo } from "../store/store.ts";
 import { NewestPlans } from "./child-desk.ts";
 import { Dispatcher } from "./dispatcher.ts";
+import { DroppedWords } from "./dropped-words.ts";
 import type { HandedLease } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { Members, Output } from "./io.ts";
-import type { Lease } from "./lease.ts";
+import { ENUMERATION, type Lease } from "./lease.ts";
 import { type Declared, Limits, type Moves } from "./limits.ts";
 import { PageCache } from "./page-cache.ts";
 import { WAITS } from "./permit-desk.ts";
+import { PlanCache } from "./plan-cache.ts";
 import type { Settings } from "./settings.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { Tenures } from "./tenures.ts";
@@ -21,6 +24,13 @@ export function projectScope(project: string): string {
   return `project ${project}`;
 }
 
+/** Whether handlers of a plan have limits that count over executions, each with one value for all. */
+function hasLimits({ phases }: Plan): boolean {
+  return phases.some(({ handlers }) =>
+    handlers.some(({ definition: { concurrency, rate } }) => concurrency !== undefined || rate !== undefined),
+  );
+}
+
 export class NodeState {
   readonly settings: Settings;
   readonly tenures: Tenures;
@@ -29,8 +39,9 @@ export class NodeState {
   readonly limits: Limits;
   readonly dispatcher = new Dispatcher();
   readonly pages: PageCache;
-  readonly plans = new Map<string, Plan>();
+  readonly plans = new PlanCache();
   readonly newest = new NewestPlans();
+  readonly dropped = new DroppedWords();
   /** Leases that the last owner left, by execution: those that are not in memory yet. */
   readonly handedOver = new Map<string, HandedLease[]>();
   /**
@@ -70,6 +81,7 @@ export class NodeState {
     if (!this.#declared.has(project)) this.#declareProject(project);
     const isAlone = this.limits.shares === null;
     const since = isAlone && this.settings.suspectMs > 0 ? this.tenures.uncleanSince() : null;
+    if (hasLimits(plan)) this.#limited.add(plan.definition.name);
     for (const phase of plan.phases) {
       for (const handler of phase.handlers) {
         // Until then attempts of a former owner may show themselves: they count from before.
@@ -94,6 +106,50 @@ export class NodeState {
     }
   }
 
+  /**
+   * The same for an execution that comes back, whose plan is of its time: what was registered since counts more.
+   */
+  declareRestored(plan: Plan, { project, createdAt }: Execution): void {
+    this.declareLimits(plan, project, createdAt);
+    const newest = hasLimits(plan) ? this.newest.get(this, plan.definition.name) : null;
+    if (newest && newest.hash !== plan.hash) this.#redeclare(newest, project);
+  }
+
+  /** A definition was registered: if limits of its workflow count here, its own do from now on. */
+  definitionStored(workflow: string): void {
+    this.newest.forget(workflow);
+    if (this.#limited.has(workflow)) this.newest.get(this, workflow);
+  }
+
+  /** The newest definition of a workflow, as it was asked for. */
+  workflowFound(workflow: string, plan: Plan | null): void {
+    const isNewest = this.newest.found(workflow, plan);
+    if (!this.#limited.has(workflow)) return;
+    if (!isNewest) this.newest.get(this, workflow);
+    else if (plan !== null) for (const project of this.#declared) this.#redeclare(plan, project);
+  }
+
+  /** Limits that count in a project get the values of a newer plan. */
+  #redeclare(plan: Plan, project: string): void {
+    for (const { handlers } of plan.phases) {
+      for (const handler of handlers) {
+        const { scope: name, definition } = handler;
+        const scope = `${project}/${name}`;
+        if (!this.#declaredAt.has(scope)) continue;
+        const { concurrency, rate } = definition;
+        if (rate === undefined && concurrency === undefined) continue;
+        this.#declaredAt.set(scope, this.now);
+        if (rate !== undefined)
+          this.limits.declareRate(scope, rate, {
+            declaredAt: this.now,
+            usedUpAt: this.tenures.succeedsSince(),
+          });
+        if (concurrency !== undefined)
+          this.limits.declare(scope, this.declared(concurrency, handler, this.now));
+      }
+    }
+  }
+
   /** The limit of a project, by the settings. */
   #declareProject(project: string): void {
     this.#declared.add(project);
@@ -104,6 +160,8 @@ export class NodeState {
   }
 
   readonly #declared = new Set<string>();
+  /** Workflows of which limits count here. */
+  readonly #limited = new Set<string>();
   readonly #declaredAt = new Map<string, number>();
 
   /** A limit of a handler, as the plan of this time says it. */
@@ -114,6 +172,12 @@ export class NodeState {
   /** The silence after which an attempt of the handler is lost. */
   heartbeatMs(plan: HandlerPlan): number {
     return plan.heartbeatMs ?? this.settings.heartbeatMs;
+  }
+
+  get openLeases(): number {
+    let open = 0;
+    for (const slot of this.slots.values()) for (const desk of slot.allDesks) open += desk.openLeases;
+    return open;
   }
 
   emit(output: Output): void {
@@ -178,6 +242,16 @@ export class NodeState {
       if (moves !== null) this.limits.linger(permit, moves);
       else this.limits.give(permit);
     }
+  }
+
+  /** A claim that nobody began is over: its task is pending again, and its next claim has another number. */
+  lapse({ tenure }: Slot, desk: HandlerDesk, lease: Lease): void {
+    this.endLease(desk, lease);
+    tenure.lapses++;
+    desk.lapse(lease.task);
+    // Where it was given out by a former owner whose clock was ahead, its time may be still to come.
+    if (lease.task !== ENUMERATION && desk.state.tasks.until(lease.task) <= this.now)
+      desk.giveBack(lease.task);
   }
 
   /** The worker is done with the attempt, whatever becomes of its word. */

@@ -6,10 +6,10 @@
  * 3. The verdict makes them clean again: then answers and grants go out, timers are set, observers are told.
  * 4. Workers with room get work from clean executions, fairly.
  */
-import { decodeEntry, type Entry } from "../kernel/journal-entry.ts";
+import type { Entry } from "../kernel/journal-entry.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
-import { assert, unreachable } from "../std/assert.ts";
+import { unreachable } from "../std/assert.ts";
 import type { Partitions, StoreInfo } from "../store/store.ts";
 import { waitingFor } from "./child-desk.ts";
 import { CleanUp } from "./clean-up.ts";
@@ -30,6 +30,7 @@ import { Residency } from "./residency.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
 import type { ReportAnswer } from "./slot.ts";
 import { extendLeases, sweepLeases } from "./sweep.ts";
+import { pageRead } from "./task-pages.ts";
 import { TimerDesk, WAKE } from "./timer-desk.ts";
 import { workerClaims, workerJoined, workerLeft, workerReleases } from "./worker-desk.ts";
 
@@ -51,7 +52,7 @@ export class EngineNode {
     this.#node = new NodeState({ ...DEFAULT_SETTINGS, ...settings }, info, now);
     this.#timers = new TimerDesk(this.#node.settings);
     this.#node.wakeAt = (slot, at) => this.#timers.set(slot.id, WAKE, at);
-    this.#residency = new Residency(this.#node, (slot) => this.#cleanUp.becameClean(slot));
+    this.#residency = new Residency(this.#node, () => this.#cleanUp);
     this.#letters = new LetterDesk(this.#node, this.#residency);
     this.#postOps = new PostOpDesk(this.#node, this.#residency);
     this.#node.performs = (execution) => this.#postOps.has(execution);
@@ -68,7 +69,7 @@ export class EngineNode {
 
   /** Makes a plan known, and its limits count. */
   addPlan(plan: Plan, project: string): void {
-    this.#node.plans.set(plan.hash, plan);
+    this.#node.plans.put(plan);
     this.#node.declareLimits(plan, project);
   }
 
@@ -102,7 +103,7 @@ export class EngineNode {
       case "letters-scanned":
         return this.#letters.scanned(input.letters, input.max);
       case "workflow-found":
-        node.newest.found(input.workflow, input.plan);
+        node.workflowFound(input.workflow, input.plan);
         return this.#offerChildren(input.workflow);
       case "definition-stored":
         return this.#mayBeDefined(input.workflow);
@@ -187,7 +188,7 @@ export class EngineNode {
 
   /** Open leases whose receipts have not come: what a graceful end waits for. */
   get openLeases(): number {
-    return [...this.#node.slots.values()].reduce((sum, slot) => sum + slot.openLeases, 0);
+    return this.#node.openLeases;
   }
 
   /** What is open at workers elsewhere, for the next owner of each partition; null: something is open in this process. */
@@ -242,12 +243,12 @@ export class EngineNode {
     return overviewOf(this.#node, this.#residency.working);
   }
 
-  /** Attempts whose leases are open. */
   /** Code and topics that workers serve which do not queue. */
   usesServed(): ReadonlySet<string> {
     return this.#node.roster.usesServed();
   }
 
+  /** Attempts whose leases are open. */
   openAttempts(options: AttemptFilter): readonly OpenAttempt[] {
     return openAttempts(this.#node, options);
   }
@@ -259,12 +260,12 @@ export class EngineNode {
 
   /** Words that changed nothing, newest last. */
   dropped(execution: string): readonly Dropped[] {
-    return this.#node.slots.get(execution)?.dropped ?? [];
+    return this.#node.dropped.of(execution);
   }
 
   /** There may be a newer definition: who waits for it looks again. */
   #mayBeDefined(workflow: string): void {
-    this.#node.newest.forget(workflow);
+    this.#node.definitionStored(workflow);
     this.#residency.rescan();
     this.#offerChildren(workflow);
   }
@@ -354,10 +355,7 @@ export class EngineNode {
     const slot = node.slots.get(execution);
     const desk = slot?.desks.find((candidate) => candidate.fetching === seq);
     if (slot === undefined || desk === undefined) return;
-    desk.fetching = -1;
-    assert(entry !== null, "a journaled page is in the store");
-    for (const { event, seq: at } of decodeEntry(entry))
-      if (event.kind === "tasks.enumerated") node.pages.put(execution, at, event, true);
+    pageRead(node, slot, desk, { seq, entry });
     nameKeys(node, slot, desk);
     // Not only workers wait for it: children are started from it too.
     if (slot.status === "clean") this.#cleanUp.becameClean(slot);

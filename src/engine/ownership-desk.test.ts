@@ -47,8 +47,8 @@ test.each<[string, Input]>([
 
 describe("beside a node that does not read the newest events,", () => {
   /** A task at work, and nodes that read up to this version. */
-  function atWork(reads: number, { local = true } = {}) {
-    const bench = new NodeBench();
+  function atWork(reads: number, { local = true, tasks = [1, 2], capacity = 1 } = {}) {
+    const bench = new NodeBench({ suspectMs: 1_000, heartbeatMs: 1_000 });
     const members = (version: number) =>
       bench.input({
         kind: "members",
@@ -58,9 +58,9 @@ describe("beside a node that does not read the newest events,", () => {
         reads: version,
       });
     members(reads);
-    bench.start(bench.plan([phase("a", { tasks: [1, 2] })]), "e1");
-    bench.join("w", ["w.a"], { capacity: 1, local });
-    if (!local) bench.claim("w", 1);
+    bench.start(bench.plan([phase("a", { tasks })]), "e1");
+    bench.join("w", ["w.a"], { capacity, local });
+    if (!local) bench.claim("w", capacity);
     bench.settle();
     const [attempt] = bench.attempts();
     if (attempt === undefined) throw new Error("nothing was given out");
@@ -120,6 +120,42 @@ describe("beside a node that does not read the newest events,", () => {
     const [yielded] = bench.of("yielded");
     expect(yielded?.leases?.leases).toMatchObject([{ execution: "e1", task: 0, attempt: 1, worker: "w" }]);
   });
+
+  test.each([true, false])(
+    "also a last word that ends its phase, before the store has said how it was (local: %s)",
+    (local) => {
+      const { bench, attempt } = atWork(1, { local, tasks: [1] });
+      bench.held.add("load");
+      bench.step(attempt, "pay", 7);
+      bench.receipt(attempt);
+      bench.settle();
+      bench.input({ kind: "yield", partitions: [0] });
+      bench.settle();
+      const [yielded] = bench.of("yielded");
+      if (local) expect(yielded?.leases).toBeNull();
+      else
+        expect(yielded?.leases?.leases).toMatchObject([
+          { execution: "e1", task: 0, attempt: 1, worker: "w" },
+        ]);
+    },
+  );
+
+  test("the next owner must look for an attempt whose loss is held back", () => {
+    const { bench, attempt, members } = atWork(1, { local: false, capacity: 2 });
+    const other = bench.attempts()[1] as Attempt;
+    bench.started(attempt, other);
+    bench.signal("e1", "so that the starts are recorded");
+    bench.settle();
+    bench.restart();
+    members(1);
+    bench.join("w", ["w.a"], { local: false });
+    bench.step(other, "pay", 7);
+    bench.sleep(2_000);
+    expect(bench.events("e1", "tasks.lost")).toEqual([]);
+    bench.input({ kind: "yield", partitions: [0] });
+    bench.settle();
+    expect(bench.of("yielded")).toEqual([{ kind: "yielded", partition: 0, leases: null }]);
+  });
 });
 
 test("a node that meets newer events than it reads names the partition, and leaves them alone", () => {
@@ -132,9 +168,13 @@ test("a node that meets newer events than it reads names the partition, and leav
   bench.settle();
   const older = new NodeBench({ vocabulary: { events: 1, fold: 1 } }, bench.tables);
   older.plan(phases);
-  older.control("pause", "e1");
+  const asked = older.control("pause", "e1");
+  const said = older.receipt(bench.attempts()[0] as Attempt);
   older.settle();
-  const said = older.of("unreadable").at(-1);
-  expect(said).toMatchObject({ execution: "e1", partition: 0 });
-  expect(said?.why).toMatch(/rows of version 2; this Rondo reads versions up to 1/);
+  expect(older.reply(asked)).toMatchObject({ kind: "rejection", code: "not_ready" });
+  // Whoever waits for a verdict hears that it is not to be had here.
+  expect(older.verdicts(said)).toEqual([["elsewhere"]]);
+  const unreadable = older.of("unreadable").at(-1);
+  expect(unreadable).toMatchObject({ execution: "e1", partition: 0 });
+  expect(unreadable?.why).toMatch(/rows of version 2; this Rondo reads versions up to 1/);
 });

@@ -151,7 +151,7 @@ export class OwnershipDesk {
     for (const queued of slot.queue.splice(0)) cleanUp.turnAway(slot.id, queued);
     for (const request of slot.inspections.splice(0))
       node.emit({ kind: "inspected", request, inspection: notOwner(slot.id) });
-    for (const desk of [...slot.desks, ...slot.closedDesks]) {
+    for (const desk of slot.allDesks) {
       for (const lease of [...desk.leases.values()]) {
         // What runs elsewhere shows itself to the new owner; what runs here ends with this tenure.
         if (lease.local && !lease.reported) tellToStop(node, slot, { desk, lease }, "lost");

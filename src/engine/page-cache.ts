@@ -1,6 +1,7 @@
 /**
- * Task pages in memory, up to a number of characters. A full cache refuses new pages rather than dropping old ones:
- * tasks are given out oldest first, so the oldest pages are the ones about to be needed.
+ * Task pages in memory, up to a number of characters. A full cache refuses new pages rather than dropping old ones: tasks
+ * are given out oldest first, so the oldest pages are the ones about to be needed. A page that was read because it is
+ * needed now takes their place: by then they are given out, and only what is retried or waits is left of them.
  */
 export interface Page {
   readonly from: number;
@@ -21,18 +22,27 @@ export class PageCache {
     return this.#pages.get(key(execution, seq));
   }
 
-  /** Keeps a page if there is room; `force` keeps it in any case (it was just read because it is needed). */
-  put(execution: string, seq: number, page: Page, force = false): void {
+  /** Keeps a page if there is room; `isNeeded`: in any case, in place of others. */
+  put(execution: string, seq: number, page: Page, isNeeded = false): void {
     const size = pageChars(page);
-    if (this.#pages.has(key(execution, seq)) || (!force && this.#chars + size > this.#charsMax)) return;
-    this.#pages.set(key(execution, seq), page);
+    const at = key(execution, seq);
+    if (this.#pages.has(at) || (!isNeeded && this.#chars + size > this.#charsMax)) return;
+    for (const oldest of this.#pages.keys()) {
+      if (this.#chars + size <= this.#charsMax) break;
+      this.#drop(oldest);
+    }
+    this.#pages.set(at, page);
     this.#chars += size;
   }
 
   drop(execution: string, seq: number): void {
-    const page = this.#pages.get(key(execution, seq));
+    this.#drop(key(execution, seq));
+  }
+
+  #drop(at: string): void {
+    const page = this.#pages.get(at);
     if (page === undefined) return;
-    this.#pages.delete(key(execution, seq));
+    this.#pages.delete(at);
     this.#chars -= pageChars(page);
   }
 }

@@ -54,6 +54,8 @@ export class PermitDesk {
   declare(name: string, limit: Pick<Share, "max" | "declaredAt" | "silenceMs">, isTransient: boolean): void {
     const share = this.#shares.get(name);
     if (share !== undefined) {
+      // Its home hears of another value.
+      if (share.max !== limit.max) this.#changed.add(name);
       Object.assign(share, limit, { isTransient: share.isTransient && isTransient });
       return;
     }

@@ -2,7 +2,7 @@
 // waits in a queue has begun (DESIGN 8).
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../test/conformance/node-bench.ts";
-import { phase } from "../../test/scenarios/kernel-run.ts";
+import { command, phase } from "../../test/scenarios/kernel-run.ts";
 
 const QUEUE = { local: false, queued: true, fallback: true, capacity: 100_000 } as const;
 const SETTINGS = { claimLeaseMs: 30_000, sweepMs: 5_000 };
@@ -189,6 +189,16 @@ describe("room", () => {
       { worker: "queue", desk: { execution: "e1", phase: "a" } },
     ]);
     expect(bench.attempts("queue").at(-1)?.grant.execution).toBe("e2");
+  });
+
+  test("commands have no queues of their own: however many wait for a topic, handlers are not held up, nor they", () => {
+    const bench = queueBench({ desksMax: 1 });
+    expect(begin(bench, command("c"), "c1")).toHaveLength(1);
+    expect(begin(bench, command("c"), "c2")).toHaveLength(1);
+    expect(begin(bench, tasks(1), "e1")).toHaveLength(1);
+    expect(begin(bench, command("c"), "c3")).toHaveLength(1);
+    expect(bench.inspect("c3").why).not.toContain("waits for queues");
+    expect(begin(bench, tasks(1), "e2")).toHaveLength(0);
   });
 });
 

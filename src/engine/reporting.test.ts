@@ -103,3 +103,19 @@ test("where only the token speaks for an attempt, it is taken over for the worke
   bench.settle();
   expect(bench.node.holderOf(at)).toBe(null);
 });
+
+test("the word that an enumeration is over, said again, is a duplicate; that of an attempt which did not end it is stale", () => {
+  const bench = new NodeBench(SETTINGS);
+  bench.join("w1", ["w.a", "w.list"], { local: false });
+  bench.claim("w1", 10);
+  bench.start(bench.plan([phase("a", { enumerate: { use: "w.list" } })]), "e1");
+  bench.settle();
+  const [listing] = bench.attempts() as [Attempt];
+  bench.page(listing, 0, [1, 2]);
+  bench.seal(listing, { total: 2 });
+  bench.settle();
+  const again = bench.seal(listing, { total: 2 });
+  const other = bench.seal({ ...listing, item: { ...listing.item, attempt: 2 } }, { total: 2 });
+  bench.settle();
+  expect([bench.verdicts(again), bench.verdicts(other)]).toEqual([[["duplicate"]], [["stale"]]]);
+});

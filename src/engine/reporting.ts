@@ -2,7 +2,7 @@
  * What workers say: starts, pages, receipts, beats. Reports become messages when their execution is stepped; leases
  * decide whether an attempt is live. After the commit the leases they ended are dropped.
  */
-import type { Message, Receipt } from "../kernel/message.ts";
+import type { Message, Receipt, Verdict } from "../kernel/message.ts";
 import { encodeAttempt } from "../protocol/attempt-id.ts";
 import {
   type Beat,
@@ -47,21 +47,32 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
   }
 }
 
+/**
+ * Whether attempts may begin: only while they hold their leases. That they have is recorded with the next commit, by
+ * `unrecordedStarts`, unless they are settled by then.
+ */
+export function verdictsOnStarts(
+  node: NodeState,
+  slot: Slot,
+  report: Extract<Report, { kind: "started" }>,
+  worker: string,
+): Verdict[] {
+  return report.attempts.map(({ task, attempt, claim }) =>
+    isLive(node, slot, { ...placeOf(report), task, attempt, claim }, worker) ? "accepted" : "stale",
+  );
+}
+
 /** The kernel's message for a report; null if it needs none. */
 export function toMessage(
   node: NodeState,
   slot: Slot,
-  report: Report,
+  report: Exclude<Report, { kind: "started" | "logs" }>,
   worker: string,
 ): Exclude<Message, { kind: "start" }> | null {
   const { phase, visit, handler, round } = report;
   const place = { phase, visit, handler };
   const desk = deskOf(slot, report);
   switch (report.kind) {
-    case "started":
-      // Recorded with the next commit, by `unrecordedStarts`, unless it is settled by then.
-      for (const begun of report.attempts) adopt(node, slot, report, { ...begun, worker });
-      return null;
     case "receipts": {
       const receipts: Receipt[] = report.receipts.map(({ task, attempt, claim, ms, outcome }) => {
         const lease = desk?.leases.get(task);
@@ -93,8 +104,6 @@ export function toMessage(
             };
       return { kind: "checkpoint", ...place, round, task, attempt, live, done };
     }
-    case "logs":
-      return null;
     case "page":
     case "enumeration": {
       const lease = desk?.leases.get(ENUMERATION);
@@ -120,6 +129,14 @@ export function toMessage(
       return { kind: "page", ...place, attempt: report.attempt, round, from, tasks, keys, identities };
     }
   }
+}
+
+/** What is said to a report that needs no message: the end of an enumeration may be said again, all else is too late. */
+export function verdictOnRest(slot: Slot, report: Report): Verdict {
+  const state = deskOf(slot, report)?.state;
+  const isRepeat =
+    report.kind === "enumeration" && state?.sealed === true && report.attempt === state.enumeration.ended + 1;
+  return isRepeat ? "duplicate" : "stale";
 }
 
 /** The row for lines that an attempt logged; null: it has no right to log any more. */
@@ -149,17 +166,12 @@ export function toLogRow(
 }
 
 /** Whether an attempt holds its lease, be it by adoption now. */
-function isLive(
-  node: NodeState,
-  slot: Slot,
-  report: Extract<Report, { kind: "step" | "run" | "logs" }>,
-  worker: string,
-): boolean {
-  const { task, attempt, claim, epoch } = report;
-  const lease = deskOf(slot, report)?.leases.get(task);
+function isLive(node: NodeState, slot: Slot, at: ReportedAttempt, worker: string): boolean {
+  const { task, attempt, claim, epoch } = at;
+  const lease = deskOf(slot, at)?.leases.get(task);
   return lease !== undefined
     ? isSameAttempt(lease, attempt, claim, epoch)
-    : adopt(node, slot, report, { task, attempt, claim, worker });
+    : adopt(node, slot, at, { task, attempt, claim, worker });
 }
 
 /** Starts that no commit has recorded yet: they ride along with the next one. */
@@ -198,12 +210,12 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
   for (const receipt of report.receipts) {
     const lease = desk.leases.get(receipt.task);
     if (lease === undefined) continue;
-    if (isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch)) node.endLease(desk, lease);
-    else if (desk.state.isClosed(receipt.task)) {
-      tellToStop(node, slot, { desk, lease }, "cancel");
-      node.endLease(desk, lease);
-    }
-    desk.forgetClaims(receipt.task);
+    const isOwn = isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch);
+    // A word of an earlier claim or attempt, which changed nothing.
+    if (!isOwn && !desk.state.isClosed(receipt.task)) continue;
+    if (!isOwn) tellToStop(node, slot, { desk, lease }, "cancel");
+    node.endLease(desk, lease);
+    desk.forgetLapses(receipt.task);
   }
 }
 

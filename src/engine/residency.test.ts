@@ -124,3 +124,42 @@ test("a retry time that changes nothing does not stay in the store, where it wou
   bench.settle();
   expect(bench.status("e1")).toBe("done");
 });
+
+describe("what fails is brought to its end by its next owner, though nobody serves its phase", () => {
+  /** The owner goes right after this commit, and comes back with an empty memory that knows the plan. */
+  function comesBack(bench: NodeBench): void {
+    bench.commit();
+    const [own] = bench.tables.open().owned;
+    bench.input({ kind: "lost", partitions: [0] });
+    bench.holdsCommits = false;
+    bench.settle();
+    const left = { leases: [], homes: new Map(), declared: {} };
+    bench.input({ kind: "taken", owned: own === undefined ? [] : [own], left });
+    bench.settle();
+  }
+
+  test("because it is a wait that is over", () => {
+    const bench = new NodeBench();
+    bench.start(bench.plan([{ name: "a", handlers: { a: { waitFor: "go", timeout: "1s" } } }]), "e1");
+    bench.settle();
+    bench.holdsCommits = true;
+    bench.sleep(1_000);
+    comesBack(bench);
+    expect(bench.status("e1")).toBe("failed");
+    expect(bench.tables.scanTimers({ until: Number.MAX_SAFE_INTEGER, max: 9, partitions: null })).toEqual([]);
+  });
+
+  test("because its worker is gone", () => {
+    const bench = new NodeBench();
+    bench.join("w1", ["w.a"], { capacity: 2 });
+    bench.start(bench.plan([phase("a", { tasks: [1, 2] })]), "e1");
+    bench.settle();
+    bench.holdsCommits = true;
+    bench.receipt(bench.attempts()[0] as Attempt, { status: "failed", fatal: true, payload: "{}" });
+    bench.leave("w1");
+    bench.settle();
+    comesBack(bench);
+    expect(bench.status("e1")).toBe("failed");
+    expect(bench.tables.scanTimers({ until: Number.MAX_SAFE_INTEGER, max: 9, partitions: null })).toEqual([]);
+  });
+});

@@ -9,7 +9,14 @@ import { reject } from "../std/rejection.ts";
 import { type LoadedExecution, type StoredHead, workKey } from "../store/store.ts";
 import type { NodeState } from "./node-state.ts";
 import { restoreSlot } from "./restoring.ts";
-import { Slot } from "./slot.ts";
+import { type Queued, Slot } from "./slot.ts";
+
+/** Who goes on with what comes into memory. */
+interface Heir {
+  becameClean(slot: Slot): void;
+  /** Nothing came of a message. */
+  turnAway(execution: string, queued: Queued): void;
+}
 
 export class Residency {
   readonly #node: NodeState;
@@ -34,11 +41,11 @@ export class Residency {
   /** Those that became so while a scan was under way, which does not show it; true: only by new executions. */
   readonly #meanwhile = new Map<string, boolean>();
 
-  readonly #becameClean: (slot: Slot) => void;
+  readonly #heir: () => Heir;
 
-  constructor(node: NodeState, becameClean: (slot: Slot) => void) {
+  constructor(node: NodeState, heir: () => Heir) {
     this.#node = node;
-    this.#becameClean = becameClean;
+    this.#heir = heir;
   }
 
   /** The slot of an execution; if it is not in memory, it is loaded. */
@@ -115,6 +122,7 @@ export class Residency {
   /** These are being purged: whoever is asked for waits until that is done. */
   purging(ids: readonly string[]): void {
     for (const id of ids) this.#purging.add(id);
+    this.#node.dropped.forget(ids);
   }
 
   purged(ids: readonly string[]): void {
@@ -193,7 +201,7 @@ export class Residency {
     const phase = this.#node.plans.get(head.hash)?.byName.get(head.phase ?? "");
     if (phase === undefined || head.status === "cancelling") return true;
     const handlers = phase.decision === null ? phase.handlers : [...phase.handlers, phase.decision];
-    return handlers.some((plan) => this.#isHandlerServed(plan));
+    return handlers.some((plan) => this.#isHandlerServed(plan, head.project));
   }
 
   loaded(load: number, id: string, loaded: LoadedExecution | null): void {
@@ -217,7 +225,7 @@ export class Residency {
   definition(hash: string, plan: Plan | null): void {
     const waiting = this.#waitingForPlan.get(hash) ?? [];
     this.#waitingForPlan.delete(hash);
-    if (plan !== null) this.#node.plans.set(hash, plan);
+    if (plan !== null) this.#node.plans.put(plan);
     for (const { slot, loaded } of waiting) {
       if (this.#node.slots.get(slot.id) !== slot || slot.status !== "loading") continue;
       if (plan !== null) this.#restore(slot, loaded, plan);
@@ -280,13 +288,16 @@ export class Residency {
   /** Whether somebody serves what the execution has to give out; what drains needs nobody. */
   #isServed(slot: Slot): boolean {
     if (slot.execution?.draining === true) return true;
-    return slot.desks.some(({ state }) => !state.finished && this.#isHandlerServed(state.plan));
+    const project = slot.execution?.project ?? "";
+    return slot.desks.some(({ state }) => !state.finished && this.#isHandlerServed(state.plan, project));
   }
 
-  #isHandlerServed({ mode, wanted, enumerator, definition }: HandlerPlan): boolean {
+  #isHandlerServed({ mode, wanted, enumerator, definition }: HandlerPlan, project: string): boolean {
     const { roster, newest } = this.#node;
-    if (enumerator !== null && roster.isServed(enumerator)) return true;
-    return mode === "workflow" ? !newest.isMissing(definition.workflow ?? "") : roster.isServed(wanted);
+    if (enumerator !== null && roster.isServed(enumerator, project)) return true;
+    return mode === "workflow"
+      ? !newest.isMissing(definition.workflow ?? "")
+      : roster.isServed(wanted, project);
   }
 
   /** Recounts a slot whose want may have changed. */
@@ -336,7 +347,7 @@ export class Residency {
     slot.status = "clean";
     this.#loading.delete(slot.id);
     this.count(slot);
-    this.#becameClean(slot);
+    this.#heir().becameClean(slot);
   }
 
   #giveUp(slot: Slot, why: string): void {
@@ -344,9 +355,10 @@ export class Residency {
     const answer = reject("not_ready", `execution ${slot.id} cannot be read: ${why}`);
     node.emit({ kind: "unreadable", execution: slot.id, partition: slot.tenure.partition, why });
     for (const request of slot.inspections) node.emit({ kind: "inspected", request, inspection: answer });
-    for (const queued of slot.queue) {
+    for (const queued of slot.queue.splice(0)) {
       if (queued.kind === "message" && queued.request !== null)
         node.emit({ kind: "reply", request: queued.request, answer });
+      else this.#heir().turnAway(slot.id, queued);
     }
     this.evict(slot);
   }

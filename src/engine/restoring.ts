@@ -21,7 +21,7 @@ export function restoreSlot(node: NodeState, slot: Slot, loaded: LoadedExecution
     if (!(thrown instanceof UnknownVersion)) throw thrown;
     return thrown.message;
   }
-  node.declareLimits(plan, execution.project, execution.createdAt);
+  node.declareRestored(plan, execution);
   slot.execution = execution;
   slot.wasLoaded = true;
   slot.chain = loaded.chain;
@@ -32,7 +32,8 @@ export function restoreSlot(node: NodeState, slot: Slot, loaded: LoadedExecution
   slot.storedWant = loaded.head.want;
   slot.headKey = `${loaded.head.status}/${loaded.head.phase}/${loaded.head.want}`;
   // Whether a retry row exists is not known; the next commit sets it right.
-  slot.retryRow = loaded.head.want === "time" || execution.postops.size > 0 ? -1 : 0;
+  const mayHaveRow = loaded.head.want === "time" || execution.postops.size > 0 || execution.draining;
+  slot.retryRow = mayHaveRow ? -1 : 0;
   slot.refreshDesks();
   for (const desk of slot.desks)
     desk.carefulBelow = Math.max(desk.carefulBelow, slot.opened[carefulMark(desk)] ?? 0);

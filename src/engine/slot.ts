@@ -9,7 +9,6 @@ import type { Plan } from "../kernel/plan.ts";
 import type { Beat, Grant, Report } from "../protocol/work.ts";
 import type { Want } from "../store/store.ts";
 import { HandlerDesk } from "./handler-desk.ts";
-import type { Dropped } from "./io.ts";
 import type { Tenure } from "./tenures.ts";
 
 export interface HeldGrant {
@@ -64,8 +63,6 @@ export class Slot {
   inspections: number[] = [];
   /** Beats that came while it was loading. */
   readonly beats: { beat: Beat; worker: string }[] = [];
-  /** Words that changed nothing, newest last: kept for those who look, while it is in memory. */
-  dropped: Dropped[] = [];
   desks: HandlerDesk[] = [];
   /** Desks of visits that are over once the commit under way is. */
   closedDesks: HandlerDesk[] = [];
@@ -129,10 +126,12 @@ export class Slot {
     return this.execution?.createdAt ?? 0;
   }
 
-  /** Handlers whose attempts of a former owner may still run. */
+  /** Handlers whose attempts of a former owner may still run, or are lost and the journal does not say so yet. */
   get suspects(): readonly string[] {
     if (!this.suspect) return [];
-    return this.desks.filter(({ suspectUntil }) => suspectUntil > 0).map(({ key }) => key);
+    return this.desks
+      .filter(({ suspectUntil, isLosing }) => suspectUntil > 0 || isLosing)
+      .map(({ key }) => key);
   }
 
   get openLeases(): number {
@@ -145,6 +144,11 @@ export class Slot {
     let n = 0;
     for (let i = 0; i < this.desks.length; i++) n += (this.desks[i] as HandlerDesk).leases.size;
     return n;
+  }
+
+  /** With those of visits that end, as it seems, by what is not committed: until it is, their leases are open. */
+  get allDesks(): readonly HandlerDesk[] {
+    return this.closedDesks.length === 0 ? this.desks : [...this.desks, ...this.closedDesks];
   }
 
   /** Makes the desks fit the current visit and round, keeping those that still do (with their leases). */
@@ -178,7 +182,7 @@ export class Slot {
     const same = this.desks.find(isSame) ?? this.closedDesks.find(isSame);
     if (same !== undefined) kept.add(same);
     if (same !== undefined && same.state === state) return same;
-    const desk = new HandlerDesk(visit, state, 0);
+    const desk = new HandlerDesk(visit, state, this.tenure.lapses);
     desk.opened = Math.max(desk.opened, this.opened[desk.markName] ?? 0);
     if (same !== undefined) {
       desk.inherit(same);
@@ -204,11 +208,7 @@ export class Slot {
     if (execution.ended) return execution.postops.size > 0 ? "time" : "nothing";
     // What waits to be stepped may be the end of a lease that nothing else tells of.
     if (this.queue.length > 0) return "work";
-    // What drains waits for its attempts; once only children are open, their ends bring it back.
-    if (execution.draining) {
-      const isWaiting = (execution.current?.openChildren ?? 0) > 0 || holdsTasks(execution);
-      return this.openLeases === 0 && isWaiting ? "time" : "work";
-    }
+    if (execution.draining) return this.#isLeftToOthers(execution) ? "time" : "work";
     if (execution.status === "paused") return this.openLeases > 0 ? "work" : "time";
     if (execution.due >= 0) return "time";
     return this.desks.every((desk) => desk.waitsForTimeOnly(now)) ? "time" : "work";
@@ -227,10 +227,22 @@ export class Slot {
     return due;
   }
 
-  /** When the first of the post-operations that are owed is due, be it in the past; Infinity: none is owed. */
+  /** What drains waits for its attempts; once only children or post-operations are open, their ends bring it back. */
+  #isLeftToOthers(execution: Execution): boolean {
+    if (this.openLeases > 0) return false;
+    return (execution.current?.openChildren ?? 0) > 0 || holdsTasks(execution);
+  }
+
+  /**
+   * When what is owed is due, be it in the past; Infinity: nothing is. That is post-operations, and the end of what drains:
+   * no worker is needed for it, so whoever has the execution next must not wait for one before it looks.
+   */
   get owedDue(): number {
+    const { execution } = this;
+    if (execution === null) return Number.POSITIVE_INFINITY;
     let due = Number.POSITIVE_INFINITY;
-    for (const { until } of this.execution?.postops.values() ?? []) due = Math.min(due, until);
+    if (execution.draining && !this.#isLeftToOthers(execution)) due = execution.now;
+    for (const { until } of execution.postops.values()) due = Math.min(due, until);
     return due;
   }
 }

@@ -19,7 +19,7 @@ import type { DeadLetter, ExecutionWrite, Letter, LogRow, Snapshot } from "../st
 import { extendChain } from "./chain.ts";
 import type { NodeState } from "./node-state.ts";
 import { EVENTS_DUE, EVENTS_TIMER, outboxMark, outboxRow } from "./outbox.ts";
-import { toLogRow, toMessage, unrecordedStarts } from "./reporting.ts";
+import { toLogRow, toMessage, unrecordedStarts, verdictOnRest, verdictsOnStarts } from "./reporting.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { headOf } from "./slot-head.ts";
 import { countEvent, noTotals, type Totals } from "./totals.ts";
@@ -125,15 +125,16 @@ function stepOne(
   into: Collected,
 ): { answer: Answer; existed: boolean } {
   if (queued.kind === "report") {
-    if (queued.report.kind === "logs") return { answer: keepLines(node, slot, queued, into), existed: false };
-    const message = slot.execution === null ? null : toMessage(node, slot, queued.report, queued.worker);
+    const { report, worker } = queued;
+    if (report.kind === "logs") return { answer: keepLines(node, slot, queued, into), existed: false };
+    if (report.kind === "started") {
+      const verdicts = verdictsOnStarts(node, slot, report, worker);
+      return { answer: { kind: "ignored", why: "nothing to step", verdicts }, existed: false };
+    }
+    const message = slot.execution === null ? null : toMessage(node, slot, report, worker);
     if (message === null)
       return {
-        answer: {
-          kind: "ignored",
-          why: "nothing to step",
-          verdicts: [queued.report.kind === "started" ? "accepted" : "stale"],
-        },
+        answer: { kind: "ignored", why: "nothing to step", verdicts: [verdictOnRest(slot, report)] },
         existed: false,
       };
     return { answer: run(node, slot, message, into), existed: false };

@@ -4,12 +4,15 @@ import { StoreFault } from "../store/store.ts";
 
 const BACKOFF_MIN_MS = 50;
 const BACKOFF_MAX_MS = 5_000;
+/** A commit that failed is tried again sooner; if it was not, nobody needs it any more. */
+const TRIED_AGAIN_MS = 2 * BACKOFF_MAX_MS;
 
 export class StorePatience {
   readonly #clock: Clock;
   readonly #onFault: ((fault: Error) => void) | undefined;
   readonly #onFaulty: (() => void)[] = [];
   #failures = 0;
+  #refusal: { readonly fault: StoreFault; readonly at: number } | null = null;
 
   constructor(clock: Clock, onFault: ((fault: Error) => void) | undefined) {
     this.#clock = clock;
@@ -21,9 +24,26 @@ export class StorePatience {
     return this.#failures > 0;
   }
 
+  /** Why the store takes no commits just now; null: it takes them, as far as is known. */
+  get commitFault(): StoreFault | null {
+    return this.#refusal?.fault ?? null;
+  }
+
   /** The store works. */
   calm(): void {
     this.#failures = 0;
+    this.#refusal = null;
+  }
+
+  /** The node's lease was renewed. That says nothing of commits, but a fault of long ago says nothing of now either. */
+  renewed(): void {
+    if (this.#refusal !== null && this.#clock.now() - this.#refusal.at > TRIED_AGAIN_MS) this.#refusal = null;
+  }
+
+  /** A commit was not taken: tells of the fault and waits. */
+  async refused(fault: StoreFault): Promise<void> {
+    this.#refusal = { fault, at: this.#clock.now() };
+    await this.wait(fault);
   }
 
   /** Resolves when the store fails. */

@@ -94,9 +94,7 @@ function lose(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly L
     lease.until = Number.POSITIVE_INFINITY;
     if (lease.startedAt === 0) {
       tellToStop(node, slot, { desk, lease }, "lost");
-      node.endLease(desk, lease);
-      desk.lapse(lease.task);
-      if (lease.task !== ENUMERATION) desk.giveBack(lease.task);
+      node.lapse(slot, desk, lease);
     } else if (lease.task === ENUMERATION) {
       node.enqueue(slot, {
         kind: "message",

@@ -1,5 +1,8 @@
 /** Tasks' texts and keys out of the pages in memory; a page that is not there is asked for. */
 import type { Execution } from "../kernel/execution.ts";
+import { decodeEntry, type Entry } from "../kernel/journal-entry.ts";
+import { nameOf, pointedAt } from "../kernel/task-name.ts";
+import { assert } from "../std/assert.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import type { Page } from "./page-cache.ts";
@@ -14,8 +17,18 @@ export function taskText(node: NodeState, slot: Slot, desk: HandlerDesk, task: n
 
 /** The task's key; undefined if it has none. */
 export function taskKey(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): string | undefined {
+  if (!desk.state.paged) return inputKey(slot, desk);
   const page = pageAt(node, slot, desk, task);
   return page?.keys?.[task - page.from];
+}
+
+/** The key of the one task that is the input. */
+function inputKey(slot: Slot, desk: HandlerDesk): string | undefined {
+  const { key } = desk.state.plan.definition;
+  if (typeof key !== "string") return undefined;
+  if (desk.inputKey === undefined)
+    desk.inputKey = nameOf(pointedAt(JSON.parse((slot.execution as Execution).input), key));
+  return desk.inputKey ?? undefined;
 }
 
 /** The page with the task, if it is in memory; the desk remembers the last one, since tasks come in order. */
@@ -33,4 +46,21 @@ export function fetchPage(node: NodeState, slot: Slot, desk: HandlerDesk, task: 
   if (desk.fetching === seq) return;
   desk.fetching = seq;
   node.emit({ kind: "read-page", execution: slot.id, seq });
+}
+
+/** A page that was asked for has come: the desk has it, whatever else is in memory by then. */
+export function pageRead(
+  node: NodeState,
+  slot: Slot,
+  desk: HandlerDesk,
+  read: { readonly seq: number; readonly entry: Entry | null },
+): void {
+  const { seq, entry } = read;
+  desk.fetching = -1;
+  assert(entry !== null, "a journaled page is in the store");
+  for (const { event, seq: at } of decodeEntry(entry)) {
+    if (event.kind !== "tasks.enumerated") continue;
+    node.pages.put(slot.id, at, event, at === seq);
+    if (at === seq) desk.page = event;
+  }
 }

@@ -13,6 +13,8 @@ export interface Tenure extends Ownership {
   readonly slots: Set<Slot>;
   /** Limits whose names fall into it. */
   readonly home: PermitHome;
+  /** Claims that lapsed in it: no claim that is given out later has a number that one of those had. */
+  lapses: number;
   /** It is about to be handed over: nothing is given out, nothing new is begun. */
   isYielding: boolean;
   /** Another has the partition, or nobody. */
@@ -110,6 +112,7 @@ export class Tenures {
         openedAt: now,
         slots: new Set(),
         home,
+        lapses: 0,
         isYielding: false,
         isOver: false,
       });

@@ -56,8 +56,13 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   const waiting = whyWaits(node, desk, at);
   if (running === 0 && waiting !== null) return waiting;
   const needsWorker = plan.mode !== "workflow" || desk.wantsEnumeration(node.now);
-  if (needsWorker && running === 0 && !desk.leases.has(ENUMERATION) && !node.roster.isServed(wanted))
-    return `${at} waits for a worker: none serves ${whoServes(node, wanted)} now${whyNoBroker(node)}.`;
+  if (
+    needsWorker &&
+    running === 0 &&
+    !desk.leases.has(ENUMERATION) &&
+    !node.roster.isServed(wanted, execution.project)
+  )
+    return `${at} waits for a worker: none serves ${whoServes(node, wanted, execution.project)} now${whyNoBroker(node)}.`;
   const blocked = node.limits.blockedUntil(scope) - node.now;
   if (blocked > 0 && left > running)
     return `${at} waits ${showDuration(blocked)} for attempts that may still hold "${plan.scope}" since before the restart.`;
@@ -100,7 +105,8 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
 function whyQueued({ roster }: NodeState, { id }: Execution, desk: HandlerDesk): string | null {
   if (roster.queued === null) return null;
   const { desks, desksMax } = roster.queued;
-  if (desks.size >= desksMax && !desks.has(`${id}/${desk.key}`) && desk.openLeases === 0)
+  const needsQueues = desk.state.plan.command === null && !desks.has(`${id}/${desk.key}`);
+  if (needsQueues && desks.size >= desksMax && desk.openLeases === 0)
     return `waits for queues at the broker: ${desks.size} handlers of visits have some, which is the most at a time.`;
   let waiting = 0;
   for (const lease of desk.leases.values())
@@ -143,10 +149,10 @@ function whyChildren(node: NodeState, desk: HandlerDesk, at: string): string | n
   return null;
 }
 
-function whoServes(node: NodeState, { use, range }: Wanted): string {
+function whoServes(node: NodeState, { use, range }: Wanted, project: string): string {
   const topic = topicOf(use);
   const name = use === SCRIPT_USE ? "scripts" : topic === null ? `"${use}"` : `the topic "${topic}"`;
-  const versions = range === null ? [] : node.roster.versions(use);
+  const versions = range === null ? [] : node.roster.versions(use, project);
   if (range === null) return name;
   const there =
     versions.length === 0

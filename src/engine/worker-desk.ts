@@ -2,7 +2,7 @@
 import type { Beat } from "../protocol/work.ts";
 import { endHold } from "./granting.ts";
 import type { JoinOptions } from "./io.ts";
-import { ENUMERATION, isSameAttempt } from "./lease.ts";
+import { isSameAttempt } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
 import { RosterEntry } from "./worker-roster.ts";
@@ -11,7 +11,7 @@ import { RosterEntry } from "./worker-roster.ts";
 export function workerJoined(node: NodeState, input: JoinOptions & { readonly worker: string }): void {
   const entry = new RosterEntry(input.worker, input);
   for (const slot of node.slots.values()) {
-    for (const desk of slot.desks) {
+    for (const desk of slot.allDesks) {
       for (const lease of desk.leases.values()) {
         if (lease.worker !== input.worker || lease.reported) continue;
         entry.held++;
@@ -48,9 +48,7 @@ export function workerReleases(node: NodeState, worker: string, beats: readonly 
       const lease = desk.leases.get(task);
       if (lease === undefined || lease.reported || lease.worker !== worker) continue;
       if (!isSameAttempt(lease, attempt, claim, beat.epoch)) continue;
-      node.endLease(desk, lease);
-      desk.lapse(task);
-      if (task !== ENUMERATION) desk.giveBack(task);
+      node.lapse(slot, desk, lease);
       touched.add(slot);
     }
   }

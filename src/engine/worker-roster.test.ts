@@ -8,6 +8,7 @@ import { RosterEntry, WorkerRoster } from "./worker-roster.ts";
 
 const SERVED = ["0.9.0", "1.0.0", "1.0.1", "2.0.0"];
 const serve = (version?: string) => ({ use: "w.a", ...(version === undefined ? {} : { version }) });
+const ANY = "any";
 const want = (range: string | null, use = "w.a") => ({ use, range, key: `${use} ${range}` });
 
 /** A roster with one worker per entry; "" is code without a version. */
@@ -32,8 +33,8 @@ describe("the version that gets the work", () => {
     ["~3", null],
     ["0.9 || 1.0.0", "1.0.0"],
   ])("B9 of 0.9.0, 1.0.0, 1.0.1, 2.0.0 for %s is %s", (range, version) => {
-    expect(roster(...SERVED).choose(want(range))).toBe(version);
-    expect(roster(...SERVED.toReversed()).choose(want(range))).toBe(version);
+    expect(roster(...SERVED).choose(want(range), ANY)).toBe(version);
+    expect(roster(...SERVED.toReversed()).choose(want(range), ANY)).toBe(version);
   });
 
   test.each<[string[], string | null, string | null]>([
@@ -51,8 +52,8 @@ describe("the version that gets the work", () => {
     [["1.0.0+a", "1.0.0+b"], null, "1.0.0"],
     [["1.0.0+z", "1.0.1+a"], "^1", "1.0.1"],
   ])("of %j for %s is %j", (versions, range, version) => {
-    expect(roster(...versions).choose(want(range))).toBe(version);
-    expect(roster(...versions).isServed(want(range))).toBe(version !== null);
+    expect(roster(...versions).choose(want(range), ANY)).toBe(version);
+    expect(roster(...versions).isServed(want(range), ANY)).toBe(version !== null);
   });
 
   test("fits, and none that fits is higher", () => {
@@ -68,7 +69,7 @@ describe("the version that gets the work", () => {
     );
     fc.assert(
       fc.property(fc.array(version, { maxLength: 6 }), range, (versions, of) => {
-        const chosen = roster(...versions).choose(want(of));
+        const chosen = roster(...versions).choose(want(of), ANY);
         const fitting = versions.filter((one) => satisfies(one, of));
         if (chosen === null) expect(fitting).toEqual([]);
         else {
@@ -82,20 +83,44 @@ describe("the version that gets the work", () => {
 
   test("follows who joins and who leaves", () => {
     const found = roster("1.0.0");
-    expect(found.choose(want("^1"))).toBe("1.0.0");
+    expect(found.choose(want("^1"), ANY)).toBe("1.0.0");
     found.join(new RosterEntry("new", { local: true, serves: [serve("1.2.0")], capacity: 1 }));
-    expect(found.choose(want("^1"))).toBe("1.2.0");
+    expect(found.choose(want("^1"), ANY)).toBe("1.2.0");
     found.leave("new");
-    expect(found.choose(want("^1"))).toBe("1.0.0");
+    expect(found.choose(want("^1"), ANY)).toBe("1.0.0");
     found.leave("w0");
-    expect(found.choose(want("^1"))).toBeNull();
+    expect(found.choose(want("^1"), ANY)).toBeNull();
     found.leave("nobody");
   });
 
   test("two builds of one version are the same version, and each worker serves its own", () => {
     const found = roster("1.0.0+a", "1.0.0+b", "0.9.0");
-    const served = [...found.workers.values()].map((worker) => found.servedBy(worker, want("^1"))?.version);
+    const served = [...found.workers.values()].map(
+      (worker) => found.servedBy(worker, want("^1"), ANY)?.version,
+    );
     expect(served).toEqual(["1.0.0+a", "1.0.0+b", undefined]);
+  });
+
+  test("of workers that are for one project only counts there, and nowhere else", () => {
+    const found = roster("1.0.0");
+    const scoped = new RosterEntry("scoped", {
+      local: false,
+      serves: [serve("2.0.0"), { use: "w.b" }],
+      capacity: 1,
+      project: "books",
+    });
+    found.join(scoped);
+    expect(found.choose(want(null), "books")).toBe("2.0.0");
+    expect(found.choose(want(null), "music")).toBe("1.0.0");
+    expect(found.servedBy(scoped, want(null), "books")).toEqual(serve("2.0.0"));
+    expect(found.servedBy(scoped, want(null), "music")).toBeUndefined();
+    expect([found.isServed(want(null, "w.b"), "books"), found.isServed(want(null, "w.b"), "music")]).toEqual([
+      true,
+      false,
+    ]);
+    expect([...found.usesServed()]).toEqual(["w.a"]);
+    found.leave("scoped");
+    expect(found.choose(want(null), "books")).toBe("1.0.0");
   });
 
   test("a worker with two versions serves both", () => {
@@ -107,8 +132,8 @@ describe("the version that gets the work", () => {
     });
     found.join(both);
     expect([...both.versionsOf("w.a")]).toEqual(["1.0.0", "2.0.0"]);
-    expect(found.servedBy(both, want("^1"))).toEqual(serve("1.0.0"));
-    expect(found.servedBy(both, want(null))).toEqual(serve("2.0.0"));
+    expect(found.servedBy(both, want("^1"), ANY)).toEqual(serve("1.0.0"));
+    expect(found.servedBy(both, want(null), ANY)).toEqual(serve("2.0.0"));
   });
 });
 

@@ -25,6 +25,8 @@ export interface Alone {
 export class RosterEntry {
   readonly id: string;
   readonly local: boolean;
+  /** It gets tasks of this project only; null: of all. */
+  readonly project: string | null;
   /** It has an address of its own where it can be asked about an attempt. */
   readonly canBeAsked: boolean;
   readonly serves: readonly Serves[];
@@ -51,6 +53,7 @@ export class RosterEntry {
   constructor(id: string, options: JoinOptions) {
     this.id = id;
     this.local = options.local;
+    this.project = options.project ?? null;
     this.serves = options.serves;
     this.capacity = options.capacity;
     this.canBeAsked = options.asks === true;
@@ -63,6 +66,11 @@ export class RosterEntry {
       versions.set(normal(served.version ?? ""), served);
       this.#byUse.set(served.use, versions);
     }
+  }
+
+  /** Whether it may have tasks of a project. */
+  isFor(project: string): boolean {
+    return this.project === null || this.project === project;
   }
 
   /** What it serves under this name in this version. */
@@ -102,8 +110,10 @@ const ANYTHING: Serves = { use: "" };
 
 export class WorkerRoster {
   readonly workers = new Map<string, RosterEntry>();
-  /** The version that gets the work, by what is wanted; forgotten when workers come or go. */
+  /** The version that gets the work, by what is wanted and, if it has workers of its own, the project. */
   readonly #chosen = new Map<string, string | null>();
+  /** Projects that have workers of their own. What is chosen, and this, is found anew when workers come or go. */
+  #projects: ReadonlySet<string> = new Set();
 
   /** The worker that passes work on to queues, if there is one. */
   queued: RosterEntry | null = null;
@@ -111,17 +121,24 @@ export class WorkerRoster {
   join(entry: RosterEntry): void {
     this.workers.set(entry.id, entry);
     if (entry.queued) this.queued = entry;
-    this.#chosen.clear();
+    this.#changed(entry.project !== null);
   }
 
   leave(id: string): void {
-    if (this.workers.delete(id)) this.#chosen.clear();
+    if (this.workers.delete(id)) this.#changed(this.#projects.size > 0);
     if (this.queued?.id === id) this.queued = null;
   }
 
-  /** What workers serve that do not queue. */
+  #changed(mayBeBound: boolean): void {
+    this.#chosen.clear();
+    if (mayBeBound)
+      this.#projects = new Set([...this.workers.values()].flatMap(({ project }) => project ?? []));
+  }
+
+  /** What workers serve that do not queue and are for all projects. */
   usesServed(): ReadonlySet<string> {
-    return new Set([...this.workers.values()].flatMap(({ queued, uses }) => (queued ? [] : [...uses])));
+    const all = [...this.workers.values()].filter(({ queued, project }) => !queued && project === null);
+    return new Set(all.flatMap(({ uses }) => [...uses]));
   }
 
   get hasRemote(): boolean {
@@ -144,8 +161,9 @@ export class WorkerRoster {
   }
 
   /** What the worker serves of this, if its version is the one that gets the work. */
-  servedBy(worker: RosterEntry, wanted: Wanted): Serves | undefined {
-    const version = this.choose(wanted);
+  servedBy(worker: RosterEntry, wanted: Wanted, project: string): Serves | undefined {
+    if (!worker.isFor(project)) return undefined;
+    const version = this.choose(wanted, project);
     if (version !== null) return worker.served(wanted.use, version);
     return worker.fallback && this.#fallsBack(wanted) ? ANYTHING : undefined;
   }
@@ -156,25 +174,25 @@ export class WorkerRoster {
   }
 
   /** Whether any worker serves it in a version that fits. */
-  isServed(wanted: Wanted): boolean {
-    return this.choose(wanted) !== null || this.#fallsBack(wanted);
+  isServed(wanted: Wanted, project: string): boolean {
+    return this.choose(wanted, project) !== null || this.#fallsBack(wanted);
   }
 
   /** The highest version served that fits, "" for code without a version; null: none does. */
-  choose(wanted: Wanted): string | null {
-    const { key } = wanted;
+  choose(wanted: Wanted, project: string): string | null {
+    const key = this.#projects.has(project) ? `${project}/${wanted.key}` : wanted.key;
     const known = this.#chosen.get(key);
     if (known !== undefined) return known;
-    const chosen = highest(this.versions(wanted.use), wanted.range);
+    const chosen = highest(this.versions(wanted.use, project), wanted.range);
     this.#chosen.set(key, chosen);
     return chosen;
   }
 
-  /** All versions of the code that are served. */
-  versions(use: string): readonly string[] {
+  /** All versions of the code that are served for a project. */
+  versions(use: string, project: string): readonly string[] {
     const all = new Set<string>();
     for (const worker of this.workers.values())
-      for (const version of worker.versionsOf(use)) all.add(version);
+      if (worker.isFor(project)) for (const version of worker.versionsOf(use)) all.add(version);
     return [...all];
   }
 }

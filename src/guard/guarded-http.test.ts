@@ -269,9 +269,9 @@ describe("a fault", () => {
   test("is not an exchange that takes longer than connecting may", async () => {
     const held: (() => void)[] = [];
     const port = await serve((_, response) => void held.push(() => response.end("late")));
-    const guard = guardWith([`127.0.0.1:${port}`], { limits: { connectMs: 400 } });
+    const guard = guardWith([`127.0.0.1:${port}`], { limits: { connectMs: 1_000 } });
     const sent = guard.send({ method: "GET", url: `http://127.0.0.1:${port}/` });
-    await once(AbortSignal.timeout(450), "abort");
+    await once(AbortSignal.timeout(1_100), "abort");
     for (const answer of held) answer();
     expect(await sent).toMatchObject({ text: "late" });
   });

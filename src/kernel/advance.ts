@@ -4,8 +4,9 @@ import { checksum } from "../std/hash.ts";
 import type { ExecutionError } from "./event.ts";
 import type { Execution, HandlerState, Visit } from "./execution.ts";
 import { NEXT, type PhasePlan } from "./plan.ts";
-import { splitRows } from "./rows.ts";
+import { rowRanges } from "./rows.ts";
 import type { Step } from "./step.ts";
+import { listedItems } from "./task-name.ts";
 import { tellParent } from "./tell-parent.ts";
 import { arm, clearTimers } from "./timers.ts";
 
@@ -89,10 +90,10 @@ function startHandler(step: Step, handler: HandlerState): void {
   }
   const listed = handler.plan.definition.tasks;
   if (listed === undefined) return;
-  const texts = listed.map((task) => JSON.stringify(task));
-  let from = 0;
+  const items = listedItems(listed, handler.plan.definition);
   let sum = 0;
-  for (const tasks of splitRows(texts)) {
+  for (const [from, to] of rowRanges(items.tasks)) {
+    const tasks = items.tasks.slice(from, to);
     sum = checksum(`${tasks.join("\n")}\n`, sum);
     step.emit({
       kind: "tasks.enumerated",
@@ -101,12 +102,11 @@ function startHandler(step: Step, handler: HandlerState): void {
       count: tasks.length,
       checksum: sum,
       tasks,
-      keys: null,
-      identities: null,
+      keys: items.keys?.slice(from, to) ?? null,
+      identities: items.identities?.slice(from, to) ?? null,
     });
-    from += tasks.length;
   }
-  step.emit({ kind: "handler.enumerated", ...visit.place(handler.plan.name), total: from });
+  step.emit({ kind: "handler.enumerated", ...visit.place(handler.plan.name), total: items.tasks.length });
 }
 
 function finishPhase(step: Step, visit: Visit): void {

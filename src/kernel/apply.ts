@@ -291,11 +291,11 @@ function judge(
   const visit = execution.currentVisit();
   const failures = handler.tasks.failed.size;
   if (visit.failing !== null || failures === 0) return;
-  const share = handler.plan.tolerateShare;
+  const { tolerateCount, tolerateMillionths } = handler.plan;
   const exceeds =
-    share === null
-      ? failures > handler.plan.tolerateCount
-      : handler.sealed && failures > share * handler.total;
+    tolerateMillionths === null
+      ? failures > tolerateCount
+      : handler.sealed && failures * 1_000_000 > tolerateMillionths * handler.total;
   if (!exceeds) return;
   const error = readError(cause.payload);
   visit.failing = {

@@ -1,28 +1,11 @@
 // Commands and what is done with their results: receipts count once, persistence before the next command, broadcasts
 // owed after it, and what is owed follows from the journal alone (DESIGN 5; CONFORMANCE L).
 import { describe, expect, test } from "vitest";
+import { owed, PERSIST, result, statuses, tell } from "../../test/scenarios/command-run.ts";
 import { command, KernelRun, phase } from "../../test/scenarios/kernel-run.ts";
 import { viewCommands } from "./command-view.ts";
 import { publicEvent } from "./public-event.ts";
 import { resolveCommand } from "./resolve-command.ts";
-
-const PERSIST = {
-  cmd_result_persistence: {
-    target_statestore_name: "s",
-    target_statestore_key: "k",
-    retry: { attempts: 2, min: 8_000, backoff: "constant" },
-  },
-};
-
-const tell = (...urls: string[]) => ({
-  cmd_result_broadcasts: urls.map((url) => ({ url, retry: { attempts: 1 } })),
-});
-
-const statuses = (run: KernelRun, running = new Map<string, number>()) =>
-  viewCommands(run.execution, run.now, running).map(({ procStatus }) => procStatus);
-const owed = (run: KernelRun) => [...run.execution.postops.values()].map(({ op, index }) => `${op} ${index}`);
-
-const result = (value: unknown) => ({ payload: JSON.stringify(value) });
 
 describe("commands one after another", () => {
   test("each goes only after the receipt of the one before; all are COMPLETE at the end", () => {

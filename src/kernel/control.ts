@@ -1,6 +1,6 @@
 /** Pause, resume, cancel, retry and signals: applied once by their id; a repeat gets the first answer. */
 import { byteLength } from "../std/json.ts";
-import { reject } from "../std/rejection.ts";
+import { type Rejection, reject } from "../std/rejection.ts";
 import { advance } from "./advance.ts";
 import { tellChildren } from "./children.ts";
 import { LIMITS } from "./definition.ts";
@@ -45,26 +45,38 @@ export function signal(step: Step, message: SignalMessage): Answer {
     : undefined;
   const waiter = isOpen && waiting === undefined ? taskWaiter(visit, message.signal) : undefined;
   // What a wait takes at once is not kept, so it needs no room.
-  if (
-    waiting === undefined &&
-    waiter === undefined &&
-    (execution.signalCount >= LIMITS.signalsKept ||
-      execution.signalBytes + byteLength(message.data) > LIMITS.signalBytesKept)
-  ) {
-    return reject(
-      "rate_limited",
-      `execution ${execution.id} already keeps ${execution.signalCount} signals (${execution.signalBytes} bytes) that nothing has waited for`,
-      {
-        hint: `at most ${LIMITS.signalsKept} signals or ${LIMITS.signalBytesKept} bytes are kept`,
-      },
-    );
-  }
+  const refusal = waiting === undefined && waiter === undefined ? noRoomFor(execution, message) : null;
+  if (refusal !== null) return refusal;
   step.emit({ kind: "signalled", signal: message.signal, id: message.id, data: message.data });
   const { seq } = execution;
   if (waiting !== undefined) takeKept(step, waiting, message.signal);
   else if (waiter !== undefined) giveSignal(step, waiter.handler, waiter.task, message.signal);
   if (isOpen) advance(step);
   return { kind: "applied", seq };
+}
+
+/** Why a signal cannot be kept; null: it can. Those of one name leave room for those of others. */
+function noRoomFor(execution: Execution, { signal: name, data }: SignalMessage): Rejection | null {
+  const bytes = byteLength(data);
+  const same = execution.signals.get(name) ?? [];
+  const isSmall = execution.signalBytes + bytes <= LIMITS.signalBytesKept;
+  const sameBytes = isSmall ? 0 : same.reduce((sum, kept) => sum + byteLength(kept.data), 0);
+  if (same.length >= LIMITS.signalsKept || sameBytes + bytes > LIMITS.signalBytesKept)
+    return reject(
+      "rate_limited",
+      `execution ${execution.id} already keeps ${same.length} signals "${name}" that nothing has waited for`,
+      {
+        hint: `of one name at most ${LIMITS.signalsKept} signals or ${LIMITS.signalBytesKept} bytes are kept`,
+      },
+    );
+  const { signalsKeptInAll, signalBytesKeptInAll } = LIMITS;
+  if (execution.signalCount < signalsKeptInAll && execution.signalBytes + bytes <= signalBytesKeptInAll)
+    return null;
+  return reject(
+    "rate_limited",
+    `execution ${execution.id} already keeps ${execution.signalCount} signals (${execution.signalBytes} bytes) that nothing has waited for`,
+    { hint: `at most ${signalsKeptInAll} signals or ${signalBytesKeptInAll} bytes are kept` },
+  );
 }
 
 /** The task that has waited longest for a signal inside `process`. */

@@ -100,8 +100,11 @@ export const LIMITS = {
   rowBytes: 262_144,
   tasksPerVisit: 10_000_000,
   phases: 1_000,
+  /** Of one name, and of all names of an execution. */
   signalsKept: 1_000,
   signalBytesKept: 1_048_576,
+  signalsKeptInAll: 10_000,
+  signalBytesKeptInAll: 8_388_608,
   errorChars: 8_192,
 } as const;
 

@@ -57,7 +57,7 @@ describe("pages", () => {
   });
 
   test("without the identities that their handler has are taken by their numbers, and no further", () => {
-    const run = new KernelRun(listing({ identity: "/id" }));
+    const run = new KernelRun(listing({ identity: true }));
     run.page("a", [0, 1], { from: 0 });
     expect(run.page("a", [5], { from: 4 })).toMatchObject({ verdicts: ["stale"] });
     expect(run.handler("a").total).toBe(2);
@@ -254,6 +254,51 @@ describe("identity", () => {
     const run = new KernelRun(listing({ key: "/k" }));
     run.page("a", [1, 2], { keys: ["same", "same"] });
     expect(run.handler("a").total).toBe(2);
+  });
+});
+
+describe("names by the pointers of the definition", () => {
+  const both = { key: "/of/customer", identity: "/id" };
+  const task = (id: number, customer: unknown) => ({ id, of: { customer } });
+
+  test("are given to pages that come without, and another of the same identity is skipped", () => {
+    const run = new KernelRun(listing(both));
+    run.page("a", [task(1, "x"), task(2, 7), task(1, "z")]);
+    run.page("a", [task(2, "x"), task(3, true)], { from: 3 });
+    expect(run.of("tasks.enumerated")).toMatchObject([
+      { from: 0, keys: ["x", "7"], identities: ["1", "2"] },
+      { from: 2, keys: ["true"], identities: ["3"] },
+    ]);
+  });
+
+  test("do not replace those that a page brings", () => {
+    const run = new KernelRun(listing(both));
+    run.page("a", [task(1, "x")], { keys: ["k"], identities: ["i"] });
+    expect(run.of("tasks.enumerated")).toMatchObject([{ keys: ["k"], identities: ["i"] }]);
+  });
+
+  test.each([
+    ["nothing", {}],
+    ["null", task(1, null)],
+    ["a value of type object", task(1, ["x"])],
+  ])("that give %s end the enumeration for good", (what, wrong) => {
+    const run = new KernelRun(listing(both));
+    run.page("a", [task(0, "x"), wrong]);
+    const [ended] = run.of("handler.retrying");
+    expect(ended).toMatchObject({ until: null, fatal: true });
+    expect(ended?.error).toContain(
+      `the key of a task must be a text or a number, but \\"/of/customer\\" gives ${what}`,
+    );
+    expect(run.handler("a").total).toBe(0);
+  });
+
+  test("are given to listed tasks too", () => {
+    const run = new KernelRun([phase("a", { ...both, tasks: [task(1, "x"), task(1, "y"), task(2, "x")] })]);
+    expect(run.of("tasks.enumerated")).toMatchObject([
+      { count: 2, keys: ["x", "x"], identities: ["1", "2"] },
+    ]);
+    run.done("a", 0, 1);
+    expect(run.status).toBe("done");
   });
 });
 

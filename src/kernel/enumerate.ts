@@ -8,33 +8,24 @@ import type { Answer, EnumerationLostMessage, EnumerationMessage, Outcome, PageM
 import { delayMs } from "./retry.ts";
 import { rowRanges } from "./rows.ts";
 import type { Step } from "./step.ts";
+import { type Items, namesOf, uniqueItems } from "./task-name.ts";
 
 /** Journals a page of the live attempt. A page that came before changes nothing. */
 export function page(step: Step, message: PageMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the enumeration is over", verdicts: ["stale"] };
   const known = handler.paged ? handler.total : 0;
-  const wrong = whyWrong(handler, message, known);
+  const named = nameItems(handler, message);
+  if ("why" in named) return failForGood(step, message, { name: "InvalidTask", message: named.why });
+  const wrong = whyWrong(handler, named, known);
   if (wrong !== null) return { kind: "ignored", why: wrong, verdicts: ["stale"] };
-  const fresh = freshItems(handler, message, known);
-  if (known + fresh.tasks.length > LIMITS.tasksPerVisit) {
-    const error = {
+  const fresh = freshItems(handler, named, known);
+  if (known + fresh.tasks.length > LIMITS.tasksPerVisit)
+    return failForGood(step, message, {
       name: "TooManyTasks",
       code: "too_large",
       message: `more than ${LIMITS.tasksPerVisit} tasks in one visit of a handler`,
-    };
-    const at = step.execution.currentVisit().place(message.handler);
-    step.emit({
-      kind: "handler.retrying",
-      ...at,
-      attempt: message.attempt,
-      reason: "failed",
-      until: null,
-      error: JSON.stringify(error),
-      fatal: true,
     });
-    return { kind: "applied", seq: step.execution.seq, verdicts: ["stale"] };
-  }
   if (fresh.tasks.length === 0)
     return { kind: "ignored", why: "all of these tasks are journaled", verdicts: ["duplicate"] };
   let sum = handler.enumeration.checksum;
@@ -53,6 +44,20 @@ export function page(step: Step, message: PageMessage): Answer {
     });
   }
   return { kind: "applied", seq: step.execution.seq };
+}
+
+/** Ends the enumeration: another attempt would come to the same. */
+function failForGood(step: Step, message: PageMessage, error: object): Answer {
+  step.emit({
+    kind: "handler.retrying",
+    ...step.execution.currentVisit().place(message.handler),
+    attempt: message.attempt,
+    reason: "failed",
+    until: null,
+    error: JSON.stringify(error),
+    fatal: true,
+  });
+  return { kind: "applied", seq: step.execution.seq, verdicts: ["stale"] };
 }
 
 /** The enumeration attempt's receipt. */
@@ -124,10 +129,16 @@ function openHandler(
   return message.attempt === handler.enumeration.ended + 1 && !handler.enumeration.failed ? handler : null;
 }
 
-interface Items {
-  readonly tasks: readonly string[];
-  readonly keys: readonly string[] | null;
-  readonly identities: readonly string[] | null;
+/** A page with the keys and identities that its sender left to the pointers of the definition; `why`: one has none. */
+function nameItems({ plan }: HandlerState, page: PageMessage): PageMessage | { why: string } {
+  const { key, identity } = plan.definition;
+  const keys = page.keys === null && typeof key === "string" ? namesOf(page.tasks, "key", key) : page.keys;
+  if (keys !== null && "why" in keys) return keys;
+  const identities =
+    page.identities === null && typeof identity === "string"
+      ? namesOf(page.tasks, "identity", identity)
+      : page.identities;
+  return identities !== null && "why" in identities ? identities : { ...page, keys, identities };
 }
 
 /**
@@ -158,17 +169,10 @@ function freshItems(
   { from, tasks, keys, identities }: PageMessage,
   known: number,
 ): Items {
-  if (handler.identities === null || identities === null)
+  const named = handler.identities;
+  if (named === null || identities === null)
     return from < known ? { tasks: [], keys: null, identities: null } : { tasks, keys, identities: null };
-  const seen = new Set<string>();
-  const kept: number[] = [];
-  identities.forEach((identity, i) => {
-    if (seen.has(identity) || handler.identities?.has(identity)) return;
-    seen.add(identity);
-    kept.push(i);
-  });
-  const pick = (values: readonly string[]) => kept.map((i) => values[i] as string);
-  return { tasks: pick(tasks), keys: keys === null ? null : pick(keys), identities: pick(identities) };
+  return uniqueItems({ tasks, keys, identities }, (identity) => named.has(identity));
 }
 
 function endAttempt(step: Step, handler: HandlerState, message: EnumerationMessage, outcome: Outcome): void {

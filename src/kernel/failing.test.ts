@@ -126,6 +126,14 @@ describe("tolerate", () => {
     expect(run.execution.draining).toBe(isFailing);
   });
 
+  test.each([7, 28, 29, 55, 57, 58])("exactly %i percent of 100 tasks is not more than that", (percent) => {
+    const run = new KernelRun([phase("a", { tasks: tasks(100), tolerate: `${percent}%` })]);
+    for (let i = 0; i < percent; i++) run.fail("a", i, fatal);
+    expect(run.execution.draining).toBe(false);
+    run.fail("a", percent, fatal);
+    expect(run.execution.draining).toBe(true);
+  });
+
   test("a percentage goes on judging after the seal", () => {
     const run = new KernelRun([phase("a", { tasks: tasks(4), tolerate: "25%" })]);
     run.fail("a", 0, fatal);

@@ -1,29 +1,11 @@
 // What is owed after the result of a command: to state stores and to listeners.
 import { describe, expect, test } from "vitest";
+import { owed, PERSIST, result, statuses, tell } from "../../test/scenarios/command-run.ts";
 import { command, KernelRun } from "../../test/scenarios/kernel-run.ts";
-import { viewCommands } from "./command-view.ts";
 import type { PostOpRef } from "./event.ts";
 import { encodeEntries } from "./journal-entry.ts";
 import { restore } from "./replay.ts";
 import { writeSnapshot } from "./snapshot.ts";
-
-const PERSIST = {
-  cmd_result_persistence: {
-    target_statestore_name: "s",
-    target_statestore_key: "k",
-    retry: { attempts: 2, min: 8_000, backoff: "constant" },
-  },
-};
-
-const tell = (...urls: string[]) => ({
-  cmd_result_broadcasts: urls.map((url) => ({ url, retry: { attempts: 1 } })),
-});
-
-const statuses = (run: KernelRun, running = new Map<string, number>()) =>
-  viewCommands(run.execution, run.now, running).map(({ procStatus }) => procStatus);
-const owed = (run: KernelRun) => [...run.execution.postops.values()].map(({ op, index }) => `${op} ${index}`);
-
-const result = (value: unknown) => ({ payload: JSON.stringify(value) });
 
 describe("what is done with a result", () => {
   test("enrichment and status come in the step of the receipt; then persistence; then broadcasts and the next command", () => {

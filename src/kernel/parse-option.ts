@@ -44,7 +44,8 @@ const count =
 const naming: OptionParser = (value, path) => (value === true ? true : pointer(value, path));
 
 const retry: OptionParser = (value, path) => {
-  const fields = object(value, path, ["attempts", "crashes", "backoff", "min", "max"]);
+  const example = '{ "attempts": 5, "backoff": "exponential", "min": "1s", "max": "5m" }';
+  const fields = object(value, path, ["attempts", "crashes", "backoff", "min", "max"], example);
   const parsed: Record<string, unknown> = {};
   const put = (key: string, given: unknown, fallback: unknown) => {
     if (given !== fallback) parsed[key] = given;
@@ -65,7 +66,12 @@ const retry: OptionParser = (value, path) => {
   const min = fields["min"] === undefined ? DEFAULTS.retryMinMs : duration(fields["min"], `${path}.min`);
   const max =
     fields["max"] === undefined ? Math.max(DEFAULTS.retryMaxMs, min) : duration(fields["max"], `${path}.max`);
-  if (max < min) throw new Invalid(path, `max (${max} ms) is less than min (${min} ms)`, "swap them");
+  if (max < min)
+    throw new Invalid(
+      path,
+      `max (${max} ms) is less than min (${min} ms)`,
+      fields["min"] === undefined ? "give min too, which is 1s by default" : "swap them",
+    );
   put("min", min, DEFAULTS.retryMinMs);
   put("max", max, DEFAULTS.retryMaxMs);
   return Object.keys(parsed).length === 0 ? undefined : parsed;
@@ -78,11 +84,13 @@ const tolerate: OptionParser = (value, path) => {
       throw new Invalid(path, `${show(value)} is not a percentage`, 'write it as "1%"');
     return `${Number(match[1])}%`;
   }
+  if (typeof value === "number" && value > 0 && value < 1)
+    throw new Invalid(path, `${value} is not a number of tasks`, 'a share of them is written as "1%"');
   return count(0, 0, LIMITS.tasksPerVisit)(value, path);
 };
 
 const rate: OptionParser = (value, path) => {
-  const fields = object(value, path, ["limit", "per"]);
+  const fields = object(value, path, ["limit", "per"], '{ "limit": 5, "per": "1s" }');
   return {
     limit: integer(fields["limit"], `${path}.limit`, 1, 1_000_000),
     per: duration(fields["per"], `${path}.per`, 1),
@@ -160,7 +168,10 @@ export const OPTION_PARSERS: Readonly<Record<string, OptionParser>> = {
   enumerate: reference,
   version,
   timeout: (value, path) => duration(value, path, 1),
-  heartbeat: (value, path) => count(DEFAULTS.heartbeatMs, 100, 86_400_000)(duration(value, path, 100), path),
+  heartbeat: (value, path) => {
+    const ms = duration(value, path, 100, 86_400_000);
+    return ms === DEFAULTS.heartbeatMs ? undefined : ms;
+  },
   retry,
   concurrency: count(undefined),
   key: naming,

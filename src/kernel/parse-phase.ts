@@ -6,6 +6,7 @@ import { defined } from "../std/defined.ts";
 import { DEFAULTS, HANDLER_MODES, type HandlerDefinition, type PhaseDefinition } from "./definition.ts";
 import { OPTION_PARSERS } from "./parse-option.ts";
 import { Invalid, integer, object, parseName, parseUse } from "./parse-primitive.ts";
+import { nameOf, noName, pointedAt } from "./task-name.ts";
 
 /** The canonical phase of `data`; throws `Invalid`. */
 export function parsePhase(data: unknown, path: string): PhaseDefinition {
@@ -115,6 +116,13 @@ export function checkMeaning(handler: HandlerDefinition, at: string): void {
     for (const option of ["batch", "version", "schema", "optional", "state", "resume"] as const)
       if (handler[option] !== undefined)
         throw new Invalid(`${at}.${option}`, "means nothing for a command", "leave it out");
+  for (const option of ["key", "identity"] as const)
+    for (const [i, task] of (handler.tasks ?? []).entries()) {
+      const naming = handler[option];
+      const value = typeof naming === "string" ? pointedAt(task, naming) : "";
+      if (nameOf(value) === null)
+        throw new Invalid(`${at}.tasks[${i}]`, noName(value, option, `"${naming}"`), "name it there");
+    }
   // Where code enumerates the children, they count for that.
   if (handler.workflow === undefined || handler.enumerate !== undefined) return;
   for (const option of ["heartbeat", "priority"] as const)

@@ -2,7 +2,7 @@
  * The smallest parsers, shared by definitions, their options and the SDK's builder: each gives a checked value or
  * throws `Invalid`.
  */
-import { parseDuration } from "../std/duration.ts";
+import { DURATION_MAX_MS, parseDuration, showDuration } from "../std/duration.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import { NAME_PATTERN, USE_PATTERN } from "./definition.ts";
 
@@ -27,10 +27,12 @@ export function rejectInvalid<T>(parse: () => T): T | Rejection {
   }
 }
 
-/** The fields of a plain object; anything unknown is refused. */
-export function object(data: unknown, path: string, known: readonly string[]): Fields {
-  if (typeof data !== "object" || data === null || Array.isArray(data))
-    throw new Invalid(path, "must be an object");
+/** The fields of a plain object; anything unknown is refused. `example`: how it is written. */
+export function object(data: unknown, path: string, known: readonly string[], example?: string): Fields {
+  if (typeof data !== "object" || data === null || Array.isArray(data)) {
+    if (example === undefined) throw new Invalid(path, "must be an object");
+    throw new Invalid(path, `${show(data)} is not an object`, `write it as ${example}`);
+  }
   for (const key of Object.keys(data)) {
     if (!known.includes(key))
       throw new Invalid(
@@ -56,7 +58,7 @@ export function parseUse(data: unknown, path: string): string {
     throw new Invalid(
       path,
       `${show(data)} is not a handler's name`,
-      "a letter, then letters, digits, dots, _ or -",
+      "a letter, then up to 149 letters, digits, dots, _ or -",
     );
   }
   return data;
@@ -84,22 +86,27 @@ export function pointer(data: unknown, path: string): string {
 /** An integer within bounds. */
 export function integer(data: unknown, path: string, min: number, max: number): number {
   if (typeof data !== "number" || !Number.isSafeInteger(data) || data < min || data > max) {
-    throw new Invalid(path, `${show(data)} is not a whole number from ${min} to ${max}`);
+    const isQuoted = typeof data === "string" && /^\d+$/.test(data);
+    throw new Invalid(
+      path,
+      `${show(data)} is not a whole number from ${min} to ${max}`,
+      isQuoted ? "write it without quotes" : undefined,
+    );
   }
   return data;
 }
 
 /** A duration within bounds, in milliseconds. */
-export function duration(data: unknown, path: string, minMs = 0): number {
+export function duration(data: unknown, path: string, minMs = 0, maxMs = DURATION_MAX_MS): number {
   const ms = parseDuration(data, path);
   if (isRejection(ms)) throw new Invalid(path, ms.message.slice(path.length + 2), ms.hint);
   if (ms < minMs) throw new Invalid(path, `${show(data)} is shorter than ${minMs} ms`);
+  if (ms > maxMs) throw new Invalid(path, `${show(data)} is longer than ${showDuration(maxMs)}`);
   return ms;
 }
 
 /** A value in the text of a refusal, cut short. */
 export function show(data: unknown): string {
-  return typeof data === "string"
-    ? `"${data.slice(0, 60)}"`
-    : String(JSON.stringify(data) ?? typeof data).slice(0, 60);
+  if (typeof data === "string") return `"${data.slice(0, 60)}"`;
+  return typeof data === "number" ? String(data) : String(JSON.stringify(data) ?? typeof data).slice(0, 60);
 }

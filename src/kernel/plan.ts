@@ -54,8 +54,8 @@ export interface HandlerPlan {
   readonly heartbeatMs: number | null;
   readonly priority: number;
   readonly tolerateCount: number;
-  /** A fraction of the total, judged when the handler is sealed; null if tolerate is a number. */
-  readonly tolerateShare: number | null;
+  /** Millionths of the total, judged when the handler is sealed; null if tolerate is a number. */
+  readonly tolerateMillionths: number | null;
   readonly work: "process" | "next" | "returns";
 }
 
@@ -197,7 +197,9 @@ function planHandler(
     priority: definition.priority ?? 0,
     tolerateCount:
       typeof tolerate === "number" ? tolerate : typeof tolerate === "string" ? Number.POSITIVE_INFINITY : 0,
-    tolerateShare: typeof tolerate === "string" ? Number.parseFloat(tolerate) / 100 : null,
+    // A percentage has four decimals at most, so this is whole and the judgement exact.
+    tolerateMillionths:
+      typeof tolerate === "string" ? Math.round(Number.parseFloat(tolerate) * 10_000) : null,
     work,
   };
 }

@@ -117,7 +117,9 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
         ...list(event.tasks, detail, (i) => ({
           attempt: event.attempts[i],
           name: event.names[i],
-          ...(event.signals[i] === null ? { due: event.dues[i] } : { signal: event.signals[i] }),
+          ...(event.signals[i] === null
+            ? { timer: event.names[i], due: event.dues[i] }
+            : { signal: event.signals[i] }),
         })),
       };
     case "task.step":

@@ -1,12 +1,6 @@
 /** Splits payloads into runs that fit a journal row: at most 1,000 items or 256 KiB, one item at least. */
 import { LIMITS } from "./definition.ts";
 
-/** Yields the texts in runs that fit one row each. */
-export function* splitRows(texts: readonly string[]): Generator<readonly string[]> {
-  for (const [from, to] of rowRanges(texts))
-    yield from === 0 && to === texts.length ? texts : texts.slice(from, to);
-}
-
 /** The ranges [from, to) of runs that fit one row each. */
 export function* rowRanges(texts: readonly string[]): Generator<readonly [number, number]> {
   let from = 0;

@@ -118,9 +118,27 @@ describe("kept signals", () => {
     expect(run.signal("go", "")).toMatchObject({ kind: "rejection", code: "rate_limited" });
   });
 
+  test("of one name leave room for those of others, by number and by size", () => {
+    const run = new KernelRun([phase("a")]);
+    const data = "x".repeat(262_144 - 2);
+    for (let i = 0; i < 1_000; i++) run.signal("many", i);
+    for (let i = 0; i < 4; i++) run.signal("large", data);
+    expect(run.signal("many")).toMatchObject({ kind: "rejection", code: "rate_limited" });
+    expect(run.signal("large")).toMatchObject({ kind: "rejection", code: "rate_limited" });
+    expect(run.signal("go", data)).toMatchObject({ kind: "applied" });
+  });
+
+  test("of all names together are bounded too", () => {
+    const run = new KernelRun([phase("a")]);
+    const data = "x".repeat(262_144 - 2);
+    for (let i = 0; i < 32; i++) expect(run.signal(`go-${i}`, data)).toMatchObject({ kind: "applied" });
+    expect(run.signal("go")).toMatchObject({ kind: "rejection", code: "rate_limited" });
+  });
+
   test("that fill the room do not keep a signal from the wait that is open for it", () => {
     const run = new KernelRun([wait("a")]);
-    for (let i = 0; i < 1_000; i++) run.signal("other", i);
+    for (let i = 0; i < 10_000; i++) run.signal(`other-${i % 10}`, i);
+    expect(run.signal("other")).toMatchObject({ kind: "rejection", code: "rate_limited" });
     expect(run.signal("go")).toMatchObject({ kind: "applied" });
     expect(run.status).toBe("done");
   });

@@ -20,7 +20,7 @@ import type { OwedOp } from "./owed-op.ts";
 import type { HandlerPlan, PhasePlan, Plan } from "./plan.ts";
 import { TaskTable, type TaskTableSnapshot } from "./task-table.ts";
 
-export const FOLD_VERSION = 4;
+export const FOLD_VERSION = 5;
 
 /** Fields that are plain data, copied as they are. */
 const PLAIN = [

@@ -1,27 +1,8 @@
 // How waits of tasks end but by their answer: by a timeout, or with their attempt.
 import { describe, expect, test } from "vitest";
 import { KernelRun, phase } from "../../test/scenarios/kernel-run.ts";
-import { answers } from "../../test/scenarios/task-waits.ts";
-import { encodeEntries } from "./journal-entry.ts";
-import { restore } from "./replay.ts";
+import { answers, counts, replayed, tasks, waiting } from "../../test/scenarios/task-waits.ts";
 import { writeSnapshot } from "./snapshot.ts";
-import { viewExecution } from "./view.ts";
-
-const tasks = (n: number, more: object = {}) =>
-  new KernelRun([phase("a", { tasks: Array.from({ length: n }, (_, i) => i), ...more })]);
-const waiting = (run: KernelRun, task = 0) => run.handler("a").progress.tasks.get(task)?.waiting ?? null;
-
-/** What a handler looks like from outside: pending, running, retrying, waiting, done, failed. */
-const counts = (run: KernelRun) => {
-  const [view] = viewExecution(run.execution, run.now).phases[0]?.handlers ?? [];
-  return view && [view.pending, view.running, view.retrying, view.waiting, view.done, view.failed];
-};
-
-/** The same run, from its journal. */
-function replayed(run: KernelRun): string {
-  const { id } = run.execution;
-  return writeSnapshot(restore(id, run.plan, { snapshot: null, entries: encodeEntries(run.events) }));
-}
 
 describe("the timeout of a wait in a task", () => {
   const timed = (more: object = {}) => {

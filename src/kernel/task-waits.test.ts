@@ -1,28 +1,10 @@
 // Sleeps and waits inside a task: the attempt ends as suspended, nothing is burnt, the answer is a step (DESIGN 3.1, 3.2).
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../../test/scenarios/kernel-run.ts";
-import { answers } from "../../test/scenarios/task-waits.ts";
-import { encodeEntries } from "./journal-entry.ts";
+import { KernelRun } from "../../test/scenarios/kernel-run.ts";
+import { answers, counts, replayed, tasks, waiting } from "../../test/scenarios/task-waits.ts";
 import { restore } from "./replay.ts";
 import { writeSnapshot } from "./snapshot.ts";
-import { viewExecution } from "./view.ts";
-
-const tasks = (n: number, more: object = {}) =>
-  new KernelRun([phase("a", { tasks: Array.from({ length: n }, (_, i) => i), ...more })]);
-const waiting = (run: KernelRun, task = 0) => run.handler("a").progress.tasks.get(task)?.waiting ?? null;
-
-/** What a handler looks like from outside: pending, running, retrying, waiting, done, failed. */
-const counts = (run: KernelRun) => {
-  const [view] = viewExecution(run.execution, run.now).phases[0]?.handlers ?? [];
-  return view && [view.pending, view.running, view.retrying, view.waiting, view.done, view.failed];
-};
-
-/** The same run, from its journal. */
-function replayed(run: KernelRun): string {
-  const { id } = run.execution;
-  return writeSnapshot(restore(id, run.plan, { snapshot: null, entries: encodeEntries(run.events) }));
-}
 
 describe("a sleep", () => {
   test("burns nothing, and its task may run again once its time has come", () => {
@@ -207,7 +189,7 @@ describe("a wait for a signal", () => {
 
   test("needs no room among kept signals", () => {
     const run = tasks(1);
-    for (let i = 0; i < 1_000; i++) run.signal("other", i);
+    for (let i = 0; i < 10_000; i++) run.signal(`other-${i % 10}`, i);
     expect(run.signal("other", 0)).toMatchObject({ code: "rate_limited" });
     expect(run.signal("go", 0)).toMatchObject({ code: "rate_limited" });
     run.suspend("a", 0, { name: "go", signal: "go" });

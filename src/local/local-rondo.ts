@@ -13,6 +13,7 @@ import { replay } from "../kernel/replay.ts";
 import { type ExecutionView, viewExecution } from "../kernel/view.ts";
 import { type CheckedStart, checkList, checkStart } from "../protocol/check-request.ts";
 import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
+import { checkWorkflow } from "../sdk/check.ts";
 import type {
   ExecutionHandle,
   ExecutionPage,
@@ -123,7 +124,7 @@ export class LocalRondo implements RondoClient {
     const workflows: HostedWorkflow[] = [];
     for (const part of parts) {
       if (isTopic(part)) continue;
-      checkHosted(part);
+      checkWorkflow(part);
       workflows.push(part);
     }
     for (const topic of parts.filter(isTopic)) {
@@ -289,7 +290,7 @@ export class LocalRondo implements RondoClient {
     workflow: AnyWorkflow | string,
     input: unknown,
   ): Promise<{ plan: Plan; text: string } | Rejection> {
-    if (typeof workflow !== "string") checkHosted(workflow);
+    if (typeof workflow !== "string") checkWorkflow(workflow);
     if (typeof workflow !== "string") {
       const known = this.#served.get(workflow.name);
       const plan = known?.workflow === workflow ? known.plan : planOf(workflow);
@@ -376,15 +377,4 @@ function hasScript({ definition }: Plan): boolean {
 
 function isTopic(part: unknown): part is HostedTopic {
   return typeof (part as Partial<HostedTopic> | null)?.topic === "string";
-}
-
-/** Refuses what is not a workflow. */
-function checkHosted(workflow: unknown): void {
-  const { definition, handlers } = (workflow ?? {}) as Partial<HostedWorkflow>;
-  if (typeof definition === "object" && Array.isArray(handlers)) return;
-  throw new RondoError(
-    reject("invalid_input", "this is not a workflow", {
-      hint: "make one with workflow({ name }).phase(...)",
-    }),
-  );
 }

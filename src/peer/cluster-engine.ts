@@ -38,6 +38,8 @@ export interface ClusterEngineOptions {
   readonly monotonic?: () => number;
   /** Watches of executions of other nodes that are streams of their own. */
   readonly streamsMax?: number;
+  /** Why the store does not even renew this node's lease; null: it does. */
+  readonly storeFault?: () => Error | null;
   /** Hands everything over. */
   readonly beforeClose?: () => Promise<void>;
 }
@@ -103,7 +105,7 @@ export class ClusterEngine implements EnginePort {
   }
 
   get commitFault(): Error | null {
-    return this.#engine.commitFault;
+    return this.#engine.commitFault ?? this.#options.storeFault?.() ?? null;
   }
 
   isOwn(execution: string): boolean {

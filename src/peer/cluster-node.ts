@@ -11,7 +11,7 @@ import type { RingView } from "../ring/io.ts";
 import type { Clock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
 import type { Random } from "../std/random.ts";
-import { isRejection, reject } from "../std/rejection.ts";
+import { isRejection, RondoError, reject } from "../std/rejection.ts";
 import type { ClusterStore, Membership } from "../store/cluster-store.ts";
 import { ClusterEngine } from "./cluster-engine.ts";
 import { NodeCheck } from "./node-check.ts";
@@ -57,6 +57,8 @@ export class ClusterNode {
   readonly #key: PeerKey;
   readonly #onStop: (reason: Error) => void;
   #check: NodeCheck | null = null;
+  /** Why the last renewal failed. */
+  #storeFault: Error | null = null;
   readonly #client: PeerClient;
   readonly #ownership: OwnershipDriver;
   readonly #ring: RingDriver;
@@ -94,6 +96,7 @@ export class ClusterNode {
       client: this.#client,
       clock,
       random,
+      storeFault: () => this.#storeFault,
       beforeClose: () => this.#leave(),
     });
     this.routes = new PeerRoutes({
@@ -116,7 +119,10 @@ export class ClusterNode {
       },
       onMembership: (membership) => this.#renewed(membership),
       onLetters: () => local.cluster.hear({ kind: "letters-stored" }),
-      onFault,
+      onFault: (fault) => {
+        this.#storeFault = fault;
+        onFault(fault);
+      },
       onStop,
       ...(options.leaseMs === undefined ? {} : { settings: settingsForLease(options.leaseMs) }),
     });
@@ -138,7 +144,9 @@ export class ClusterNode {
       mayAct: () => node === null || node.#ownership.mayAct(),
     });
     node = new ClusterNode(options, local);
-    node.#check = await NodeCheck.open({ store, url: options.url, check: node.#key.check, onFault });
+    const { generation } = local.info;
+    const { check } = node.#key;
+    node.#check = await NodeCheck.open({ store, generation, url: options.url, check, onFault });
     return node;
   }
 
@@ -195,8 +203,9 @@ export class ClusterNode {
   }
 
   #renewed(membership: Membership): void {
+    this.#storeFault = null;
     const wrong = this.#check?.look(membership) ?? null;
-    if (wrong !== null) return this.#onStop(new Error(wrong));
+    if (wrong !== null) return this.#onStop(new RondoError(reject("conflict", wrong)));
     this.owners.update(membership);
     this.#ring.input({ kind: "members", membership });
     this.#local.cluster.hear({ kind: "members", ...membersOf(membership) });

@@ -12,8 +12,8 @@ const node = (incarnation: string, more: Partial<MemberNode> = {}): MemberNode =
   reads: 3,
   ...more,
 });
-const members = (...nodes: MemberNode[]): Membership => ({
-  now: 0,
+const members = (now: number, ...nodes: MemberNode[]): Membership => ({
+  now,
   incarnation: "me",
   leaseUntil: 10_000,
   nodes,
@@ -22,31 +22,73 @@ const members = (...nodes: MemberNode[]): Membership => ({
 const onFault = (fault: Error): void => {
   throw fault;
 };
+const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-async function check(text: string, store = new MemoryStore()) {
-  await store.open();
-  return { store, check: await NodeCheck.open({ store, url: "http://me", check: text, onFault }) };
+/** A check of a node with this secret, in this generation. */
+async function check(secret: string, options: { store?: MemoryStore; generation?: string } = {}) {
+  const { store = new MemoryStore(), generation = "g1" } = options;
+  if (options.store === undefined) await store.open();
+  return {
+    store,
+    check: await NodeCheck.open({ store, generation, url: "http://me", check: secret, onFault }),
+  };
 }
 
-test("another secret is refused while others are there, and counts once nobody is", async () => {
-  const { store, check: first } = await check("one");
-  expect(first.look(members(node("me"), node("you")))).toBeNull();
-  const other = await NodeCheck.open({ store, url: "http://me", check: "two", onFault });
-  expect(other.look(members(node("me"), node("you")))).toContain("another RONDO_SECRET");
-  expect(other.look(members(node("me")))).toBeNull();
-  expect(other.look(members(node("me"), node("you")))).toBeNull();
-  const again = await NodeCheck.open({ store, url: "http://me", check: "two", onFault });
-  expect(again.look(members(node("me"), node("you")))).toBeNull();
+/** Another node that renews, and began before this one or after it. */
+const other = (now: number, since: number) => node("other", { since, leaseUntil: now + 10_000 });
+
+test("another secret than that of older nodes that are alive is refused", async () => {
+  const { store } = await check("one");
+  const { check: mine } = await check("two", { store });
+  expect(mine.look(members(0, node("me"), other(0, 0)))).toBeNull();
+  await settled();
+  expect(mine.look(members(4_000, node("me"), other(3_000, 0)))).toContain("another RONDO_SECRET");
+  const { check: right } = await check("one", { store });
+  for (const now of [0, 3_000, 6_000]) expect(right.look(members(now, node("me"), other(now, 0)))).toBeNull();
+});
+
+test("a secret that was changed is noted by the oldest of the nodes that start, and found by the others", async () => {
+  const { store } = await check("one");
+  const { check: oldest } = await check("two", { store });
+  const { check: second } = await check("two", { store });
+  expect(second.look(members(0, node("me"), other(0, 0)))).toBeNull();
+  await settled();
+  expect(oldest.look(members(0, node("me"), other(0, 2)))).toBeNull();
+  await settled();
+  for (const now of [3_000, 6_000, 9_000]) {
+    expect(second.look(members(now, node("me"), other(now, 0)))).toBeNull();
+    await settled();
+  }
+  const { check: late } = await check("one", { store });
+  late.look(members(0, node("me"), other(0, 0)));
+  expect(late.look(members(5_000, node("me"), other(3_000, 0)))).toContain("another RONDO_SECRET");
+});
+
+test("what killed nodes left behind does not refuse a secret that was changed", async () => {
+  const { store } = await check("one");
+  const { check: mine } = await check("two", { store });
+  for (const now of [0, 3_000, 6_000]) {
+    expect(mine.look(members(now, node("me"), node("other", { since: 0 })))).toBeNull();
+    await settled();
+  }
+});
+
+test("in a restored store all nodes are new: those that start together do not take each other for strangers", async () => {
+  const { store } = await check("one of g1");
+  const { check: a } = await check("one of g2", { store, generation: "g2" });
+  const { check: b } = await check("one of g2", { store, generation: "g2" });
+  for (const now of [0, 3_000, 6_000])
+    for (const one of [a, b]) expect(one.look(members(now, node("me"), other(now, 0)))).toBeNull();
 });
 
 test("of two live nodes at one URL the younger goes; what a killed one left behind is nobody", async () => {
   const { check: young } = await check("one");
   const left = (leaseUntil: number) => node("other", { url: "http://me", leaseUntil, since: 0 });
-  expect(young.look(members(node("me"), left(5_000)))).toBeNull();
-  expect(young.look(members(node("me"), left(5_000)))).toBeNull();
-  expect(young.look(members(node("me"), left(6_000)))).toContain("another node is alive at http://me");
+  expect(young.look(members(0, node("me"), left(5_000)))).toBeNull();
+  expect(young.look(members(0, node("me"), left(5_000)))).toBeNull();
+  expect(young.look(members(0, node("me"), left(6_000)))).toContain("another node is alive at http://me");
   const { check: old } = await check("one");
   const newer = (leaseUntil: number) => node("other", { url: "http://me", leaseUntil, since: 2 });
-  expect(old.look(members(node("me"), newer(5_000)))).toBeNull();
-  expect(old.look(members(node("me"), newer(6_000)))).toBeNull();
+  expect(old.look(members(0, node("me"), newer(5_000)))).toBeNull();
+  expect(old.look(members(0, node("me"), newer(6_000)))).toBeNull();
 });

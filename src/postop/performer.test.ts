@@ -32,6 +32,7 @@ async function bench(
     secrets?: WebhookSecretsGiven;
     stores?: Record<string, unknown>;
     result?: string | null;
+    guard?: Pick<GuardedHttp, "refusalOf" | "send">;
   } = {},
 ): Promise<Bench> {
   const store = new MemoryStore();
@@ -57,7 +58,7 @@ async function bench(
       settings: unwrap(parseStateStores(options.stores ?? {})),
       onFault,
     }),
-    guard: new GuardedHttp({ allow: unwrap(AllowList.parse(options.allow ?? [])) }),
+    guard: options.guard ?? new GuardedHttp({ allow: unwrap(AllowList.parse(options.allow ?? [])) }),
     secrets: unwrap(WebhookSecrets.parse(options.secrets ?? [])),
     clock: { ...systemClock(), now: () => NOW },
     version: "9.9.9",
@@ -80,7 +81,7 @@ const base = {
   index: 0,
   receipt: 3,
 };
-const policy = { attempts: 3, backoff: "constant", retryMinMs: 1, retryMaxMs: 1, timeoutMs: 5_000 } as const;
+const policy = { attempts: 3, backoff: "constant", retryMinMs: 1, retryMaxMs: 1, timeoutMs: 60_000 } as const;
 const persistence = (plan: object = {}, more: object = {}) =>
   ({
     ...base,
@@ -303,6 +304,21 @@ describe("a broadcast", () => {
       kind: "failed",
       error: { name: "NoAnswer", code: "timeout", message: `${silent.host}: took too long` },
     });
+  });
+
+  test("of the same receipt begins after those before it, however long the result takes to be read", async () => {
+    const sent: string[] = [];
+    const send: GuardedHttp["send"] = async ({ url }) => {
+      sent.push(url);
+      return { kind: "answer", status: 204, headers: {}, text: "", isCut: false };
+    };
+    const { performer } = await bench({ guard: { refusalOf: () => null, send } });
+    await Promise.all([
+      perform(performer, broadcast("http://a.test/")),
+      perform(performer, broadcast("http://b.test/", { staticPayload: 1 })),
+      perform(performer, broadcast("http://c.test/")),
+    ]);
+    expect(sent).toEqual(["http://a.test/", "http://b.test/", "http://c.test/"]);
   });
 
   test("to a target that is not allowed sends nothing, and says what to do", async () => {

@@ -31,6 +31,8 @@ const PLACE_BYTES_MAX = 2_000;
 
 export class Performer implements PostOps {
   readonly #parts: PerformerParts;
+  /** By receipt: broadcasts whose bodies are being read. They begin in the order in which they came. */
+  readonly #turns = new Map<string, Promise<unknown>>();
 
   constructor(parts: PerformerParts) {
     this.#parts = parts;
@@ -94,12 +96,25 @@ export class Performer implements PostOps {
   }
 
   async #tell(task: PostOpTask & { op: "broadcast" }, signal: AbortSignal): Promise<PostOpOutcome> {
-    const { url, staticPayload, timeoutMs } = task.plan;
-    const body =
-      staticPayload === undefined ? (await this.#result(task))?.text : JSON.stringify(staticPayload);
+    const { url, timeoutMs } = task.plan;
+    const body = await this.#inTurn(`${task.execution}/${task.receipt}`, this.#bodyOf(task));
     if (body === undefined) return noResult(task);
     const limitMs = Math.min(timeoutMs, TRY_MS_MAX);
     return sendBroadcast(this.#parts, { id: task.id, url, body, timeoutMs: limitMs, signal });
+  }
+
+  async #bodyOf(task: PostOpTask & { op: "broadcast" }): Promise<string | undefined> {
+    const { staticPayload } = task.plan;
+    return staticPayload === undefined ? (await this.#result(task))?.text : JSON.stringify(staticPayload);
+  }
+
+  /** What is ready, once everything that came before it under the same name is ready or has failed. */
+  async #inTurn<T>(name: string, ready: Promise<T>): Promise<T> {
+    const turn = Promise.allSettled([this.#turns.get(name), ready]);
+    this.#turns.set(name, turn);
+    await turn;
+    if (this.#turns.get(name) === turn) this.#turns.delete(name);
+    return ready;
   }
 
   async #result({ execution, receipt }: PostOpTask): Promise<Result | null> {

@@ -1,9 +1,10 @@
 /**
- * Requests as they come from programs and, later, from the network: every field is checked here, before anything is
+ * Requests as they come from programs and from the network: every field is checked here, before anything is
  * sent to an engine. What passes can be stored, replayed and shown.
  */
 import { DEFAULT_PROJECT, EXECUTION_ID_PATTERN, NAME_PATTERN } from "../kernel/definition.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
+import { fieldsOf, unknownOption } from "./check-options.ts";
 
 const TEXT_MAX = 200;
 const REASON_MAX = 2_000;
@@ -23,14 +24,10 @@ const START_OPTIONS = ["id", "project", "tags", "startAt", "deadline"];
 
 /** The options of a start. */
 export function checkStart(options: unknown): CheckedStart | Rejection {
-  const given = fields(options);
+  const given = fieldsOf(options);
   if (given === null) return invalid("options", "must be an object");
-  const unknown = Object.keys(given).find((name) => !START_OPTIONS.includes(name));
-  if (unknown !== undefined)
-    return reject("unknown_field", `a start has no option "${unknown.slice(0, 60)}"`, {
-      path: unknown.slice(0, 60),
-      hint: `known are: ${START_OPTIONS.join(", ")}`,
-    });
+  const unknown = unknownOption(given, "a start", START_OPTIONS);
+  if (unknown !== null) return unknown;
   const { id, project = DEFAULT_PROJECT, tags = {} } = given;
   const wrong =
     (id === undefined ? null : checkExecutionId(id)) ??
@@ -56,7 +53,7 @@ export interface CheckedControl {
 
 /** The options of pause, resume, cancel and retry. */
 export function checkControl(options: unknown): CheckedControl | Rejection {
-  const given = fields(options);
+  const given = fieldsOf(options);
   if (given === null) return invalid("options", "must be an object");
   const { id, by = "api", reason = null } = given;
   if (id !== undefined && !isText(id, TEXT_MAX))
@@ -107,7 +104,7 @@ export interface CheckedList {
 
 /** The options of a list. */
 export function checkList(options: unknown): CheckedList | Rejection {
-  const given = fields(options);
+  const given = fieldsOf(options);
   if (given === null) return invalid("options", "must be an object");
   const { project, workflow, status, limit = 50, cursor } = given;
   for (const [path, name] of Object.entries({ project, workflow })) {
@@ -137,7 +134,7 @@ function checkProject(project: unknown): Rejection | null {
 }
 
 function checkTags(tags: unknown): Rejection | null {
-  const given = fields(tags);
+  const given = fieldsOf(tags);
   if (given === null) return invalid("tags", "must be an object of short texts");
   const entries = Object.entries(given);
   if (entries.length > TAGS_MAX)
@@ -164,13 +161,6 @@ function checkTime(time: unknown, path: string): Rejection | null {
 
 function toMs(time: unknown): number | undefined {
   return time === undefined ? undefined : Number(time);
-}
-
-/** The fields of an object; null for anything else. */
-function fields(value: unknown): Record<string, unknown> | null {
-  return typeof value === "object" && value !== null && !Array.isArray(value)
-    ? (value as Record<string, unknown>)
-    : null;
 }
 
 function isText(value: unknown, max: number): boolean {

@@ -133,7 +133,7 @@ export class WorkflowBuilder implements HostedWorkflow {
     spec: AnyEnumeration = {},
     options?: AnyPhaseOptions,
   ): WorkflowBuilder {
-    const child = childOf(typeof workflow === "string" ? workflow : workflow.name);
+    const child = childOf(typeof workflow === "object" ? workflow?.name : workflow);
     const added = this.#one(name, options, (around) => compileBuiltIn(spec, child, around));
     if (!isHosted(workflow)) return added;
     const parts = { hosted: added.#hosted, children: [...this.children, workflow] };

@@ -15,7 +15,8 @@ import {
   rejectInvalid,
 } from "../kernel/parse-primitive.ts";
 import { type Json, toStoredText } from "../std/json.ts";
-import { RondoError, unwrap } from "../std/rejection.ts";
+import { RondoError, reject, unwrap } from "../std/rejection.ts";
+import type { HostedWorkflow } from "../worker/handler-code.ts";
 
 /** Refuses what is not a name of a workflow, phase or signal. */
 export const checkName = throwing(parseName);
@@ -39,6 +40,17 @@ export const checkHandler = throwing((data: unknown, at: string) => checkMeaning
 /** The error that a builder throws. */
 export function invalid(path: string, why: string, hint?: string): RondoError {
   return new RondoError(new Invalid(path, why, hint).rejection);
+}
+
+/** Refuses what is not a workflow. */
+export function checkWorkflow(workflow: unknown): void {
+  const { definition, handlers } = (workflow ?? {}) as Partial<HostedWorkflow>;
+  if (typeof definition === "object" && definition !== null && Array.isArray(handlers)) return;
+  throw new RondoError(
+    reject("invalid_input", "this is not a workflow", {
+      hint: "make one with workflow({ name }).phase(...)",
+    }),
+  );
 }
 
 /** A copy of a value as JSON; refuses what cannot be stored, with the path to it. */

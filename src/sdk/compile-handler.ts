@@ -140,43 +140,23 @@ function enumerator(spec: AnyEnumeration, written: readonly Json[] | undefined):
 }
 
 /** The user's `process` or `processBatch`. Where the task is the input, it is the schema's output like the input itself. */
-function work(spec: AnySpec, { parseInput }: Surroundings): Pick<HandlerCode, "process" | "processBatch"> {
-  const isInput = spec.enumerate === undefined && spec.tasks === undefined && parseInput !== undefined;
-  if (spec.processBatch !== undefined) {
-    return {
-      processBatch: (context) =>
-        spec.processBatch?.((isInput ? over(context, { tasks: [context.input] }) : context) as never),
-    };
-  }
-  return {
-    process: (context) => {
-      const task = isInput ? { task: context.input } : {};
-      return spec.process?.(over(context, { ...task, waitFor: parsedWait(context) }) as never);
-    },
-  };
+function work(spec: AnySpec, { parseInput }: Surroundings): Omit<HandlerCode, "use"> {
+  const taskIsInput = spec.enumerate === undefined && spec.tasks === undefined && parseInput !== undefined;
+  if (spec.processBatch !== undefined)
+    return { taskIsInput, processBatch: (context) => spec.processBatch?.(context) };
+  return { taskIsInput, parsingWait, process: (context) => spec.process?.(context as never) };
 }
 
 /** `waitFor` with its payload parsed by the schema that user code gives. */
-function parsedWait(context: ProcessContext): ProcessContext["waitFor"] {
+function parsingWait(wait: ProcessContext["waitFor"]): ProcessContext["waitFor"] {
   return async (name, { schema, ...options } = {}) => {
     if (schema !== undefined && !isStandardSchema(schema))
       throw new Fatal(`waitFor "${name}": schema is not a Standard Schema`);
-    const payload = await context.waitFor(name, options);
+    const payload = await wait(name, options);
     if (schema === undefined) return payload;
     const parsed = await parseWithSchema(schema, payload, `signal "${name}"`);
     if (!isRejection(parsed)) return parsed.value;
     // What is journaled as the answer stays so for this round; the next one waits for another.
     throw Object.assign(new Fatal(parsed.message), { code: SIGNAL_REFUSED, path: name });
   };
-}
-
-/**
- * The context with some members replaced. A proxy, since the worker's contexts make their members on first use and keep
- * them privately: a copy would make them all, and an heir could not reach them.
- */
-function over(context: object, members: Readonly<Record<PropertyKey, unknown>>): unknown {
-  return new Proxy(members, {
-    get: (own, name) => (Object.hasOwn(own, name) ? own[name] : Reflect.get(context, name)),
-    has: (own, name) => Object.hasOwn(own, name) || Reflect.has(context, name),
-  });
 }

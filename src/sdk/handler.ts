@@ -1,5 +1,6 @@
 /** One handler in code: how it enumerates and processes tasks, and its options. */
 import type { Duration } from "../std/duration.ts";
+import { invalid } from "./check.ts";
 import type { BatchContext, EnumerateContext, TaskContext } from "./context.ts";
 import type { Stored } from "./stored.ts";
 
@@ -84,6 +85,8 @@ export interface Handler<Input, Phases, Result> {
 export function handler<Input, Phases, Item = NoItems, Result = null>(
   spec: HandlerSpec<Input, Phases, Item, Result>,
 ): Handler<Input, Phases, Result> {
+  if (typeof spec !== "object" || spec === null)
+    throw invalid("handler", "must be an object", "give { process: ... }");
   return Object.freeze({ [SPEC]: spec });
 }
 

@@ -37,7 +37,9 @@ export function readHandlers(given: unknown, at: string): GivenHandlers {
   const made = specOf(given);
   if (made !== undefined) return { kind: "single", spec: made };
   if (typeof given !== "object" || given === null || Array.isArray(given))
-    throw invalid(at, "has no handlers", "give one handler, a map of them, or {} for none");
+    throw typeof given === "function"
+      ? invalid(at, "a function alone is not a handler", "give { process: ... }")
+      : invalid(at, "has no handlers", "give one handler, a map of them, or {} for none");
   const entries = Object.entries(given);
   const specs = entries.flatMap(([name, value]) => {
     const spec = specOf(value);

@@ -101,6 +101,7 @@ export class ClusterHost extends EngineHost {
     this.world.trace.note(this.world.timeline.now, `${this.name}crash`);
     this.world.count("node crash");
     this.end();
+    this.#ownership.end();
     this.#comeBack();
   }
 

@@ -67,6 +67,13 @@ export const COMMAND_BUGS: readonly PlantedBug[] = [
     seed: 24,
   },
   {
+    name: "a broadcast overtakes the one before it",
+    file: "engine/post-op-desk.js",
+    find: "held.add(op.receipt);",
+    replace: "void op;",
+    seed: 133,
+  },
+  {
     name: "post-operation before its commit",
     file: "engine/node.js",
     find: "grantAll(node);\n        if",

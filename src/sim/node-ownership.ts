@@ -86,6 +86,12 @@ export class NodeOwnership {
     this.input({ kind: "tick" });
   }
 
+  /** The process is gone: whatever its calls come to, nobody hears of it. */
+  end(): void {
+    this.#node = new OwnershipNode(OWNERSHIP);
+    this.#alarm.clear();
+  }
+
   mayAct(): boolean {
     return this.#node.mayAct(this.#process.world.timeline.now);
   }

@@ -38,7 +38,7 @@ describe("a duration", () => {
     [1e15, "longer than 100 years"],
     [null, "not a duration"],
     [{}, "not a duration"],
-    [undefined, "not a duration"],
+    [undefined, "is missing"],
   ])("%s is refused", (given, why) => {
     const refused = parseDuration(given, "phase.timeout");
     expect(isRejection(refused) && refused.message).toContain(why);

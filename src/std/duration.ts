@@ -19,7 +19,8 @@ export function parseDuration(value: unknown, path: string): number | Rejection 
       return bad(`${value} is not a whole, non-negative number of milliseconds`);
     return value > DURATION_MAX_MS ? bad("longer than 100 years") : value;
   }
-  if (typeof value !== "string") return bad("not a duration");
+  if (typeof value !== "string")
+    return bad(value === undefined ? "is missing" : `a value of type ${typeof value} is not a duration`);
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(value);
   if (!match) return bad(`"${value.slice(0, 40)}" is not a duration`);
   const ms = Math.round(Number(match[1]) * (UNIT_MS[match[2] as string] as number));

@@ -36,8 +36,11 @@ describe("what cannot be stored", () => {
     ["-Infinity", Number.NEGATIVE_INFINITY, "-Infinity"],
     ["a lone surrogate", "\ud800", "a string with a lone surrogate"],
     ["a promise", Promise.resolve(1), "a Promise"],
-    ["an Error", new Error("x"), "a Error"],
+    ["an Error", new Error("x"), "an Error"],
     ["a regular expression", /x/, "a RegExp"],
+    ["a generator", (function* () {})(), "a Generator"],
+    ["an async generator", (async function* () {})(), "an AsyncGenerator"],
+    ["an instance of a class without a name", new (class {})(), "an object of a class"],
   ];
 
   test.each(kinds)("%s is refused by its name", (_what, value, message) => {

@@ -146,11 +146,21 @@ function walkArray(value: unknown[], path: string, depth: number, above: Set<obj
   return copy;
 }
 
+/** What an object is, by the name of its class; generators have none but a tag. */
+function kindOf(value: object): string {
+  const { constructor, [Symbol.toStringTag]: tag } = value as {
+    constructor?: unknown;
+    [Symbol.toStringTag]?: unknown;
+  };
+  const name = typeof constructor === "function" && constructor.name !== "" ? constructor.name : tag;
+  if (typeof name !== "string" || name === "") return "an object of a class";
+  return `${/^[AEIO]/.test(name) ? "an" : "a"} ${name}`;
+}
+
 function walkPlain(value: object, path: string, depth: number, above: Set<object>): unknown {
   const proto: unknown = Object.getPrototypeOf(value);
   if (proto !== Object.prototype && proto !== null) {
-    const name = (value.constructor as { name?: string } | undefined)?.name ?? "object";
-    return refuse(path, `a ${name}`, "convert it to a plain object or array");
+    return refuse(path, kindOf(value), "convert it to a plain object or array");
   }
   const copy: Record<string, unknown> = {};
   for (const key of Object.keys(value)) {

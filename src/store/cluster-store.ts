@@ -45,6 +45,8 @@ export type Hint =
 
 /** A store that many nodes share. */
 export interface ClusterStore extends Store {
+  /** The store's clock, in whole milliseconds. */
+  now(): Promise<number>;
   /** Joins, or goes on being a member; after a lapse as a new incarnation, which owns nothing. */
   renew(): Promise<Membership>;
   /**

@@ -68,6 +68,8 @@ test("one outage speaks in many words, and the next one begins anew", async () =
   log.tell(away("refused"));
   log.tell(new Error("the audit log could not be written", { cause: away("starting up") }));
   await attempt("renew");
+  pass(6_000);
+  await attempt("renew");
   pass(60_000);
   log.tell(away("refused"));
   expect(lines).toEqual([
@@ -92,6 +94,20 @@ test("it is not over while commits fail and renewals do not; what nobody tries a
   expect(lines[1]).toBe("the store works again, after 9 s");
 });
 
+test("it is not over while anything else of the store fails, though commits and renewals work", async () => {
+  const { lines, log, attempt, pass } = scene();
+  for (let i = 0; i < 4; i++) {
+    log.tell(away("too many connections"));
+    await attempt("commit");
+    pass(1_000);
+    await attempt("renew");
+  }
+  expect(lines).toEqual(["the database cannot be reached (too many connections)"]);
+  pass(6_000);
+  await attempt("renew");
+  expect(lines[1]).toBe("the store works again, after 3 s");
+});
+
 test("other faults are told apart by what they say, and each is said again at rising distances", () => {
   const { lines, log, pass } = scene();
   for (let second = 0; second < 12; second++) {
@@ -114,6 +130,12 @@ test("a fault that does not pass is not taken for the outage that was told befor
   log.tell(away("refused"));
   log.tell(new StoreFault("there is no such database", { retryable: false, nothingWritten: true }));
   expect(lines).toHaveLength(2);
+});
+
+test("a fault that the store is behind says so", () => {
+  const { lines, log } = scene();
+  log.tell(new Error("the audit log could not be written", { cause: away("refused") }));
+  expect(lines).toEqual(["the audit log could not be written: the database cannot be reached (refused)"]);
 });
 
 test("a store of one process is watched by its commits", async () => {

@@ -24,6 +24,8 @@ interface Lasting {
   distanceMs: number;
   nextAt: number;
   lastAt: number;
+  /** When it seemed to be over; null: it has come again since. */
+  overAt: number | null;
 }
 
 export class FaultLog {
@@ -31,8 +33,11 @@ export class FaultLog {
   readonly #say: (line: string) => void;
   /** By what it says; the store's by "". */
   readonly #lasting = new Map<string, Lasting>();
-  /** What of the store failed when it was last tried, and when. */
+  /** What of the store failed when it was last tried, and when. Of reads and the like nobody hears when they work. */
   readonly #failed = new Map<string, number>();
+  /** Faults of commits and renewals. */
+  readonly #known = new WeakSet<object>();
+  #isRenewed = false;
 
   constructor(clock: Pick<Clock, "now">, say: (line: string) => void) {
     this.#clock = clock;
@@ -44,24 +49,29 @@ export class FaultLog {
     const commit = store.commit.bind(store);
     store.commit = (content) => this.#heard("commit", commit(content));
     if (!("renew" in store)) return;
+    this.#isRenewed = true;
     const renew = store.renew.bind(store);
     store.renew = () => this.#heard("renew", renew());
   }
 
   /** Says it, or leaves it unsaid. */
   readonly tell = (fault: Error): void => {
-    const key = isOfStore(fault) || isOfStore(fault.cause) ? "" : fault.message;
+    const { message, isStore } = wordsOf(fault);
+    const key = isStore ? "" : message;
     const now = this.#clock.now();
     const lasting = this.#lasting.get(key);
+    // Where renewals tell sooner or later that all is well, it can be waited for that nothing else fails either.
+    if (key === "" && this.#isRenewed && !this.#known.has(fault)) this.#failed.set("other", now);
     if (lasting === undefined || now - lasting.lastAt > FORGET_MS) {
       this.#begin(key, now);
-      return this.#say(fault.message);
+      return this.#say(message);
     }
     lasting.lastAt = now;
+    lasting.overAt = null;
     lasting.untold++;
     if (now < lasting.nextAt) return;
     const more = lasting.untold === 1 ? "" : `, ${lasting.untold} times since this was last said`;
-    this.#say(`${fault.message}: for ${showDuration(now - lasting.from)} now${more}`);
+    this.#say(`${message}: for ${showDuration(now - lasting.from)} now${more}`);
     lasting.untold = 0;
     lasting.distanceMs = Math.min(DISTANCE_MAX_MS, lasting.distanceMs * 2);
     lasting.nextAt = now + lasting.distanceMs;
@@ -77,6 +87,7 @@ export class FaultLog {
       distanceMs: FIRST_DISTANCE_MS,
       nextAt: now + FIRST_DISTANCE_MS,
       lastAt: now,
+      overAt: null,
     });
   }
 
@@ -87,6 +98,7 @@ export class FaultLog {
       return answer;
     } catch (thrown) {
       this.#failed.set(what, this.#clock.now());
+      if (thrown instanceof Error) this.#known.add(thrown);
       throw thrown;
     }
   }
@@ -96,14 +108,26 @@ export class FaultLog {
     const now = this.#clock.now();
     this.#failed.delete(what);
     const outage = this.#lasting.get("");
-    if (outage === undefined || [...this.#failed.values()].some((at) => now - at < TRIED_AGAIN_MS)) return;
+    if (outage === undefined) return;
+    const failing = [...this.#failed].filter(([, at]) => now - at < TRIED_AGAIN_MS);
+    if (failing.every(([other]) => other === "other")) outage.overAt ??= now;
+    if (failing.length > 0) return;
     this.#failed.clear();
     this.#lasting.delete("");
-    this.#say(`the store works again, after ${showDuration(now - outage.from)}`);
+    this.#say(`the store works again, after ${showDuration((outage.overAt ?? now) - outage.from)}`);
   }
 }
 
+/** What to say of a fault, and whether the store is behind it: then that is said, too. */
+function wordsOf(fault: Error): { message: string; isStore: boolean } {
+  const { message, cause } = fault;
+  if (isOfStore(fault)) return { message, isStore: true };
+  return isOfStore(cause)
+    ? { message: `${message}: ${cause.message}`, isStore: true }
+    : { message, isStore: false };
+}
+
 /** Whether the store is away for a while, and that is all. */
-function isOfStore(thrown: unknown): boolean {
+function isOfStore(thrown: unknown): thrown is StoreFault {
   return thrown instanceof StoreFault && thrown.retryable;
 }

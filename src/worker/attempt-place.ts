@@ -13,8 +13,8 @@ export function reportedAttempt(place: ReportPlace, item: GrantItem): ReportedAt
 
 /** A key for one attempt. */
 export function keyOf(place: ReportPlace, task: number, attempt: number, claim: number): string {
-  const { execution, phase, visit, handler, round } = place;
-  return `${execution}/${phase}/${visit}/${handler}/${round}/${task}/${attempt}/${claim}`;
+  const { execution, phase, visit, handler, round, epoch } = place;
+  return `${execution}/${phase}/${visit}/${handler}/${round}/${epoch}/${task}/${attempt}/${claim}`;
 }
 
 /** Whether two are attempts of the same handler, visit, round and epoch. */

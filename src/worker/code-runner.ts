@@ -27,6 +27,7 @@ export interface CodeRunnerOptions {
 export class CodeRunner {
   readonly #options: CodeRunnerOptions;
   readonly attempts: RunningAttempts;
+  #at = 0;
   /** Scripts that run. */
   scripts = 0;
 
@@ -35,14 +36,25 @@ export class CodeRunner {
     this.attempts = new RunningAttempts(options.clock, (running, outcome) => this.#ended(running, outcome));
   }
 
+  /** The last look at the clock: when the turn began, or when the last of it ended or went on by itself. */
+  get at(): number {
+    return this.#at;
+  }
+
+  /** Looks at the clock: what begins from now on begins at that time. */
+  look(): number {
+    this.#at = this.#options.clock.now();
+    return this.#at;
+  }
+
   /** Begins a task, a decision or an output. */
   beginTask(shared: Shared, item: GrantItem, code: HandlerCode): void {
     const context =
       shared.grant.do === "process" || shared.grant.do === "command"
-        ? new TaskContext(shared, item, JSON.parse(item.task ?? "null") as unknown)
+        ? new TaskContext(shared, item)
         : new AttemptContext(shared, item);
     const span = startSpan(context);
-    const since = this.#options.clock.now();
+    const since = this.#at;
     let value: unknown;
     let isPending = false;
     try {
@@ -59,6 +71,7 @@ export class CodeRunner {
     }
     const running = this.attempts.add(context, since, span);
     this.#options.reporter.began(running);
+    this.look();
     // Not Promise.resolve: that reads the value's constructor, which may throw here.
     new Promise((resolve) => resolve(value)).then(
       (result) => this.#finish(running, doneWith(result)),
@@ -70,7 +83,7 @@ export class CodeRunner {
   beginGroup(shared: Shared, items: readonly GrantItem[], code: HandlerCode): void {
     const context = new GroupContext(shared, items);
     const span = startSpan(context);
-    const since = this.#options.clock.now();
+    const since = this.#at;
     const all = (thrown: unknown): Outcome[] => items.map(() => threw(thrown));
     let value: unknown;
     let outcomes: readonly Outcome[] | null = null;
@@ -80,6 +93,7 @@ export class CodeRunner {
     } catch (thrown) {
       outcomes = all(thrown);
     }
+    this.look();
     const attempts = this.attempts.addGroup({ context, since, span }, items);
     const outcomesOf = (results: unknown): readonly Outcome[] => {
       try {
@@ -107,7 +121,7 @@ export class CodeRunner {
     const { clock, reporter, onBug } = this.#options;
     const context = new ListingContext(shared, item);
     const span = startSpan(context);
-    const running = this.attempts.add(context, clock.now(), span);
+    const running = this.attempts.add(context, this.#at, span);
     const run = (): Promise<Outcome> =>
       enumerate(context, code, {
         clock,
@@ -121,6 +135,7 @@ export class CodeRunner {
     (span === null ? run() : span.run(run))
       .then((outcome) => this.attempts.end(running, outcome))
       .catch(onBug);
+    this.look();
   }
 
   /** Begins a script. */
@@ -144,9 +159,9 @@ export class CodeRunner {
 
   /** It ended in the turn in which it began. */
   #settle(context: AttemptContext, since: number, span: TaskSpan | null, outcome: Outcome): void {
-    const { reporter, clock } = this.#options;
     context.close(outcome);
-    const told = reporter.receipt(context.shared.lead, context.item, clock.now() - since, outcome);
+    const ms = this.look() - since;
+    const told = this.#options.reporter.receipt(context.shared.lead, context.item, ms, outcome);
     if (span !== null) span.end(told);
   }
 

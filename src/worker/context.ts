@@ -176,9 +176,9 @@ export class AttemptContext {
 export class TaskContext extends AttemptContext implements ProcessContext {
   readonly task: unknown;
 
-  constructor(shared: Shared, item: GrantItem, task: unknown) {
+  constructor(shared: Shared, item: GrantItem) {
     super(shared, item);
-    this.task = task;
+    this.task = taskOf(shared, item);
   }
 
   get number(): number {
@@ -208,7 +208,8 @@ export class TaskContext extends AttemptContext implements ProcessContext {
   }
 
   get waitFor(): ProcessContext["waitFor"] {
-    return (name, options) => this.#steps.waitFor(name, options);
+    const wait: ProcessContext["waitFor"] = (name, options) => this.#steps.waitFor(name, options);
+    return this.shared.code?.parsingWait?.(wait) ?? wait;
   }
 
   get #steps(): JournaledSteps {
@@ -235,8 +236,12 @@ export class GroupContext extends AttemptContext implements BatchContext {
 
   constructor(shared: Shared, items: readonly GrantItem[]) {
     super(shared, items[0] as GrantItem);
-    this.tasks = items.map(({ task }) => JSON.parse(task ?? "null") as unknown);
+    this.tasks = items.map((item) => taskOf(shared, item));
   }
+}
+
+function taskOf({ code, input }: Shared, { task }: GrantItem): unknown {
+  return code?.taskIsInput === true ? input : (JSON.parse(task ?? "null") as unknown);
 }
 
 export class ListingContext extends AttemptContext implements EnumerateContext {

@@ -92,6 +92,10 @@ export interface HandlerCode {
   readonly key?: (task: unknown) => string;
   readonly identity?: (task: unknown) => string;
   readonly parseInput?: (input: unknown) => unknown;
+  /** The one task is the input, as `parseInput` gives it. */
+  readonly taskIsInput?: boolean;
+  /** Makes `waitFor` heed the schema that user code gives it. */
+  readonly parsingWait?: (wait: ProcessContext["waitFor"]) => ProcessContext["waitFor"];
   /** A wait: the signal, and a check of its payload. */
   readonly signal?: {
     readonly name: string;

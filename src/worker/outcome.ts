@@ -75,7 +75,8 @@ export function errorText(thrown: unknown): string {
         ...(typeof error.stack === "string" ? { stack: cut(error.stack, LIMITS.errorChars) } : {}),
       });
     }
-    return JSON.stringify({ name: "Error", message: cut(String(thrown), LIMITS.errorChars) });
+    const shown = typeof thrown === "object" && thrown !== null ? thrown : String(thrown);
+    return JSON.stringify({ name: "Error", message: cut(shown, LIMITS.errorChars) });
   } catch {
     // Getters of a hostile error object may throw; the failure itself must still be told.
     return JSON.stringify({ name: "Error", message: "user code threw something that cannot be shown" });

@@ -57,6 +57,23 @@ describe("cancel", () => {
     expect(signal?.reason).toMatchObject({ message: "lease lost" });
   });
 
+  test("of one owner's attempt leaves that of the next owner alone, though they have the same number", async () => {
+    const signals: AbortSignal[] = [];
+    const ends: (() => void)[] = [];
+    const bench = new WorkerBench({
+      process: ({ signal }) => {
+        signals.push(signal);
+        return new Promise<void>((resolve) => ends.push(resolve));
+      },
+    });
+    await bench.give([1], { epoch: 1 });
+    const next = await bench.give([1], { epoch: 2 });
+    ends[0]?.();
+    await bench.clock.settle();
+    bench.worker.cancel([beatFor(next, 0)], "cancel");
+    expect(signals.map(({ aborted }) => aborted)).toEqual([false, true]);
+  });
+
   test("of what has not begun hands it back unrun", async () => {
     const ran: unknown[] = [];
     const bench = new WorkerBench(

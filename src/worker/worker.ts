@@ -193,13 +193,12 @@ export class Worker {
   }
 
   #turn(): void {
-    const { clock } = this.#options;
-    const from = clock.now();
+    const from = this.#runner.look();
     let items = 0;
     while (!this.#queue.isEmpty && items < TURN_ITEMS && this.#hasRoom()) {
       items += this.#beginNext();
       // Code that returns at once may have taken long to do so.
-      if (clock.now() - from > TURN_MS) break;
+      if (this.#runner.at - from > TURN_MS) break;
     }
     while (!this.#scriptQueue.isEmpty && this.#hasScriptRoom()) this.#beginScript();
     this.#reporter.flush();

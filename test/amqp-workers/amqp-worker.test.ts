@@ -1,58 +1,37 @@
 // The worker over AMQP against a real broker, with something that stands in for the engine.
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { systemClock } from "../../src/std/clock.ts";
-import { systemRandom } from "../../src/std/random.ts";
-import { AmqpWorker } from "../../src/worker/amqp/amqp-worker.ts";
+import { afterEach, describe, expect, test } from "vitest";
+import type { AmqpWorker } from "../../src/worker/amqp/amqp-worker.ts";
 import type { HandlerCode, ProcessContext } from "../../src/worker/handler-code.ts";
 import { openTestBroker } from "../broker/rabbitmq-server.ts";
 import type { TestBroker } from "../broker/test-broker.ts";
 import { until } from "../faults/until.ts";
 import { attempt, StandIn } from "./stand-in.ts";
+import { testWorker } from "./test-worker.ts";
 
 const USE = "flow.work";
-let broker: TestBroker | null = null;
 const ends: (() => Promise<unknown>)[] = [];
-
-beforeAll(async () => {
-  const isThere = await openTestBroker();
-  await isThere?.remove();
-}, 180_000);
 afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
 });
-afterAll(() => broker?.remove());
 
 /** A vhost of its own, an engine's stand-in and a worker with this code. */
 async function open(
   code: Partial<HandlerCode>,
   options: { capacity?: number; url?: (broker: TestBroker) => Promise<string> } = {},
-): Promise<{ engine: StandIn; worker: AmqpWorker; notes: string[]; broker: TestBroker } | null> {
-  broker = await openTestBroker();
-  if (broker === null) return null;
-  const here = broker;
-  ends.push(() => here.remove());
-  const engine = await StandIn.open(here.url, USE);
+): Promise<{ engine: StandIn; worker: AmqpWorker; notes: string[]; broker: TestBroker }> {
+  const broker = await openTestBroker();
+  ends.push(() => broker.remove());
+  const engine = await StandIn.open(broker.url, USE);
   ends.push(() => engine.close());
   const notes: string[] = [];
-  const worker = new AmqpWorker({
-    url: (await options.url?.(here)) ?? here.url,
-    prefix: "rondo",
-    name: "test",
+  const url = (await options.url?.(broker)) ?? broker.url;
+  const worker = testWorker(url, [{ name: "flow", handlers: [{ use: USE, ...code }] }], {
     capacity: options.capacity ?? 10,
-    workflows: [{ name: "flow", handlers: [{ use: USE, ...code }] }],
-    clock: systemClock(),
-    random: systemRandom,
-    onLog: () => {},
-    onTrouble: () => {},
-    onReady: () => {},
     onNote: (what) => notes.push(what),
-    onBug: (thrown) => {
-      throw thrown;
-    },
   });
   ends.push(() => worker.stop(0));
   await worker.start();
-  return { engine, worker, notes, broker: here };
+  return { engine, worker, notes, broker };
 }
 
 /** Code that waits until it is told to end. */
@@ -80,7 +59,6 @@ describe("an enumeration", () => {
       process: () => null,
       key: (task) => `k${(task as { i: number }).i}`,
     });
-    if (at === null) return;
     await at.engine.enumerate();
     await until("it has ended", () => at.engine.enumerated.length === 1 && at.engine.intake.length === 3);
     expect(at.engine.intake.map(({ position, data, key }) => [position, data, key])).toEqual([
@@ -94,7 +72,6 @@ describe("an enumeration", () => {
 
   test("is not asked of a worker whose code does not enumerate", async () => {
     const at = await open({ process: () => null });
-    if (at === null) return;
     expect(await at.engine.consumersOf("rondo.workflow.handler.flow.work.enumerate")).toBe(0);
   });
 
@@ -105,7 +82,6 @@ describe("an enumeration", () => {
       },
       process: () => null,
     });
-    if (at === null) return;
     await at.engine.enumerate();
     await until("it has ended", () => at.engine.enumerated.length === 1);
     expect(at.engine.enumerated[0]).toMatchObject({ status: "failed", error: { message: "no list" } });
@@ -118,7 +94,6 @@ describe("an enumeration", () => {
       },
       process: () => null,
     });
-    if (at === null) return;
     await at.engine.enumerate({ resume: { count: 3, last: 2, checksum: 0 } });
     await until("it has ended", () => at.engine.enumerated.length === 1 && at.engine.intake.length === 2);
     expect(at.engine.intake.map(({ position }) => position)).toEqual([3, 4]);
@@ -135,7 +110,6 @@ describe("tasks", () => {
         return { number, n: (input as { n: number }).n, idempotencyKey };
       },
     });
-    if (at === null) return;
     await at.engine.task(0);
     await at.engine.task(1);
     await at.engine.process();
@@ -157,7 +131,6 @@ describe("tasks", () => {
   test("no more than the capacity are taken at a time", async () => {
     const code = gate();
     const at = await open(code, { capacity: 2 });
-    if (at === null) return;
     for (let i = 0; i < 5; i++) await at.engine.task(i);
     await at.engine.process();
     await until("two run", () => code.begun.length === 2);
@@ -169,7 +142,6 @@ describe("tasks", () => {
 
   test("steps are refused with the way out, and not tried again", async () => {
     const at = await open({ process: ({ step }) => step("one", () => 1) });
-    if (at === null) return;
     await at.engine.task(0);
     await at.engine.process();
     await at.engine.settled(1);
@@ -181,7 +153,6 @@ describe("tasks", () => {
 
   test("a message that cannot be read is put aside, and harms no other", async () => {
     const at = await open({ process: () => "fine" });
-    if (at === null) return;
     await at.engine.send(at.engine.taskQueue, Buffer.from("not json"));
     await at.engine.task(0);
     await at.engine.process();
@@ -194,7 +165,6 @@ describe("cancel.consumer", () => {
   test("stops the consuming, tells running code to stop, and hands everything back", async () => {
     const code = gate();
     const at = await open(code, { capacity: 2 });
-    if (at === null) return;
     await at.engine.task(0);
     await at.engine.process();
     await until("one runs", () => code.begun.length === 1);
@@ -207,7 +177,6 @@ describe("cancel.consumer", () => {
   test("for a pause lets running code end; resumed, the queue is consumed again", async () => {
     const code = gate();
     const at = await open(code);
-    if (at === null) return;
     await at.engine.task(0);
     await at.engine.process();
     await until("one runs", () => code.begun.length === 1);
@@ -237,7 +206,6 @@ describe("commands", () => {
 
   test("are done, and their receipts repeat them with the result or the error", async () => {
     const at = await open(commands);
-    if (at === null) return;
     const receipts = await at.engine.listen("SUM_RECEIPT");
     await at.engine.send("SUM_CMD", { ...cmd, cmd_metadata: { user: "u", rondo: mark } });
     await until("the receipt is there", () => receipts.length === 1);
@@ -253,7 +221,6 @@ describe("commands", () => {
 
   test("that no engine sent are done as well; one that cannot be read is put aside", async () => {
     const at = await open(commands);
-    if (at === null) return;
     const receipts = await at.engine.listen("SUM_RECEIPT");
     await at.engine.send("SUM_CMD", Buffer.from("{"));
     await at.engine.send("SUM_CMD", cmd);
@@ -264,7 +231,6 @@ describe("commands", () => {
 
   test("answer where they ask for it", async () => {
     const at = await open(commands);
-    if (at === null) return;
     const receipts = await at.engine.listen("ELSEWHERE");
     await at.engine.send("SUM_CMD", cmd, { replyTo: "ELSEWHERE" });
     await until("the receipt is there", () => receipts.length === 1);
@@ -282,7 +248,6 @@ describe("what the world does", () => {
         return proxy.url;
       },
     });
-    if (at === null) return;
     await at.engine.task(0);
     await at.engine.process();
     await until("one runs", () => code.begun.length === 1);
@@ -299,7 +264,6 @@ describe("what the world does", () => {
 
   test("queues that are deleted and made again are consumed again", async () => {
     const at = await open({ enumerate: () => [1], process: ({ number }) => number });
-    if (at === null) return;
     await at.engine.process();
     await at.engine.remake(at.engine.taskQueue);
     await at.engine.task(0);
@@ -320,7 +284,6 @@ describe("what the world does", () => {
   test("a stop hands back what has not begun, lets the rest end, and leaves nobody consuming", async () => {
     const code = gate();
     const at = await open(code, { capacity: 1 });
-    if (at === null) return;
     await at.engine.task(0);
     await at.engine.task(1);
     await at.engine.process();

@@ -56,11 +56,8 @@ export class ExampleBench {
 
   /** The worker in Python, once it serves. */
   async python(): Promise<ChildProcess> {
-    const child = spawn(PYTHON, [`${EXAMPLES}python/worker.py`], {
-      env: { PATH: process.env["PATH"], RONDO_BROKER: this.broker.url, RONDO_URL: this.server.url },
-      stdio: ["ignore", "pipe", "inherit"],
-    });
-    onTestFinished(() => void child.kill("SIGKILL"));
+    const child = runPython({ RONDO_BROKER: this.broker.url, RONDO_URL: this.server.url });
+    child.stderr?.pipe(process.stderr);
     for await (const line of createInterface({ input: child.stdout as NodeJS.ReadableStream }))
       if (line.startsWith("worker serves ")) return child;
     throw new Error("the worker ended before it served");
@@ -71,6 +68,16 @@ export class ExampleBench {
     const queues = await this.broker.queues();
     return queues.map(({ name }) => name).filter((name) => /^rondo\.workflow\.(?!handler\.)/.test(name));
   }
+}
+
+/** Starts the worker in Python; it is gone with the test. */
+export function runPython(env: Readonly<Record<string, string>>): ChildProcess {
+  const child = spawn(PYTHON, [`${EXAMPLES}python/worker.py`], {
+    env: { PATH: process.env["PATH"], ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return child;
 }
 
 /** Whether Debian's python3-pika is there, by installing it if need be. With CI=true a lack of it is an error. */

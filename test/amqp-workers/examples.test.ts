@@ -3,11 +3,12 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { openTestBroker } from "../broker/rabbitmq-server.ts";
 import { until } from "../faults/until.ts";
 import { TestDatabase } from "../store/postgres-server.ts";
-import { ExampleBench, hasPika } from "./example-bench.ts";
+import { ExampleBench, hasPika, runPython } from "./example-bench.ts";
 
 const isPika = hasPika();
 const TEXT = "to be or not to be that is the question ".repeat(30).trim();
@@ -37,6 +38,17 @@ async function storeOf(kind: "sqlite" | "postgres"): Promise<string> {
 }
 let databases = 0;
 
+test.skipIf(!isPika).each(["SIGINT", "SIGTERM"] as const)(
+  "the worker in Python ends on %s also while the broker is away",
+  async (signal) => {
+    const child = runPython({ RONDO_BROKER: "amqp://guest:guest@127.0.0.1:1/" });
+    for await (const line of createInterface({ input: child.stderr as NodeJS.ReadableStream }))
+      if (line.includes("the broker is away")) break;
+    child.kill(signal);
+    expect(await once(child, "exit")).toEqual([0, null]);
+  },
+);
+
 describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
   test.skipIf(!isPika)(
     "the worker in Python enumerates, processes, does a command and returns; SIGTERM ends it with exit code 0",
@@ -44,7 +56,7 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
       const bench = await ExampleBench.open(await storeOf(kind));
       const child = await bench.python();
       const handle = await bench.server.rondo.start("letters", { text: TEXT });
-      expect(await handle.result({ timeout: 60_000 })).toEqual({ words: WORDS });
+      expect(await handle.result({ timeout: 100_000 })).toEqual({ words: WORDS });
       const { phases } = await handle.status();
       expect(phases[0]?.handlers[0]).toMatchObject({ total: WORDS, done: WORDS });
       child.kill("SIGTERM");
@@ -69,7 +81,7 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
         async () => ((await handle.status()).phases[0]?.handlers[0]?.done ?? 0) > 5,
       );
       await bench.broker.management.closeConnections(bench.broker.vhost);
-      expect(await handle.result({ timeout: 60_000 })).toEqual({ words: WORDS });
+      expect(await handle.result({ timeout: 100_000 })).toEqual({ words: WORDS });
     },
     90_000,
   );
@@ -78,7 +90,7 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
     const bench = await ExampleBench.open(await storeOf(kind));
     const worker = await bench.worker("amqp/orders.ts");
     const handle = await bench.server.rondo.start("orders", { lines: LINES });
-    expect(await handle.result({ timeout: 60_000 })).toEqual({ reserved: LINES.length });
+    expect(await handle.result({ timeout: 100_000 })).toEqual({ reserved: LINES.length });
     worker.kill("SIGTERM");
     expect(await worker.ended).toMatchObject({ code: 0 });
     await until(
@@ -99,6 +111,6 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
     );
     first.kill("SIGKILL");
     await bench.worker("amqp/orders.ts");
-    expect(await handle.result({ timeout: 60_000 })).toEqual({ reserved: many.length });
+    expect(await handle.result({ timeout: 100_000 })).toEqual({ reserved: many.length });
   }, 90_000);
 });

@@ -6,16 +6,14 @@ import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { checkBroker } from "../../src/amqp/check-broker.ts";
 import { openServer } from "../../src/compose-server.ts";
-import { systemClock } from "../../src/std/clock.ts";
-import { systemRandom } from "../../src/std/random.ts";
-import { AmqpWorker } from "../../src/worker/amqp/amqp-worker.ts";
+import { testWorker } from "../amqp-workers/test-worker.ts";
 import { RabbitServer } from "../broker/rabbitmq-server.ts";
 import { until } from "../faults/until.ts";
 
 const ends: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
-}, 60_000);
+});
 
 async function openEngine(broker: string) {
   const directory = mkdtempSync(join(tmpdir(), "rondo-amqp-"));
@@ -46,30 +44,14 @@ async function openEngine(broker: string) {
 async function hire(url: string, gate: () => Promise<void>) {
   const troubles: (string | null)[] = [];
   const begun: number[] = [];
-  const worker = new AmqpWorker({
-    ...{ url, prefix: "rondo", name: "test", capacity: 20, clock: systemClock(), random: systemRandom },
-    workflows: [
-      {
-        name: "flow",
-        handlers: [
-          {
-            use: "work",
-            process: async ({ number }) => {
-              begun.push(number);
-              await gate();
-              return number;
-            },
-          },
-        ],
-      },
-    ],
-    onLog: () => {},
+  const process = async ({ number }: { readonly number: number }) => {
+    begun.push(number);
+    await gate();
+    return number;
+  };
+  const worker = testWorker(url, [{ name: "flow", handlers: [{ use: "work", process }] }], {
+    capacity: 20,
     onTrouble: (what) => troubles.push(what),
-    onReady: () => {},
-    onNote: () => {},
-    onBug: (thrown) => {
-      throw thrown;
-    },
   });
   ends.push(() => worker.stop(0));
   await worker.start();

@@ -6,16 +6,13 @@ import { all } from "../local/open.ts";
 import { AmqpBench, described } from "./amqp-bench.ts";
 
 let bench: AmqpBench;
-let isHere = true;
 const connections: ChannelModel[] = [];
 beforeEach(async () => {
-  const made = await AmqpBench.make();
-  isHere = made !== null;
-  if (made !== null) bench = made;
+  bench = await AmqpBench.make();
 }, 180_000);
 afterEach(async () => {
   for (const connection of connections.splice(0)) await connection.close();
-  if (isHere) await bench.close();
+  await bench.close();
 });
 
 interface Command {
@@ -56,10 +53,7 @@ const step = (name: string, topic: string, more: object = {}) => ({
 });
 
 describe("commands over topics", () => {
-  test("L3 three commands on three topics go one after another, each after the receipt of the one before", async ({
-    skip,
-  }) => {
-    if (!isHere) return skip();
+  test("L3 three commands on three topics go one after another, each after the receipt of the one before", async () => {
     const rondo = await bench.open();
     const order: string[] = [];
     for (const [topic, receipt] of [
@@ -73,7 +67,7 @@ describe("commands over topics", () => {
       });
     const flow = described("flow", [step("one", "A_CMD"), step("two", "LEXI_CMD_B"), step("three", "C")]);
     const handle = await rondo.start(flow, null as never);
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     expect(order).toEqual(["ONE", "TWO", "THREE"]);
     const receipted = (await all(handle.events())).filter(
       ({ kind }) => kind === "workflow.command.receipted",
@@ -81,10 +75,7 @@ describe("commands over topics", () => {
     expect(receipted).toHaveLength(3);
   });
 
-  test("L4 L10 a receipt that comes twice counts once; one of nobody goes to the dead letters", async ({
-    skip,
-  }) => {
-    if (!isHere) return skip();
+  test("L4 L10 a receipt that comes twice counts once; one of nobody goes to the dead letters", async () => {
     const rondo = await bench.open();
     const { channel } = await serve("A_CMD", "A_RECEIPT", (command) => {
       const twice = Buffer.from(JSON.stringify({ ...command, cmd_result: { n: 1 } }));
@@ -102,16 +93,13 @@ describe("commands over topics", () => {
       described("flow", [step("one", "A_CMD"), step("two", "B_CMD")]),
       null as never,
     );
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     expect(other.seen).toHaveLength(1);
     await until("the forged one is there", async () => (await bench.ready("rondo.dead")) === 1);
     expect((await bench.messagesIn("rondo.dead"))[0]?.headers).toMatchObject({ queue: "A_RECEIPT" });
   });
 
-  test("L5 an error is tried again by the policy; then the execution fails, and the next command is not sent", async ({
-    skip,
-  }) => {
-    if (!isHere) return skip();
+  test("L5 an error is tried again by the policy; then the execution fails, and the next command is not sent", async () => {
     const rondo = await bench.open();
     const first = await serve("A_CMD", "A_RECEIPT", () => ({ proc_err: "no such repo" }));
     const second = await serve("B_CMD", "B_RECEIPT", () => ({}));
@@ -124,10 +112,7 @@ describe("commands over topics", () => {
     expect(second.seen).toHaveLength(0);
   });
 
-  test("a command without a receipt is sent again after its timeout, then it has failed", async ({
-    skip,
-  }) => {
-    if (!isHere) return skip();
+  test("a command without a receipt is sent again after its timeout, then it has failed", async () => {
     const rondo = await bench.open({ settings: { heartbeatMs: 1_000, sweepMs: 100 } });
     const { seen } = await serve("A_CMD", "A_RECEIPT", () => null);
     const retry = { attempts: 2, min: 1, max: 1 };
@@ -137,8 +122,7 @@ describe("commands over topics", () => {
     expect(seen).toHaveLength(2);
   });
 
-  test("a cancelled command is given up: nobody waits for its receipt", async ({ skip }) => {
-    if (!isHere) return skip();
+  test("a cancelled command is given up: nobody waits for its receipt", async () => {
     const rondo = await bench.open();
     const { seen } = await serve("A_CMD", "A_RECEIPT", () => null);
     const handle = await rondo.start(described("flow", [step("one", "A_CMD")]), null as never);
@@ -147,8 +131,7 @@ describe("commands over topics", () => {
     await until("it is cancelled", async () => (await handle.status()).status === "cancelled");
   });
 
-  test("a receipt that comes after the engine was opened anew still counts", async ({ skip }) => {
-    if (!isHere) return skip();
+  test("a receipt that comes after the engine was opened anew still counts", async () => {
     const first = await bench.open();
     const { seen, channel } = await serve("A_CMD", "A_RECEIPT", () => null);
     const { id } = await first.start(described("flow", [step("one", "A_CMD")]), null as never);
@@ -156,12 +139,11 @@ describe("commands over topics", () => {
     await first.close();
     channel.sendToQueue("A_RECEIPT", Buffer.from(JSON.stringify({ ...seen[0], cmd_result: { late: true } })));
     const second = await bench.open();
-    await second.execution(id).result({ timeout: 20_000 });
+    await second.execution(id).result({ timeout: 100_000 });
     expect(seen).toHaveLength(1);
   });
 
-  test("a receipt without a mark counts if exactly one open command has its hashes", async ({ skip }) => {
-    if (!isHere) return skip();
+  test("a receipt without a mark counts if exactly one open command has its hashes", async () => {
     const rondo = await bench.open();
     const unmarked = ({ cmd_metadata: { rondo: _, ...cmd_metadata } }: Command) => ({ cmd_metadata });
     const { seen, channel } = await serve("A_CMD", "A_RECEIPT", () => null);
@@ -178,7 +160,7 @@ describe("commands over topics", () => {
         Buffer.from(JSON.stringify({ ...command, ...unmarked(command as Command), cmd_result: {} })),
       );
     say(seen[0]);
-    await first.result({ timeout: 20_000 });
+    await first.result({ timeout: 100_000 });
     await rondo.start(flow, null as never);
     await rondo.start(flow, null as never);
     await until("both are sent", () => seen.length === 3);

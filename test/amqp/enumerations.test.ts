@@ -1,23 +1,18 @@
 // Enumerations that end badly at a broker: they take their workers down, say nothing, or lose what they found.
 import type { Channel } from "amqplib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { systemClock } from "../../src/std/clock.ts";
-import { systemRandom } from "../../src/std/random.ts";
-import { AmqpWorker } from "../../src/worker/amqp/amqp-worker.ts";
+import { testWorker } from "../amqp-workers/test-worker.ts";
 import { until } from "../faults/until.ts";
 import { AmqpBench, described } from "./amqp-bench.ts";
 
 let bench: AmqpBench;
-let isHere = true;
 const ends: (() => Promise<unknown>)[] = [];
 beforeEach(async () => {
-  const made = await AmqpBench.make();
-  isHere = made !== null;
-  if (made !== null) bench = made;
+  bench = await AmqpBench.make();
 }, 180_000);
 afterEach(async () => {
   await Promise.all(ends.splice(0).map((end) => end()));
-  if (isHere) await bench.close();
+  await bench.close();
 }, 60_000);
 
 const flow = (retry: object) =>
@@ -65,28 +60,15 @@ function give(asked: Asked, channel: Channel, positions: readonly number[], tota
 /** A worker that is gone as soon as it has begun the enumeration. */
 async function hireMortal(onBegun: () => void): Promise<void> {
   const { url, proxy, cut } = await bench.broker.proxy();
-  const worker = new AmqpWorker({
-    ...{ url, prefix: "rondo", name: "mortal", capacity: 5, clock: systemClock(), random: systemRandom },
-    workflows: [
-      {
-        name: "flow",
-        handlers: [
-          {
-            use: "work",
-            enumerate: () => {
-              proxy.close();
-              cut();
-              onBegun();
-              return new Promise(() => {});
-            },
-          },
-        ],
-      },
-    ],
-    onLog: () => {},
-    onTrouble: () => {},
-    onReady: () => {},
-    onNote: () => {},
+  const enumerate = () => {
+    proxy.close();
+    cut();
+    onBegun();
+    return new Promise<never>(() => {});
+  };
+  const worker = testWorker(url, [{ name: "flow", handlers: [{ use: "work", enumerate }] }], {
+    name: "mortal",
+    capacity: 5,
     onBug: () => {},
   });
   ends.push(() => worker.stop(0));
@@ -94,8 +76,7 @@ async function hireMortal(onBegun: () => void): Promise<void> {
 }
 
 describe("an enumeration", () => {
-  test("that takes down whoever has it ends as a crash, by policy", async ({ skip }) => {
-    if (!isHere) return skip();
+  test("that takes down whoever has it ends as a crash, by policy", async () => {
     const rondo = await bench.open();
     let begun = 0;
     let hired = 1;
@@ -115,10 +96,7 @@ describe("an enumeration", () => {
     await bench.isTidy();
   }, 90_000);
 
-  test("that workers take and say nothing of is asked for again, less and less often, then it has crashed", async ({
-    skip,
-  }) => {
-    if (!isHere) return skip();
+  test("that workers take and say nothing of is asked for again, less and less often, then it has crashed", async () => {
     const rondo = await bench.open({ brokerSettings: { silenceMs: 100, silencesMax: 3 } });
     const seen = await enumerator(() => new Promise(() => {}));
     const handle = await rondo.start(flow({ crashes: 1 }), null as never);
@@ -127,8 +105,7 @@ describe("an enumeration", () => {
     await bench.isTidy();
   });
 
-  test("whose first task is lost is begun anew, however much is behind it", async ({ skip }) => {
-    if (!isHere) return skip();
+  test("whose first task is lost is begun anew, however much is behind it", async () => {
     const rondo = await bench.open();
     const positions = Array.from({ length: 701 }, (_, i) => i);
     const seen = await enumerator(async (asked, channel) =>
@@ -142,8 +119,7 @@ describe("an enumeration", () => {
     await bench.isTidy();
   }, 90_000);
 
-  test("whose first task is lost each time has failed, and says which is missing", async ({ skip }) => {
-    if (!isHere) return skip();
+  test("whose first task is lost each time has failed, and says which is missing", async () => {
     const rondo = await bench.open();
     const positions = Array.from({ length: 600 }, (_, i) => i + 1);
     const seen = await enumerator(async (asked, channel) => give(asked, channel, positions, 601));
@@ -154,8 +130,7 @@ describe("an enumeration", () => {
     await bench.isTidy();
   });
 
-  test("that says its tasks in another order is put in order", async ({ skip }) => {
-    if (!isHere) return skip();
+  test("that says its tasks in another order is put in order", async () => {
     const rondo = await bench.open();
     const positions = Array.from({ length: 400 }, (_, i) => i).toReversed();
     const seen = await enumerator(async (asked, channel) => give(asked, channel, positions, 400));

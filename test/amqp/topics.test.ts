@@ -32,7 +32,7 @@ test("a command that waits at a topic without consumers goes to the worker that 
   const handle = await rondo.start(described("flow", [step("one", "A_CMD")]), null as never);
   await until("it is at the broker", async () => (await bench.ready("A_CMD")) === 1);
   rondo.serve(topic("A_CMD", () => ({ here: true })));
-  await handle.result({ timeout: 20_000 });
+  await handle.result({ timeout: 100_000 });
   expect(await bench.ready("A_CMD")).toBe(0);
 });
 
@@ -44,7 +44,7 @@ test("what others have put into a topic stays there when commands are taken back
   channel.sendToQueue("A_CMD", Buffer.from("{}"));
   await until("both are there", async () => (await bench.ready("A_CMD")) === 2);
   rondo.serve(topic("A_CMD", () => ({ here: true })));
-  await handle.result({ timeout: 20_000 });
+  await handle.result({ timeout: 100_000 });
   expect((await bench.messagesIn("A_CMD")).map(({ body }) => body)).toContainEqual({});
 });
 
@@ -82,6 +82,38 @@ test("an engine that is opened anew looks after the commands that wait at topics
     topic("A_CMD", () => 1),
     topic("B_CMD", () => 2),
   );
-  await third.execution(id).result({ timeout: 20_000 });
+  await third.execution(id).result({ timeout: 100_000 });
   await until("it is taken back", async () => (await bench.ready("A_CMD")) === 0);
+});
+
+test("a topic that may not be used keeps nothing else from the broker, after a broken connection either", async () => {
+  const { management, vhost } = bench.broker;
+  const { url, cut } = await bench.broker.proxy();
+  const user = `only-some-${vhost}`;
+  await management.ask("PUT", `/users/${user}`, { password: "p", tags: "" });
+  await management.ask("PUT", `/permissions/${vhost}/${user}`, {
+    configure: "^(rondo|OPEN_).*",
+    write: ".*",
+    read: ".*",
+  });
+  try {
+    const rondo = await bench.open({
+      broker: Object.assign(new URL(url), { username: user, password: "p" }).href,
+    });
+    const stuck = await rondo.start(described("shut", [step("one", "SHUT_CMD")]), null as never);
+    const isRefused = () => bench.faults.some(({ message }) => message.includes("SHUT_CMD"));
+    await until("it is refused", isRefused);
+    cut();
+    bench.faults.length = 0;
+    await until("it is refused again", isRefused);
+    await rondo.start(described("open", [step("one", "OPEN_CMD")]), null as never);
+    await until("the other one is there", async () => (await bench.ready("OPEN_CMD")) === 1);
+    // Somebody makes it: then it is sent.
+    const channel = await open();
+    for (const queue of ["SHUT_CMD", "SHUT_RECEIPT"]) await channel.assertQueue(queue, { durable: true });
+    await until("it is there", async () => (await bench.ready("SHUT_CMD")) === 1);
+    await stuck.cancel();
+  } finally {
+    await management.ask("DELETE", `/users/${user}`);
+  }
 });

@@ -258,10 +258,36 @@ describe("projects", () => {
     for (const path of ["/v1/config", "/v1/workers", "/v1/scaling", "/metrics"])
       expect((await api.get(path, { token: admin })).status, path).toBe(403);
     expect((await api.get("/v1/workflows", { token: operator })).status).toBe(200);
-    const worker = { name: "w", handlers: [], capacity: 1 };
-    expect((await api.post("/v1/workers", worker, { token: admin })).status).toBe(403);
-    const bound = await api.post("/v1/tokens", { name: "w", role: "worker", project: "books" });
-    expect(bound.body).toMatchObject({ code: "invalid_input", path: "project" });
+  });
+
+  test("a worker of one gets tasks of it and of no other, and speaks for no worker of others", async () => {
+    const { api } = await books();
+    await api.post("/v1/workflows", {
+      name: "far",
+      phases: [{ name: "a", handlers: { a: { use: "far.a" } } }],
+    });
+    for (const project of ["music", "books"])
+      await api.post("/v1/executions", { workflow: "far", id: `far-${project}`, project });
+    const [token, every] = [await api.makeToken("worker", "books"), await api.makeToken("worker")];
+    const far = { name: "w", handlers: [{ use: "far.a" }], capacity: 9 };
+    const worker = textOf((await api.post("/v1/workers", far, { token })).body["worker"]);
+    const claim = async (id: string, as: string) =>
+      (await api.post(`/v1/workers/${id}/claim`, { max: 9, waitMs: 50 }, { token: as })).body;
+    expect(await claim(worker, token)).toMatchObject({
+      work: [{ execution: "far-books", project: "books" }],
+    });
+    expect(await claim(worker, token)).toMatchObject({ work: [] });
+    expect((await api.get("/v1/executions/far-music/why")).body["why"]).toContain("none serves");
+    const other = textOf((await api.post("/v1/workers", far, { token: every })).body["worker"]);
+    expect(await claim(other, token)).toMatchObject({ code: "not_found" });
+    expect((await api.post("/v1/workers", { ...far, worker: other }, { token })).body).toMatchObject({
+      code: "forbidden",
+    });
+    expect((await api.delete(`/v1/workers/${other}`, { token })).status).toBe(404);
+    expect(await claim(other, every)).toMatchObject({ work: [{ execution: "far-music" }] });
+    const list = (await api.get("/v1/workers")).body["data"] as unknown as { id: string; project: unknown }[];
+    expect(list.find(({ id }) => id === worker)?.project).toBe("books");
+    expect(list.find(({ id }) => id === other)?.project).toBe(null);
   });
 
   test("an admin of one makes and revokes tokens of it, and sees its part of the audit log", async () => {

@@ -129,6 +129,18 @@ describe("a body is refused", () => {
     expect((await api.post("/v1/executions", body, charset)).status).toBe(201);
   });
 
+  test("without what it needs, in plain words", async () => {
+    const api = await serve();
+    const start = await api.post("/v1/executions", {});
+    expect(start.body).toMatchObject({ code: "invalid_input", detail: "workflow: is missing" });
+    const definition = await api.post("/v1/workflows", { phases: [] });
+    expect(definition.body).toMatchObject({
+      code: "invalid_input",
+      detail: "name: is missing",
+      path: "name",
+    });
+  });
+
   test("a definition that is none, with the path in it", async () => {
     const api = await serve();
     expectProblem(await api.post("/v1/workflows", { name: "x", phases: [] }), "invalid_definition", "phases");

@@ -29,7 +29,7 @@ async function abandoned(tables: MemoryTables, join: boolean): Promise<RondoServ
   await post("/v1/executions", { workflow: "idle", input: { bucket: "b" }, id: "one" });
   if (!join) return server;
   const { worker } = await post("/v1/workers", { name: "w", handlers: [{ use: "idle.work" }], capacity: 5 });
-  const { work } = (await post(`/v1/workers/${String(worker)}/claim`, { max: 1, waitMs: 5_000 })) as {
+  const { work } = (await post(`/v1/workers/${String(worker)}/claim`, { max: 1, waitMs: 60_000 })) as {
     work: unknown[];
   };
   expect(work).toHaveLength(1);

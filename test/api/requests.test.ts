@@ -31,6 +31,26 @@ describe("Idempotency-Key", () => {
     expect((await api.get("/v1/executions")).body["data"]).toHaveLength(4);
   });
 
+  test("and an id find what was started, though the newest definition takes another input by now", async () => {
+    const api = await serve();
+    const sleeper = { name: "sleeper", phases: [{ name: "nap", handlers: { nap: { sleep: "1d" } } }] };
+    const start = { workflow: "sleeper", input: { a: 1, b: 2 } };
+    await api.post("/v1/workflows", sleeper);
+    await api.post("/v1/executions", { ...start, id: "one" });
+    const keyed = await api.post("/v1/executions", start, key("k"));
+    await api.post("/v1/workflows", { ...sleeper, input: { type: "object", required: ["c"] } });
+    const again = await api.post("/v1/executions", { ...start, input: { b: 2, a: 1 }, id: "one" });
+    expect([again.status, again.body["id"]]).toEqual([200, "one"]);
+    const repeated = await api.post("/v1/executions", start, key("k"));
+    expect([repeated.status, repeated.body["id"]]).toEqual([200, keyed.body["id"]]);
+    const refused = await Promise.all([
+      api.post("/v1/executions", { ...start, id: "two" }),
+      api.post("/v1/executions", { ...start, input: { a: 1 }, id: "one" }),
+      api.post("/v1/executions", start),
+    ]);
+    expect(refused.map(({ body }) => body["code"])).toEqual(Array(3).fill("invalid_input"));
+  });
+
   test("of starts side by side makes one execution", async () => {
     const api = await served();
     const starts = await Promise.all(

@@ -58,9 +58,10 @@ describe.each(STORES)("over a %s store", (_, store) => {
     expect(client.events.map(({ data }) => data)).toEqual(page.body["data"]);
     const full = follow(api, "one", "?detail=full");
     await full.ended();
-    expect(full.events.find(({ data }) => data["kind"] === "workflow.tasks.settled")?.data).toMatchObject({
-      tasks: expect.arrayContaining([expect.objectContaining({ n: 0, status: "done", result: 0 })]),
-    });
+    const settled = full.events.flatMap(({ data }) =>
+      data["kind"] === "workflow.tasks.settled" ? (data["tasks"] as unknown[]) : [],
+    );
+    expect(settled).toContainEqual(expect.objectContaining({ n: 0, status: "done", result: 0 }));
   });
 
   test("clients that come and go at any time miss nothing and get nothing twice", async () => {
@@ -214,7 +215,7 @@ describe("a stream", () => {
     await client.ended();
     expect(client.isBroken).toBe(false);
     expect(client.events.at(-1)?.data["kind"]).toBe("workflow.finished");
-    expect((await api.get("/metrics")).text).toContain("rondo_sse_clients 0");
+    await until(async () => (await api.get("/metrics")).text.includes("rondo_sse_clients 0\n"));
     expect(api.faults).toEqual([]);
   });
 });

@@ -1,8 +1,4 @@
-/**
- * `node test/chaos/chaos.mjs [--seconds 60] [--seed S] [--json FILE] [--lease MS] [--rate N] [--keep FOLDER]`: breaks a
- * real cluster for so long, and reports. With --broker [--tasks 50000] [--commands 1000] it breaks a RabbitMQ instead.
- * Needs a build. Exit code 1: something is wrong.
- */
+/** Breaks a real cluster, or with --broker a RabbitMQ, for so long, and reports. Needs a build. */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { createJiti } from "jiti";
@@ -18,8 +14,17 @@ const { values } = parseArgs({
     broker: { type: "boolean", default: false },
     tasks: { type: "string", default: "50000" },
     commands: { type: "string", default: "1000" },
+    help: { type: "boolean", default: false },
   },
 });
+if (values.help) {
+  console.log(`npm run chaos -- [--seconds 60] [--seed S] [--json FILE] [--lease MS] [--rate N] [--keep FOLDER]
+  breaks a real cluster for so long, and reports
+npm run chaos -- --broker [--seconds 60] [--seed S] [--json FILE] [--tasks 50000] [--commands 1000]
+  breaks a RabbitMQ under an engine and its workers
+Needs a build. Exit code 1: something is wrong.`);
+  process.exit(0);
+}
 const startedAt = Date.now();
 const say = (line) => console.log(`${((Date.now() - startedAt) / 1_000).toFixed(1).padStart(6)} s  ${line}`);
 if (values.broker) {

@@ -55,6 +55,7 @@ test("schedules are put, listed, paused, resumed, run and removed", async () => 
   await rondo("schedules", "resume", "nightly");
   const [started] = await rows<{ execution: string }>("schedules", "run", "nightly");
   expect(await rows<{ id: string }>("ps")).toMatchObject([{ id: started?.execution, input: 5 }]);
+  expect((await rondo("schedules", "run", "nightly")).stdout).toMatch(/^nightly~\d+\n$/);
   expect(await rondo("schedules", "rm", "nightly")).toMatchObject({ code: 0 });
   expect(await rows("schedules")).toEqual([]);
   expect(await rondo("schedules", "rm", "nightly")).toMatchObject({ code: 3 });

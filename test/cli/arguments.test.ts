@@ -21,7 +21,7 @@ test("an empty argument is named, with how the verb is used", async () => {
   ];
   for (const [args, stderr] of cases)
     expect(await ask(args, { cwd })).toMatchObject({ code: 2, stdout: "", stderr });
-}, 60_000);
+});
 
 test("an id that nothing has is told by every verb, with where to look", async () => {
   const cwd = folder();

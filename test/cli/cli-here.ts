@@ -19,6 +19,7 @@ const VERBS = new Set([
     "pause",
     "resume",
     "retry",
+    "audit",
   ],
   ...["schedules", "dlq", "workers", "openapi"],
 ]);

@@ -52,4 +52,4 @@ test("plain modules of every kind still give their default export", async () => 
     const { stdout } = await cli(["doctor"], { cwd, env: { RONDO_CONFIG: name } });
     expect(stdout).toMatch(new RegExp(`^host +h +file ${name.replace(".", "\\.")}$`, "m"));
   }
-}, 60_000);
+});

@@ -33,4 +33,4 @@ test("a file where the directory should be is named by start and by doctor", asy
     code: 1,
     stdout: expect.stringContaining(`${join(cwd, "taken")} is a file`),
   });
-}, 60_000);
+});

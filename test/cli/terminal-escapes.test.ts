@@ -111,4 +111,4 @@ test("a worker's own log lines are safe too", async () => {
   worker.kill("SIGTERM");
   const { stdout, stderr } = await worker.ended;
   expect(CONTROLS.test(stdout + stderr)).toBe(false);
-}, 60_000);
+});

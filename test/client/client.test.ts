@@ -123,14 +123,15 @@ describe("an execution", () => {
     expect(full.map(({ seq }) => seq)).toEqual(full.map((_, i) => i + 1));
     expect(await all(execution.events({ from: full.length, detail: "full" }))).toEqual(full.slice(-1));
     expect(await all(execution.events({ from: full.length + 1 }))).toEqual([]);
-    const settled = full.find(({ kind, phase }) => kind === "workflow.tasks.settled" && phase === "twice");
-    expect(settled).toMatchObject({
-      tasks: [
-        { n: 0, result: 0 },
-        { n: 1, result: 2 },
-        { n: 2, result: 4 },
-      ],
-    });
+    // In as many events as there were reports: that depends on how busy the machine is.
+    const settled = full
+      .filter(({ kind, phase }) => kind === "workflow.tasks.settled" && phase === "twice")
+      .flatMap(({ tasks }) => tasks as { n: number; result: number }[]);
+    expect(settled.map(({ n, result }) => [n, result])).toEqual([
+      [0, 0],
+      [1, 2],
+      [2, 4],
+    ]);
     for (const follow of [false, true]) {
       const lines = await all(execution.logs({ follow }));
       expect(lines.map(({ text, task }) => [text, task])).toEqual([0, 1, 2].map((n) => [`doubling ${n}`, n]));

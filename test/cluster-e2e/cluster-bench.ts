@@ -4,11 +4,11 @@
  * test runner.
  */
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
+import { freePorts } from "../../src/bench/free-ports.ts";
 import { partitionOf } from "../../src/store/partition-of.ts";
 import { audit, type ExecutionView, type JournalEvent } from "../faults/audit.ts";
 import { FaultProcess } from "../faults/fault-process.ts";
@@ -18,6 +18,8 @@ import type { PostgresServer } from "../store/postgres-server.ts";
 
 const FLOWS = fileURLToPath(new URL("../faults/flows.mjs", import.meta.url));
 const PARTITIONS = 256;
+/** Long enough for a worker on a busy machine. */
+const HEARTBEAT = "4s";
 
 export interface ClusterBenchOptions {
   readonly nodes: number;
@@ -89,7 +91,7 @@ export class ClusterBench {
     const folder = realpathSync(mkdtempSync(join(tmpdir(), "rondo-cluster-")));
     for (const name of ["gates", "tmp"]) mkdirSync(join(folder, name));
     const { leaseMs = 10_000, config } = options;
-    const times = { lease: `${leaseMs}ms`, heartbeat: "2s", claimLease: "2s", sweep: "100ms" };
+    const times = { lease: `${leaseMs}ms`, heartbeat: HEARTBEAT, claimLease: HEARTBEAT, sweep: "100ms" };
     writeFileSync(join(folder, "rondo.config.json"), JSON.stringify({ ...times, ...config }));
     const bench = new ClusterBench(folder, await freePorts(options.nodes), options);
     try {
@@ -147,7 +149,7 @@ export class ClusterBench {
         const owners = new Set((await this.partitions()).map(({ url }) => url));
         return owners.size === up.length && up.every((url) => owners.has(url));
       },
-      { limitMs: 60_000, state: () => this.partitions() },
+      { state: () => this.partitions() },
     );
   }
 
@@ -203,16 +205,28 @@ export class ClusterBench {
   }
 
   /** Asks one node after the other until there is an answer that is no refusal for now; throws on any other refusal. */
-  async insist(method: string, path: string, body?: unknown): Promise<unknown> {
+  insist(method: string, path: string, body?: unknown): Promise<unknown> {
+    const next = (): NodePlace => this.nodes[this.#asked++ % this.nodes.length] as NodePlace;
+    return this.#insist(next, { method, path, body });
+  }
+
+  /** The same of one node: it may be busy with becoming a member again. */
+  insistAt(place: NodePlace, method: string, path: string, body?: unknown): Promise<unknown> {
+    return this.#insist(() => place, { method, path, body });
+  }
+
+  async #insist(
+    next: () => NodePlace,
+    { method, path, body }: { method: string; path: string; body: unknown },
+  ): Promise<unknown> {
     let answer: Answer = null;
     await until(
       `${method} ${path} is answered`,
       async () => {
-        const place = this.nodes[this.#asked++ % this.nodes.length] as NodePlace;
-        answer = await this.ask(place, method, path, body);
+        answer = await this.ask(next(), method, path, body);
         return answer !== null && answer.status !== 503;
       },
-      { limitMs: 60_000, state: () => answer },
+      { state: () => answer },
     );
     const { status, body: got } = answer as unknown as Exclude<Answer, null>;
     if (status >= 300) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(got)}`);
@@ -226,7 +240,7 @@ export class ClusterBench {
   }
 
   /** Resolves with the execution once it is over. */
-  async ended(id: string, limitMs = 40_000): Promise<ExecutionView> {
+  async ended(id: string, limitMs = 100_000): Promise<ExecutionView> {
     let view: (ExecutionView & { readonly finishedAt: number | null }) | null = null;
     await until(
       `${id} ends`,
@@ -311,23 +325,9 @@ export class ClusterBench {
   #spawn(args: readonly string[], env: Record<string, string> = {}): FaultProcess {
     const started = new FaultProcess(args, {
       cwd: this.folder,
-      env: { FAULTS: this.folder, TMPDIR: join(this.folder, "tmp"), HEARTBEAT: "2s", ...env },
+      env: { FAULTS: this.folder, TMPDIR: join(this.folder, "tmp"), HEARTBEAT, ...env },
     });
     this.processes.push(started);
     return started;
   }
-}
-
-/** Free ports below those that the system gives to outgoing connections, so that nobody takes them between two lives. */
-async function freePorts(count: number): Promise<number[]> {
-  const ports: number[] = [];
-  for (let port = 18_000 + ((process.pid * 37 + benches * 101) % 12_000); ports.length < count; port++) {
-    const server = createServer();
-    const isFree = await new Promise<boolean>((resolve) => {
-      server.once("error", () => resolve(false)).listen(port, "127.0.0.1", () => resolve(true));
-    });
-    await new Promise<void>((resolve) => server.close(() => resolve()));
-    if (isFree) ports.push(port);
-  }
-  return ports;
 }

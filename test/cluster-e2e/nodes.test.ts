@@ -2,6 +2,7 @@
 // its own when it goes.
 import { expect, test } from "vitest";
 import { until } from "../faults/until.ts";
+import type { NodePlace } from "./cluster-bench.ts";
 import { openCluster } from "./open-cluster.ts";
 
 const timeout = 120_000;
@@ -14,16 +15,16 @@ test("F2: whoever is asked, an execution runs where it belongs, and its result i
   const ids = await bench.idsByNode("any");
   // Each is started at a node that does not have it.
   for (const [i, id] of ids.entries()) {
-    const place = bench.nodes[(i + 1) % 3];
+    const place = bench.nodes[(i + 1) % 3] as NodePlace;
     const body = { workflow: "journey", input: { tasks: 4, kids: 2 }, id };
-    expect((await bench.ask(place as never, "POST", "/v1/executions", body))?.status).toBe(201);
+    expect(await bench.insistAt(place, "POST", "/v1/executions", body)).toMatchObject({ id });
     for (const name of ["told", "approved"])
       await bench.insist("POST", `/v1/executions/${id}/signals`, { name, data: 1, id: `${id}-${name}` });
   }
   for (const id of ids) {
     await bench.ended(id);
     for (const place of bench.nodes)
-      expect((await bench.ask(place, "GET", `/v1/executions/${id}`))?.body).toMatchObject({
+      expect(await bench.insistAt(place, "GET", `/v1/executions/${id}`)).toMatchObject({
         status: "done",
         output: { fan: 12, told: 1, kids: 2, approved: 1 },
       });

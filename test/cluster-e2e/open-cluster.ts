@@ -3,8 +3,8 @@ import { afterAll, onTestFinished } from "vitest";
 import { PostgresServer } from "../store/postgres-server.ts";
 import { ClusterBench, type ClusterBenchOptions } from "./cluster-bench.ts";
 
-/** Short, so that nobody waits long for a node that died. */
-export const LEASE_MS = 2_000;
+/** Short, so that nobody waits long for a node that died; not so short that one that lives is late. */
+export const LEASE_MS = 3_000;
 
 let server: Promise<PostgresServer> | null = null;
 

@@ -13,28 +13,28 @@ import { decodeEntry } from "../../src/kernel/journal-entry.ts";
 import type { Answer, ControlMessage, Outcome, PostOpOutcome, Verdict } from "../../src/kernel/message.ts";
 import { parseDefinition } from "../../src/kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../../src/kernel/plan.ts";
-import type {
-  Grant,
-  GrantItem,
-  Report,
-  ReportedAttempt,
-  ReportPlace,
-  Serves,
-} from "../../src/protocol/work.ts";
+import type { Report, Serves } from "../../src/protocol/work.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
 import type { EventOf } from "../scenarios/kernel-run.ts";
 import { answerRead } from "./answer-read.ts";
+import {
+  type Attempt,
+  claimOf,
+  logLines,
+  pageOf,
+  placeOf,
+  receiptOf,
+  runDone,
+  sealOf,
+  startOf,
+  stepDone,
+} from "./attempt-reports.ts";
+
+export { type Attempt, placeOf } from "./attempt-reports.ts";
 
 type OutputOf<K extends Output["kind"]> = Extract<Output, { kind: K }>;
-
-/** One item of a grant, at a worker. */
-export interface Attempt {
-  readonly worker: string;
-  readonly grant: Grant;
-  readonly item: GrantItem;
-}
 
 export class NodeBench {
   readonly tables: MemoryTables;
@@ -207,67 +207,41 @@ export class NodeBench {
   }
 
   /** The receipt of an attempt: done unless it is said otherwise. */
-  receipt({ worker, grant, item }: Attempt, outcome: Partial<Outcome> = {}): number {
-    return this.report(worker, {
-      kind: "receipts",
-      ...placeOf(grant),
-      receipts: [
-        {
-          task: item.number,
-          attempt: item.attempt,
-          claim: item.claim,
-          ms: 1,
-          outcome: { status: "done", payload: "null", ...outcome },
-        },
-      ],
-    });
+  receipt(attempt: Attempt, outcome: Partial<Outcome> = {}): number {
+    return this.report(attempt.worker, receiptOf(attempt, outcome));
   }
 
   started(...attempts: readonly Attempt[]): void {
-    for (const { worker, grant, item } of attempts)
-      this.report(worker, {
-        kind: "started",
-        ...placeOf(grant),
-        attempts: [{ task: item.number, attempt: item.attempt, claim: item.claim }],
-      });
+    for (const attempt of attempts) this.report(attempt.worker, startOf(attempt));
   }
 
   beat({ worker, grant, item }: Attempt): void {
-    const attempts = [{ task: item.number, attempt: item.attempt, claim: item.claim }];
-    this.input({ kind: "worker-beats", worker, beats: [{ ...placeOf(grant), attempts }] });
+    const beats = [{ ...placeOf(grant), attempts: [claimOf(item)] }];
+    this.input({ kind: "worker-beats", worker, beats });
   }
 
   /** Gives claims back that nobody has begun. */
   release(worker: string, ...attempts: readonly Attempt[]): void {
     for (const { grant, item } of attempts) {
-      const given = [{ task: item.number, attempt: item.attempt, claim: item.claim }];
-      this.input({ kind: "worker-releases", worker, beats: [{ ...placeOf(grant), attempts: given }] });
+      const beats = [{ ...placeOf(grant), attempts: [claimOf(item)] }];
+      this.input({ kind: "worker-releases", worker, beats });
     }
   }
 
   /** A step of an attempt is done. */
   step(attempt: Attempt, name: string, result: unknown = null): number {
-    return this.report(attempt.worker, {
-      kind: "step",
-      ...attemptOf(attempt),
-      name,
-      result: JSON.stringify(result),
-    });
+    return this.report(attempt.worker, stepDone(attempt, name, result));
   }
 
   /** A run of an attempt is finished. */
   run(attempt: Attempt, index: number, state: unknown = null): number {
-    const stats = { durationMs: 1, memoryBytes: 1 };
-    const name = attempt.grant.script?.runs[index]?.name ?? `r${index}`;
-    const text = JSON.stringify(state);
-    const done = { name, index, state: text, oversized: false, stats };
-    return this.report(attempt.worker, { kind: "run", ...attemptOf(attempt), ...done });
+    return this.report(attempt.worker, runDone(attempt, index, state));
   }
 
   /** An attempt logs lines, numbered from `n`. */
   logs(attempt: Attempt, n: number, ...texts: string[]): number {
     const lines = texts.map((text, i) => ({ n: n + i, at: this.now, level: "info", text }));
-    return this.report(attempt.worker, { kind: "logs", ...attemptOf(attempt), lines });
+    return this.report(attempt.worker, logLines(attempt, lines));
   }
 
   /** The texts of all lines that are stored, in order. */
@@ -276,28 +250,12 @@ export class NodeBench {
     return rows.flatMap(({ lines }) => lines.map(({ text }) => text));
   }
 
-  page({ worker, grant, item }: Attempt, from: number, tasks: readonly unknown[], keys?: string[]): number {
-    return this.report(worker, {
-      kind: "page",
-      ...placeOf(grant),
-      attempt: item.attempt,
-      claim: item.claim,
-      from,
-      tasks: tasks.map((task) => JSON.stringify(task)),
-      keys: keys ?? null,
-      identities: null,
-    });
+  page(attempt: Attempt, from: number, tasks: readonly unknown[], keys?: string[]): number {
+    return this.report(attempt.worker, pageOf(attempt, { from, tasks, keys }));
   }
 
-  seal({ worker, grant, item }: Attempt, outcome: Partial<Outcome> = {}): number {
-    return this.report(worker, {
-      kind: "enumeration",
-      ...placeOf(grant),
-      attempt: item.attempt,
-      claim: item.claim,
-      ms: 1,
-      outcome: { status: "done", payload: "null", ...outcome },
-    });
+  seal(attempt: Attempt, outcome: Partial<Outcome> = {}): number {
+    return this.report(attempt.worker, sealOf(attempt, outcome));
   }
 
   /** Answers every attempt as it is granted, until nothing is granted any more; gives what was granted, in order. */
@@ -406,14 +364,4 @@ export class NodeBench {
     if (this.held.has(output.kind)) this.#answers.push({ kind: output.kind, answer });
     else this.input(answer);
   }
-}
-
-/** Which attempt a report speaks of. */
-function attemptOf({ grant, item }: Attempt): ReportedAttempt {
-  return { ...placeOf(grant), task: item.number, attempt: item.attempt, claim: item.claim };
-}
-
-/** Where an attempt belongs. */
-export function placeOf({ execution, phase, visit, handler, round, epoch }: Grant): ReportPlace {
-  return { execution, phase, visit, handler, round, epoch };
 }

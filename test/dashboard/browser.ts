@@ -32,7 +32,7 @@ beforeAll(async () => {
     args: FLAGS.split(" "),
     ...(executablePath === undefined ? {} : { executablePath }),
   });
-}, 60_000);
+});
 
 afterEach(async () => {
   const troubles = pages.flatMap((opened) => opened.troubles);
@@ -74,7 +74,8 @@ export async function openPage(url: string, options: PageOptions = {}): Promise<
   await page.exposeBinding("noteTrouble", (_, text: string) => void troubles.push(text));
   await page.addInitScript(WATCH_POLICY);
   page.on("pageerror", (error) => troubles.push(`${page.url()}: ${error.stack ?? error.message}`));
-  page.setDefaultTimeout(10_000);
+  // Where others share the machine, what takes a moment takes long at times.
+  page.setDefaultTimeout(60_000);
   await page.goto(url);
   return page;
 }

@@ -48,7 +48,7 @@ describe.runIf(hasBrowser)("with something to show", () => {
   beforeAll(async () => {
     server = await serve();
     await seed(server);
-  }, 60_000);
+  });
 
   test("every page is there, without barriers in light and in dark", async () => {
     const page = await openPage(server.url);
@@ -90,5 +90,5 @@ describe.runIf(hasBrowser)("with nothing to show", () => {
       await page.getByText(shows).first().waitFor();
       expect([path, await findBarriers(page)]).toEqual([path, []]);
     }
-  }, 60_000);
+  });
 });

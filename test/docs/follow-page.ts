@@ -4,11 +4,11 @@
  * compared. Ports of the page are others here, so that pages can be followed side by side.
  */
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { parse } from "yaml";
+import { freePorts } from "../../src/bench/free-ports.ts";
 import { parseDefinition } from "../../src/kernel/parse-definition.ts";
 import { isRejection } from "../../src/std/rejection.ts";
 import { type Block, blocksOf, fileOf, isProgram, ROOT, readPage } from "./page.ts";
@@ -25,7 +25,7 @@ export function followPage(path: string, instead: Instead = {}): Promise<void> {
 /** The same for a text that is no file. */
 export async function followText(path: string, page: string, instead: Instead = {}): Promise<void> {
   const replaced = Object.entries(instead).reduce((all, [from, to]) => all.replaceAll(from, to), page);
-  const ports = await freePorts(replaced);
+  const ports = await portsFor(replaced);
   const text = [...ports].reduce((all, [from, to]) => all.replaceAll(portPattern(from), `$1${to}`), replaced);
   const place = makePlace();
   const env = { RONDO_PORT: ports.get("7777") as string, PATH: place.path, HOME: place.notes, NO_COLOR: "1" };
@@ -160,23 +160,13 @@ function cleanEnvironment(): Record<string, string> {
 }
 
 /** Ports that a page names, each with one that is free. */
-async function freePorts(text: string): Promise<Map<string, string>> {
+async function portsFor(text: string): Promise<Map<string, string>> {
   const found = Array.from(text.matchAll(portPattern("7\\d{3}")), ([all, before = ""]) =>
     all.slice(before.length),
   );
   const named = new Set(["7777", ...found]);
-  const servers = await Promise.all(
-    [...named].map(async (port) => {
-      const server = createServer();
-      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-      return [port, server] as const;
-    }),
-  );
-  const free = servers.map(
-    ([port, server]) => [port, String((server.address() as { port: number }).port)] as const,
-  );
-  await Promise.all(servers.map(([, server]) => new Promise((resolve) => server.close(resolve))));
-  return new Map(free);
+  const free = await freePorts(named.size);
+  return new Map([...named].map((port, i) => [port, String(free[i])]));
 }
 
 function portPattern(port: string): RegExp {

@@ -13,10 +13,10 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { freePort } from "../../src/bench/free-ports.ts";
 import { audit, type ExecutionView, type JournalEvent } from "./audit.ts";
 import { FaultProcess } from "./fault-process.ts";
 import { Ledger, type Noted } from "./ledger.ts";
@@ -337,16 +337,4 @@ function processesIn(folder: string): string[] {
       return [];
     }
   });
-}
-
-/** A free port below those that the system gives to outgoing connections, so that nobody takes it between two lives. */
-async function freePort(): Promise<number> {
-  for (let port = 18_000 + ((process.pid * 37) % 12_000); ; port++) {
-    const server = createServer();
-    const isFree = await new Promise<boolean>((resolve) => {
-      server.once("error", () => resolve(false)).listen(port, "127.0.0.1", () => resolve(true));
-    });
-    await new Promise<void>((resolve) => server.close(() => resolve()));
-    if (isFree) return port;
-  }
 }

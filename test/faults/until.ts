@@ -4,7 +4,7 @@ export async function until(
   holds: () => boolean | Promise<boolean>,
   options: { readonly limitMs?: number; readonly state?: () => unknown } = {},
 ): Promise<void> {
-  const { limitMs = 40_000, state } = options;
+  const { limitMs = 100_000, state } = options;
   const giveUpAt = Date.now() + limitMs;
   while (!(await holds())) {
     if (Date.now() > giveUpAt) {

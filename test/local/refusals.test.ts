@@ -1,5 +1,5 @@
 // What is refused, with a path and before anything is stored; and what the engine does with values that cannot be stored.
-import { ExecutionFailed, RondoError, workflow } from "rondo";
+import { ExecutionFailed, openRondo, RondoError, workflow } from "rondo";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { failure, open } from "./open.ts";
@@ -144,6 +144,14 @@ describe("an input schema", () => {
     expect((await execution.status()).input).toEqual({ bucket: "photos", size: "12" });
     expect(await rondo.run(typed, { bucket: "photos" })).toEqual([5, 5]);
   });
+
+  test("gives batches its output", async () => {
+    const inBatches = workflow({ name: "batches", input: z.object({ size: z.coerce.number<string>() }) })
+      .phase("a", { batch: 5, processBatch: ({ tasks }) => tasks.map(({ size }) => size + 1) })
+      .returns(({ phases }) => phases.a.reduce((sum, n) => sum + n, 0));
+    const rondo = await open([inBatches]);
+    expect(await rondo.run(inBatches, { size: "7" })).toBe(8);
+  });
 });
 
 describe("ids", () => {
@@ -241,4 +249,25 @@ test("signals are kept by their bytes: what is not ASCII counts for what it take
   const text = "\u20ac".repeat(66_000);
   for (let i = 0; i < 5; i++) await execution.signal("other", text);
   expect(await failure(execution.signal("other", text))).toMatchObject({ code: "rate_limited" });
+});
+
+describe("openRondo refuses", () => {
+  const cases: [what: string, options: unknown, message: string][] = [
+    ["null", null, "openRondo takes an object of options"],
+    ["a text", "memory:", 'openRondo takes an object of options (openRondo({ store: "file:.rondo" }))'],
+    ["a misspelt option", { stor: "memory:" }, 'openRondo has no option "stor" (known are: store, capacity'],
+    ["a store that is a number", { store: 5 }, "store: must be a text"],
+    ["a store that is none", { store: {} }, "store: must be a text"],
+    ["a store of another kind", { store: "redis://h" }, '"redis://h" is not a store this version knows'],
+    ["a capacity of nothing", { store: "memory:", capacity: 0 }, "capacity: must be a whole number from 1"],
+    ["a broker of another kind", { store: "memory:", broker: "http://h" }, "broker: must be the address"],
+    ["targets as a text", { store: "memory:", allowTargets: "h" }, "allowTargets: must be a list"],
+    ["state stores as a number", { store: "memory:", stateStores: 5 }, "stateStores: must be an object"],
+    ["a log that is no function", { store: "memory:", onLog: console }, "onLog: must be a function"],
+  ];
+  test.each(cases)("%s, and opens nothing", async (_what, options, message) => {
+    const refused = await failure(openRondo(options as never));
+    expect(refused).toBeInstanceOf(RondoError);
+    expect(refused.message).toContain(message);
+  });
 });

@@ -1,6 +1,6 @@
 // rondo/testing itself: virtual time, settling, crashes, determinism.
-import { Fatal, RetryAfter, workflow } from "rondo";
-import { testRondo } from "rondo/testing";
+import { Fatal, RetryAfter, RondoError, workflow } from "rondo";
+import { simulate, testRondo } from "rondo/testing";
 import { describe, expect, test } from "vitest";
 import { all, failure } from "./open.ts";
 
@@ -304,4 +304,22 @@ test("scripts run for real, in their sandbox", async () => {
     status: "done",
     phases: [{ name: "twice", status: "done" }],
   });
+});
+
+test("what is given wrongly is refused with what to write", async () => {
+  const mine = workflow({ name: "mine" }).sleep("nap", 1);
+  const refused: [call: () => Promise<unknown>, message: string][] = [
+    [() => testRondo(undefined as never), "testRondo takes an object of options"],
+    [() => testRondo({} as never), "workflows: must be a list of workflows and topics"],
+    [() => testRondo({ workflows: mine } as never), "(testRondo({ workflows: [mine] }))"],
+    [() => simulate(undefined as never, { input: {} as never }), "this is not a workflow"],
+    [() => simulate(mine, undefined as never), "simulate takes an object of options"],
+    [() => simulate(mine, { seeds: 2.5, input: {} }), "seeds: must be a whole number, or a list of them"],
+    [() => simulate(mine, { within: "5 days", input: {} }), "within: must be a duration"],
+  ];
+  for (const [call, message] of refused) {
+    const error = await failure(call());
+    expect(error).toBeInstanceOf(RondoError);
+    expect(error.message).toContain(message);
+  }
 });

@@ -6,10 +6,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClient } from "redis";
+import { freePort } from "../../src/bench/free-ports.ts";
 import { until } from "../faults/until.ts";
 import { needCommand } from "../tools/need-command.ts";
 
@@ -82,14 +82,4 @@ async function letsIn(url: string): Promise<boolean> {
     if (thrown instanceof Error) return false;
     throw thrown;
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
 }

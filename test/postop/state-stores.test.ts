@@ -27,7 +27,7 @@ afterAll(async () => {
 
 const faults: Error[] = [];
 const onFault = (fault: Error): void => void faults.push(fault);
-const CALL = { timeoutMs: 10_000 };
+const CALL = { timeoutMs: 60_000 };
 let places = 0;
 const newPlace = (): StatePlace => ({ store: `store-${++places}`, key: "project-x", partition: "p" });
 const entry = (at: number, execution: string, more: Partial<NewEntry> & { seq?: number } = {}): NewEntry => ({
@@ -171,7 +171,18 @@ describe("postgres", () => {
     ]);
   });
 
-  test("that cannot be reached is a fault, and goes on when it can", async () => {
+  test("whose table is taken away makes it again with the next try", async () => {
+    const table = `taken_${process.pid}`;
+    const store = new PostgresState({ kind: "postgres", url: database.url, table }, onFault);
+    onTestFinished(() => store.close());
+    await store.put(newPlace(), entry(1, "e"), CALL);
+    await database.query(`DROP TABLE ${table}`);
+    await expect(store.put(newPlace(), entry(2, "e"), CALL)).rejects.toMatchObject({ code: "42P01" });
+    expect(await store.put(newPlace(), entry(2, "e"), CALL)).toBe("stored");
+    await database.query(`DROP TABLE ${table}`);
+  });
+
+  test("that cannot be reached is a fault", async () => {
     const store = new PostgresState({ kind: "postgres", url: "postgres://x@127.0.0.1:1/x" }, onFault);
     onTestFinished(() => store.close());
     await expect(store.get(newPlace(), CALL)).rejects.toMatchObject({ code: "ECONNREFUSED" });
@@ -195,7 +206,7 @@ describe("redis", () => {
     await expect(store.put(place, entry(2, "e"), { timeoutMs: 500 })).rejects.toBeInstanceOf(Error);
     await own.start();
     await expect
-      .poll(() => store.put(place, entry(2, "e"), CALL).catch(() => null), { timeout: 20_000 })
+      .poll(() => store.put(place, entry(2, "e"), CALL).catch(() => null), { timeout: 60_000 })
       .toMatch(/stored|same/);
     expect(await store.get(place, CALL)).toMatchObject({ version: { at: 2 } });
     expect(told).toHaveLength(1);
@@ -208,7 +219,7 @@ describe("redis", () => {
     const store = new RedisState({ kind: "redis", url: own.url }, (fault) => told.push(fault));
     await store.put(newPlace(), entry(1, "e"), CALL);
     await own.kill();
-    await expect.poll(() => told.length).toBe(1);
+    await expect.poll(() => told.length, { timeout: 60_000 }).toBe(1);
     await store.close();
   });
 

@@ -29,6 +29,17 @@ describe("events are taken in order", () => {
     expect((await bench.status("e1")).status).toBe("done");
   });
 
+  test("C6 that is so too when the first one ended the execution, and a beat of it says that it is over", async () => {
+    const [bench, [work]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    expect((await bench.tell("one", [work, 1, DONE])).verdicts[work.attempt]).toBe("accepted");
+    expect((await bench.status("e1")).status).toBe("done");
+    expect(await bench.tell("one", [work, 1, DONE])).toEqual({
+      stored: { [work.attempt]: 1 },
+      verdicts: { [work.attempt]: "duplicate" },
+    });
+    expect(await bench.beat("one", work)).toEqual({ [work.attempt]: "lost" });
+  });
+
   test("C7 two requests with the same events at the same time: both are answered after the commit, stored once", async () => {
     const [bench, [work]] = await claimed(["x"]);
     const said = [
@@ -192,6 +203,17 @@ describe("tokens", () => {
     expect(isRejection(await bench.send("one", [[{ ...a, attempt: "nonsense" }, 1, DONE]]))).toBe(true);
   });
 
+  test("C19 a claim that has lapsed has no right to start, and is told so", async () => {
+    const [bench, [a]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    bench.join("two", ["w.a"]);
+    await bench.clock.advance(31_000);
+    const b = first(await bench.claim("two"));
+    expect((await bench.tell("two", [b, 1, STARTED])).verdicts[b.attempt]).toBe("accepted");
+    expect((await bench.tell("one", [a, 1, STARTED])).verdicts[a.attempt]).toBe("stale");
+    expect((await bench.tell("one", [a, 2, DONE])).verdicts[a.attempt]).toBe("accepted");
+    expect((await bench.status("e1")).status).toBe("done");
+  });
+
   test("C19 after its lease a token opens nothing but its one late receipt", async () => {
     const [bench, [a]] = (await claimed(["x"], { heartbeat: 3_000 })) as [SessionBench, [WorkItem]];
     await bench.tell("one", [a, 1, STARTED]);
@@ -218,6 +240,11 @@ describe("what is wrong with a request is said, and nothing of it is taken", () 
     ],
     ["a status that is none", { kind: "receipt", status: "fine" }, "events[1].status: must be one of"],
     ["a text that is none", { kind: "log", text: 7 }, "events[1].text: must be a text"],
+    [
+      "a page that is too large",
+      { kind: "page", from: 0, tasks: Array(20).fill("x".repeat(60_000)) },
+      "events[1].tasks: a page holds at most 1048576 bytes",
+    ],
     [
       "a page without tasks",
       { kind: "page", from: 0, tasks: [] },

@@ -14,7 +14,7 @@ import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { CliProcess, folder } from "../cli/cli-process.ts";
 
 /** Heartbeats and leases in these tests: short, so that losses come soon. */
-const SETTINGS: Partial<Settings> = { claimLeaseMs: 1_000, sweepMs: 50 };
+const SETTINGS: Partial<Settings> = { claimLeaseMs: 3_000, sweepMs: 50 };
 
 const FLOW = `
 import { appendFileSync, existsSync, watch } from "node:fs";

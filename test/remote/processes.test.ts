@@ -9,7 +9,9 @@ import { ProcessBench } from "./process-bench.ts";
 import { Proxy } from "./proxy.ts";
 
 // Whole processes, on machines that are busy.
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+/** Short, so that a loss comes soon; not so short that one who lives is silent for as long. */
+const HEARTBEAT = "3s";
 
 const EVENTS = /^POST \/v1\/workers\/[^/]+\/events/;
 
@@ -29,7 +31,7 @@ describe("kill -9 of a worker", () => {
     const handlers = [{ use: "w.a", enumerates: true }];
     await post("/v1/workers", { name: "dead", worker: "dead", handlers, capacity: 5 });
     const id = await bench.start({ tasks: 1 });
-    const claimed = (await post("/v1/workers/dead/claim", { max: 5, waitMs: 5_000 })) as Claimed;
+    const claimed = (await post("/v1/workers/dead/claim", { max: 5, waitMs: 60_000 })) as Claimed;
     expect(claimed.work.map((work) => [work.do, work.n])).toEqual([["enumerate", 1]]);
     await bench.worker();
     expect(await bench.end(id)).toBe("done");
@@ -39,11 +41,11 @@ describe("kill -9 of a worker", () => {
 
   test("A7 C5 in the middle of a task: it is lost, runs again elsewhere, and is counted once", async () => {
     const bench = await ProcessBench.open();
-    const first = await bench.worker({ heartbeat: "600ms" });
+    const first = await bench.worker({ heartbeat: HEARTBEAT });
     const id = await bench.start({ tasks: 1, hold: true });
     await bench.logged(id, "holds 0");
     first.kill("SIGKILL");
-    const second = await bench.worker({ heartbeat: "600ms" });
+    const second = await bench.worker({ heartbeat: HEARTBEAT });
     await second.line(/holds 0/);
     bench.go();
     expect(await bench.end(id)).toBe("done");
@@ -157,12 +159,12 @@ describe("C17 SIGTERM", () => {
 
 test("C8 SIGSTOP for longer than the heartbeat, then SIGCONT: lost, done by another, and its late word is no second outcome", async () => {
   const bench = await ProcessBench.open();
-  const frozen = await bench.worker({ heartbeat: "600ms", args: ["--status-port", "0"] });
+  const frozen = await bench.worker({ heartbeat: HEARTBEAT, args: ["--status-port", "0"] });
   const id = await bench.start({ tasks: 1, hold: true });
   await bench.logged(id, "holds 0");
   frozen.kill("SIGSTOP");
   await bench.event(id, "tasks.lost");
-  const second = await bench.worker({ heartbeat: "600ms" });
+  const second = await bench.worker({ heartbeat: HEARTBEAT });
   await second.line(/holds 0/);
   bench.go();
   expect(await bench.end(id)).toBe("done");

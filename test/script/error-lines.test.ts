@@ -5,7 +5,7 @@ import { attemptOf, runToEnd, testPool } from "./sandbox.ts";
 const pool = await testPool();
 
 async function lineOf(expression: string, name = "one"): Promise<number | undefined> {
-  const runs = [{ name, expression, timeoutMs: 5_000 }];
+  const runs = [{ name, expression, timeoutMs: 30_000 }];
   const { end } = await runToEnd(pool, { ...attemptOf([]), runs });
   if (end.kind !== "failed") throw new Error(`it ended ${end.kind}`);
   return end.error.line;

@@ -46,7 +46,7 @@ function isThere(pid: number): boolean {
 }
 
 async function gone(pid: number): Promise<boolean> {
-  for (let i = 0; i < 200 && isThere(pid); i++) await new Promise((resolve) => setTimeout(resolve, 50));
+  for (let i = 0; i < 1_200 && isThere(pid); i++) await new Promise((resolve) => setTimeout(resolve, 50));
   return !isThere(pid);
 }
 

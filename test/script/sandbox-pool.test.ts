@@ -162,7 +162,9 @@ describe("an attempt (C10)", () => {
     ["a promise that nothing settles", "s => new Promise(() => {})", { kind: "killed", limit: "time" }],
     ["too much memory", "s => 'x'.repeat(2 ** 28)", { kind: "killed", limit: "memory" }],
   ])("with %s ends so, and the next one succeeds", async (_what, expression, expected) => {
-    expect((await runToEnd(pool, attemptOf([expression], { timeoutMs: 500 }))).end).toMatchObject(expected);
+    // Whatever else ends it may take its time.
+    const timeoutMs = "limit" in expected && expected.limit === "time" ? 500 : 60_000;
+    expect((await runToEnd(pool, attemptOf([expression], { timeoutMs }))).end).toMatchObject(expected);
     expect((await runToEnd(pool, attemptOf(["s => 'fine'"]))).end).toEqual(done("fine"));
   });
 
@@ -263,5 +265,5 @@ describe("children", () => {
     expect(pids.size).toBe(1);
     const late = Math.max(...sizes.slice(150));
     expect(late).toBeLessThan(Math.max(...sizes.slice(0, 50)) + 32 * 1_048_576);
-  }, 60_000);
+  });
 });

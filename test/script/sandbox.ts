@@ -20,7 +20,7 @@ export function attemptOf(
   expressions: readonly string[],
   more: Partial<ScriptAttempt> & { timeoutMs?: number } = {},
 ): ScriptAttempt {
-  const { timeoutMs = 5_000, ...rest } = more;
+  const { timeoutMs = 30_000, ...rest } = more;
   const names = ["one", "two", "three"];
   const runs = expressions.map(
     (expression, i): ScriptRun => ({

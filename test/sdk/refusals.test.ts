@@ -84,7 +84,7 @@ describe("refused at once:", () => {
       () => untyped["phase"]?.("b", { x: handler(spec), y: spec }),
       'has the handler "x" beside "y", which is none',
     ],
-    ["a function for a handler", () => untyped["phase"]?.("b", nothing), 'phase "b": has no handlers'],
+    ["a function for a handler", () => untyped["phase"]?.("b", nothing), "give { process: ... }"],
     [
       "a decision without among",
       () => base.phase("b", {}, { next: () => "a" }),
@@ -149,6 +149,13 @@ describe("refused at once:", () => {
       () => base.child("b", "kid", { priority: 2 }),
       "priority: means nothing where tasks are executions of their own",
     ],
+    ["a child that is nothing", () => untyped["child"]?.("b"), ".workflow: undefined is not a name"],
+    [
+      "a handler of a function",
+      () => handler(nothing as never),
+      "handler: must be an object (give { process",
+    ],
+    ["a handler of nothing", () => handler(undefined as never), "handler: must be an object (give { process"],
     ["a child with a bad name", () => base.child("b", "my child"), '"my child" is not a name'],
   ];
   test.each(cases)("%s", (_what, build, text) => {
@@ -162,9 +169,9 @@ describe("refused at once:", () => {
 describe("an absurd option is refused at once, in the kernel's words:", () => {
   const options: [option: string, value: unknown, text: string][] = [
     ["timeout", 0, ".timeout: 0 is shorter than 1 ms"],
-    ["heartbeat", "2d", ".heartbeat: 172800000 is not a whole number from 100 to 86400000"],
+    ["heartbeat", "2d", '.heartbeat: "2d" is longer than 1 d'],
     ["concurrency", 1.5, ".concurrency: 1.5 is not a whole number from 1 to 1000000"],
-    ["concurrency", Number.NaN, ".concurrency: null is not a whole number from 1 to 1000000"],
+    ["concurrency", Number.NaN, ".concurrency: NaN is not a whole number from 1 to 1000000"],
     ["concurrencyPerKey", 3, ": has concurrencyPerKey but no key (say what the key of a task is)"],
     ["priority", 5_000, ".priority: 5000 is not a whole number from -1000 to 1000"],
     ["tolerate", "few", '.tolerate: "few" is not a percentage (write it as "1%")'],
@@ -179,8 +186,17 @@ describe("an absurd option is refused at once, in the kernel's words:", () => {
       { backoff: "linear" },
       '.retry.backoff: "linear" is not known (use "exponential" or "constant")',
     ],
-    ["retry", { max: 10 }, ".retry: max (10 ms) is less than min (1000 ms) (swap them)"],
-    ["retry", 3, ".retry: must be an object"],
+    [
+      "retry",
+      { max: 10 },
+      ".retry: max (10 ms) is less than min (1000 ms) (give min too, which is 1s by default)",
+    ],
+    [
+      "retry",
+      3,
+      '.retry: 3 is not an object (write it as { "attempts": 5, "backoff": "exponential", "min": "1s", "max": "5m" })',
+    ],
+    ["rate", "5/s", '.rate: "5/s" is not an object (write it as { "limit": 5, "per": "1s" })'],
     ["key", "customer", '.key: "customer" is not a JSON Pointer (write "/customer")'],
     ["key", true, '.key: true is not a JSON Pointer (write "/customer")'],
     ["identity", 7, '.identity: 7 is not a JSON Pointer (write "/customer")'],
@@ -231,7 +247,7 @@ describe("names", () => {
 
   test.each(["", "1a", "a b", "é", "a".repeat(151)])("%j is no handler's own one", (name) => {
     expect(refusal(() => base.phase("b", { ...spec, name })).message).toContain(
-      "is not a handler's name (a letter, then letters",
+      "is not a handler's name (a letter, then up to 149 letters, digits, dots, _ or -)",
     );
   });
 });

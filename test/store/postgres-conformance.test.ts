@@ -24,6 +24,7 @@ describeCluster("postgres", async () => {
       const sql = `UPDATE ${schema}.nodes SET lease_until = ${schema}.now_ms_1() WHERE incarnation = $1`;
       await database.query(sql, [incarnation]);
     },
-    hintsCome: (seen, count) => vi.waitUntil(() => seen.length >= count).then(() => undefined),
+    hintsCome: (seen, count) =>
+      vi.waitUntil(() => seen.length >= count, { timeout: 60_000 }).then(() => undefined),
   };
 });

@@ -4,8 +4,11 @@ import { cpSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { EVENT_VERSION } from "../../src/kernel/event.ts";
+import { migrate } from "../../src/store/postgres/migrate.ts";
 import { MIGRATIONS } from "../../src/store/postgres/migrations/migrations.ts";
-import { declareDatabaseRestored, PostgresStore } from "../../src/store/postgres/postgres-store.ts";
+import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
+import { declareDatabaseRestored } from "../../src/store/postgres/schema-place.ts";
+import { beginSession } from "../../src/store/postgres/session.ts";
 import { fenceOf, type StoreInfo } from "../../src/store/store.ts";
 import { commit, start, step } from "./example-writes.ts";
 import { openWhole } from "./open-whole.ts";
@@ -56,6 +59,18 @@ test("partitions are fixed at creation, whatever is asked for later", async () =
   const first = makeStore({ schema, partitions: 8 });
   expect((await first.open()).partitions).toBe(8);
   expect((await makeStore({ schema, partitions: 16 }).open()).partitions).toBe(8);
+});
+
+test("a step takes as long as it needs, but waits for running nodes only for a moment", async () => {
+  const schema = database.newSchema();
+  const client = await database.client();
+  onTestFinished(() => client.end());
+  await beginSession(client, schema);
+  const settings = ["statement_timeout", "lock_timeout"].map((name) => `current_setting('${name}')`).join();
+  const sql = `CREATE TABLE seen AS SELECT ARRAY[${settings}] AS settings`;
+  await migrate(client, { schema, fill: async () => {}, migrations: [{ compatibleFrom: 1, sql }] });
+  expect((await client.query("SELECT settings FROM seen")).rows).toEqual([{ settings: ["0", "5s"] }]);
+  expect((await client.query("SHOW statement_timeout")).rows).toEqual([{ statement_timeout: "30s" }]);
 });
 
 test("a schema of a newer Rondo is refused, unless that one says that it goes together", async () => {
@@ -135,17 +150,43 @@ test("a copy in another database is refused until it is declared restored, which
   });
 });
 
+test("a store that was put back from a dump into its own database is refused until it is declared restored", async () => {
+  const schema = database.newSchema();
+  const store = makeStore({ schema });
+  await store.open();
+  await store.close({ clean: true });
+  // What a dump makes of a table: another one with the same rows.
+  await database.query(
+    `SET search_path TO ${schema}; ALTER TABLE meta RENAME TO dumped; CREATE TABLE meta AS TABLE dumped; DROP TABLE dumped`,
+  );
+  await expect(makeStore({ schema }).open()).rejects.toMatchObject({ reason: "restored", retryable: false });
+  await declareDatabaseRestored({ url: server.url, schema });
+  await makeStore({ schema }).open();
+  // A store of a version that did not note its table.
+  await database.query(`UPDATE ${schema}.meta SET origin = regexp_replace(origin, '/[0-9]+$', '')`);
+  await makeStore({ schema }).open();
+});
+
 test("a node whose database is declared restored stops loudly, whatever it does next", async () => {
   const schema = database.newSchema();
   const store = makeStore({ schema });
   const info = await openWhole(store);
   await commit(store, info, [start("a")]);
+  await store.putDocument("k", "there", "1");
+  await store.putDefinition("w", "there", "{}");
   await declareDatabaseRestored({ url: server.url, schema });
   const restored = { name: "DatabaseUnusable", reason: "restored", retryable: false };
   await expect(commit(store, info, [step("a", 1)])).rejects.toMatchObject(restored);
   await expect(store.renew()).rejects.toMatchObject(restored);
   await expect(store.take([0])).rejects.toMatchObject(restored);
   await expect(store.post([{ id: "l", to: "a", body: "{}" }])).rejects.toMatchObject(restored);
+  await expect(store.putDocument("k", "there", "2")).rejects.toMatchObject(restored);
+  await expect(store.putDocument("k", "there", null)).rejects.toMatchObject(restored);
+  await expect(store.swapDocument("k", "new", { was: null, body: "1" })).rejects.toMatchObject(restored);
+  await expect(store.swapDocument("k", "there", { was: "1", body: "2" })).rejects.toMatchObject(restored);
+  await expect(store.putDefinition("w", "h", "{}")).rejects.toMatchObject(restored);
+  await expect(store.dropDefinition("w", "there")).rejects.toMatchObject(restored);
+  await expect(store.purge(["a"])).rejects.toMatchObject(restored);
 });
 
 /** Puts the database's files back to how they were before `meanwhile`. */

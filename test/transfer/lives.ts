@@ -130,11 +130,12 @@ export async function secondLife(store: string | Store): Promise<Record<string, 
   const rondo = await openRondo(options);
   onTestFinished(() => rondo.close({ graceMs: 0 }));
   rondo.serve(...(Object.values(flows) as HostedWorkflow[]));
-  const child = await vi.waitUntil(async () => {
+  const findChild = async (): Promise<string | null> => {
     for await (const event of rondo.execution("parent").events())
       if (event.kind === "workflow.child.started") return event["child"] as string;
     return null;
-  });
+  };
+  const child = await vi.waitUntil(findChild, { timeout: 60_000 });
   await rondo.execution("ask").signal("answer", "yes");
   await rondo.execution(child).signal("answer", "of a child");
   await rondo.execution("paused").resume();

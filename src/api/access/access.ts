@@ -126,9 +126,7 @@ export class Access {
         "forbidden",
         `this needs the role ${roles.join(" or ")}; ${caller.name} is ${caller.role}`,
       );
-    // Work comes from all projects.
-    const isGlobal = route.isGlobal === true || access === "worker";
-    if (isGlobal && caller.project !== null)
+    if (route.isGlobal === true && caller.project !== null)
       return reject(
         "forbidden",
         `${caller.name} is bound to the project "${caller.project}", and this is about all of them`,

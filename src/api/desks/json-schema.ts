@@ -2,6 +2,7 @@
 import { type OutputUnit, type SchemaDraft, Validator } from "@cfworker/json-schema";
 import type { Json } from "../../std/json.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
+import { LISTS, MAPS, SINGLE, wrongShape } from "./schema-shape.ts";
 
 /** Checks values by one schema. */
 export class SchemaCheck {
@@ -13,10 +14,8 @@ export class SchemaCheck {
 
   /** A schema of a definition, or why it is none; `at` says where it stands. */
   static of(schema: Json, at: string): SchemaCheck | Rejection {
-    const isSchema =
-      typeof schema === "boolean" ||
-      (typeof schema === "object" && schema !== null && !Array.isArray(schema));
-    if (!isSchema) return reject("invalid_definition", `${at}: a JSON Schema is an object`, { path: at });
+    const wrong = wrongShape(schema, at);
+    if (wrong !== null) return reject("invalid_definition", wrong, { path: at });
     try {
       const check = new SchemaCheck(new Validator(plain(schema) as never, draftOf(schema)));
       // A reference to nowhere shows when it is followed.
@@ -70,10 +69,6 @@ function pathText(location: string): string {
     .slice(0, 200);
 }
 
-const MAPS = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
-const LISTS = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
-const SINGLE = ["items", "contains", "additionalProperties", "propertyNames", "not", "if", "then", "else"];
-
 /**
  * A copy without examples. The validator takes unknown keywords for schemas, and the `id` of an example for theirs; and
  * it writes into what it is given.
@@ -101,6 +96,8 @@ function draftOf(schema: Json): SchemaDraft {
   return named.includes("2019-09") ? "2019-09" : "2020-12";
 }
 
+/** The first line, without where the validator looked. */
 function messageOf(thrown: unknown): string {
-  return (thrown instanceof Error ? thrown.message : String(thrown)).slice(0, 200);
+  const text = thrown instanceof Error ? thrown.message : String(thrown);
+  return (text.split(/\n| {2}Absolute URI/)[0] as string).slice(0, 200);
 }

@@ -102,6 +102,36 @@ describe("a schema", () => {
       expect(isRejection(await open().of(schema, "input"))).toBe(true);
   });
 
+  test.each<[Json, string]>([
+    [{ type: "strng" }, "input.type: must be of null, boolean, object"],
+    [{ type: [] }, "input.type: must be of"],
+    [{ properties: { a: { type: 5 } } }, "input.properties.a.type: must be of"],
+    [{ properties: 5 }, "input.properties: must be an object"],
+    [{ required: "a" }, "input.required: must be a list of names"],
+    [{ enum: 5 }, "input.enum: must be a list"],
+    [{ items: 7 }, "input.items: a JSON Schema is an object"],
+    [{ anyOf: [{ minimum: "a" }] }, "input.anyOf[0].minimum: must be a number"],
+    [{ anyOf: {} }, "input.anyOf: must be a list"],
+    [{ maxLength: -1 }, "input.maxLength: must be a whole number from 0"],
+    [{ pattern: "(" }, "input.pattern: is not a regular expression"],
+    [{ patternProperties: { "(": true } }, 'input.patternProperties: "(" is not a regular expression'],
+    [{ $ref: "#/nowhere" }, 'input: not a JSON Schema: Unresolved $ref "#/nowhere".'],
+  ])("like %j is refused, and it is said where", async (schema, says) => {
+    const refused = await open().of(schema, "input");
+    expect(refused).toMatchObject({ code: "invalid_definition", message: expect.stringContaining(says) });
+    expect(refused).not.toMatchObject({ message: expect.stringContaining("://") });
+  });
+
+  test.each<[Json]>([
+    [true],
+    [{ type: ["string", "null"], minLength: 1, pattern: "^\\p{L}+$" }],
+    [{ items: [{ type: "number" }], additionalItems: false, exclusiveMinimum: true }],
+    [{ properties: { type: { type: "string" }, enum: true }, required: [], "x-note": { type: 7 } }],
+    [{ $schema: "http://json-schema.org/draft-07/schema#", format: "date", default: {}, const: 5 }],
+  ])("like %j is taken", async (schema) => {
+    expect(isRejection(await open().of(schema, "input"))).toBe(false);
+  });
+
   test("without costly keywords needs no thread", async () => {
     const desk = open();
     const check = await checkOf(desk, { type: "object", properties: { a: { type: "string" } } });

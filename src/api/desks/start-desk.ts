@@ -3,6 +3,7 @@ import { type EnginePort, newOwnId } from "../../engine/engine-port.ts";
 import { LIMITS } from "../../kernel/definition.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { CheckedStart } from "../../protocol/check-request.ts";
+import { canonicalJson } from "../../std/canonical-json.ts";
 import type { Clock } from "../../std/clock.ts";
 import { type Json, toStoredText } from "../../std/json.ts";
 import type { Random } from "../../std/random.ts";
@@ -46,7 +47,8 @@ export class StartDesk {
   /** Starts an execution, or finds the one that was started like this; resolved when that is durable. */
   async start(request: StartRequest): Promise<Started | Rejection> {
     const prepared = await this.#prepare(request);
-    return isRejection(prepared) ? prepared : this.begin(prepared.known, prepared.text, request);
+    if (!isRejection(prepared)) return this.begin(prepared.known, prepared.text, request);
+    return prepared.code === "invalid_input" ? ((await this.#repeated(request)) ?? prepared) : prepared;
   }
 
   /** The same by a definition that is stored, and an input that fits it, as JSON text. */
@@ -79,6 +81,15 @@ export class StartDesk {
     // Another node has started it.
     const found = await engine.inspect(id);
     return isRejection(found) ? found : { id, existed, view: found.view };
+  }
+
+  /** What was started like this when an older definition took the input; null: nothing. */
+  async #repeated({ id, workflow, input }: StartRequest): Promise<Started | null> {
+    if (id === undefined) return null;
+    const found = await this.#parts.engine.inspect(id);
+    if (isRejection(found) || found.view.workflow !== workflow) return null;
+    const isSame = canonicalJson(found.view.input) === canonicalJson((input ?? null) as Json);
+    return isSame ? { id, existed: true, view: found.view } : null;
   }
 
   async #prepare({

@@ -98,11 +98,6 @@ function tokenRoutes({ tokens }: Desk): Route[] {
         const { name: wanted, role: given, project, expiresAt } = ask.body;
         const scope = scopeOf(ask.caller, project);
         if (isRejection(scope)) return scope;
-        if (given === "worker" && scope !== null)
-          return reject("invalid_input", "project: a worker takes tasks of all projects", {
-            path: "project",
-            hint: "leave it out",
-          });
         const ends = expiresAt === undefined ? null : timeOf(expiresAt, "expiresAt");
         if (isRejection(ends)) return ends;
         const { token, text } = await tokens.create({

@@ -173,7 +173,8 @@ function droppedRoute(desk: Desk): Route {
       path: "/v1/executions/{id}/dropped",
       tag: TAG,
       summary: "Messages that changed nothing",
-      description: "Duplicates and stale messages: a bounded list, kept while the execution is in memory.",
+      description:
+        "Duplicates and stale messages: a bounded list in the memory of the node that has the execution, never stored.",
       access: "viewer",
       params: executionParams,
       answers: {

@@ -31,7 +31,7 @@ function rejectionOf(issue: Issue, part: string): Rejection {
   const path = pathText(issue.path).slice(0, 200);
   return reject(
     "invalid_input",
-    path === "" ? `the ${part} ${lower(issue.message)}` : `${path}: ${lower(issue.message)}`,
+    path === "" ? `the ${part} ${plainly(issue.message)}` : `${path}: ${plainly(issue.message)}`,
     {
       ...(path === "" ? {} : { path }),
     },
@@ -46,6 +46,7 @@ function pathText(path: readonly PropertyKey[]): string {
   return text;
 }
 
-function lower(message: string): string {
+function plainly(message: string): string {
+  if (message.endsWith("received undefined")) return "is missing";
   return message.replace(/^Invalid input: /, "").replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());
 }

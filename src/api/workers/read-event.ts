@@ -146,7 +146,7 @@ function readPage({ from, tasks, keys = null, identities = null }: Fields): Read
     texts.push(text);
   }
   if (chars > LIMITS.pageBytes)
-    return reject("too_large", `a page holds at most ${LIMITS.pageBytes} bytes`, {
+    return reject("too_large", `tasks: a page holds at most ${LIMITS.pageBytes} bytes`, {
       path: "tasks",
       hint: "send it as several pages",
     });

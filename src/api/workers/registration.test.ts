@@ -29,6 +29,7 @@ test("is taken as it is", () => {
     capacity: 10,
     url: "http://10.0.0.7:8080",
     version: "1.2.0",
+    project: null,
   });
   expect(checkRegistration({ ...FINE, handlers: [{ use: "~script" }] }, null)).toMatchObject({
     serves: [{ use: "~script" }],

@@ -23,10 +23,19 @@ export interface CheckedRegistration {
   readonly capacity: number;
   readonly url: string | null;
   readonly version: string | null;
+  /** It gets tasks of this project only; null: of all. */
+  readonly project: string | null;
 }
 
-/** A registration as it came; `peer` is the address it came from, null for a unix socket. */
-export function checkRegistration(body: unknown, peer: string | null): CheckedRegistration | Rejection {
+/**
+ * A registration as it came; `peer` is the address it came from, null for a unix socket, and `project` the one that its
+ * token is bound to.
+ */
+export function checkRegistration(
+  body: unknown,
+  peer: string | null,
+  project: string | null = null,
+): CheckedRegistration | Rejection {
   if (typeof body !== "object" || body === null || Array.isArray(body))
     return invalid("body", "must be an object");
   const given = body as Record<string, unknown>;
@@ -62,6 +71,7 @@ export function checkRegistration(body: unknown, peer: string | null): CheckedRe
     capacity: capacity as number,
     url: url === null ? null : (url as string).replace(/\/+$/, ""),
     version,
+    project,
   };
 }
 

@@ -166,6 +166,10 @@ export const workersSchema = z
         id: z.string(),
         name: z.string(),
         kind: z.enum(["local", "remote"]),
+        project: z
+          .string()
+          .nullable()
+          .openapi({ description: "it gets tasks of this project only; null: of all" }),
         capacity: count,
         held: count,
         handlers: z.array(z.object({ use: z.string(), version: z.string().optional() })),

@@ -42,12 +42,11 @@ function sessionRoutes(sessions: WorkerSessions): readonly Route[] {
         tag,
         summary: "Register a worker, or register it again",
         access: "worker",
-        isGlobal: true,
         body: registrationSchema,
         answers: { 200: { description: "it is registered", schema: registeredSchema } },
       },
-      ({ body, incoming }) => {
-        const registered = sessions.register(body, incoming.socket.remoteAddress ?? null);
+      ({ body, incoming, caller }) => {
+        const registered = sessions.register(body, incoming.socket.remoteAddress ?? null, caller.project);
         return isRejection(registered) ? registered : json(registered);
       },
     ),
@@ -60,7 +59,6 @@ function sessionRoutes(sessions: WorkerSessions): readonly Route[] {
         summary: "Claim work (long poll)",
         description: `Answers as soon as there is work, something to cancel, or after \`waitMs\` (at most ${WAIT_MS_MAX}).`,
         access: "worker",
-        isGlobal: true,
         params,
         body: claimSchema,
         timeMs: null,
@@ -78,7 +76,6 @@ function sessionRoutes(sessions: WorkerSessions): readonly Route[] {
         summary: "Say what became of attempts",
         description: "Numbered per attempt from 1. Answered once everything that is new is committed.",
         access: "worker",
-        isGlobal: true,
         params,
         body: eventsSchema,
         bodyBytesMax: BYTES_MAX,
@@ -86,8 +83,8 @@ function sessionRoutes(sessions: WorkerSessions): readonly Route[] {
         answers: { 200: { description: "what is stored, and verdicts", schema: eventsAnswerSchema } },
         refusals: ["stale_attempt", "not_storable", "not_ready"],
       },
-      async ({ params: { id }, body }) => {
-        const answer = await sessions.events(id, body);
+      async ({ params: { id }, body, caller }) => {
+        const answer = sessions.refusalFor(id, caller.project) ?? (await sessions.events(id, body));
         return isRejection(answer) ? answer : json(answer);
       },
     ),
@@ -99,15 +96,14 @@ function sessionRoutes(sessions: WorkerSessions): readonly Route[] {
         tag,
         summary: "Keep attempts alive",
         access: "worker",
-        isGlobal: true,
         params,
         body: heartbeatSchema,
         bodyBytesMax: BYTES_MAX,
         bodyKeysMax: KEYS_MAX,
         answers: { 200: { description: "a word on each attempt", schema: heartbeatAnswerSchema } },
       },
-      ({ params: { id }, body }) => {
-        const answer = sessions.heartbeat(id, body.tokens);
+      ({ params: { id }, body, caller }) => {
+        const answer = sessions.refusalFor(id, caller.project) ?? sessions.heartbeat(id, body.tokens);
         return isRejection(answer) ? answer : json(answer);
       },
     ),
@@ -121,6 +117,8 @@ async function claim(
 ): Promise<Answer> {
   const { body, signal, outgoing } = ask;
   const { id } = ask.params;
+  const refusal = sessions.refusalFor(id, ask.caller.project);
+  if (refusal !== null) return refusal;
   const memory = ask.header(MEMORY_HEADER);
   if (memory !== undefined && /^\d{1,15}$/.test(memory)) sessions.noteMemory(id, Number(memory));
   const claimed = await sessions.claim(id, body, signal);
@@ -172,11 +170,11 @@ function viewRoutes(sessions: WorkerSessions): readonly Route[] {
         summary: "Say goodbye as a worker",
         description: "It is not served any more; attempts that it still has end by their own rules.",
         access: "worker",
-        isGlobal: true,
         params,
         answers: { 204: { description: "it is forgotten" } },
       },
-      ({ params: { id } }) => sessions.leave(id) ?? json(null, { status: 204 }),
+      ({ params: { id }, caller }) =>
+        sessions.refusalFor(id, caller.project) ?? sessions.leave(id) ?? json(null, { status: 204 }),
     ),
     route(
       {

@@ -93,8 +93,8 @@ export class WorkerSession implements WorkerLink {
 
   /** Tells the engine what this worker serves. */
   join(): void {
-    const { serves, capacity, url } = this.registration;
-    this.#parts.engine.join(this.id, this, { serves, capacity, local: false, asks: url !== null });
+    const { serves, capacity, url, project } = this.registration;
+    this.#parts.engine.join(this.id, this, { serves, capacity, local: false, asks: url !== null, project });
   }
 
   /** The nodes of the cluster, to be told now. */

@@ -11,7 +11,6 @@
  */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { AttemptHolder } from "../../engine/io.ts";
-import { topicOf } from "../../kernel/topic.ts";
 import { checkToken, decodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
 import { type Beat, type ReportedAttempt, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import type { ClaimRequest, EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";
@@ -21,12 +20,14 @@ import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
 import { AttemptRecord } from "./attempt-record.ts";
+import { EndedAttempts } from "./ended-attempts.ts";
 import { EventBatch } from "./event-batch.ts";
 import { readEvent } from "./read-event.ts";
 import { type AttemptEvent, readEvents } from "./read-events.ts";
 import { checkRegistration } from "./registration.ts";
 import { answerOf, staleAttempt, unknownWorker, wrongToken } from "./session-answers.ts";
 import { type ClaimAnswer, type SessionParts, WorkerSession } from "./worker-session.ts";
+import { viewWorker, type WorkerView } from "./worker-view.ts";
 
 export interface WorkerSessionsOptions {
   readonly engine: EnginePort;
@@ -44,23 +45,6 @@ export interface WorkerSessionsOptions {
   readonly onFault?: (fault: unknown) => void;
 }
 
-/** A worker as lists show it. */
-export interface WorkerView {
-  readonly id: string;
-  readonly name: string;
-  readonly kind: "local" | "remote";
-  readonly capacity: number;
-  readonly held: number;
-  readonly handlers: readonly { readonly use: string; readonly version?: string }[];
-  readonly topics: readonly string[];
-  readonly version: string | null;
-  readonly url: string | null;
-  readonly lastSeenAt: number | null;
-  /** What its process takes; null: it did not say. */
-  readonly memoryBytes: number | null;
-  readonly draining: boolean;
-}
-
 type Fields = Readonly<Record<string, unknown>>;
 
 const EXPIRY_MS = 90_000;
@@ -71,6 +55,7 @@ export class WorkerSessions {
   readonly #parts: SessionParts;
   readonly #sessions = new Map<string, WorkerSession>();
   readonly #records = new Map<string, AttemptRecord>();
+  readonly #ended = new EndedAttempts();
   #stopSweep: (() => void) | null = null;
 
   constructor(options: WorkerSessionsOptions) {
@@ -89,12 +74,17 @@ export class WorkerSessions {
     return this.#options.engine;
   }
 
-  /** Takes a worker on, or takes it on again; `peer` is the address it asks from, null for a unix socket. */
-  register(body: unknown, peer: string | null): Registered | Rejection {
-    const registration = checkRegistration(body, peer);
+  /**
+   * Takes a worker on, or takes it on again; `peer` is the address it asks from, null for a unix socket, and `project` the
+   * one that it may have tasks of, null for all.
+   */
+  register(body: unknown, peer: string | null, project: string | null = null): Registered | Rejection {
+    const registration = checkRegistration(body, peer, project);
     if (isRejection(registration)) return registration;
     const id = registration.worker ?? this.#newId(registration.name);
     let session = this.#sessions.get(id);
+    if (session !== undefined && this.refusalFor(id, project) !== null)
+      return reject("forbidden", `worker: ${id} is not of the project "${project}"`, { path: "worker" });
     if (session === undefined) {
       session = new WorkerSession(id, registration, this.#parts);
       this.#sessions.set(id, session);
@@ -107,6 +97,13 @@ export class WorkerSessions {
     const { heartbeatMs = 30_000 } = this.#options;
     const nodes = session.tellNodes();
     return { worker: id, heartbeatMs, leaseMs: this.#parts.leaseMs, ...(nodes === null ? {} : { nodes }) };
+  }
+
+  /** Why one who is bound to a project may not speak for a worker; null: it may, or there is none to speak for. */
+  refusalFor(worker: string, project: string | null): Rejection | null {
+    const session = this.#sessions.get(worker);
+    const isOthers = session !== undefined && project !== null && session.registration.project !== project;
+    return isOthers ? unknownWorker(worker) : null;
   }
 
   /** The cluster has other nodes than before: whoever waits for work is told at once. */
@@ -166,7 +163,8 @@ export class WorkerSessions {
     for (const id of ids) {
       const record = this.#recordOf(id, tokens[id], worker);
       if (isRejection(record)) words.set(id, record.code === "not_owner" ? "not_owner" : "lost");
-      if (isRejection(record) || record.hasReceipt) continue;
+      else if (this.#ended.has(id)) words.set(id, "lost");
+      if (isRejection(record) || words.has(id) || record.hasReceipt) continue;
       const { shared, task, attempt, claim } = record;
       let beat = beats.get(shared.key);
       if (beat === undefined) {
@@ -236,25 +234,7 @@ export class WorkerSessions {
 
   /** Every worker of this node, those inside the process included. */
   list(): WorkerView[] {
-    return this.engine.overview().workers.map(({ id, local, capacity, held, serves }) => {
-      const session = this.#sessions.get(id);
-      return {
-        id,
-        name: session?.registration.name ?? id,
-        kind: local ? "local" : "remote",
-        capacity,
-        held,
-        handlers: serves
-          .filter(({ use }) => topicOf(use) === null)
-          .map(({ use, version }) => (version === undefined ? { use } : { use, version })),
-        topics: serves.flatMap(({ use }) => topicOf(use) ?? []),
-        version: session?.registration.version ?? null,
-        url: session?.registration.url ?? null,
-        lastSeenAt: session?.lastSeenAt ?? null,
-        memoryBytes: local ? process.memoryUsage.rss() : (session?.memoryBytes ?? null),
-        draining: session?.isDraining ?? false,
-      };
-    });
+    return this.engine.overview().workers.map((entry) => viewWorker(entry, this.#sessions.get(entry.id)));
   }
 
   /** Gives out nothing more; resolves when whatever no worker has got is on its way back to the engine. */
@@ -350,10 +330,10 @@ export class WorkerSessions {
     }
     batch.settle(verdicts);
     for (const record of batch.newest.keys()) {
+      const isElsewhere = batch.elsewhere.has(record);
       const isOver =
-        batch.elsewhere.has(record) ||
-        record.hasReceipt ||
-        ["stale", "late", "gone"].includes(record.verdict ?? "");
+        isElsewhere || record.hasReceipt || ["stale", "late", "gone"].includes(record.verdict ?? "");
+      if (record.hasReceipt && !isElsewhere) this.#ended.note(record);
       if (isOver && this.#records.get(record.id) === record) this.#records.delete(record.id);
     }
     return null;

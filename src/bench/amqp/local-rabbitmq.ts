@@ -5,7 +5,6 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { connect } from "amqplib";
 
@@ -200,17 +199,4 @@ export function findRabbit(): string | null {
   const which = spawnSync("sh", ["-c", "command -v rabbitmq-server"], { encoding: "utf8" });
   const found = which.stdout?.trim() ?? "";
   return found === "" ? null : found;
-}
-
-/** Ports that nobody listens on, all different. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
-  const ports = await Promise.all(
-    servers.map(async (server) => {
-      await once(server, "listening");
-      return (server.address() as { port: number }).port;
-    }),
-  );
-  await Promise.all(servers.map((server) => once(server.close(), "close")));
-  return ports;
 }

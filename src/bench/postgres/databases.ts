@@ -2,7 +2,8 @@
 import { chmodSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import pg from "pg";
-import { freePort, LocalPostgres } from "./local-postgres.ts";
+import { freePort } from "../free-ports.ts";
+import { LocalPostgres } from "./local-postgres.ts";
 
 export class Databases {
   readonly #url: string;

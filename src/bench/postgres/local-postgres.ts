@@ -5,7 +5,6 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { chownSync, closeSync, existsSync, openSync, readdirSync, readFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import pg from "pg";
 
@@ -166,16 +165,4 @@ function otherUser(): { uid: number; gid: number } | null {
     if (uid !== undefined && gid !== undefined && uid > 0) return { uid, gid };
   }
   throw new Error("PostgreSQL does not run as root, and there is no other user to run it as");
-}
-
-/** A port that nobody listens on. */
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
 }

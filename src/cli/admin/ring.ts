@@ -37,7 +37,7 @@ export async function showRing(options: ServerFlags): Promise<ExitCode> {
     }
     const { token, cycle, queued, watch } = ring;
     printRows(ring.nodes, columnsFor(ring), { json: false, none: "no node has joined yet" });
-    tell(`as ${ring.url} sees it, by map ${ring.hash.slice(0, 8)}`);
+    tell(`as ${ring.url} sees it${ring.hash === "" ? "" : `, by map ${ring.hash.slice(0, 8)}`}`);
     if (token !== null) tell(`token ${token.epoch}.${token.number} is at ${token.at}`);
     const last = cycle.lastMs === null ? "no cycle yet" : `the last cycle took ${showDuration(cycle.lastMs)}`;
     tell(`${last}; queued: ${queued.hints} hints of letters, ${queued.timers} timers`);

@@ -2,7 +2,7 @@
 import { defined } from "../../std/defined.ts";
 import { showDuration } from "../../std/duration.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, printRows, tell } from "../output/print.ts";
+import { print, printJson, printRows, tell } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 import { readInput } from "../read-input.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
@@ -78,8 +78,10 @@ export async function changeSchedule(
       ? rondo.requester.json<unknown>(path, { method: "DELETE" })
       : rondo.requester.json<unknown>(`${path}/${action}`, { method: "POST" }));
     if (options.json) printJson(answer ?? { id });
-    else if (action === "run") tell(`schedule ${id} started execution ${startedBy(answer)}`);
-    else tell(`schedule ${id} ${SAYS[action]}`);
+    else if (action === "run") {
+      print(startedBy(answer));
+      tell(`started by schedule ${id}`);
+    } else tell(`schedule ${id} ${SAYS[action]}`);
     return EXIT.ok;
   });
 }

@@ -1,9 +1,13 @@
 /** `rondo audit [ids]`: counts executions anew from their journals, and says what does not agree. */
 import type { Audit } from "../../audit/auditor.ts";
+import type { Requester } from "../../client/requester.ts";
 import { defined } from "../../std/defined.ts";
+import { RondoError } from "../../std/rejection.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson, tell } from "../output/print.ts";
+import { Screen } from "../progress/screen.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { readPages } from "../server/read-pages.ts";
 import { countOf } from "./ps.ts";
 
 export interface AuditOptions extends ServerFlags {
@@ -14,52 +18,72 @@ export interface AuditOptions extends ServerFlags {
   readonly limit?: string;
 }
 
-type Requester = { readonly json: <T>(path: string) => Promise<T> };
+/** All audits together. */
+type Sum = Record<"executions" | "tasks" | "events" | "lost" | "countedTwice" | "findings", number>;
 
-const PAGE = 100;
-
-/** Audits the executions that are named, or all; 1 if something is wrong. */
+/** Audits the executions that are named, or all; 1 if something is wrong. On a terminal it says how far it is. */
 export async function audit(ids: readonly string[], options: AuditOptions): Promise<ExitCode> {
   const limit = options.limit === undefined ? Number.POSITIVE_INFINITY : countOf(options.limit, "--limit");
+  const { workflow, project, status, json } = options;
+  const screen = new Screen(process.stderr);
+  const sum: Sum = { executions: 0, tasks: 0, events: 0, lost: 0, countedTwice: 0, findings: 0 };
+  const showProgress = (): void => {
+    if (json !== true) screen.live(() => [[["auditing ", "dim"], showSum(sum)]]);
+  };
   return withServer(options, async ({ rondo: { requester } }) => {
-    const sum = { executions: 0, tasks: 0, events: 0, lost: 0, countedTwice: 0, findings: 0 };
-    for await (const id of ids.length > 0 ? ids : idsOf(requester, options)) {
-      if (sum.executions >= limit) break;
-      const one = await requester.json<Audit>(`/v1/executions/${encodeURIComponent(id)}/audit`);
-      sum.executions++;
-      sum.tasks += one.tasks;
-      sum.events += one.events;
-      sum.lost += one.lost;
-      sum.countedTwice += one.countedTwice;
-      sum.findings += one.findings.length + one.more;
-      if (options.json) printJson(one);
-      else
-        for (const { seq, message } of one.findings) print(`${id}${seq === 0 ? "" : `/${seq}`}: ${message}`);
-    }
-    const { executions, tasks, events, lost, countedTwice, findings } = sum;
-    tell(
-      `${count(executions, "execution")}, ${count(events, "event")}, ${count(tasks, "task")}: ` +
-        `${lost} lost, ${countedTwice} counted twice, ${count(findings, "finding")}`,
+    const listed = readPages<{ readonly id: string }>(
+      requester,
+      "/v1/executions",
+      defined({ workflow, project, status }),
+      limit,
     );
-    return findings === 0 ? EXIT.ok : EXIT.failed;
+    try {
+      showProgress();
+      for await (const one of audits(requester, ids.length > 0 ? ids.slice(0, limit) : listed)) {
+        sum.executions++;
+        sum.tasks += one.tasks;
+        sum.events += one.events;
+        sum.lost += one.lost;
+        sum.countedTwice += one.countedTwice;
+        sum.findings += one.findings.length + one.more;
+        if (json === true) printJson(one);
+        else if (one.findings.length > 0) {
+          // What is live is taken away first: stdout may be the same terminal.
+          screen.still();
+          for (const { seq, message } of one.findings)
+            print(`${one.execution}${seq === 0 ? "" : `/${seq}`}: ${message}`);
+          showProgress();
+        }
+      }
+    } finally {
+      screen.still();
+    }
+    tell(showSum(sum));
+    return sum.findings === 0 ? EXIT.ok : EXIT.failed;
   });
 }
 
-async function* idsOf(requester: Requester, options: AuditOptions): AsyncGenerator<string> {
-  const { workflow, project, status } = options;
-  let cursor: string | null = null;
-  do {
-    const query: URLSearchParams = new URLSearchParams({
-      ...defined({ workflow, project, status }),
-      limit: String(PAGE),
-      ...(cursor === null ? {} : { cursor }),
-    });
-    const page = await requester.json<{ data: readonly { id: string }[]; next: string | null }>(
-      `/v1/executions?${query.toString()}`,
-    );
-    for (const { id } of page.data) yield id;
-    cursor = page.next;
-  } while (cursor !== null);
+/** Each execution's audit. One that was listed and is forgotten meanwhile is passed over; one that is named must be there. */
+async function* audits(
+  requester: Requester,
+  of: readonly string[] | AsyncIterable<{ readonly id: string }>,
+): AsyncGenerator<Audit> {
+  for await (const one of of) {
+    const id = typeof one === "string" ? one : one.id;
+    try {
+      yield await requester.json<Audit>(`/v1/executions/${encodeURIComponent(id)}/audit`);
+    } catch (thrown) {
+      const isForgotten = thrown instanceof RondoError && thrown.code === "not_found";
+      if (typeof one === "string" || !isForgotten) throw thrown;
+    }
+  }
+}
+
+function showSum({ executions, tasks, events, lost, countedTwice, findings }: Sum): string {
+  return (
+    `${count(executions, "execution")}, ${count(events, "event")}, ${count(tasks, "task")}: ` +
+    `${lost} lost, ${countedTwice} counted twice, ${count(findings, "finding")}`
+  );
 }
 
 function count(n: number, what: string): string {

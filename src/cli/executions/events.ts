@@ -77,5 +77,14 @@ function isEmpty(value: unknown): boolean {
 function fieldText(name: string, value: unknown): string {
   if (name === "hash" && typeof value === "string") return value.slice(0, HASH_CHARS);
   if (TIMES.has(name) && typeof value === "number") return showTime(value).replace(" ", "T");
+  if (name === "error") return errorText(value);
   return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** What went wrong, without the stack: `--json` has all of it. */
+function errorText(error: unknown): string {
+  if (typeof error === "string") return error;
+  const { code, name, message } = (error ?? {}) as Readonly<Record<string, unknown>>;
+  const kind = code ?? name;
+  return JSON.stringify(typeof message === "string" && kind !== undefined ? `${kind}: ${message}` : error);
 }

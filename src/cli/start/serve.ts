@@ -3,7 +3,7 @@
 import { networkInterfaces } from "node:os";
 import { isLoopback } from "../../api/access/hosts.ts";
 import { openServer, type ServerOptions } from "../../compose-server.ts";
-import { hidePasswords } from "../../config/hide-passwords.ts";
+import { hidePasswords, withoutPassword } from "../../config/hide-passwords.ts";
 import { type LoadedConfig, showOrigin } from "../../config/load-config.ts";
 import { type Config, SETTINGS, type SettingName } from "../../config/settings.ts";
 import { RondoError } from "../../std/rejection.ts";
@@ -42,7 +42,9 @@ export async function serve(loaded: LoadedConfig, options: StartFlags): Promise<
   else if (!(process.stdout.isTTY && process.stderr.isTTY)) print(url);
   if (options.json) return server;
   const where = isAnyAddress(config.host) ? `${url}, on all addresses of this machine` : url;
-  tell(`rondo serves ${config.store} at ${where}${socket === null ? "" : `, and through ${socket}`}`);
+  tell(
+    `rondo serves ${withoutPassword(config.store)} at ${where}${socket === null ? "" : `, and through ${socket}`}`,
+  );
   if (!isLoopback(config.host)) tell(`  it answers to ${namesOf(config).join(", ")}; other names: "hosts"`);
   return server;
 }

@@ -7,7 +7,8 @@ export function declareWorker(program: Command, end: End): void {
   verb(program, "worker [files...]", {
     summary: "do tasks for a server with the handlers of files",
     description:
-      "Registers the workflows of the files with a server, claims their tasks, and does them here, scripts included. " +
+      "Registers the workflows of the files with a server, claims their tasks, and does them here, scripts included; " +
+      "without files it does scripts only. " +
       "With --broker it takes tasks and commands out of the queues of a RabbitMQ instead (docs/protocol.md). " +
       "SIGTERM ends it gracefully: nothing new is claimed, what runs may end, and the exit code is 0.",
     isRemote: true,

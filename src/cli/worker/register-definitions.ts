@@ -53,7 +53,9 @@ export async function registerDefinitions(
     const address = addresses[at % addresses.length] as string;
     const connection = new HttpConnection({ address, ...(token === null ? {} : { token }) });
     try {
-      for (const { definition } of workflows) await post(connection, definition);
+      const kept = await postAll(connection, workflows);
+      if (kept !== null)
+        options.tell(`this token is of the project "${kept}": the server keeps the definitions that it has`);
       return true;
     } catch (thrown) {
       if (!(thrown instanceof HttpFault)) throw thrown;
@@ -64,6 +66,27 @@ export async function registerDefinitions(
     }
   }
   return false;
+}
+
+/** Stores them; definitions are of all projects, so who is bound to one stores none, and that project is given. */
+async function postAll(
+  connection: HttpConnection,
+  workflows: readonly AnyWorkflow[],
+): Promise<string | null> {
+  try {
+    for (const { definition } of workflows) await post(connection, definition);
+    return null;
+  } catch (thrown) {
+    if (!(thrown instanceof RondoError) || thrown.code !== "forbidden") throw thrown;
+    const { status, text } = await connection.send({
+      method: "GET",
+      path: "/v1/session",
+      timeoutMs: TIMEOUT_MS,
+    });
+    const { role, project } = (status === 200 ? JSON.parse(text) : {}) as { role?: string; project?: string };
+    if (typeof project === "string" && (role === "worker" || role === "admin")) return project;
+    throw thrown;
+  }
 }
 
 async function post(connection: HttpConnection, definition: unknown): Promise<void> {

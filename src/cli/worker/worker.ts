@@ -38,11 +38,12 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
   if (flags.prefix !== undefined)
     throw new CliError(EXIT.usage, "--prefix is for --broker", ["name the broker too: --broker amqp://..."]);
   const { addresses, token, wanted } = await findAddresses(files, flags);
-  if (wanted.length === 0)
-    throw new CliError(EXIT.usage, "rondo worker needs files with workflows", [
-      "rondo worker flows.ts, or files: [...] in rondo.config.ts",
-    ]);
   const screen = new Screen(process.stderr);
+  if (wanted.length === 0)
+    screen.say(
+      ["rondo:", "yellow"],
+      " no files are given, so it does scripts only; rondo worker flows.ts does handlers",
+    );
   const guard = new ProcessGuard(screen);
   const shutdown = new Shutdown();
   // The parent that keeps this process is gone, or wants it gone.

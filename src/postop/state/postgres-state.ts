@@ -64,7 +64,11 @@ export class PostgresState implements StateStore {
        RETURNING 1`,
       [...keyOf(place), value, versionText(version), project, execution, seq, at],
       call,
-    );
+    ).catch((thrown: { code?: string }) => {
+      // Somebody has taken the table away: the next try makes it again.
+      if (thrown.code === NO_TABLE) this.#made = null;
+      throw thrown;
+    });
     if (written.length === 1) return "stored";
     const verdict = compareEntries(entry, await this.get(place, call));
     // Somebody took it away in between; what is not there is not newer.

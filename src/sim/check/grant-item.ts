@@ -1,7 +1,15 @@
 /** Whether one task may be given out, by what the journal says of it. */
-import type { Checkpoint, GrantItem } from "../../protocol/work.ts";
+import { encodeAttempt } from "../../protocol/attempt-id.ts";
+import type { Checkpoint, Grant, GrantItem } from "../../protocol/work.ts";
 import { must } from "../trace.ts";
 import type { CheckpointModel, HandlerModel } from "./handler-model.ts";
+
+/** No two claims have the same name: whoever has one can say nothing of another. */
+export function checkName(names: Set<string>, grant: Grant, item: GrantItem): void {
+  const name = encodeAttempt({ ...grant, ...item, task: item.number });
+  must(!names.has(name), `${name}: two claims have this name`);
+  names.add(name);
+}
 
 /** It is there, open, not before its time, and told of everything that earlier attempts journaled. */
 export function checkItem(

@@ -86,7 +86,7 @@ export class HandlerModel {
     for (const { status } of this.settled.values()) if (status !== "done") failures++;
     const { tolerate } = this.plan.definition;
     if (typeof tolerate === "string")
-      return this.sealed && failures > (Number.parseFloat(tolerate) / 100) * this.total;
+      return this.sealed && failures * 100 > Number.parseFloat(tolerate) * this.total;
     return failures > (tolerate ?? 0);
   }
 

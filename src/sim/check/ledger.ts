@@ -14,7 +14,7 @@ import { tasksOf } from "../workload/behaviour.ts";
 import { Effects } from "./effects.ts";
 import { ErrandCheck } from "./errand-check.ts";
 import { Families } from "./families.ts";
-import { checkItem } from "./grant-item.ts";
+import { checkItem, checkName } from "./grant-item.ts";
 import { Leases } from "./leases.ts";
 import { Model } from "./model.ts";
 import { Records } from "./records.ts";
@@ -70,10 +70,9 @@ export class Ledger {
       this.#written.add(execution);
       if (letters !== undefined) this.#families.sent(letters);
     }
+    const { tables } = this.#options;
     const isStored = (letter: string) =>
-      this.#options.tables
-        .scanLetters({ after: 0, max: 1_000_000, partitions: null })
-        .some(({ id }) => id === letter);
+      tables.scanLetters({ after: 0, max: 1_000_000, partitions: null }).some(({ id }) => id === letter);
     for (const letter of lettersTaken) this.#families.taken(letter, isStored);
   }
 
@@ -85,7 +84,7 @@ export class Ledger {
   /** Reads what has become durable since the last time. While a commit can still be lost, nothing new has. */
   sync(): void {
     const { tables } = this.#options;
-    if (this.#written.size === 0 || tables.unsettled > 0) return;
+    if (tables.unsettled > 0) return;
     for (const id of this.#written) {
       const known = this.#models.get(id);
       const rows = tables.readJournal({ execution: id, from: (known?.seq ?? 0) + 1 });
@@ -205,9 +204,10 @@ export class Ledger {
     if (grant.do === "command") this.errands.sent(model, grant);
     const canBeAsked = now.roster.canBeAsked(worker);
     const { execution, phase, visit, handler: name } = grant;
-    const { project } = model;
+    const { project, names } = model;
     for (const item of grant.items) {
       const { number: task, attempt } = item;
+      checkName(names, grant, item);
       const place = { execution, phase, visit, handler: name, task, attempt };
       const key = handler.keys[task];
       const given = { ...place, worker, project, plan, key, isReported: false, canBeAsked };

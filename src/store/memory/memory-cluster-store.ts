@@ -52,6 +52,10 @@ export class MemoryClusterStore extends MemoryStore implements ClusterStore {
     this.opened().purge(ids, this.#incarnation ?? "");
   }
 
+  async now(): Promise<number> {
+    return this.#options.clock.now();
+  }
+
   async renew(): Promise<Membership> {
     const { url, clock, random = systemRandom, leaseMs = LEASE_MS } = this.#options;
     const next = `${random.u32().toString(16)}${random.u32().toString(16)}`;

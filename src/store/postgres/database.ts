@@ -13,7 +13,10 @@ export interface Meta {
   readonly generation: string;
   readonly key: string;
   readonly partitions: number;
+  /** Where it was made: server, database and table; the first version did not note the table. */
   readonly origin: string | null;
+  /** The number of this very table in its database: a table that was put back from a dump has another. */
+  readonly table: string;
   /** The class of this store's advisory locks, and the name of its channel. */
   readonly lock: number;
 }
@@ -40,10 +43,10 @@ export class Database {
     const fill = (filled: pg.Client) => fillNew(filled, partitions, state);
     await migrate(client, { schema: this.#schema, fill });
     const meta = await readMeta(client);
-    if (meta.origin !== null && state.origin !== null && meta.origin !== state.origin)
+    if (isElsewhere(meta, state))
       throw new DatabaseUnusable(
         "restored",
-        `this store was made in another database server or database. ${RESTORED_ADVICE}`,
+        `this store was made elsewhere: in another database, or before it was put back. ${RESTORED_ADVICE}`,
       );
     await client.query("SELECT fold_counts_1()");
     this.#meta = meta;
@@ -55,11 +58,11 @@ export class Database {
     // As of now: while this is asked, others see the log where it goes on to.
     const seen = this.#walPosition;
     const state = await beginSession(client, this.#schema);
-    const { generation, origin } = await readMeta(client);
+    const meta = await readMeta(client);
+    const { generation } = meta;
     if (generation !== this.meta.generation)
       throw restoredMeanwhile(`it is of generation ${generation}, this node of ${this.meta.generation}`);
-    const isElsewhere = origin !== null && state.origin !== null && origin !== state.origin;
-    if (isElsewhere || state.walPosition < seen)
+    if (isElsewhere(meta, state) || state.walPosition < seen)
       throw new DatabaseUnusable(
         "older",
         `the database is another one, or older, than the one that this node has used. ${RESTORED_ADVICE}, then ` +
@@ -77,7 +80,7 @@ export class Database {
 export async function declareRestored(client: pg.Client, schema: string): Promise<void> {
   const state = await beginSession(client, schema);
   await migrate(client, { schema, fill: (filled) => fillNew(filled, PARTITIONS_DEFAULT, state) });
-  const { lock } = await readMeta(client);
+  const { lock, table } = await readMeta(client);
   await client.query("BEGIN");
   await client.query("SELECT pg_advisory_xact_lock($1, partition) FROM partitions ORDER BY partition", [
     lock,
@@ -85,7 +88,7 @@ export async function declareRestored(client: pg.Client, schema: string): Promis
   await client.query("UPDATE meta SET generation = $1, key = $2, origin = $3", [
     hex(4),
     hex(8),
-    state.origin,
+    originOf(state, table),
   ]);
   await client.query("DELETE FROM nodes");
   await client.query("UPDATE partitions SET owner = NULL, clean = false WHERE epoch > 0");
@@ -97,7 +100,8 @@ export const PARTITIONS_DEFAULT = 256;
 
 async function readMeta(client: pg.Client): Promise<Meta> {
   const { rows } = await client.query<Meta>(`
-    SELECT generation, key, partitions, origin, ('partitions'::regclass::oid::bigint & 2147483647)::int AS lock
+    SELECT generation, key, partitions, origin, 'meta'::regclass::oid::text AS "table",
+      ('partitions'::regclass::oid::bigint & 2147483647)::int AS lock
     FROM meta`);
   const [meta] = rows;
   if (meta === undefined)
@@ -105,7 +109,9 @@ async function readMeta(client: pg.Client): Promise<Meta> {
   return meta;
 }
 
-async function fillNew(client: pg.Client, partitions: number, { origin }: ServerState): Promise<void> {
+async function fillNew(client: pg.Client, partitions: number, state: ServerState): Promise<void> {
+  const { rows } = await client.query<{ table: string }>(`SELECT 'meta'::regclass::oid::text AS "table"`);
+  const origin = originOf(state, rows[0]?.table ?? "");
   await client.query(
     "INSERT INTO meta (generation, key, partitions, origin, created_at) VALUES ($1, $2, $3, $4, now_ms_1())",
     [hex(4), hex(8), partitions, origin],
@@ -115,6 +121,16 @@ async function fillNew(client: pg.Client, partitions: number, { origin }: Server
       SELECT partition, 0, 0, true FROM generate_series(0, $1::int - 1) AS partition`,
     [partitions],
   );
+}
+
+function originOf({ origin }: ServerState, table: string): string | null {
+  return origin === null ? null : `${origin}/${table}`;
+}
+
+/** Whether a store is somewhere else than it was made, as far as can be known. */
+function isElsewhere({ origin, table }: Meta, state: ServerState): boolean {
+  if (origin === null || state.origin === null) return false;
+  return origin !== originOf(state, table) && origin !== state.origin;
 }
 
 function hex(words: number): string {

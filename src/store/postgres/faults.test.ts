@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { StoreFault } from "../store.ts";
-import { DatabaseUnusable, faultOf } from "./faults.ts";
+import { connectFault, DatabaseUnusable, faultOf } from "./faults.ts";
 
 /** An error as the driver gives it. */
 const ofServer = (code: string, severity = "ERROR") =>
@@ -20,6 +20,8 @@ const ERRORS: [what: string, error: Error, retryable: boolean, nothingWritten: b
   ["a wrong password", ofServer("28P01", "FATAL"), false, true, "check the URL"],
   ["no such database", ofServer("3D000", "FATAL"), false, true, "create it"],
   ["a missing right", ofServer("42501"), false, true, "grant"],
+  ["a schema that may not be used", ofServer("3F000"), false, true, "not for this user"],
+  ["a schema that was dropped", ofServer("42883"), false, true, "dropped"],
   ["a shutdown", ofServer("57P01", "FATAL"), true, false, "not known"],
   ["a crash of another backend", ofServer("57P02", "FATAL"), true, false, "not known"],
   ["a panic", ofServer("XX000", "PANIC"), true, false, "not known"],
@@ -48,6 +50,28 @@ test("several addresses that all refuse are told by the first", () => {
     code: "ECONNREFUSED",
   });
   expect(String(faultOf(error, WRITING))).toContain("one");
+});
+
+test.each([
+  [
+    "a password that is missing",
+    new Error("SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string"),
+  ],
+  ["a port that is none", Object.assign(new TypeError("Invalid URL"), { code: "ERR_INVALID_URL" })],
+  ["TLS that is not offered", new Error("The server does not support SSL connections")],
+  [
+    "a certificate that is not trusted",
+    Object.assign(new Error("self-signed certificate"), { code: "DEPTH_ZERO_SELF_SIGNED_CERT" }),
+  ],
+])("%s is told with what to check, not taken for a bug", (_what, error) => {
+  const fault = connectFault(error);
+  expect(fault).toMatchObject({ retryable: false, nothingWritten: true, cause: error });
+  expect(fault.message).toContain(error.message);
+  expect(fault.message).toContain("check the URL");
+});
+
+test("a server that cannot be reached is so when connecting, too", () => {
+  expect(connectFault(ofSystem("ECONNREFUSED"))).toMatchObject({ retryable: true, nothingWritten: true });
 });
 
 test("another generation is a restored database, which no retry will help", () => {

@@ -50,6 +50,13 @@ export function faultOf(error: unknown, attempted: Attempted): unknown {
       return fault("there is no such database; create it first", false);
     case "42501":
       return fault("the database refuses this to its user; grant it", false);
+    case "3F000":
+    case "42P01":
+    case "42883":
+      return fault(
+        "Rondo's schema is not there or not for this user: was it dropped or renamed, or its rights taken?",
+        false,
+      );
     default:
       break;
   }
@@ -67,6 +74,19 @@ export function faultOf(error: unknown, attempted: Attempted): unknown {
     default:
       return error;
   }
+}
+
+/** The fault behind an error of connecting: whatever the server or the driver does not like, it is in the URL. */
+export function connectFault(error: unknown): StoreFault {
+  const isOfSetUp =
+    error instanceof Error && "code" in error && /^ERR_(?:INVALID|TLS)/.test(String(error.code));
+  const fault = isOfSetUp ? null : faultOf(error, { sent: false, writes: false });
+  if (fault instanceof StoreFault) return fault;
+  const message = error instanceof Error ? error.message : String(error);
+  return new StoreFault(
+    `cannot connect to the database (${message}); check the URL: host, port, password, sslmode`,
+    { retryable: false, nothingWritten: true, cause: error },
+  );
 }
 
 /** The code of an error of the server; null: it is none. */

@@ -9,7 +9,7 @@
 import pg from "pg";
 import type { Clock } from "../../std/clock.ts";
 import { StoreFault } from "../store.ts";
-import { faultOf } from "./faults.ts";
+import { connectFault, faultOf } from "./faults.ts";
 
 /** A statement that is prepared under its name. */
 export interface Statement {
@@ -53,7 +53,7 @@ export class Link {
   #connecting: Promise<pg.Client> | null = null;
   #isEnded = false;
   /** Resolves when the statements before have their answers. */
-  #free: Promise<unknown> = Promise.resolve();
+  #free: Promise<void> = Promise.resolve();
   /** How many statements have no answer yet. */
   busy = 0;
   /** Which connection this is, from 1; it is another when the connection was lost. */
@@ -73,15 +73,14 @@ export class Link {
     options: { readonly writes: boolean; readonly session?: number },
   ): Promise<Row[] | null> {
     const attempted = { sent: false, writes: options.writes };
-    this.busy++;
-    const before = this.#free;
+    const before = this.busy++ === 0 ? null : this.#free;
     let done = (): void => {};
     this.#free = new Promise<void>((resolve) => {
       done = resolve;
     });
     let cancel = (): void => {};
     try {
-      await before;
+      if (before !== null) await this.#turn(before);
       const client = await this.connected();
       if (options.session !== undefined && options.session !== this.session) return null;
       cancel = this.#options.clock.after(this.#options.timeoutMs, () => drop(client, "no answer in time"));
@@ -93,9 +92,30 @@ export class Link {
       throw faultOf(error, attempted);
     } finally {
       cancel();
-      done();
+      // Whoever gave up waiting does not let the next one pass what it waited for.
+      if (before === null || attempted.sent) done();
+      else void before.then(done);
       this.busy--;
     }
+  }
+
+  /** Resolves when the statements before are over; throws if that takes too long, so that not ever more wait. */
+  #turn(before: Promise<void>): Promise<void> {
+    const { clock, timeoutMs } = this.#options;
+    return new Promise((resolve, reject) => {
+      const cancel = clock.after(timeoutMs, () =>
+        reject(
+          new StoreFault("the database is too slow: a statement waited in vain for those before it", {
+            retryable: true,
+            nothingWritten: true,
+          }),
+        ),
+      );
+      void before.then(() => {
+        cancel();
+        resolve();
+      });
+    });
   }
 
   /** The connection, made if there is none. */
@@ -120,21 +140,14 @@ export class Link {
   }
 
   async #connect(): Promise<pg.Client> {
-    const { url, applicationName, timeoutMs, setUpMs, clock, begin } = this.#options;
-    const client = new pg.Client({
-      connectionString: url,
-      application_name: applicationName,
-      connectionTimeoutMillis: timeoutMs,
-      keepAlive: true,
-      types: TYPES,
-    });
-    // Whoever waits for an answer is told by its own promise.
-    client.on("error", () => this.#forget(client));
-    client.on("end", () => this.#forget(client));
+    const { setUpMs, clock, begin } = this.#options;
+    const client = this.#makeClient();
     const late = (): void => drop(client, "not set up in time");
     const cancel = setUpMs === undefined ? (): void => {} : clock.after(setUpMs, late);
     try {
-      await client.connect();
+      await client.connect().catch((error: unknown) => {
+        throw connectFault(error);
+      });
       if (this.session > 0)
         await endOthers(client, Math.min(OLD_TIMEOUT_MS, (setUpMs ?? Number.POSITIVE_INFINITY) / 2));
       await begin(client);
@@ -146,6 +159,26 @@ export class Link {
     }
     this.#client = client;
     this.session++;
+    return client;
+  }
+
+  #makeClient(): pg.Client {
+    const { url, applicationName, timeoutMs } = this.#options;
+    let client: pg.Client;
+    try {
+      client = new pg.Client({
+        connectionString: url,
+        application_name: applicationName,
+        connectionTimeoutMillis: timeoutMs,
+        keepAlive: true,
+        types: TYPES,
+      });
+    } catch (error) {
+      throw connectFault(error);
+    }
+    // Whoever waits for an answer is told by its own promise.
+    client.on("error", () => this.#forget(client));
+    client.on("end", () => this.#forget(client));
     return client;
   }
 

@@ -55,6 +55,8 @@ async function applyNext(
   migrations: readonly Migration[],
 ): Promise<void> {
   await client.query("BEGIN");
+  // Neither another node's step nor this one, over tables of whatever size, is given up for taking long.
+  await client.query("SET LOCAL statement_timeout = 0");
   await client.query("SELECT pg_advisory_xact_lock(hashtext('rondo'), hashtext($1))", [schema]);
   await client.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
   const { rows } = await client.query<{ found: string | null }>(

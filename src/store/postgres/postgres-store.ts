@@ -33,7 +33,7 @@ import {
 } from "../store.ts";
 import { headKey } from "./commit-columns.ts";
 import { CommitQueue } from "./commit-queue.ts";
-import { Database, declareRestored, type Meta, PARTITIONS_DEFAULT } from "./database.ts";
+import { Database, type Meta, PARTITIONS_DEFAULT } from "./database.ts";
 import { Hints } from "./hints.ts";
 import { Knowledge } from "./knowledge.ts";
 import { Link } from "./link.ts";
@@ -41,9 +41,9 @@ import { Links } from "./links.ts";
 import { PostgresMembership } from "./membership.ts";
 import { PostgresReader } from "./reader.ts";
 import { RecordReader } from "./record-reader.ts";
+import { SCHEMA_DEFAULT } from "./schema-place.ts";
 import { SideWriter } from "./side-writer.ts";
 
-const SCHEMA = "rondo";
 const TIMEOUT_MS = 40_000;
 /**
  * How much of a lease membership waits for an answer: a connection that hangs is given up while there is time to
@@ -84,23 +84,6 @@ interface Opened {
   readonly side: SideWriter;
 }
 
-/** Makes a database that was restored from a backup usable: voids every lease and token of before. */
-export async function declareDatabaseRestored(options: { url: string; schema?: string }): Promise<void> {
-  const { url, schema = SCHEMA } = options;
-  const link = new Link({
-    url,
-    applicationName: "rondo migrate",
-    clock: systemClock(),
-    timeoutMs: TIMEOUT_MS,
-    begin: (client) => declareRestored(client, schema),
-  });
-  try {
-    await link.connected();
-  } finally {
-    await link.end();
-  }
-}
-
 /** A store that many nodes share. */
 export class PostgresStore implements ClusterStore {
   readonly #options: PostgresStoreOptions;
@@ -113,7 +96,7 @@ export class PostgresStore implements ClusterStore {
 
   async open(): Promise<StoreInfo> {
     assert(this.#opened === null, "a store is opened once");
-    const { schema = SCHEMA, partitions = PARTITIONS_DEFAULT } = this.#options;
+    const { schema = SCHEMA_DEFAULT, partitions = PARTITIONS_DEFAULT } = this.#options;
     const database = new Database(schema);
     // Migrating takes as long as it needs.
     const first = new Link({
@@ -220,12 +203,12 @@ export class PostgresStore implements ClusterStore {
 
   async purge(ids: readonly string[]): Promise<void> {
     const { side, queue, knowledge, membership, meta } = this.#use();
-    const { lock, generation, partitions } = meta;
+    const { lock, partitions } = meta;
     const executions = ids.map((id) => ({ id, partition: partitionOf(id, partitions) }));
     // No commit is under way meanwhile: what is known of these executions is true until it is forgotten.
     await queue.alone(async () => {
       knowledge.forget(ids);
-      await side.forget(executions, { lock, generation, incarnation: membership.incarnation });
+      await side.forget(executions, { lock, incarnation: membership.incarnation });
     });
     await side.sweep();
   }
@@ -265,6 +248,10 @@ export class PostgresStore implements ClusterStore {
 
   async listDefinitions(options: { after: string; max: number }) {
     return this.#use().records.listDefinitions(options);
+  }
+
+  async now(): Promise<number> {
+    return this.#use().records.now();
   }
 
   async renew(): Promise<Membership> {
@@ -357,7 +344,7 @@ export class PostgresStore implements ClusterStore {
       queue: new CommitQueue({ link: commits, knowledge, partitions, generation, lock, owner, clock }),
       reader: new PostgresReader(links),
       records: new RecordReader(links),
-      side: new SideWriter(links),
+      side: new SideWriter(links, generation),
     };
   }
 

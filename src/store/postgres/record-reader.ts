@@ -63,6 +63,7 @@ export const RECORD_READS = {
   definition: "SELECT hash, body FROM definitions WHERE hash = $1",
   "newest-definition": `
     SELECT d.hash, d.body FROM newest_definitions n JOIN definitions d ON d.hash = n.hash WHERE n.name = $1`,
+  clock: "SELECT now_ms_1()",
   definitions: "SELECT name, hash FROM newest_definitions WHERE name > $1 ORDER BY name LIMIT $2",
 } as const;
 
@@ -80,6 +81,12 @@ export class RecordReader {
 
   constructor(links: Links) {
     this.#links = links;
+  }
+
+  /** The database's clock. */
+  async now(): Promise<number> {
+    const [row] = await this.#read<[now: number]>("clock", []);
+    return (row as [now: number])[0];
   }
 
   async scanLetters(options: {

@@ -5,6 +5,7 @@
 import type pg from "pg";
 import { systemClock } from "../../std/clock.ts";
 import { RondoError, reject } from "../../std/rejection.ts";
+import { declareRestored } from "./database.ts";
 import { Link } from "./link.ts";
 import { beginSession, quoteName } from "./session.ts";
 
@@ -55,6 +56,11 @@ export async function readDatabase(place: SchemaPlace): Promise<DatabaseFacts> {
     facts = { ...state, server: rows[0]?.server ?? "", nodes: nodes ?? 0 };
   });
   return facts;
+}
+
+/** Makes a database that was restored from a backup usable: voids every lease and token of before. */
+export async function declareDatabaseRestored(place: SchemaPlace): Promise<void> {
+  await once(place, (client) => declareRestored(client, place.schema));
 }
 
 /** Drops a schema with all that is in it, if there is one. */

@@ -1,38 +1,44 @@
-/** What is written beside commits, without a fence: definitions, documents, dead letters that are dropped; and purges. */
+/**
+ * What is written beside commits, and is no partition's: definitions, documents, dead letters that are dropped; and
+ * purges. Each statement checks the generation ($1), so that a node of before a restore writes nothing.
+ */
 import type { Swap } from "../store.ts";
 import type { Value } from "./link.ts";
 import type { Links } from "./links.ts";
 import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
+const CHECKED = "check_generation_1($1) AS checked";
+
 const STATEMENTS = {
   "put-definition": `
-    WITH put AS (INSERT INTO definitions (hash, body) VALUES ($2, $3) ON CONFLICT DO NOTHING)
-    INSERT INTO newest_definitions (name, hash) VALUES ($1, $2)
+    WITH put AS (INSERT INTO definitions (hash, body) SELECT $3, $4 FROM ${CHECKED} ON CONFLICT DO NOTHING)
+    INSERT INTO newest_definitions (name, hash) VALUES ($2, $3)
     ON CONFLICT (name) DO UPDATE SET hash = excluded.hash WHERE newest_definitions.hash <> excluded.hash`,
   "drop-definition": `
-    WITH dropped AS (DELETE FROM newest_definitions WHERE name = $1 AND hash = $2)
-    DELETE FROM definitions WHERE hash = $2`,
+    WITH dropped AS (DELETE FROM newest_definitions USING ${CHECKED} WHERE name = $2 AND hash = $3)
+    DELETE FROM definitions USING ${CHECKED} WHERE hash = $3`,
   "put-document": `
-    INSERT INTO documents (kind, id, body) VALUES ($1, $2, $3)
+    INSERT INTO documents (kind, id, body) SELECT $2, $3, $4 FROM ${CHECKED}
     ON CONFLICT (kind, id) DO UPDATE SET body = excluded.body`,
   "add-document": `
-    INSERT INTO documents (kind, id, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING 1`,
-  "swap-document": "UPDATE documents SET body = $3 WHERE kind = $1 AND id = $2 AND body = $4 RETURNING 1",
-  "delete-document": "DELETE FROM documents WHERE kind = $1 AND id = $2",
+    INSERT INTO documents (kind, id, body) SELECT $2, $3, $4 FROM ${CHECKED} ON CONFLICT DO NOTHING RETURNING 1`,
+  "swap-document": `
+    UPDATE documents SET body = $4 FROM ${CHECKED} WHERE kind = $2 AND id = $3 AND body = $5 RETURNING 1`,
+  "delete-document": `DELETE FROM documents USING ${CHECKED} WHERE kind = $2 AND id = $3`,
   // The tasks are a JSON array of numbers, whose order stays.
   "drop-dead-letter": `
     WITH left_over AS (
       SELECT n, (
         SELECT json_agg(task ORDER BY i) FROM json_array_elements(tasks::json) WITH ORDINALITY AS t (task, i)
-        WHERE $2::bigint[] IS NOT NULL AND task::text::bigint <> ALL ($2::bigint[])
+        WHERE $3::bigint[] IS NOT NULL AND task::text::bigint <> ALL ($3::bigint[])
       ) AS tasks
-      FROM dead_letters WHERE n = $1 FOR UPDATE
+      FROM dead_letters, ${CHECKED} WHERE n = $2 FOR UPDATE OF dead_letters
     ), gone AS (
       DELETE FROM dead_letters d USING left_over l WHERE d.n = l.n AND l.tasks IS NULL
     )
     UPDATE dead_letters d SET tasks = l.tasks::text FROM left_over l WHERE d.n = l.n AND l.tasks IS NOT NULL`,
-  forget: "SELECT forget_executions_1($1, $2, $3, $4, $5)",
-  sweep: "SELECT sweep_purged_1($1)",
+  forget: "SELECT forget_executions_1($2, $1, $3, $4, $5)",
+  sweep: `SELECT sweep_purged_1($2) FROM ${CHECKED}`,
 } as const;
 
 /** Executions that one transaction of a purge forgets, and rows that one deletes. */
@@ -41,9 +47,11 @@ const ROWS_AT_ONCE = 1_000;
 
 export class SideWriter {
   readonly #links: Links;
+  readonly #generation: string;
 
-  constructor(links: Links) {
+  constructor(links: Links, generation: string) {
     this.#links = links;
+    this.#generation = generation;
   }
 
   async putDefinition(name: string, hash: string, body: string): Promise<void> {
@@ -72,14 +80,14 @@ export class SideWriter {
   /** Those of the executions that have ended and are this owner's are gone for everybody. */
   async forget(
     executions: readonly { readonly id: string; readonly partition: number }[],
-    owner: { readonly lock: number; readonly generation: string; readonly incarnation: string },
+    owner: { readonly lock: number; readonly incarnation: string },
   ): Promise<void> {
-    const { lock, generation, incarnation } = owner;
+    const { lock, incarnation } = owner;
     for (let from = 0; from < executions.length; from += FORGOTTEN_AT_ONCE) {
       const some = executions.slice(from, from + FORGOTTEN_AT_ONCE);
       const ids = joinTexts(some.map(({ id }) => plainText(id)));
       const partitions = joinNumbers(some.map(({ partition }) => partition));
-      await this.#run("forget", [lock, generation, incarnation, ids, partitions]);
+      await this.#run("forget", [lock, incarnation, ids, partitions]);
     }
   }
 
@@ -95,6 +103,7 @@ export class SideWriter {
     name: keyof typeof STATEMENTS,
     values: readonly Value[],
   ): Promise<Row[]> {
-    return this.#links.run<Row>({ name, text: STATEMENTS[name] }, values, { writes: true });
+    const statement = { name, text: STATEMENTS[name] };
+    return this.#links.run<Row>(statement, [this.#generation, ...values], { writes: true });
   }
 }

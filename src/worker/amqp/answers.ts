@@ -1,9 +1,8 @@
 /**
  * What the worker says, as messages: tasks that an enumeration found go to its intake, its end to `enumerated`, the last
- * word on a task to its finished queue, that on a command to its receipt topic. A delivery is acknowledged when the last word on it is confirmed. That an
- * attempt began, and what it logs, is not told over a broker.
+ * word on a task to its finished queue, that on a command to its receipt topic. A delivery is acknowledged when the last
+ * word on it is confirmed. That an attempt began, and what it logs, is not told over a broker.
  */
-
 import type { Outcome } from "../../kernel/message.ts";
 import type {
   EnumeratedMessage,

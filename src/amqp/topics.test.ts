@@ -1,0 +1,77 @@
+// Commands on their way to topics, with a broker of which the test says what it does.
+import type { ConfirmChannel } from "amqplib";
+import { expect, test } from "vitest";
+import type { EnginePort } from "../engine/engine-port.ts";
+import type { Grant } from "../protocol/work.ts";
+import { systemClock } from "../std/clock.ts";
+import type { BrokerSession } from "./broker-link.ts";
+import { Publisher } from "./publisher.ts";
+import { DEFAULT_BROKER_SETTINGS } from "./settings.ts";
+import { Topics } from "./topics.ts";
+
+const PLACE = { execution: "e1", phase: "a", visit: 1, handler: "a", round: 1, epoch: 1 };
+
+/** Somebody consumes the topic, which is empty; one command is sent there. */
+async function bench(silentMs: number) {
+  const clock = systemClock();
+  const publisher = new Publisher(clock);
+  const released: unknown[] = [];
+  const counts = { ready: 0, consumers: 1 };
+  const session = { look: async () => counts, take: async () => "tag" };
+  const topics = new Topics({
+    worker: "broker",
+    engine: {
+      info: { key: "k".repeat(32) },
+      holderOf: () => ({ worker: "broker" }),
+      openAttempts: () => [],
+      release: (...[, beats]: Parameters<EnginePort["release"]>) => released.push(...beats),
+    } as unknown as EnginePort,
+    publisher,
+    mender: {
+      open: (_: unknown, __: unknown, work: () => unknown) => work(),
+      look: async () => counts,
+    } as never,
+    book: { putTopic: async () => {} } as never,
+    settings: DEFAULT_BROKER_SETTINGS,
+    clock,
+    silentMs: () => silentMs,
+    words: {} as never,
+    session: () => session as unknown as BrokerSession,
+    findCommand: async () => null,
+    onFault: (fault) => {
+      throw fault;
+    },
+  });
+  const turn = () => new Promise<void>((resolve) => clock.soon(resolve));
+  topics.send({
+    ...PLACE,
+    do: "command",
+    command: { topic: "A_CMD", receiptTopic: "A_RECEIPT", step: 0 },
+    items: [{ number: 0, attempt: 1, claim: 0, task: "{}", checkpoints: null }],
+  } as unknown as Grant);
+  await turn();
+  return { topics, publisher, released, turn };
+}
+
+test("a command that is given up before the broker has confirmed it is not sent over the next connection", async () => {
+  const { topics, publisher, released } = await bench(0);
+  expect(publisher.size).toBe(1);
+  topics.giveUp(PLACE);
+  expect(publisher.size).toBe(0);
+  expect(released).toMatchObject([{ execution: "e1", attempts: [{ task: 0, attempt: 1 }] }]);
+});
+
+test("a command that somebody has and says nothing of is sent again a few times, not for ever", async () => {
+  const { silencesMax } = DEFAULT_BROKER_SETTINGS;
+  const { topics, publisher, turn } = await bench(Number.POSITIVE_INFINITY);
+  publisher.attach({
+    on: () => {},
+    publish: (...[, , , , confirm]: Parameters<ConfirmChannel["publish"]>) => confirm?.(null, {}),
+  } as never);
+  expect(publisher.published).toBe(1);
+  for (let looks = 0; looks < 3 * silencesMax; looks++) {
+    topics.look();
+    await turn();
+  }
+  expect(publisher.published).toBe(1 + silencesMax);
+});

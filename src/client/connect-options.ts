@@ -1,0 +1,72 @@
+/** The options of `connect`: checked when it is called, so that a mistake is not told as a server that cannot be reached. */
+import { A_FUNCTION, type Called, checkOptions, wholeFrom } from "../protocol/check-options.ts";
+import { RondoError, reject } from "../std/rejection.ts";
+import type { Fetch } from "./transport.ts";
+
+/** Where the server is, and who asks. */
+export interface ConnectOptions {
+  /** Such as `http://127.0.0.1:7777`. */
+  readonly url?: string;
+  /** Several servers of one cluster: tried in turn. */
+  readonly urls?: readonly string[];
+  readonly token?: string;
+  /** Sends the requests; the global `fetch` by default. */
+  readonly fetch?: Fetch;
+  /** How long `events()` and `result()` go on without a connection; a minute by default. */
+  readonly reconnectMs?: number;
+}
+
+const EXAMPLE = 'connect({ url: "http://127.0.0.1:7777" })';
+
+const CONNECT = {
+  name: "connect",
+  example: EXAMPLE,
+  options: {
+    url: {
+      what: "one address",
+      is: (value) => typeof value === "string",
+      hint: `${EXAMPLE}; several are given as urls: ["http://...", "http://..."]`,
+    },
+    urls: {
+      what: "a list of addresses",
+      is: (value) => Array.isArray(value) && value.every((one) => typeof one === "string"),
+      hint: 'connect({ urls: ["http://127.0.0.1:7777", "http://127.0.0.1:7778"] })',
+    },
+    // What is wrong with it is not shown: it is a secret.
+    token: {
+      what: "a text without spaces and control characters",
+      is: (value) => typeof value === "string" && /^[\x21-\x7e]+$/.test(value),
+      hint: "as `rondo token create` has shown it",
+    },
+    fetch: A_FUNCTION,
+    reconnectMs: wholeFrom(0, "in milliseconds, such as 60000"),
+  } satisfies Readonly<Record<keyof ConnectOptions, Called["options"][string]>>,
+} satisfies Called;
+
+/** The addresses, without slashes at their ends; throws a `RondoError` that says what is wrong with the options. */
+export function addressesOf(options: ConnectOptions): string[] {
+  const refused = checkOptions(options, CONNECT);
+  if (refused !== null) throw new RondoError(refused);
+  const { url, urls = [], fetch } = options;
+  const all = [...(url === undefined ? [] : [url]), ...urls];
+  if (all.length === 0)
+    throw new RondoError(
+      reject("invalid_input", "connect needs the address of a server", { path: "url", hint: EXAMPLE }),
+    );
+  // Who brings the means to send may have other kinds of addresses.
+  const wrong = fetch === undefined ? all.find((address) => !isHttp(address)) : undefined;
+  if (wrong !== undefined)
+    throw new RondoError(
+      reject("invalid_input", `"${wrong.slice(0, 100)}" is not the address of a server`, {
+        path: "url",
+        hint: EXAMPLE,
+      }),
+    );
+  return all.map((address) => address.replace(/\/+$/, ""));
+}
+
+/** Whether it is an http or https address; in a page, perhaps one relative to it. */
+function isHttp(address: string): boolean {
+  const page = (globalThis as { readonly location?: { readonly href: string } }).location?.href;
+  return URL.canParse(address, page) && /^https?:$/.test(new URL(address, page).protocol);
+}

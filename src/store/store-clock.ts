@@ -1,0 +1,74 @@
+/**
+ * Time for a node of a cluster: that of the store, so that all nodes go by one clock, whatever their machines' are set to.
+ * It is measured when the store opens and at each renewal, and goes on in between by a clock that does not jump. Of what
+ * an answer leaves open, how long it was on its way, the later moment is assumed: so nothing is early. As every clock it
+ * never goes back; where the store's does, it goes slower for a while.
+ */
+import type { Clock } from "../std/clock.ts";
+import { monotonicMs } from "../std/monotonic.ts";
+import { SteadyTime } from "../std/steady-time.ts";
+import type { ClusterStore } from "./cluster-store.ts";
+
+export class StoreClock implements Clock {
+  readonly #machine: Clock;
+  readonly #monotonic: () => number;
+  /** How far the store's clock is ahead of the monotonic one; until it is known, the machine's stands for it. */
+  #ahead: number;
+  #time: SteadyTime;
+
+  constructor(machine: Clock, monotonic: () => number = monotonicMs) {
+    this.#machine = machine;
+    this.#monotonic = monotonic;
+    this.#ahead = machine.now() - monotonic();
+    this.#time = this.#begin();
+  }
+
+  /** Listens to what the store says of its clock; to be called before anybody else uses the store. */
+  watch(store: Pick<ClusterStore, "open" | "renew" | "now">): void {
+    const open = store.open.bind(store);
+    store.open = async () => {
+      const info = await open();
+      // Nothing has been done by this clock yet, so it may be set back.
+      this.#ahead = (await store.now()) - this.#monotonic();
+      this.#time = this.#begin();
+      return info;
+    };
+    const renew = store.renew.bind(store);
+    store.renew = async () => {
+      const askedAt = this.#monotonic();
+      const membership = await renew();
+      this.#measured(membership.now, askedAt);
+      return membership;
+    };
+  }
+
+  now(): number {
+    return this.#time.now();
+  }
+
+  stepped(): number {
+    return this.#time.stepped;
+  }
+
+  after(ms: number, run: () => void): () => void {
+    return this.#machine.after(ms, run);
+  }
+
+  soon(run: () => void): void {
+    this.#machine.soon(run);
+  }
+
+  /** The store's clock showed `now` at some moment since `askedAt`. */
+  #measured(now: number, askedAt: number): void {
+    const least = now - this.#monotonic();
+    const most = now - askedAt;
+    this.#ahead = this.#ahead > most ? least : Math.max(this.#ahead, least);
+  }
+
+  #begin(): SteadyTime {
+    return new SteadyTime({
+      wall: () => Math.floor(this.#monotonic() + this.#ahead),
+      elapsed: this.#monotonic,
+    });
+  }
+}
