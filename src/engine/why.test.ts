@@ -86,6 +86,14 @@ describe("an execution says why it waits:", () => {
     expect(why(bench)).toBe('"a" tries again in 3 s: 2 tasks failed before.');
   });
 
+  test("a retry comes later, but others could run now", () => {
+    const bench = started([tasks(4)], { serves: ["w.a"], capacity: 1 });
+    bench.start(bench.plan([tasks(1)], "v"), "e2");
+    bench.settle();
+    bench.receipt(bench.attempts()[0] as Attempt, { status: "failed", payload: "{}", retryAfterMs: 8_000 });
+    expect(why(bench)).toBe('"a" is about to give out 4 tasks.');
+  });
+
   test("an enumeration is tried again later", () => {
     const bench = started([phase("a", { enumerate: { use: "w.a" } })], { serves: ["w.a"] });
     bench.seal(bench.attempts()[0] as Attempt, { status: "failed", payload: "{}", retryAfterMs: 60_000 });

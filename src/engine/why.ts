@@ -94,7 +94,7 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   if (desk.hasAside || isHeldFor(node, desk))
     return `${at} waits for a worker to be empty: a task took its process down twice and runs alone.`;
   const retryAt = desk.nextDue(node.now);
-  if (retryAt > node.now && retryAt < Number.POSITIVE_INFINITY)
+  if (retryAt > node.now && retryAt < Number.POSITIVE_INFINITY && desk.waitsForTimeOnly(node.now))
     return `${at} tries again in ${showDuration(retryAt - node.now)}: ${left === 0 ? "its enumeration" : `${left} ${left === 1 ? "task" : "tasks"}`} failed before${state.lastError === null ? "" : ` (${state.lastError})`}.`;
   if (desk.leases.has(ENUMERATION))
     return `${at}: its enumeration runs and is not sealed; ${state.total} ${state.total === 1 ? "task" : "tasks"} so far.`;
