@@ -7,9 +7,11 @@ import { procErr } from "./command-state.ts";
 import {
   type ChildEvent,
   type Event,
+  type Finished,
   type Recorded,
   type TaskRun,
   type TaskStep,
+  type TasksWaiting,
   versionOf,
 } from "./event.ts";
 import { viewError } from "./view.ts";
@@ -38,6 +40,10 @@ export function publicEvent(execution: string, { seq, at, event }: Recorded, det
   };
 }
 
+function finished({ status, output, error, round }: Finished): Record<string, unknown> {
+  return { status, output: parse(output), error: viewError(error), round };
+}
+
 function fields(event: Event, detail: Detail): Record<string, unknown> {
   const { kind: _, ...rest } = event as Event & Record<string, unknown>;
   switch (event.kind) {
@@ -46,12 +52,7 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
     case "signalled":
       return { ...rest, data: parse(event.data) };
     case "finished":
-      return {
-        status: event.status,
-        output: parse(event.output),
-        error: viewError(event.error),
-        round: event.round,
-      };
+      return finished(event);
     case "handler.retrying": {
       const { fatal: _, ...shown } = rest;
       return { ...shown, error: parse(event.error) };
@@ -108,13 +109,7 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
     case "tasks.waiting":
       return {
         ...place(event),
-        ...list(event.tasks, detail, (i) => ({
-          attempt: event.attempts[i],
-          name: event.names[i],
-          ...(event.signals[i] === null
-            ? { timer: event.names[i], due: event.dues[i] }
-            : { signal: event.signals[i] }),
-        })),
+        ...list(event.tasks, detail, (i) => waitOf(event, i)),
       };
     case "task.step":
     case "task.run":
@@ -124,6 +119,12 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
     default:
       return ofCommand(event) ?? rest;
   }
+}
+
+/** What one of the tasks waits for: a time or a signal. */
+function waitOf({ attempts, names, dues, signals }: TasksWaiting, i: number): Record<string, unknown> {
+  const [name, signal] = [names[i], signals[i]];
+  return { attempt: attempts[i], name, ...(signal === null ? { timer: name, due: dues[i] } : { signal }) };
 }
 
 /** What concerns one task, as `n`. */

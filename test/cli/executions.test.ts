@@ -160,6 +160,24 @@ describe("reading", () => {
     expect([kinds[0], kinds.at(-1)]).toEqual(["workflow.created", "workflow.finished"]);
     expect(await logs.ended).toMatchObject({ code: 0, stdout: "" });
   });
+
+  test("events -f of what was retried goes on through its rounds", async () => {
+    const { cwd, rondo } = world();
+    await ok(rondo("run", "approval", "--id", "rounds"));
+    await ok(rondo("cancel", "rounds"));
+    expect(await rondo("wait", "rounds")).toMatchObject({ code: 7 });
+    await ok(rondo("retry", "rounds"));
+    const events = startCli(["events", "rounds", "-f", "--json"], { cwd });
+    await events.line(/workflow\.retried/);
+    await ok(rondo("signal", "rounds", "approved"));
+    const followed = await events.ended;
+    expect(followed.code).toBe(0);
+    const shown = jsonLines<{ seq: number; kind: string; round?: number }>(followed.stdout);
+    expect(shown.map(({ seq }) => seq)).toEqual(Array.from({ length: shown.length }, (_, i) => i + 1));
+    expect(shown.at(-1)).toMatchObject({ kind: "workflow.finished", round: 2 });
+    const again = await ok(rondo("events", "rounds", "-f", "--json"));
+    expect(again.stdout).toBe(followed.stdout);
+  });
 });
 
 describe("changing", () => {

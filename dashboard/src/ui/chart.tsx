@@ -98,7 +98,7 @@ function optionsOf(parts: {
         ...axis,
         show: !isSpark,
         size: 46,
-        space: 34,
+        space: 26,
         ...(isLog
           ? { splits: (_plot: uPlot, _axis: number, min: number, max: number) => powersOfTen(min, max) }
           : { incrs: STEPS }),

@@ -1,5 +1,6 @@
 /** `rondo events ID`: the journal, so far or as it grows. */
 import type { PublicEvent } from "../../kernel/public-event.ts";
+import type { ExecutionHandle } from "../../sdk/handle.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printPainted, tell } from "../output/print.ts";
 import { showClock, showTime } from "../output/show-time.ts";
@@ -32,15 +33,33 @@ export async function events(id: string, options: EventsFlags): Promise<ExitCode
       const handle = rondo.execution(id);
       // What cannot be reached now is told now; what is lost later is waited for.
       await handle.status();
-      return interruptible(handle, async () => {
-        for await (const event of handle.events({ from, detail })) show(event);
-      });
+      return interruptible(handle, () => followRounds(handle, { from, detail }, show));
     }
     const path = `/v1/executions/${encodeURIComponent(id)}/events`;
     for await (const event of readPages<PublicEvent>(rondo.requester, path, { from, detail })) show(event);
     return EXIT.ok;
   };
   return withServer(options, use, { say: tell });
+}
+
+/** Events up to the end; what was retried goes on behind its end. */
+async function followRounds(
+  handle: ExecutionHandle<unknown>,
+  { from, detail }: { readonly from: number; readonly detail: "summary" | "full" },
+  show: (event: PublicEvent) => void,
+): Promise<void> {
+  for (let next = from, isMore = true; isMore; ) {
+    let last = "";
+    for await (const event of handle.events({ from: next, detail })) {
+      show(event);
+      next = event.seq + 1;
+      last = event.kind;
+    }
+    // Without an end as the last of them nothing more comes: it was let go of, or all there is has been shown.
+    if (last !== "workflow.finished") return;
+    const { finishedAt, revision } = await handle.status();
+    isMore = finishedAt === null || next <= revision;
+  }
 }
 
 const HASH_CHARS = 12;
@@ -86,5 +105,6 @@ function errorText(error: unknown): string {
   if (typeof error === "string") return error;
   const { code, name, message } = (error ?? {}) as Readonly<Record<string, unknown>>;
   const kind = code ?? name;
-  return JSON.stringify(typeof message === "string" && kind !== undefined ? `${kind}: ${message}` : error);
+  const isOurs = typeof message === "string" && typeof kind === "string";
+  return JSON.stringify(isOurs ? `${kind}: ${message}` : error);
 }

@@ -17,15 +17,16 @@ const ENLARGED_MAX = 20_000;
 /** How much is seen of what is pale, as a pixel has it. */
 const PALE = 48 << 24;
 
-/** The largest cells with which all fit; the smallest ones if they never do. */
+/** The largest cells with which all fit: a part of a pixel each, where there are more cells than pixels. */
 export function gridOf(total: number, width: number): Grid {
   for (const size of SIZES) {
     const columns = Math.max(1, Math.floor(width / size));
     const rows = Math.ceil(total / columns);
-    if (rows * size <= HEIGHT || size === 1)
-      return { size, columns: Math.min(columns, Math.max(total, 1)), rows };
+    if (rows * size <= HEIGHT) return { size, columns: Math.min(columns, Math.max(total, 1)), rows };
   }
-  return { size: 1, columns: 1, rows: total };
+  const size = Math.sqrt((Math.max(1, width) * HEIGHT) / total);
+  const columns = Math.floor(Math.max(1, width) / size);
+  return { size, columns, rows: Math.ceil(total / columns) };
 }
 
 /** Draws all cells. */
@@ -41,7 +42,7 @@ export function drawHeat(
   },
 ): void {
   const { states, by, grid, legend, isBright } = parts;
-  const cell = grid.size * ratioOf(grid);
+  const cell = grid.size < 1 ? 1 : grid.size * ratioOf(grid);
   const width = grid.columns * cell;
   const height = grid.rows * cell;
   canvas.width = width;
@@ -101,14 +102,15 @@ function enlargeFailures(
   { grid, cell, width, height }: { grid: Grid; cell: number; width: number; height: number },
 ): void {
   const failed = TASK_STATES.indexOf("failed");
+  const side = Math.ceil(SMALL / Math.min(1, grid.size));
   for (let n = 0, left = ENLARGED_MAX; n < bytes.length && left > 0; n++) {
     if (((bytes[n] as number) & 15) !== failed) continue;
     left--;
     const x = (n % grid.columns) * cell;
     const y = Math.floor(n / grid.columns) * cell;
     const colour = pixels[y * width + x] as number;
-    for (let dy = 0; dy < SMALL && y + dy < height; dy++)
-      pixels.fill(colour, (y + dy) * width + x, (y + dy) * width + Math.min(width, x + SMALL));
+    for (let dy = 0; dy < side && y + dy < height; dy++)
+      pixels.fill(colour, (y + dy) * width + x, (y + dy) * width + Math.min(width, x + side));
   }
 }
 

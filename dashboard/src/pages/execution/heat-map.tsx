@@ -214,7 +214,11 @@ function Cells({
           tabIndex={0}
           role="img"
           aria-label={`${count(states.bytes.length)} tasks: ${words.join(", ")}`}
-          style={{ width: `${grid.columns * grid.size}px`, height: `${grid.rows * grid.size}px` }}
+          style={{
+            width: `${grid.columns * grid.size}px`,
+            height: `${grid.rows * grid.size}px`,
+            imageRendering: grid.size < 1 ? "auto" : "pixelated",
+          }}
           onMouseMove={(event) => setOver(cellAt(event))}
           onMouseLeave={() => setOver(null)}
           onClick={(event) => {

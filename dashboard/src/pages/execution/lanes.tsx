@@ -6,7 +6,7 @@ import { Bar } from "../../ui/bar.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Panel } from "../../ui/panel.tsx";
 import { Empty, Loading } from "../../ui/state.tsx";
-import { ticksOf } from "./axis.ts";
+import { type Tick, ticksOf } from "./axis.ts";
 import { LaneCanvas } from "./lane-canvas.tsx";
 import { chooseLane, type LaneName, laneText } from "./place.ts";
 import type { Span } from "./time-view.ts";
@@ -17,6 +17,9 @@ import { type TimeView, useTimeView } from "./use-time-view.ts";
 const SHOWN = 24;
 /** Narrower than this, an axis has few ticks. */
 const NARROW = 760;
+/** From here on a tick's text stands to its left; from the tick before it must be so far away. */
+const LAST_FROM = 0.93;
+const LAST_GAP = 0.18;
 
 /** All lanes. `whole`: from the start of everything to its end, or to now. */
 export function Lanes({
@@ -156,14 +159,17 @@ function Axis({
   readonly start: number;
   readonly marked: { readonly from: number; readonly to: number } | null;
 }) {
+  const ticks = ticksOf(span, start, innerWidth < NARROW ? 3 : 7);
+  const hasRoom = ({ place }: Tick, i: number): boolean =>
+    place <= LAST_FROM || place - (ticks[i - 1]?.place ?? 0) > LAST_GAP;
   return (
     <div class="lane lane-axis" aria-hidden="true">
       <span class="lane-name" />
       <span class="lane-track">
-        {ticksOf(span, start, innerWidth < NARROW ? 3 : 7).map(({ place, text }) => (
+        {ticks.filter(hasRoom).map(({ place, text }) => (
           <span
             key={text}
-            class={`tick${place > 0.93 ? " is-last" : ""}`}
+            class={`tick${place > LAST_FROM ? " is-last" : ""}`}
             style={{ left: `${place * 100}%` }}
           >
             {text}

@@ -52,7 +52,7 @@ export function TaskDetail({
                 {row.attempts} {row.attempts === 1 ? "attempt" : "attempts"}
                 {row.ms === null ? "" : `, ran ${duration(row.ms)}`}
                 {row.worker === null ? "" : ` on ${workerName(row.worker)}`}
-                {row.reason === null ? "" : `, ${row.reason}`}
+                {row.reason === null ? "" : row.reason === "attempts" ? ", none is left" : `, ${row.reason}`}
               </span>
             </>
           )}

@@ -20,14 +20,21 @@ const WAITS: readonly Series[] = [
   { label: "ran", colour: "--fill-running" },
 ];
 
-function timesOf({ until, started }: Pulse): number[] {
-  const points = Math.floor(started.length / STEP);
-  return Array.from({ length: points }, (_, i) => until - (points - i) * STEP);
+/** Seconds at the end that do not make a point yet: points begin at whole steps of the clock, so that none changes later. */
+function spare({ until }: Pulse): number {
+  return until % STEP;
 }
 
-function sums(list: readonly number[]): number[] {
-  const skip = list.length % STEP;
-  return Array.from({ length: Math.floor(list.length / STEP) }, (_, i) =>
+function timesOf(pulse: Pulse): number[] {
+  const points = Math.floor((pulse.started.length - spare(pulse)) / STEP);
+  const end = pulse.until - spare(pulse);
+  return Array.from({ length: points }, (_, i) => end - (points - i) * STEP);
+}
+
+function sums(pulse: Pulse, list: readonly number[]): number[] {
+  const seconds = list.length - spare(pulse);
+  const skip = seconds % STEP;
+  return Array.from({ length: Math.floor(seconds / STEP) }, (_, i) =>
     list.slice(skip + i * STEP, skip + (i + 1) * STEP).reduce((sum, n) => sum + n, 0),
   );
 }
@@ -42,7 +49,7 @@ export function recent(list: readonly number[]): string {
 export function Throughput({ pulse }: { readonly pulse: Pulse }) {
   const lines = [pulse.tasksDone, pulse.tasksFailed, pulse.started, pulse.done];
   const data = useMemo(
-    () => [timesOf(pulse), ...lines.map((line) => sums(line).map((n) => n / STEP))],
+    () => [timesOf(pulse), ...lines.map((line) => sums(pulse, line).map((n) => n / STEP))],
     [pulse],
   );
   return (
@@ -61,8 +68,8 @@ export function Throughput({ pulse }: { readonly pulse: Pulse }) {
 export function Waits({ pulse }: { readonly pulse: Pulse }) {
   const data = useMemo(() => {
     const means = (total: readonly number[], n: readonly number[]): (number | null)[] => {
-      const counts = sums(n);
-      return sums(total).map((ms, i) =>
+      const counts = sums(pulse, n);
+      return sums(pulse, total).map((ms, i) =>
         (counts[i] ?? 0) === 0 ? null : Math.max(0.5, ms / (counts[i] ?? 1)),
       );
     };
