@@ -22,7 +22,8 @@ const connections = new WeakMap<Server, Set<Socket>>();
 export function makeServer(limits: ApiLimits, listener: RequestListener): Server {
   const server = createServer(
     {
-      headersTimeout: limits.headerMs,
+      // Node refuses headers that may take longer than the whole.
+      headersTimeout: Math.min(limits.headerMs, limits.requestMs),
       requestTimeout: limits.requestMs,
       connectionsCheckingInterval: Math.max(50, Math.min(limits.headerMs, limits.requestMs) / 4),
       keepAliveTimeout: KEEP_ALIVE_MS,

@@ -266,11 +266,10 @@ export class Auditor {
   #handlerFinished(
     seq: number,
     { name, book }: { name: string; book: HandlerBook },
-    said: { readonly done: number; readonly failed: number; readonly cancelled: number },
+    said: { readonly done: number; readonly failed: number },
   ): void {
     if (book.isFinished) this.#find("order", seq, `handler ${name} finishes a second time`);
     book.isFinished = true;
-    book.said = said;
     if (said.done !== book.done.size || said.failed !== book.failed.size)
       this.#find(
         "counts",

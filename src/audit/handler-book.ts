@@ -11,8 +11,6 @@ export class HandlerBook {
   readonly failed = new Bitset();
   readonly cancelled = new Bitset();
   isFinished = false;
-  /** What `handler.finished` said. */
-  said: { readonly done: number; readonly failed: number; readonly cancelled: number } | null = null;
 
   /** Tasks it is known to have. */
   get size(): number {
@@ -35,6 +33,5 @@ export class HandlerBook {
     for (const set of [this.failed, this.cancelled])
       for (let task = 0; set.size > 0 && task <= this.#highest; task++) set.delete(task);
     this.isFinished = false;
-    this.said = null;
   }
 }

@@ -1,5 +1,5 @@
 /** One setting: where it may come from, what it is if nothing says so, and how a given value is checked. */
-import { parseDuration } from "../std/duration.ts";
+import { parseDuration, showDuration } from "../std/duration.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 
 /** What a setting can be; `null`: not set. */
@@ -43,10 +43,13 @@ export function checkUrl(value: unknown, what: string): Checked<string> {
   return wrong(what, value, "an address", 'write it as "http://127.0.0.1:7777"');
 }
 
-/** Milliseconds of a duration. */
-export function checkDuration(value: unknown, what: string): Checked<number> {
-  const ms = parseDuration(typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value, what);
-  return isRejection(ms) ? { ...ms, code: "invalid_input" } : ms;
+/** Milliseconds of a duration that is not shorter than this. */
+export function checkDuration(minMs: number): (value: unknown, what: string) => Checked<number> {
+  return (value, what) => {
+    const ms = parseDuration(typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value, what);
+    if (isRejection(ms)) return { ...ms, code: "invalid_input" };
+    return ms >= minMs ? ms : wrong(what, value, `a duration of at least ${showDuration(minMs)}`);
+  };
 }
 
 /** A list of texts. */
@@ -58,9 +61,23 @@ export function checkTexts(value: unknown, what: string): Checked<readonly strin
 
 /** A whole number above zero. */
 export function checkCount(value: unknown, what: string): Checked<number> {
+  return countIn(value, what);
+}
+
+/** A number of bytes. */
+export function checkBytes(value: unknown, what: string): Checked<number> {
+  return countIn(value, what, "in bytes, without a unit, such as 1048576");
+}
+
+/** A number of milliseconds. */
+export function checkMs(value: unknown, what: string): Checked<number> {
+  return countIn(value, what, "in milliseconds, without a unit, such as 30000");
+}
+
+function countIn(value: unknown, what: string, hint?: string): Checked<number> {
   return Number.isSafeInteger(value) && (value as number) > 0
     ? (value as number)
-    : wrong(what, value, "a whole number above zero");
+    : wrong(what, value, "a whole number above zero", hint);
 }
 
 /** An object each of whose values passes `check`; `name` checks the keys. */

@@ -8,10 +8,12 @@ import type { WebhookSecretsGiven } from "../postop/webhook-secrets.ts";
 import { showDuration } from "../std/duration.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import {
+  checkBytes,
   checkCount,
   checkDuration,
   checkFields,
   checkMap,
+  checkMs,
   checkPort,
   checkText,
   checkTexts,
@@ -108,25 +110,25 @@ export const SETTINGS = {
     fallback: {},
     check: checkMap(checkFields<ProjectSettings>({ concurrency: checkCount }), NAMES),
   } satisfies Setting<Readonly<Record<string, ProjectSettings>>>,
-  retention: duration(30 * 86_400_000),
-  lease: duration(10_000),
-  heartbeat: duration(30_000),
-  claimLease: duration(30_000),
-  sweep: duration(10_000),
+  retention: duration(30 * 86_400_000, 0),
+  lease: duration(10_000, 1_000),
+  heartbeat: duration(30_000, 100),
+  claimLease: duration(30_000, 100),
+  sweep: duration(10_000, 10),
   limits: {
     inFile: true,
     fallback: {},
     check: checkFields<LimitSettings>({
-      bodyBytes: checkCount,
+      bodyBytes: checkBytes,
       bodyKeys: checkCount,
       requestsPerSecond: checkCount,
-      headerMs: checkCount,
-      requestMs: checkCount,
-      answerMs: checkCount,
+      headerMs: checkMs,
+      requestMs: checkMs,
+      answerMs: checkMs,
       connections: checkCount,
       streams: checkCount,
-      streamBytes: checkCount,
-      streamStallMs: checkCount,
+      streamBytes: checkBytes,
+      streamStallMs: checkMs,
     }),
   } satisfies Setting<LimitSettings>,
   url: optional({ flag: "url", env: "RONDO_URL", inFile: false }, checkUrls),
@@ -150,8 +152,9 @@ function optional<T>(
   return { ...from, fallback: null, check };
 }
 
-function duration(ms: number): Setting<number> {
-  return { inFile: true, fallback: ms, check: checkDuration, show: showDuration };
+/** So long unless it is said otherwise; what is shorter than `minMs` would keep nobody alive. */
+function duration(ms: number, minMs: number): Setting<number> {
+  return { inFile: true, fallback: ms, check: checkDuration(minMs), show: showDuration };
 }
 
 /** The address of a RabbitMQ. */

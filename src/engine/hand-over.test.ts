@@ -9,6 +9,7 @@ import { MemoryStore } from "../store/memory/memory-store.ts";
 import { MemoryTables } from "../store/memory/memory-tables.ts";
 import { VirtualClock } from "../testing/virtual-clock.ts";
 import { Engine } from "./driver.ts";
+import { type LeaseTable, storeLeases } from "./hand-over.ts";
 
 /** One owner of the store after another, with a worker elsewhere that claims what it can get. */
 class Owners {
@@ -170,4 +171,26 @@ describe("after a graceful end", () => {
     await owners.clock.advance("20s");
     expect(owners.given().sort()).toEqual(["1#1", "2#1", "3#1"]);
   });
+});
+
+test("an owner that stood still while it stored its table does not cover what a later one left", async () => {
+  const store = new MemoryStore();
+  await store.open();
+  const table = (epoch: number): LeaseTable => ({ epoch, leases: [], home: { limits: [] } });
+  const epochStored = async () =>
+    (JSON.parse((await store.getDocument("leases", "0")) ?? "{}") as LeaseTable).epoch;
+  expect(await storeLeases(store, 0, table(1))).toBe(true);
+  expect(await storeLeases(store, 0, table(4))).toBe(true);
+  expect(await storeLeases(store, 0, table(2))).toBe(false);
+  // It stands still between looking and writing.
+  const standing = {
+    swapDocument: store.swapDocument.bind(store),
+    getDocument: async (kind: string, id: string) => {
+      const seen = await store.getDocument(kind, id);
+      await storeLeases(store, 0, table(6));
+      return seen;
+    },
+  };
+  expect(await storeLeases(standing, 0, table(5))).toBe(false);
+  expect(await epochStored()).toBe(6);
 });

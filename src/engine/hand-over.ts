@@ -93,16 +93,21 @@ function declaredOf({ limits }: NodeState, leases: readonly HandedLease[]): Pick
   return { declared };
 }
 
-/** Stores the table; false: it could not be, and what is open is in doubt. */
+/**
+ * Stores the table; false: it could not be, and what is open is in doubt. Whoever stood still while it wrote does not
+ * cover what a later owner has left.
+ */
 export async function storeLeases(
-  store: Store,
+  store: Pick<Store, "getDocument" | "swapDocument">,
   partition: number,
   table: LeaseTable | null,
 ): Promise<boolean> {
   if (table === null) return false;
-  if (table.leases.length > 0 || table.home !== undefined)
-    await store.putDocument(KIND, String(partition), JSON.stringify(table));
-  return true;
+  if (table.leases.length === 0 && table.home === undefined) return true;
+  const id = String(partition);
+  const was = await store.getDocument(KIND, id);
+  if (was !== null && (JSON.parse(was) as LeaseTable).epoch > table.epoch) return false;
+  return store.swapDocument(KIND, id, { was, body: JSON.stringify(table) });
 }
 
 /** Stores the tables of all partitions; false: something is open in this process, and ends with it. */
@@ -110,8 +115,11 @@ export async function storeAllLeases(
   store: Store,
   tables: ReadonlyMap<number, LeaseTable> | null,
 ): Promise<boolean> {
-  for (const [partition, table] of tables ?? []) await storeLeases(store, partition, table);
-  return tables !== null;
+  if (tables === null) return false;
+  let isStored = true;
+  for (const [partition, table] of tables)
+    isStored = (await storeLeases(store, partition, table)) && isStored;
+  return isStored;
 }
 
 /** What the last owners left of these partitions, as far as they ended well. */

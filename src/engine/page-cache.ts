@@ -3,6 +3,10 @@
  * are given out oldest first, so the oldest pages are the ones about to be needed. A page that was read because it is
  * needed now takes their place: by then they are given out, and only what is retried or waits is left of them.
  */
+
+/** So many are kept whatever their size: whoever waits for a permit needs its page still when that comes. */
+const PAGES_MIN = 64;
+
 export interface Page {
   readonly from: number;
   readonly tasks: readonly string[];
@@ -28,7 +32,7 @@ export class PageCache {
     const at = key(execution, seq);
     if (this.#pages.has(at) || (!isNeeded && this.#chars + size > this.#charsMax)) return;
     for (const oldest of this.#pages.keys()) {
-      if (this.#chars + size <= this.#charsMax) break;
+      if (this.#chars + size <= this.#charsMax || this.#pages.size < PAGES_MIN) break;
       this.#drop(oldest);
     }
     this.#pages.set(at, page);

@@ -24,6 +24,17 @@ describe("an execution says why it waits:", () => {
     expect(why(started([phase("a")]))).toBe('"a" waits for a worker: none serves "w.a" now.');
   });
 
+  test("no worker serves its handler any more, and since when", () => {
+    const bench = new NodeBench();
+    bench.join("w1", ["w.a"]);
+    bench.leave("w1");
+    bench.settle();
+    bench.sleep(90_000);
+    bench.start(bench.plan([phase("a")]), "e1");
+    bench.settle();
+    expect(why(bench)).toBe('"a" waits for a worker: none serves "w.a" now; the last one left 1 m 30 s ago.');
+  });
+
   test("no worker serves its enumerator, which has another name", () => {
     const bench = started([phase("a", { enumerate: { use: "lister" } })], { serves: ["w.a"] });
     expect(why(bench)).toBe('"a" waits for a worker: none serves "lister" now.');
@@ -188,7 +199,7 @@ describe("tasks that wait by themselves:", () => {
     bench.leave("w1");
     expect(why(bench)).toBe('"a" waits: 1 task sleeps for another 1 m.');
     bench.sleep(60_000);
-    expect(why(bench)).toBe('"a" waits for a worker: none serves "w.a" now.');
+    expect(why(bench)).toBe('"a" waits for a worker: none serves "w.a" now; the last one left 1 m ago.');
   });
 });
 

@@ -62,7 +62,7 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
     !desk.leases.has(ENUMERATION) &&
     !node.roster.isServed(wanted, execution.project)
   )
-    return `${at} waits for a worker: none serves ${whoServes(node, wanted, execution.project)} now${whyNoBroker(node)}.`;
+    return `${at} waits for a worker: none serves ${whoServes(node, wanted, execution.project)} now${lastLeft(node, wanted, execution.project)}${whyNoBroker(node)}.`;
   const blocked = node.limits.blockedUntil(scope) - node.now;
   if (blocked > 0 && left > running)
     return `${at} waits ${showDuration(blocked)} for attempts that may still hold "${plan.scope}" since before the restart.`;
@@ -97,7 +97,7 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   if (retryAt > node.now && retryAt < Number.POSITIVE_INFINITY && desk.waitsForTimeOnly(node.now))
     return `${at} tries again in ${showDuration(retryAt - node.now)}: ${left === 0 ? "its enumeration" : `${left} ${left === 1 ? "task" : "tasks"}`} failed before${state.lastError === null ? "" : ` (${state.lastError})`}.`;
   if (desk.leases.has(ENUMERATION))
-    return `${at}: its enumeration runs and is not sealed; ${state.total} tasks so far.`;
+    return `${at}: its enumeration runs and is not sealed; ${state.total} ${state.total === 1 ? "task" : "tasks"} so far.`;
   return `${at} is about to give out ${left} ${left === 1 ? "task" : "tasks"}.`;
 }
 
@@ -147,6 +147,14 @@ function whyChildren(node: NodeState, desk: HandlerDesk, at: string): string | n
   if (node.newest.isMissing(workflow) && !desk.wantsEnumeration(node.now))
     return `${at} waits for a workflow: there is none with the name "${workflow}".`;
   return null;
+}
+
+/** Since when nobody does, where that is known. */
+function lastLeft({ roster, now }: NodeState, { use }: Wanted, project: string): string {
+  const leftAt = roster.leftAt(use);
+  return leftAt === undefined || roster.versions(use, project).length > 0
+    ? ""
+    : `; the last one left ${showDuration(now - leftAt)} ago`;
 }
 
 function whoServes(node: NodeState, { use, range }: Wanted, project: string): string {

@@ -180,22 +180,6 @@ describe("the window", () => {
     expect(bench.status("e1")).toBe("done");
   });
 
-  test("and not kept: one task that is not done keeps no later page in memory", () => {
-    const bench = new NodeBench({ pageCacheChars: 100_000 });
-    const tasks = Array.from({ length: 12_000 }, (_, i) => i);
-    const plan = bench.plan([phase("a", { tasks })]);
-    bench.join("w1", ["w.a"], { capacity: 200 });
-    bench.start(plan, "e1");
-    bench.work(({ item }) => (item.number === 0 ? null : {}));
-    const read = bench.of("read-page").length;
-    expect(read).toBeGreaterThan(3);
-    // The first page gave way to later ones: the task that is tried again needs it once more.
-    bench.receipt(bench.attempts()[0] as Attempt, { status: "failed", payload: "{}", retryAfterMs: 1_000 });
-    bench.sleep(1_000);
-    expect(bench.attempts().at(-1)?.item).toMatchObject({ number: 0, attempt: 2, task: "0" });
-    expect(bench.of("read-page")).toHaveLength(read + 1);
-  });
-
   test("a long journal is cut short by snapshots, and loads to the same state", () => {
     const bench = new NodeBench({ snapshotRows: 10, idleMax: 0 });
     const plan = bench.plan([{ name: "a", handlers: { a: { waitFor: "never" } } }]);

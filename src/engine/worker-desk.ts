@@ -59,5 +59,5 @@ export function workerReleases(node: NodeState, worker: string, beats: readonly 
 export function workerLeft(node: NodeState, id: string): void {
   const worker = node.roster.workers.get(id);
   if (worker !== undefined) endHold(node, worker);
-  node.roster.leave(id);
+  node.roster.leave(id, node.now);
 }

@@ -86,11 +86,11 @@ describe("the version that gets the work", () => {
     expect(found.choose(want("^1"), ANY)).toBe("1.0.0");
     found.join(new RosterEntry("new", { local: true, serves: [serve("1.2.0")], capacity: 1 }));
     expect(found.choose(want("^1"), ANY)).toBe("1.2.0");
-    found.leave("new");
+    found.leave("new", 0);
     expect(found.choose(want("^1"), ANY)).toBe("1.0.0");
-    found.leave("w0");
+    found.leave("w0", 0);
     expect(found.choose(want("^1"), ANY)).toBeNull();
-    found.leave("nobody");
+    found.leave("nobody", 0);
   });
 
   test("two builds of one version are the same version, and each worker serves its own", () => {
@@ -119,7 +119,7 @@ describe("the version that gets the work", () => {
       false,
     ]);
     expect([...found.usesServed()]).toEqual(["w.a"]);
-    found.leave("scoped");
+    found.leave("scoped", 0);
     expect(found.choose(want(null), "books")).toBe("1.0.0");
   });
 

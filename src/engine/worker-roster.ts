@@ -105,6 +105,9 @@ export class RosterEntry {
   }
 }
 
+/** So many names are remembered that workers have left. */
+const LEFT_MAX = 1_000;
+
 /** What a worker serves that takes what nobody else does: it cannot know whether the code enumerates. */
 const ANYTHING: Serves = { use: "" };
 
@@ -115,6 +118,9 @@ export class WorkerRoster {
   /** Projects that have workers of their own. What is chosen, and this, is found anew when workers come or go. */
   #projects: ReadonlySet<string> = new Set();
 
+  /** By what they served: when a worker left last. For those who ask why something waits. */
+  readonly #leftAt = new Map<string, number>();
+
   /** The worker that passes work on to queues, if there is one. */
   queued: RosterEntry | null = null;
 
@@ -124,9 +130,28 @@ export class WorkerRoster {
     this.#changed(entry.project !== null);
   }
 
-  leave(id: string): void {
+  leave(id: string, now: number): void {
+    const entry = this.workers.get(id);
+    if (entry?.project === null) this.#noteLeft(entry, now);
     if (this.workers.delete(id)) this.#changed(this.#projects.size > 0);
     if (this.queued?.id === id) this.queued = null;
+  }
+
+  /** When a worker for all projects that served this left last; undefined: none has, as far as is known. */
+  leftAt(use: string): number | undefined {
+    return this.#leftAt.get(use);
+  }
+
+  #noteLeft({ uses }: RosterEntry, now: number): void {
+    for (const use of uses) {
+      // The oldest first: what is left again is the newest.
+      this.#leftAt.delete(use);
+      this.#leftAt.set(use, now);
+    }
+    for (const [oldest] of this.#leftAt) {
+      if (this.#leftAt.size <= LEFT_MAX) break;
+      this.#leftAt.delete(oldest);
+    }
   }
 
   #changed(mayBeBound: boolean): void {

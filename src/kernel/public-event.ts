@@ -7,6 +7,7 @@ import { procErr } from "./command-state.ts";
 import {
   type ChildEvent,
   type Event,
+  type Finished,
   type Recorded,
   type TaskRun,
   type TaskStep,
@@ -38,6 +39,10 @@ export function publicEvent(execution: string, { seq, at, event }: Recorded, det
   };
 }
 
+function finished({ status, output, error, round }: Finished): Record<string, unknown> {
+  return { status, output: parse(output), error: viewError(error), round };
+}
+
 function fields(event: Event, detail: Detail): Record<string, unknown> {
   const { kind: _, ...rest } = event as Event & Record<string, unknown>;
   switch (event.kind) {
@@ -46,27 +51,16 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
     case "signalled":
       return { ...rest, data: parse(event.data) };
     case "finished":
-      return {
-        status: event.status,
-        output: parse(event.output),
-        error: viewError(event.error),
-        round: event.round,
-      };
+      return finished(event);
     case "handler.retrying": {
       const { fatal: _, ...shown } = rest;
       return { ...shown, error: parse(event.error) };
     }
-    case "tasks.enumerated":
-      return detail === "summary"
-        ? { ...place(event), from: event.from, count: event.count }
-        : {
-            ...place(event),
-            from: event.from,
-            count: event.count,
-            tasks: event.tasks.map(parse),
-            keys: event.keys,
-            identities: event.identities,
-          };
+    case "tasks.enumerated": {
+      const { from, count, tasks, keys, identities } = event;
+      const shown = { ...place(event), from, count };
+      return detail === "summary" ? shown : { ...shown, tasks: tasks.map(parse), keys, identities };
+    }
     case "tasks.started":
     case "tasks.lost":
       return {

@@ -146,7 +146,9 @@ export class ClusterNode {
     node = new ClusterNode(options, local);
     const { generation } = local.info;
     const { check } = node.#key;
-    node.#check = await NodeCheck.open({ store, generation, url: options.url, check, onFault });
+    const isRefusedBy = (url: string): Promise<boolean> => node.#client.isRefusedBy(url);
+    const { url } = options;
+    node.#check = await NodeCheck.open({ store, generation, url, check, isRefusedBy, onFault });
     return node;
   }
 

@@ -33,6 +33,7 @@ export interface CallOptions {
 }
 
 const TIMEOUT_MS = 30_000;
+const PROBE_MS = 2_000;
 /** Statuses that say that the question as such is wrong. */
 const REFUSALS: Readonly<Record<number, RejectionCode>> = {
   400: "invalid_json",
@@ -65,6 +66,12 @@ export class PeerClient {
     } catch (thrown) {
       return { kind: "unreached", why: `${to} answered with something else than JSON: ${String(thrown)}` };
     }
+  }
+
+  /** Asks a node whether it refuses this one's signature; false also if it cannot be reached. */
+  async isRefusedBy(url: string): Promise<boolean> {
+    await this.call(url, "state", {}, { timeoutMs: PROBE_MS });
+    return this.#strangers.has(url);
   }
 
   /** Asks for a stream of lines, each of them JSON. Reading ends, or throws an `HttpFault`, when the stream does. */

@@ -294,8 +294,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "version range ignored",
     file: "engine/worker-roster.js",
-    find: "highest(this.versions(wanted.use), wanted.range)",
-    replace: "highest(this.versions(wanted.use), null)",
+    find: "highest(this.versions(wanted.use, project), wanted.range)",
+    replace: "highest(this.versions(wanted.use, project), null)",
     seed: 2,
   },
   {

@@ -190,8 +190,8 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
   {
     name: "unreadable partition taken again",
     file: "cluster/ownership.js",
-    find: "if (this.#isForNewer(partition)) {",
-    replace: "if (false) {",
+    find: '"leaving" || this.#isForNewer(partition)',
+    replace: '"leaving"',
     seed: 381,
   },
   {

@@ -13,7 +13,7 @@ beforeEach(async () => {
 afterEach(async () => {
   await Promise.all(ends.splice(0).map((end) => end()));
   await bench.close();
-}, 60_000);
+});
 
 const flow = (retry: object) =>
   described("flow", [
@@ -113,7 +113,7 @@ describe("an enumeration", () => {
     );
     await bench.worker({ work: { process: ({ data }) => data } }, 100);
     const handle = await rondo.start(flow({ min: 1, max: 1 }), null as never);
-    await handle.result({ timeout: 40_000 });
+    await handle.result({ timeout: 100_000 });
     expect(seen).toHaveLength(2);
     expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 701, done: 701 });
     await bench.isTidy();
@@ -136,7 +136,7 @@ describe("an enumeration", () => {
     const seen = await enumerator(async (asked, channel) => give(asked, channel, positions, 400));
     await bench.worker({ work: { process: ({ data }) => data } }, 100);
     const handle = await rondo.start(flow({}), null as never);
-    await handle.result({ timeout: 40_000 });
+    await handle.result({ timeout: 100_000 });
     expect(seen).toHaveLength(1);
     expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 400, done: 400 });
   });

@@ -102,7 +102,7 @@ describe("what somebody deletes is made again", () => {
       return exchanges.every((name) => there.includes(name));
     });
     await bench.worker({ work: { process: ({ data }) => data } });
-    await handle.result({ timeout: 20_000 });
+    await handle.result({ timeout: 100_000 });
     await bench.isTidy();
   });
 

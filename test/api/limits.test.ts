@@ -83,6 +83,11 @@ describe("headers", () => {
     expect(await client.closed()).toMatch(/^HTTP\/1\.1 408 /);
   });
 
+  test("may be given longer than the whole request, which counts then", async () => {
+    const api = await serve({ limits: { headerMs: 120_000, requestMs: 60_000 } });
+    expect((await api.get("/healthz")).status).toBe(200);
+  });
+
   test("that are too large are refused", async () => {
     const api = await serve();
     const client = await RawClient.connect(api.url);

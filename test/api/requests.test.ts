@@ -181,11 +181,15 @@ test("the configuration is shown with its origins, without its secrets", async (
   expect(text).not.toContain("hunter2");
   expect(body["data"]).toEqual([
     { name: "port", value: 0, origin: "flag --port" },
-    { name: "store", value: "postgres://jo:***@db/rondo", origin: "environment RONDO_STORE" },
-    { name: "adminToken", value: "***", origin: "environment RONDO_ADMIN_TOKEN" },
+    { name: "store", value: "postgres://jo:(secret)@db/rondo", origin: "environment RONDO_STORE" },
+    { name: "adminToken", value: "(secret)", origin: "environment RONDO_ADMIN_TOKEN" },
     { name: "secret", value: null, origin: "default" },
-    { name: "webhooks", value: "***", origin: "file rondo.config.ts" },
+    { name: "webhooks", value: "(secret)", origin: "file rondo.config.ts" },
     { name: "webhookSecrets", value: [], origin: "default" },
-    { name: "stateStores", value: { a: { url: "redis://:***@r", password: "***" } }, origin: "default" },
+    {
+      name: "stateStores",
+      value: { a: { url: "redis://:(secret)@r", password: "(secret)" } },
+      origin: "default",
+    },
   ]);
 });

@@ -231,7 +231,7 @@ describe("a connection", () => {
     const proxy = await CuttingProxy.to(url);
     proxy.bytesMax = 10;
     const { requester } = new RemoteRondo({ urls: [proxy.url, url] });
-    const body = { name: "x", role: "viewer" };
+    const body = { name: "x", role: "admin" };
     await expect(requester.json("/v1/tokens", { method: "POST", body })).rejects.toMatchObject({
       code: "not_ready",
     });

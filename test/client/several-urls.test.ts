@@ -54,7 +54,7 @@ describe("a client of two nodes", () => {
       world.passing(
         new RemoteRondo({ urls }).requester.json("/v1/tokens", {
           method: "POST",
-          body: { name: "x", role: "viewer" },
+          body: { name: "x", role: "admin" },
         }),
       );
     await expect(make()).rejects.toMatchObject({ code: "not_ready" });

@@ -1,6 +1,23 @@
 // Command workflows in tests: documents, and what is read of them over HTTP.
 import type { ProcDocument, StepDocument, StepSubmission, WorkflowDocument } from "rondo/client";
-import { type Api, type Got, until } from "../api/api-bench.ts";
+import { expect } from "vitest";
+import { type Api, folder, type Got, serve, until } from "../api/api-bench.ts";
+
+/** The project of tests. */
+export const P = "project-x";
+/** The kind of events that tell of receipts. */
+export const RECEIPTED = "workflow.command.receipted";
+
+/** A server over the embedded store. */
+export function served(): Promise<Api> {
+  return serve({ store: `file:${folder()}` });
+}
+
+/** Hands in a workflow of these steps. */
+export async function submit(api: Api, id: string, ...steps: unknown[]): Promise<void> {
+  const got = await api.post(pathOf(P), { steps, workflow_id: id });
+  expect(got.status).toBe(201);
+}
 
 /** The first example of the documents that command workflows come from, as it stands there. */
 export const EXAMPLE = {

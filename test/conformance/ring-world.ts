@@ -9,13 +9,12 @@ import { RingMap } from "../../src/ring/ring-map.ts";
 import { RingNode } from "../../src/ring/ring-node.ts";
 import type { Token } from "../../src/ring/token.ts";
 import { Heap } from "../../src/std/heap.ts";
-import { hashText, SeededRandom } from "../../src/std/random.ts";
-import { LEASE_MS, type Membership } from "../../src/store/cluster-store.ts";
+import { SeededRandom } from "../../src/std/random.ts";
 import { partitionOf } from "../../src/store/partition-of.ts";
 import type { StoredTimer } from "../../src/store/store.ts";
+import { RingLeases } from "./ring-leases.ts";
 
 const RENEW_MS = 3_000;
-const STABLE_MS = 10_000;
 const FIRST_NOW = 1_000_000;
 
 /** What can go wrong, as chances for each message. */
@@ -80,19 +79,10 @@ export class RingWorld {
   #things = 0;
   /** Directed links that carry nothing: "from>to". */
   readonly #cuts = new Set<string>();
-  readonly #leases = new Map<
-    string,
-    { url: string; incarnation: string; leaseUntil: number; since: number; reads: number }
-  >();
-  readonly #owners: (string | null)[];
-  readonly #epochs: number[];
-  #changedAt = FIRST_NOW;
-  #membersBefore = "";
+  readonly #leases = new RingLeases(this.partitions, FIRST_NOW);
 
   constructor(seed: number) {
     this.random = new SeededRandom(seed);
-    this.#owners = Array.from({ length: this.partitions }, () => null);
-    this.#epochs = Array.from({ length: this.partitions }, () => 0);
   }
 
   get urls(): string[] {
@@ -133,10 +123,7 @@ export class RingWorld {
     this.#input(process, { kind: "leaving" });
     this.after(20, () => {
       if (process.isGone) return;
-      this.#leases.delete(process.incarnation);
-      this.#owners.forEach((owner, p) => {
-        if (owner === process.incarnation) this.#owners[p] = null;
-      });
+      this.#leases.leave(process.incarnation);
       this.kill(url);
     });
   }
@@ -202,7 +189,7 @@ export class RingWorld {
   }
 
   #isOwner(process: Process, partition: number): boolean {
-    return this.#owners[partition] === process.incarnation && process.owned.has(partition);
+    return this.#leases.isOwner(process.incarnation, partition) && process.owned.has(partition);
   }
 
   /** Runs when the process runs: a paused one does it later, a dead one never. */
@@ -361,61 +348,16 @@ export class RingWorld {
     return found;
   }
 
-  #live(): { url: string; incarnation: string; leaseUntil: number; since: number; reads: number }[] {
-    const live = [...this.#leases.values()].filter(({ leaseUntil }) => leaseUntil > this.now);
-    const members = live.map(({ incarnation }) => incarnation).join();
-    if (members !== this.#membersBefore) this.#changedAt = this.now;
-    this.#membersBefore = members;
-    return live;
-  }
-
-  #membership({ incarnation }: Process): Membership {
-    return {
-      now: this.now,
-      incarnation,
-      leaseUntil: this.#leases.get(incarnation)?.leaseUntil ?? 0,
-      nodes: this.#live().toSorted((a, b) => (a.url < b.url ? -1 : 1)),
-      partitions: this.#owners.map((owner, partition) => ({
-        partition,
-        owner,
-        epoch: this.#epochs[partition] as number,
-      })),
-    };
-  }
-
   #readMembers(process: Process): void {
-    const membership = this.#membership(process);
+    const membership = this.#leases.membership(process.incarnation, this.now);
     this.after(this.random.between(1, 5), () => this.#input(process, { kind: "members", membership }));
   }
 
   /** Every few seconds: the lease, then what ownership would do. */
   #renew(process: Process): void {
     this.#inside(process, () => {
-      const { url, incarnation, joinedAt } = process;
-      this.#leases.set(incarnation, {
-        url,
-        incarnation,
-        leaseUntil: this.now + LEASE_MS,
-        since: joinedAt,
-        reads: 2,
-      });
-      const live = this.#live();
-      const best = (p: number) =>
-        pickOwner(
-          p,
-          live.map(({ incarnation: one }) => one),
-        );
-      const isStable = this.now - this.#changedAt >= STABLE_MS;
-      const taken: number[] = [];
-      this.#owners.forEach((owner, p) => {
-        const isFree = owner === null || !live.some(({ incarnation: one }) => one === owner);
-        if (isFree && best(p) === incarnation) {
-          this.#owners[p] = incarnation;
-          this.#epochs[p] = (this.#epochs[p] as number) + 1;
-          taken.push(p);
-        } else if (owner === incarnation && isStable && best(p) !== incarnation) this.#owners[p] = null;
-      });
-      process.owned = new Set(this.#owners.flatMap((owner, p) => (owner === incarnation ? [p] : [])));
+      const { owned, taken } = this.#leases.renew(process, this.now);
+      process.owned = owned;
       this.#readMembers(process);
       this.#input(process, { kind: "owned", partitions: [...process.owned] });
       if (taken.length > 0) {
@@ -430,16 +372,6 @@ export class RingWorld {
   /** The map that all should have by now. */
   trueHash(): string {
     const [any] = this.processes.values();
-    return any === undefined ? "" : RingMap.of(this.#membership(any)).hash;
+    return any === undefined ? "" : RingMap.of(this.#leases.membership(any.incarnation, this.now)).hash;
   }
-}
-
-function pickOwner(partition: number, incarnations: readonly string[]): string | null {
-  let best: string | null = null;
-  let most = -1;
-  for (const incarnation of incarnations) {
-    const score = hashText(`${partition}/${incarnation}`);
-    if (score > most) [best, most] = [incarnation, score];
-  }
-  return best;
 }

@@ -344,10 +344,13 @@ describe.runIf(hasBrowser)("the commands on the first page", () => {
 
 describe.runIf(hasBrowser)("with tokens", () => {
   test("the page asks for one, trades it for a cookie that scripts cannot read, and signs out", async () => {
-    const server = await serve();
+    const server = await serve({ adminToken: "an-admin-token-for-this-test" });
     const made = await fetch(`${server.url}/v1/tokens`, {
       method: "POST",
-      headers: { "content-type": "application/json" },
+      headers: {
+        "content-type": "application/json",
+        authorization: "Bearer an-admin-token-for-this-test",
+      },
       body: JSON.stringify({ name: "jo", role: "viewer" }),
     });
     const { token } = (await made.json()) as { token: string };

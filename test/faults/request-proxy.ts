@@ -5,15 +5,9 @@
  * again.
  */
 import { once } from "node:events";
-import {
-  Agent,
-  createServer,
-  type IncomingMessage,
-  request,
-  type Server,
-  type ServerResponse,
-} from "node:http";
+import { Agent, createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { bodyOf, forward } from "../../src/demo/harm/forward.ts";
 
 /** A request as it went through. */
 export interface Passed {
@@ -123,7 +117,7 @@ export class RequestProxy {
     const passed = {
       method: incoming.method ?? "GET",
       path: incoming.url ?? "/",
-      body: await textOf(incoming),
+      body: (await bodyOf(incoming)).toString(),
     };
     if (this.keeps?.test(passed.path)) this.kept.push(passed);
     const gone = new AbortController();
@@ -156,36 +150,24 @@ export class RequestProxy {
     });
   }
 
-  #ask(passed: Passed, headers: IncomingMessage["headers"], signal?: AbortSignal): Promise<Answered> {
-    const { authorization, "content-type": type = "application/json" } = headers;
+  async #ask(
+    passed: Passed,
+    { authorization, "content-type": type = "application/json" }: IncomingMessage["headers"],
+    signal?: AbortSignal,
+  ): Promise<Answered> {
+    const body = Buffer.from(passed.body);
+    const headers = {
+      "content-type": type,
+      "content-length": String(body.length),
+      ...(authorization === undefined ? {} : { authorization }),
+    };
+    const asked = { ...passed, headers, body, ...(signal === undefined ? {} : { signal }) };
     this.#open.add(passed);
-    return new Promise<Answered>((resolve, fail) => {
-      const call = request(
-        {
-          agent: this.#agent,
-          host: this.#target.hostname,
-          port: Number(this.#target.port),
-          method: passed.method,
-          path: passed.path,
-          headers: {
-            "content-type": type,
-            "content-length": Buffer.byteLength(passed.body),
-            ...(authorization === undefined ? {} : { authorization }),
-          },
-          ...(signal === undefined ? {} : { signal }),
-        },
-        (answer) => {
-          textOf(answer).then((body) => resolve({ status: answer.statusCode ?? 0, body }), fail);
-        },
-      );
-      call.on("error", fail);
-      call.end(passed.body);
-    }).finally(() => this.#open.delete(passed));
+    try {
+      const answer = await forward(this.#target, this.#agent, asked);
+      return { status: answer.status, body: answer.body.toString() };
+    } finally {
+      this.#open.delete(passed);
+    }
   }
-}
-
-async function textOf(message: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of message as AsyncIterable<Buffer>) chunks.push(chunk);
-  return Buffer.concat(chunks).toString();
 }

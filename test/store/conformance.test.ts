@@ -2,8 +2,9 @@ import { MemoryClusterStore } from "../../src/store/memory/memory-cluster-store.
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { PARTITIONS } from "./cluster-node.ts";
 import { describeStore } from "./conformance.ts";
-import { describeCluster, PARTITIONS } from "./conformance-cluster.ts";
+import { describeCluster } from "./conformance-cluster.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";
 
 describeStore("memory", () => {

@@ -1,8 +1,9 @@
 // The suites that every adapter passes, over a real PostgreSQL.
 import { afterAll, beforeAll, vi } from "vitest";
 import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
+import { PARTITIONS } from "./cluster-node.ts";
 import { describeStore } from "./conformance.ts";
-import { describeCluster, PARTITIONS } from "./conformance-cluster.ts";
+import { describeCluster } from "./conformance-cluster.ts";
 import { TestDatabase } from "./postgres-server.ts";
 
 let database: TestDatabase;

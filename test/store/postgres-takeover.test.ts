@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { PHASES_IN_JOURNAL } from "../../src/store/postgres/migrations/phases-in-journal.ts";
 import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import { fenceOf, type StoreInfo } from "../../src/store/store.ts";
-import { PARTITIONS, startIn } from "./conformance-cluster.ts";
+import { PARTITIONS, startIn } from "./cluster-node.ts";
 import { entry, start, step } from "./example-writes.ts";
 import { TestDatabase } from "./postgres-server.ts";
 
@@ -83,7 +83,7 @@ async function stall(schema: string, options: { locked: boolean }): Promise<void
   expect(PHASES_IN_JOURNAL).toContain(lock);
   expect(PHASES_IN_JOURNAL).toContain(fence);
   const stalled = PHASES_IN_JOURNAL.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
-    .replace(fence, `${fence} PERFORM pg_sleep(0.004);`)
+    .replace(fence, `${fence} PERFORM pg_sleep(${options.locked ? 0.004 : 0.03});`)
     .replace(lock, options.locked ? lock : "");
   await database.query(`SET search_path TO ${schema}; ${stalled}`);
 }
@@ -129,7 +129,8 @@ test("a former owner writes nothing after a takeover, however often they race", 
 
 test("the same race disturbs the new owner if the epoch is only read before the row is written", async () => {
   const { disturbed } = await race({ locked: false });
-  expect(disturbed).toBeGreaterThan(TAKEOVERS / 10);
+  // How often depends on how busy the machine is; never, and the test above could not fail.
+  expect(disturbed).toBeGreaterThan(0);
 });
 
 test("a lease lapses by the database's clock, and then what the node had is taken by another", async () => {

@@ -74,17 +74,17 @@ function workflows({ isSecond }: Life, begun: () => void) {
 }
 
 /** Options of every life here: what would end the process fails the test. */
-function lifeOptions(store: string | Store, clock: Clock): OpenOptions & { stops: Error[] } {
+function lifeOptions(store: string | Store, clock: Clock): { options: OpenOptions; stops: Error[] } {
   const stops: Error[] = [];
-  return {
+  const options: OpenOptions = {
     store,
     clock,
     unsafeNoJail: true,
     // So that there are snapshots.
     settings: { snapshotRows: 2 },
     onStop: (reason) => void stops.push(reason),
-    stops,
   };
+  return { options, stops };
 }
 
 /** Fills a store: done, sleeping, waiting, suspended, failed, retrying, running, cancelled, paused; children, scripts. */
@@ -94,7 +94,7 @@ export async function firstLife(store: string | Store): Promise<void> {
     tellBegun = resolve;
   });
   const flows = workflows({ isSecond: false }, () => tellBegun());
-  const options = lifeOptions(store, systemClock({ hold: true }));
+  const { options, stops } = lifeOptions(store, systemClock({ hold: true }));
   const rondo = await openRondo(options);
   rondo.serve(...(Object.values(flows) as HostedWorkflow[]));
   await (await rondo.start(flows.fan, { tasks: TASKS }, { id: "fan", tags: { a: "1" } })).result();
@@ -119,14 +119,14 @@ export async function firstLife(store: string | Store): Promise<void> {
     for await (const event of rondo.execution(id).events()) if (event.kind === kind) break;
   for await (const event of parent.events()) if (event.kind === "workflow.child.started") break;
   await rondo.close({ graceMs: 0 });
-  if (options.stops[0] !== undefined) throw options.stops[0];
+  if (stops[0] !== undefined) throw stops[0];
 }
 
 /** Goes on with a moved store, two hours later, until everything is over; answers how each ended. */
 export async function secondLife(store: string | Store): Promise<Record<string, unknown>> {
   const flows = workflows({ isSecond: true }, () => {});
   const clock = systemClock({ hold: true });
-  const options = lifeOptions(store, { ...clock, now: () => clock.now() + 7_200_000 });
+  const { options, stops } = lifeOptions(store, { ...clock, now: () => clock.now() + 7_200_000 });
   const rondo = await openRondo(options);
   onTestFinished(() => rondo.close({ graceMs: 0 }));
   rondo.serve(...(Object.values(flows) as HostedWorkflow[]));
@@ -156,7 +156,7 @@ export async function secondLife(store: string | Store): Promise<Record<string, 
     const output = await execution.result().catch((thrown: Error) => thrown.name);
     ends[id] = [(await execution.status()).status, output];
   }
-  if (options.stops[0] !== undefined) throw options.stops[0];
+  if (stops[0] !== undefined) throw stops[0];
   return ends;
 }
 

@@ -95,6 +95,13 @@ export class TokenDesk {
     return this.#tokens.size > 0;
   }
 
+  /** Whether there is one that opens everything, and always will. */
+  get hasAdmin(): boolean {
+    return this.list().some(
+      ({ role, project, expiresAt }) => role === "admin" && project === null && expiresAt === null,
+    );
+  }
+
   /** The token that a text is; null: none, or one that has expired. */
   find(text: string): Token | null {
     const id = FORM.exec(text)?.[1];

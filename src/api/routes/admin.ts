@@ -1,9 +1,10 @@
 /** Tokens, sessions, the configuration and the audit log. */
 import { z } from "@hono/zod-openapi";
+import { HIDDEN, hidePasswords, isSecretName } from "../../std/hide-passwords.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { type Caller, ROLES } from "../access/caller.ts";
 import { endedCookie, readSession, SESSION_MS, sessionCookie } from "../access/session-cookie.ts";
-import type { Token } from "../access/tokens.ts";
+import type { Token, TokenDesk } from "../access/tokens.ts";
 import { timeOf } from "../desks/start-desk.ts";
 import type { ShownSetting } from "../parts.ts";
 import { json, type Route, route } from "../route.ts";
@@ -43,7 +44,7 @@ const callerSchema = z
 const settingSchema = z
   .object({
     name: z.string(),
-    value: z.unknown().openapi({ description: "secrets are shown as ***" }),
+    value: z.unknown().openapi({ description: "secrets are shown as (secret)" }),
     origin: z.string().openapi({ example: "environment RONDO_PORT" }),
   })
   .openapi("Setting");
@@ -73,7 +74,8 @@ export function adminRoutes(desk: Desk): Route[] {
   return [...tokenRoutes(desk), ...sessionRoutes(desk), configRoute(desk), auditRoute(desk)];
 }
 
-function tokenRoutes({ tokens }: Desk): Route[] {
+function tokenRoutes(desk: Desk): Route[] {
+  const { tokens } = desk;
   return [
     route(
       {
@@ -83,7 +85,7 @@ function tokenRoutes({ tokens }: Desk): Route[] {
         tag: TAG,
         summary: "Make a token",
         description:
-          "Its text is in this answer and nowhere else: only its hash is kept. Once there is a token, every request over TCP needs one.",
+          "Its text is in this answer and nowhere else: only its hash is kept. Once there is a token, every request over TCP needs one; so the first one of a server without a directory, whose socket lets its owner in, is an admin's.",
         access: "admin",
         body: newTokenSchema,
         answers: {
@@ -92,22 +94,14 @@ function tokenRoutes({ tokens }: Desk): Route[] {
             schema: tokenSchema.extend({ token: z.string().openapi({ example: "rondo_01jc..._..." }) }),
           },
         },
+        refusals: ["conflict"],
         audit: "token.create",
       },
       async (ask) => {
-        const { name: wanted, role: given, project, expiresAt } = ask.body;
-        const scope = scopeOf(ask.caller, project);
-        if (isRejection(scope)) return scope;
-        const ends = expiresAt === undefined ? null : timeOf(expiresAt, "expiresAt");
-        if (isRejection(ends)) return ends;
-        const { token, text } = await tokens.create({
-          name: wanted,
-          role: given,
-          project: scope,
-          createdBy: ask.caller.name,
-          expiresAt: ends,
-        });
-        ask.target(`${token.name} ${token.id} ${token.role}`, scope ?? undefined);
+        const wanted = await readToken(desk, ask.body, ask.caller);
+        if (isRejection(wanted)) return wanted;
+        const { token, text } = await tokens.create(wanted);
+        ask.target(`${token.name} ${token.id} ${token.role}`, wanted.project ?? undefined);
         return json({ ...token, token: text }, { status: 201 });
       },
     ),
@@ -154,6 +148,34 @@ function tokenRoutes({ tokens }: Desk): Route[] {
       },
     ),
   ];
+}
+
+/** What a token is to be, or why it cannot be that. */
+async function readToken(
+  { tokens, clock, config }: Desk,
+  { name: wanted, role: given, project, expiresAt }: z.infer<typeof newTokenSchema>,
+  caller: Caller,
+): Promise<Omit<Token, "id" | "createdAt"> | Rejection> {
+  const scope = scopeOf(caller, project);
+  if (isRejection(scope)) return scope;
+  const ends = expiresAt === undefined ? null : timeOf(expiresAt, "expiresAt");
+  if (isRejection(ends)) return ends;
+  if (ends !== null && ends <= clock.now())
+    return reject("invalid_input", "expiresAt: has passed already", { path: "expiresAt" });
+  const opensAll = given === "admin" && scope === null && ends === null;
+  // The socket in a directory opens everything to its owner, whatever tokens there are.
+  if (!opensAll && config.directory === null && !(await hasAdmin(tokens)))
+    return reject("conflict", "with this token alone nobody could administer the server any more", {
+      path: "role",
+      hint: "make one of the role admin first, without a project and an end, or set RONDO_ADMIN_TOKEN",
+    });
+  return { name: wanted, role: given, project: scope, createdBy: caller.name, expiresAt: ends };
+}
+
+/** Whether there is a token that opens everything, and always will; another node may have made it. */
+async function hasAdmin(tokens: TokenDesk): Promise<boolean> {
+  if (!tokens.hasAdmin) await tokens.renew();
+  return tokens.hasAdmin;
 }
 
 /** Who is bound to a project makes tokens that are bound to it. */
@@ -240,8 +262,6 @@ function configRoute({ config }: Desk): Route {
   );
 }
 
-const SECRET_NAME = /secret|token|password/i;
-
 /** A setting without what must stay secret: secrets themselves, and passwords in addresses. */
 export function mask({
   name: setting,
@@ -250,20 +270,8 @@ export function mask({
   isSecret,
 }: ShownSetting): Omit<ShownSetting, "isSecret"> {
   const isEmpty = value === null || value === undefined || (Array.isArray(value) && value.length === 0);
-  const hides = (isSecret === true || SECRET_NAME.test(setting)) && !isEmpty;
-  return { name: setting, value: hides ? "***" : maskAddresses(value), origin };
-}
-
-function maskAddresses(value: unknown): unknown {
-  if (typeof value === "string") return value.replace(/(\w+:\/\/[^\s/:@]*):[^\s/@]+@/g, "$1:***@");
-  if (Array.isArray(value)) return value.map(maskAddresses);
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, member]) => [
-      key,
-      SECRET_NAME.test(key) && typeof member === "string" ? "***" : maskAddresses(member),
-    ]),
-  );
+  const hides = (isSecret === true || isSecretName(setting)) && !isEmpty;
+  return { name: setting, value: hides ? HIDDEN : hidePasswords(value), origin };
 }
 
 function auditRoute({ audit }: Desk): Route {

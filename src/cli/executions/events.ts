@@ -86,5 +86,7 @@ function errorText(error: unknown): string {
   if (typeof error === "string") return error;
   const { code, name, message } = (error ?? {}) as Readonly<Record<string, unknown>>;
   const kind = code ?? name;
-  return JSON.stringify(typeof message === "string" && kind !== undefined ? `${kind}: ${message}` : error);
+  return JSON.stringify(
+    typeof message === "string" && typeof kind === "string" ? `${kind}: ${message}` : error,
+  );
 }

@@ -3,9 +3,9 @@
 import { networkInterfaces } from "node:os";
 import { isLoopback } from "../../api/access/hosts.ts";
 import { openServer, type ServerOptions } from "../../compose-server.ts";
-import { hidePasswords, withoutPassword } from "../../config/hide-passwords.ts";
 import { type LoadedConfig, showOrigin } from "../../config/load-config.ts";
 import { type Config, SETTINGS, type SettingName } from "../../config/settings.ts";
+import { hidePasswords, withoutPassword } from "../../std/hide-passwords.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";

@@ -2,21 +2,9 @@
  * The network between the workers and the server: everything passes through here, and while it doubles, every message
  * of a worker is delivered twice. It notes what the server said to the second copy.
  */
-import {
-  Agent,
-  createServer,
-  type IncomingMessage,
-  request,
-  type Server,
-  type ServerResponse,
-} from "node:http";
+import { Agent, createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-
-interface Answer {
-  readonly status: number;
-  readonly headers: IncomingMessage["headers"];
-  readonly body: Buffer;
-}
+import { bodyOf, forward } from "./forward.ts";
 
 /** What the second copies came to. */
 export interface Doubled {
@@ -76,40 +64,16 @@ export class BadNetwork {
   }
 
   async #pass(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    const pieces: Buffer[] = [];
-    for await (const piece of incoming) pieces.push(piece as Buffer);
-    const body = Buffer.concat(pieces);
-    const isDoubled = this.isDoubling && EVENTS.test(incoming.url ?? "");
-    const answer = await this.#ask(incoming, body, outgoing);
-    const second = isDoubled && answer.status === 200 ? await this.#ask(incoming, body, outgoing) : null;
-    if (second?.status === 200) this.#count(body, second.body);
+    const gone = new AbortController();
+    outgoing.once("close", () => gone.abort());
+    const { method = "GET", url: path = "/", headers } = incoming;
+    const asked = { method, path, headers, body: await bodyOf(incoming), signal: gone.signal };
+    const isDoubled = this.isDoubling && EVENTS.test(path);
+    const answer = await forward(this.#target, this.#agent, asked);
+    const second =
+      isDoubled && answer.status === 200 ? await forward(this.#target, this.#agent, asked) : null;
+    if (second?.status === 200) this.#count(asked.body, second.body);
     outgoing.writeHead(answer.status, answer.headers).end(answer.body);
-  }
-
-  /** One request to the server; broken off when the worker has gone, so that nobody holds what it asked for. */
-  #ask(incoming: IncomingMessage, body: Buffer, outgoing: ServerResponse): Promise<Answer> {
-    return new Promise((resolve, fail) => {
-      const { host: _, ...headers } = incoming.headers;
-      const { hostname, port } = this.#target;
-      const options = { hostname, port, agent: this.#agent, path: incoming.url, headers };
-      const asked = request({ ...options, method: incoming.method ?? "GET" }, (answer) => {
-        const pieces: Buffer[] = [];
-        answer.on("data", (piece: Buffer) => pieces.push(piece));
-        answer.once("error", fail);
-        answer.once("end", () => {
-          outgoing.off("close", leave);
-          resolve({
-            status: answer.statusCode ?? 502,
-            headers: answer.headers,
-            body: Buffer.concat(pieces),
-          });
-        });
-      });
-      const leave = (): void => void asked.destroy(new Error("the worker has gone"));
-      outgoing.once("close", leave);
-      asked.once("error", fail);
-      asked.end(body);
-    });
   }
 
   /** How many receipts were in it, and for how many of them the server says that it has them already. */

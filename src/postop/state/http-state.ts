@@ -137,5 +137,6 @@ function decode(text: string): StateEntry {
 /** Too many requests and faults of the store go by; what it says of the request itself does not. */
 function refused(status: number, text: string): StateRefused {
   const isFinal = status >= 300 && status < 500 && ![401, 403, 408, 425, 429].includes(status);
-  return new StateRefused(`the state store answered ${status}: ${text.slice(0, 300)}`, isFinal);
+  const says = text === "" ? "" : `: ${text.slice(0, 300)}`;
+  return new StateRefused(`the state store answered ${status}${says}`, isFinal);
 }

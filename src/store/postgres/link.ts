@@ -74,9 +74,9 @@ export class Link {
   ): Promise<Row[] | null> {
     const attempted = { sent: false, writes: options.writes };
     const before = this.busy++ === 0 ? null : this.#free;
-    let done = (): void => {};
+    let free = (): void => {};
     this.#free = new Promise<void>((resolve) => {
-      done = resolve;
+      free = resolve;
     });
     let cancel = (): void => {};
     try {
@@ -93,8 +93,8 @@ export class Link {
     } finally {
       cancel();
       // Whoever gave up waiting does not let the next one pass what it waited for.
-      if (before === null || attempted.sent) done();
-      else void before.then(done);
+      if (before === null || attempted.sent) free();
+      else void before.then(free);
       this.busy--;
     }
   }

@@ -11,4 +11,11 @@ test("the password of a URL is hidden, wherever it is, and so is what is a secre
     s: { kind: "http", url: "http://h", token: "(secret)" },
   });
   expect(hidePasswords("http://host:80/a:b@c")).toBe("http://host:80/a:b@c");
+  expect(hidePasswords("redis://:p@h")).toBe("redis://:(secret)@h");
+  // An "@" belongs into a password as %40, and is there all the same.
+  expect(hidePasswords("postgres://rondo:p@ss@db/x")).toBe("postgres://rondo:(secret)@db/x");
+  expect(hidePasswords("postgres://db/x?user=u&password=pw&sslmode=require")).toBe(
+    "postgres://db/x?user=u&password=(secret)&sslmode=require",
+  );
+  expect(hidePasswords("http://u:p@a:1,http://u:q@b:2")).toBe("http://u:(secret)@a:1,http://u:(secret)@b:2");
 });
