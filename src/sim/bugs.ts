@@ -211,7 +211,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/commit-desk.js",
     find: "this.#letters.rescan();",
     replace: "",
-    seed: 759,
+    seed: 381,
   },
   {
     name: "letters not looked for after a restart",

@@ -51,14 +51,14 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/ownership-desk.js",
     find: "if (!this.#isQuiet(tenure))",
     replace: "if (false)",
-    seed: 57,
+    seed: 197,
   },
   {
     name: "suspects handed over as clean",
     file: "engine/ownership-desk.js",
     find: "this.#hasSuspects(tenure) ? null : leases",
     replace: "leases",
-    seed: 254,
+    seed: 479,
   },
   {
     name: "suspects treated as clean after a takeover",
@@ -129,7 +129,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/permit-desk.js",
     find: "share.quota = quota;\n        share.wants = waiting",
     replace: "share.wants = waiting",
-    seed: 44,
+    seed: 393,
   },
   {
     name: "lost words never said again",
@@ -178,7 +178,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/cluster-desk.js",
     find: 'if (slot.status === "clean")\n                this.#cleanUp.becameClean(slot);',
     replace: "",
-    seed: 124,
+    seed: 347,
   },
   {
     name: "unreadable partition kept",
