@@ -7,6 +7,7 @@ import { RecentExecutions } from "../recent-executions.ts";
 import type { CommitVerdict, Fence } from "../store.ts";
 import { type Connection, type Statement, textValue } from "./driver.ts";
 import { DiskFailed } from "./faults.ts";
+import { ManyRows } from "./many-rows.ts";
 import type { RowHead, RowWrite } from "./packed-commit.ts";
 import { RecordWriter } from "./record-writer.ts";
 
@@ -37,6 +38,8 @@ export class SqliteWriter {
   /** Rows and characters that the commit under way has written, for the estimate of the WAL's length. */
   #rows = 0;
   #chars = 0;
+  /** Executions whose heads are changed by rows that are gathered. */
+  readonly #changed = new Set<number>();
 
   constructor(connection: Connection, owner: { readonly generation: string; readonly epoch: number }) {
     this.#connection = connection;
@@ -69,6 +72,7 @@ export class SqliteWriter {
         this.#write(known, write);
       }
       if (lettersTaken.length > 0) this.#count(this.#records.takeLetters(lettersTaken));
+      this.#flush();
       this.#connection.exec("COMMIT");
     } catch (error) {
       this.#takeBack();
@@ -137,7 +141,7 @@ export class SqliteWriter {
     for (let i = 0; i <= last; i++) {
       const { seq, count, at, body } = entries[i] as RowWrite["entries"][number];
       const chain = i === last ? write.chain : null;
-      this.#statements.append.run([e, seq, count, at, chain, textValue(body)]);
+      this.#statements.append.add(e, seq, count, at, chain, textValue(body));
       known.end = seq + count - 1;
       this.#chars += body.length;
     }
@@ -160,15 +164,35 @@ export class SqliteWriter {
   #writeHead(known: Known, head: RowHead): void {
     const { status, want, finishedAt, phase, priority, tags } = head;
     const error = head.error === null ? null : textValue(head.error);
-    const rest = [phase, priority, tags, error, this.#epoch];
+    // Two changes of one execution are not for one statement.
+    if (this.#changed.has(known.e)) this.#flush();
+    this.#changed.add(known.e);
     if (known.status === status && known.want === want && known.finishedAt === finishedAt) {
-      this.#statements.changeRest.run([...rest, known.e]);
+      this.#statements.changeRest.add(known.e, phase, priority, tags, error, this.#epoch);
       return;
     }
-    this.#statements.changeAll.run([...rest, status, want, finishedAt, known.e]);
+    this.#statements.changeAll.add(
+      known.e,
+      phase,
+      priority,
+      tags,
+      error,
+      this.#epoch,
+      status,
+      want,
+      finishedAt,
+    );
     known.status = status;
     known.want = want;
     known.finishedAt = finishedAt;
+  }
+
+  /** Writes the rows that were gathered. */
+  #flush(): void {
+    this.#statements.append.flush();
+    this.#statements.changeRest.flush();
+    this.#statements.changeAll.flush();
+    this.#changed.clear();
   }
 
   #count(written: { rows: number; chars: number }): void {
@@ -189,6 +213,10 @@ export class SqliteWriter {
   }
 
   #takeBack(): void {
+    this.#statements.append.clear();
+    this.#statements.changeRest.clear();
+    this.#statements.changeAll.clear();
+    this.#changed.clear();
     try {
       this.#connection.rollback();
       this.#recent.clear();
@@ -218,18 +246,29 @@ function prepareStatements(connection: Connection) {
     create: prepare(
       "INSERT INTO executions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
     ),
-    append: prepare("INSERT INTO journal (e, seq, count, at, chain, body) VALUES (?, ?, ?, ?, ?, ?)"),
-    changeRest: prepare(
-      "UPDATE executions SET phase = ?, priority = ?, tags = ?, error = ?, epoch = ? WHERE e = ?",
+    append: new ManyRows(
+      connection,
+      6,
+      (rows) => `INSERT INTO journal (e, seq, count, at, chain, body) VALUES ${rows}`,
     ),
-    changeAll: prepare(
-      `UPDATE executions SET phase = ?, priority = ?, tags = ?, error = ?, epoch = ?,
-        status = ?, want = ?, finished_at = ? WHERE e = ?`,
+    changeRest: new ManyRows(
+      connection,
+      6,
+      (rows) =>
+        `UPDATE executions SET phase = column2, priority = column3, tags = column4, error = column5, epoch = column6
+          FROM (VALUES ${rows}) WHERE e = column1`,
+    ),
+    changeAll: new ManyRows(
+      connection,
+      9,
+      (rows) =>
+        `UPDATE executions SET phase = column2, priority = column3, tags = column4, error = column5, epoch = column6,
+          status = column7, want = column8, finished_at = column9 FROM (VALUES ${rows}) WHERE e = column1`,
     ),
     touch: prepare("UPDATE executions SET epoch = ? WHERE e = ?"),
     setTimer: prepare("INSERT OR REPLACE INTO timers VALUES (?, ?, ?)"),
     clearTimer: prepare("DELETE FROM timers WHERE e = ? AND timer = ?"),
     open: prepare("INSERT OR REPLACE INTO opened VALUES (?, ?, ?)"),
     snapshot: prepare("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)"),
-  } satisfies Record<string, Statement>;
+  } satisfies Record<string, Statement | ManyRows>;
 }

@@ -1,0 +1,47 @@
+/**
+ * Rows that one statement writes together: a call of the driver costs as much as a small row. Rows are gathered while a
+ * commit is written, and go out in statements of so many rows as were measured to pay.
+ */
+import type { Connection, Statement, Value } from "./driver.ts";
+
+/** Rows of one statement, the most first. */
+const SIZES = [32, 8, 1] as const;
+
+export class ManyRows {
+  readonly #columns: number;
+  readonly #statements: readonly { readonly rows: number; readonly statement: Statement }[];
+  #values: Value[] = [];
+
+  /** `sql` gives the statement for rows of parameters, each like `(?, ?)`. */
+  constructor(connection: Connection, columns: number, sql: (rows: string) => string) {
+    this.#columns = columns;
+    const row = `(${Array(columns).fill("?").join(", ")})`;
+    this.#statements = SIZES.map((rows) => ({
+      rows,
+      statement: connection.prepare(sql(Array(rows).fill(row).join(", "))),
+    }));
+  }
+
+  /** One row, for later. */
+  add(...row: Value[]): void {
+    for (const value of row) this.#values.push(value);
+  }
+
+  /** Writes what was gathered. */
+  flush(): void {
+    const values = this.#values;
+    if (values.length === 0) return;
+    this.#values = [];
+    let from = 0;
+    for (const { rows, statement } of this.#statements) {
+      const width = rows * this.#columns;
+      for (; values.length - from >= width; from += width)
+        statement.run(width === values.length ? values : values.slice(from, from + width));
+    }
+  }
+
+  /** Forgets what was gathered: its commit is taken back. */
+  clear(): void {
+    this.#values = [];
+  }
+}
