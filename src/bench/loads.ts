@@ -9,7 +9,7 @@ import { ran, STEPS, steps, waiting } from "./workflows.ts";
 const RUNS = 5;
 const STARTS_AT_A_TIME = 5_000;
 /** Until the code is compiled: short runs would measure the compiler. */
-const WARM_UP_EXECUTIONS = 1_000;
+const WARM_UP_EXECUTIONS = 3_000;
 
 interface Metered {
   readonly rondo: LocalRondo;

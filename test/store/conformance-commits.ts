@@ -157,6 +157,28 @@ function describeContent(get: () => Lives): void {
 }
 
 function describeHeads(get: () => Lives): void {
+  test("a commit over many executions changes each as its own write says", async () => {
+    const { store, info } = get();
+    const ids = Array.from({ length: 77 }, (_, i) => `e${i}`);
+    const ending = { status: "done", want: "nothing", finishedAt: 9 } as const;
+    const endOf = (id: string, i: number) =>
+      headOf(id, { phase: `p${i}`, error: i % 7 === 0 ? `"${i}"` : null, ...(i % 3 === 0 ? ending : {}) });
+    await commit(
+      store,
+      info,
+      ids.map((id) => start(id)),
+    );
+    await commit(
+      store,
+      info,
+      ids.map((id, i) => step(id, 1, { head: endOf(id, i) })),
+    );
+    const loaded = await store.load(ids);
+    expect(loaded.map((one) => one?.head)).toEqual(ids.map((id, i) => expect.objectContaining(endOf(id, i))));
+    const rows = await Promise.all(ids.map((execution) => store.readJournal({ execution, from: 1 })));
+    expect(rows.map((entries) => entries.map(({ seq }) => seq))).toEqual(ids.map(() => [1, 2]));
+  });
+
   test("the phase is that of the last head, however little else of it changed", async () => {
     const lives = get();
     const shown = async () => {
