@@ -256,8 +256,8 @@ def main():
             Worker().run()
             return
         except AMQPError as error:
-            print(f"the broker is away ({error!r}): trying again", file=sys.stderr, flush=True)
             on_end(sys.exit)
+            print(f"the broker is away ({error!r}): trying again", file=sys.stderr, flush=True)
             time.sleep(1)
 
 
