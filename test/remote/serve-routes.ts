@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { anybody } from "../../src/api/access/access.ts";
 import type { Ask, Route } from "../../src/api/route.ts";
 import { checkPart } from "../../src/api/wire/check-part.ts";
 import { readJsonBody } from "../../src/api/wire/read-body.ts";
@@ -85,7 +86,17 @@ export async function answerRoutes(
   });
   const bearer = /^Bearer (.+)$/.exec(incoming.headers.authorization ?? "")?.[1] ?? null;
   const header = (name: string) => incoming.headers[name];
-  const ask = { ...parts, bearer, header, incoming, outgoing, signal: abort.signal, target: () => {} };
+  const caller = anybody(incoming);
+  const ask = {
+    ...parts,
+    caller,
+    bearer,
+    header,
+    incoming,
+    outgoing,
+    signal: abort.signal,
+    target: () => {},
+  };
   const given = await route.handle(ask as unknown as Ask);
   if ("code" in given) sendProblem(outgoing, given);
   else if (given.kind !== "streamed") sendAnswer(outgoing, given, undefined);
