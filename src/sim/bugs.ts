@@ -20,7 +20,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/receipts.js",
     find: "if (!handler.isClosed(task)) {",
     replace: "if (true) {",
-    seed: 6,
+    seed: 8,
   },
   {
     name: "effect before commit",
@@ -49,7 +49,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/control.js",
     find: "const before = execution.applied.get(message.id);",
     replace: "const before = undefined;",
-    seed: 3,
+    seed: 7,
   },
   {
     name: "snapshot forgets kept signals",
@@ -98,7 +98,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/clean-up.js",
     find: "if (slot.leaseCount > 0 || isAsked ||",
     replace: "if (isAsked ||",
-    seed: 3,
+    seed: 4,
   },
   {
     name: "newest signal first",
@@ -127,7 +127,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/granting.js",
     find: "if (crashes >= ALONE_AFTER_CRASHES &&",
     replace: "if (false &&",
-    seed: 8,
+    seed: 48,
   },
   {
     name: "crashes not counted",
@@ -218,7 +218,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/letter-desk.js",
     find: "    #wantsScan = true;",
     replace: "    #wantsScan = false;",
-    seed: 37,
+    seed: 57,
   },
   {
     name: "letter taken before it is applied",
@@ -226,7 +226,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     find: "this.#open.set(letter.id, letter.to);",
     replace:
       "this.#open.set(letter.id, letter.to);\n        this.#done.push({ id: letter.id, to: letter.to });",
-    seed: 28,
+    seed: 37,
   },
   {
     name: "cancel overtakes a start",
@@ -268,7 +268,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/children.js",
     find: "known?.isOpen !== true ||",
     replace: "",
-    seed: 16,
+    seed: 28,
   },
   {
     name: "pages read start no children",
@@ -296,7 +296,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/worker-roster.js",
     find: "highest(this.versions(wanted.use, project), wanted.range)",
     replace: "highest(this.versions(wanted.use, project), null)",
-    seed: 2,
+    seed: 4,
   },
   {
     name: "lower version gets work too",
@@ -324,7 +324,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/reporting.js",
     find: "report.epoch !== slot.tenure.epoch || ",
     replace: "",
-    seed: 57,
+    seed: 65,
   },
   {
     name: "lines stored again after an unknown commit",
@@ -352,6 +352,6 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/residency.js",
     find: "this.#purging.add(id)",
     replace: "void id",
-    seed: 46,
+    seed: 64,
   },
 ];

@@ -7,7 +7,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "store/memory/memory-tables.js",
     find: "const why = this.#ownership.whyStale(fence, partition, owner);",
     replace: "const why = null;",
-    seed: 23,
+    seed: 27,
   },
   {
     name: "fenced verdict ignored",
@@ -15,7 +15,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     find: "this.#underWay.delete(commit);\n        if (verdict.kind",
     replace:
       "this.#underWay.delete(commit);\n        verdict = { kind: 'ok', exists: [], fenced: [] };\n        if (verdict.kind",
-    seed: 23,
+    seed: 27,
   },
   {
     name: "partition kept after a yield",
@@ -29,7 +29,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/node.js",
     find: "if (node.tenures.of(due.execution) === undefined)\n                continue;",
     replace: "",
-    seed: 5,
+    seed: 47,
   },
   {
     name: "timer discarded by a non-clockworker",
@@ -44,7 +44,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "cluster/ownership.js",
     find: "this.#actUntil = actUntil;",
     replace: "this.#actUntil = Number.POSITIVE_INFINITY;",
-    seed: 7,
+    seed: 13,
   },
   {
     name: "lease table written before commits end",
@@ -72,7 +72,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/ownership-desk.js",
     find: "noteHandedOver(node, leases, declared);",
     replace: "",
-    seed: 7,
+    seed: 8,
   },
   {
     name: "timers of one partition scanned",
@@ -80,7 +80,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     find: 'node.emit({ kind: "scan-timers", ...scan, partitions: node.tenures.scope });',
     replace:
       'node.emit({ kind: "scan-timers", ...scan, partitions: node.tenures.scope?.slice(0, 1) ?? null });',
-    seed: 91,
+    seed: 114,
   },
   {
     name: "work of new partitions not scanned",
@@ -94,7 +94,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/cluster-desk.js",
     find: "return this.#letters.rescan();",
     replace: "return;",
-    seed: 28,
+    seed: 57,
   },
   {
     name: "epoch of the node in grants",
@@ -108,7 +108,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/clean-up.js",
     find: 'this.#verdict(queued, ["elsewhere"]);',
     replace: 'this.#verdict(queued, ["accepted"]);',
-    seed: 1,
+    seed: 7,
   },
   {
     name: "home grants before all have declared",
@@ -122,7 +122,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/tenures.js",
     find: "const handed = isAfterCrash ? null :",
     replace: "const handed =",
-    seed: 683,
+    seed: 726,
   },
   {
     name: "quota kept after it was given back",
@@ -136,14 +136,14 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/permit-desk.js",
     find: "if (!isAnswered)\n            return askedAt + this.#patienceMs;",
     replace: "if (!isAnswered)\n            return Number.POSITIVE_INFINITY;",
-    seed: 4,
+    seed: 23,
   },
   {
     name: "node does not ask for permits",
     file: "engine/permit-desk.js",
     find: "return share === undefined || held < share.quota;",
     replace: "return true;",
-    seed: 4,
+    seed: 8,
   },
   {
     name: "start counts for no time",
@@ -204,7 +204,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
       replace:
         'toEngine: (input) => (input.kind === "lost" && this.ring.view().tokenAgoMs < 3_000) || this.deliver(input)',
     },
-    seed: 4,
+    seed: 8,
   },
   {
     name: "lost token not made anew",

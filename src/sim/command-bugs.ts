@@ -43,7 +43,7 @@ export const COMMAND_BUGS: readonly PlantedBug[] = [
     find: "for (const [task, { seq, attempt }] of handler.receipted) {",
     replace:
       "for (const [task, { seq, attempt }] of [...handler.receipted]) { handler.receipted.delete(task); continue;",
-    seed: 117,
+    seed: 144,
   },
   {
     name: "a visit ends while its persistence is owed",
@@ -57,7 +57,7 @@ export const COMMAND_BUGS: readonly PlantedBug[] = [
     file: "engine/post-op-desk.js",
     find: "op.until > this.#node.now ||",
     replace: "",
-    seed: 3,
+    seed: 10,
   },
   {
     name: "one post-operation too many",
@@ -71,7 +71,7 @@ export const COMMAND_BUGS: readonly PlantedBug[] = [
     file: "engine/post-op-desk.js",
     find: "held.add(op.receipt);",
     replace: "void op;",
-    seed: 133,
+    seed: 161,
   },
   {
     name: "post-operation before its commit",

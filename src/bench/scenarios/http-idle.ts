@@ -88,7 +88,7 @@ async function startToCodeMs(connection: HttpConnection): Promise<number> {
 
 /** Counts what an idle worker sends, through a proxy in between. */
 async function idleRequests(bench: Bench, url: string): Promise<Figures> {
-  const ms = bench.isShort ? 30_000 : 120_000;
+  const ms = bench.isShort ? 15_000 : 120_000;
   let requests = 0;
   const { hostname, port } = new URL(url);
   const proxy = createServer((incoming, answer) => {
@@ -138,7 +138,7 @@ async function idleRequests(bench: Bench, url: string): Promise<Figures> {
 
 /** Workers as the protocol has them; as processes they would cost this machine more than the server. */
 async function runWorkers(bench: Bench): Promise<Figures> {
-  const ms = bench.isShort ? 10_000 : 60_000;
+  const ms = bench.isShort ? 5_000 : 60_000;
   const { server, url } = await RondoProcess.server(bench);
   const connection = new HttpConnection({ address: url });
   const stopped = new AbortController();
