@@ -1,14 +1,13 @@
-import { parseDefinition } from "../kernel/parse-definition.ts";
+import { PlanCache } from "../engine/plan-cache.ts";
+import { parseStored } from "../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/plan.ts";
 import { isRejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 
-const PLANS_MAX = 200;
-
 /** Plans by the hash of their definition, read from the store: starts come from other nodes without theirs. */
 export class PlanBook {
   readonly #store: Pick<Store, "getDefinition">;
-  readonly #plans = new Map<string, Plan>();
+  readonly #plans = new PlanCache();
 
   constructor(store: Pick<Store, "getDefinition">) {
     this.#store = store;
@@ -17,20 +16,14 @@ export class PlanBook {
   /** Null: there is no such definition, or this version cannot read it. */
   async plan(hash: string): Promise<Plan | null> {
     const known = this.#plans.get(hash) ?? (await this.#read(hash));
-    if (known === null) return null;
-    this.#plans.delete(hash);
-    this.#plans.set(hash, known);
-    for (const oldest of this.#plans.keys()) {
-      if (this.#plans.size <= PLANS_MAX) break;
-      this.#plans.delete(oldest);
-    }
+    if (known !== null) this.#plans.put(known);
     return known;
   }
 
   async #read(hash: string): Promise<Plan | null> {
     const found = await this.#store.getDefinition({ hash });
     if (found === null) return null;
-    const definition = parseDefinition(JSON.parse(found.body));
+    const definition = parseStored(JSON.parse(found.body));
     return isRejection(definition) ? null : compilePlan(definition);
   }
 }
