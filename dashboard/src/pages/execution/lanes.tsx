@@ -12,6 +12,7 @@ import { chooseLane, type LaneName, laneText } from "./place.ts";
 import type { Span } from "./time-view.ts";
 import { useTimePointer } from "./use-time-pointer.ts";
 import { type TimeView, useTimeView } from "./use-time-view.ts";
+import "./lanes.css";
 
 /** Lanes that are shown before one asks for more: loops can have thousands of visits. */
 const SHOWN = 24;
