@@ -8,6 +8,7 @@ import { Engine, type EngineOptions } from "./engine/driver.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
 import type { Settings } from "./engine/settings.ts";
 import { type Elsewhere, LocalRondo, type LogLine } from "./local/local-rondo.ts";
+import { isBrokerUrl } from "./protocol/broker-address.ts";
 import {
   A_FUNCTION,
   A_LIST,
@@ -78,7 +79,7 @@ const OPEN = {
     webhookSecrets: { what: "a list, or an object of lists", is: (value) => Object(value) === value },
     broker: {
       what: "the address of a broker",
-      is: (value) => value === null || (typeof value === "string" && /^amqps?:\/\/./.test(value)),
+      is: (value) => value === null || isBrokerUrl(value),
       hint: 'openRondo({ broker: "amqp://user:password@127.0.0.1:5672" })',
     },
     prefix: A_TEXT,

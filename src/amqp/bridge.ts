@@ -10,6 +10,7 @@
 import type { WorkerLink } from "../engine/driver-options.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import { FANOUT } from "../protocol/amqp-wire.ts";
+import { DeadLetters, declareDead } from "../protocol/dead-letters.ts";
 import type { Beat, Grant, ReportedAttempt, ReportPlace, Serves } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
@@ -17,7 +18,6 @@ import type { Store } from "../store/store.ts";
 import { beatsOf } from "./beats.ts";
 import { toFault } from "./broker-fault.ts";
 import { BrokerLink, type BrokerSession, type LinkState } from "./broker-link.ts";
-import { DeadLetters } from "./dead-letters.ts";
 import { DeskBook } from "./desk-book.ts";
 import { DeskSet } from "./desk-set.ts";
 import { consumeEnumerated } from "./enumerated-queue.ts";
@@ -96,7 +96,13 @@ export class AmqpBridge implements WorkerLink {
     this.#names = brokerNames(prefix);
     this.#publisher = new Publisher(clock, (count) => this.#noteFull(count));
     this.#book = new DeskBook(store);
-    this.#dead = new DeadLetters(this.#shared);
+    this.#dead = new DeadLetters({
+      dead: this.#names.dead,
+      clock,
+      publish: (letter, done) => this.#publisher.publish({ ...letter, mandatory: true, done }),
+      declare: async () => (this.#session === null ? undefined : this.#declareDead(this.#session)),
+      onFault: (thrown) => onFault(toFault(thrown)),
+    });
     this.#words = new WordDesk({
       ...this.#shared,
       dead: this.#dead,
@@ -283,7 +289,7 @@ export class AmqpBridge implements WorkerLink {
       await channel.assertExchange(names.cancelConsumer, "fanout", FANOUT);
       await channel.assertExchange(names.events, "topic", { durable: true });
     });
-    await this.#dead.declare(session);
+    await this.#declareDead(session);
     if (this.#isClosed) return;
     this.#session = session;
     await consumeEnumerated(session, {
@@ -302,6 +308,11 @@ export class AmqpBridge implements WorkerLink {
     this.#giveWay(this.#options.engine.usesServed());
     this.#events.attach();
     this.#join();
+  }
+
+  async #declareDead(session: BrokerSession): Promise<void> {
+    const { dead } = this.#names;
+    await this.#mender.open(session, [dead], () => session.with((channel) => declareDead(channel, dead)));
   }
 
   #down(): void {

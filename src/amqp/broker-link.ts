@@ -3,6 +3,7 @@
  * disk stops reading from those who publish. They come and go together; what is lost is made again, later each time.
  */
 import { type Channel, type ChannelModel, type ConfirmChannel, type ConsumeMessage, connect } from "amqplib";
+import { whyNoConnection } from "../protocol/broker-address.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
 import { BrokerFault, toFault } from "./broker-fault.ts";
@@ -122,6 +123,8 @@ export class BrokerLink {
       timeout: CONNECT_MS,
       noDelay: true,
       clientProperties: { connection_name: `${name} (${what})` },
+    }).catch((thrown: unknown) => {
+      throw new BrokerFault(whyNoConnection(url, thrown), { cause: thrown });
     });
     // What went wrong is told by the close that follows.
     let error: Error | null = null;

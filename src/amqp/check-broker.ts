@@ -1,16 +1,19 @@
 import { type ChannelModel, connect } from "amqplib";
+import { showBroker, whyNoConnection } from "../protocol/broker-address.ts";
 import { hangUp } from "./broker-link.ts";
 
 /** What a broker says of itself, if it lets us in and takes messages; what is wrong is thrown. */
 export async function checkBroker(url: string): Promise<string> {
-  const connection = await connect(url, { timeout: 5_000 });
+  const connection = await connect(url, { timeout: 5_000 }).catch((thrown: unknown) => {
+    throw new Error(whyNoConnection(url, thrown), { cause: thrown });
+  });
   const { product, version } = connection.connection.serverProperties;
   const blocked = new Promise<string>((resolve) => connection.on("blocked", resolve));
   const refusal = await Promise.race([blocked, takes(connection).then(() => null)]);
   if (refusal === null) await connection.close();
   // It does not read any more, not even that we go.
   else hangUp(connection);
-  if (refusal !== null) throw new Error(`it takes no messages: ${refusal}`);
+  if (refusal !== null) throw new Error(`the broker at ${showBroker(url)} takes no messages: ${refusal}`);
   return `${product} ${version}`;
 }
 

@@ -1,11 +1,13 @@
 /** The queue in which all enumerations end, whichever node has them. */
+
 import { SHARED_QUEUE } from "../protocol/amqp-wire.ts";
+import { readFields } from "../protocol/read-body.ts";
 import { isRejection } from "../std/rejection.ts";
 import { toFault } from "./broker-fault.ts";
 import type { BrokerSession } from "./broker-link.ts";
 import type { EnumerationDesk } from "./enumeration-desk.ts";
 import type { QueueMender } from "./queue-mender.ts";
-import { readFields, readWord } from "./read-message.ts";
+import { readWord } from "./read-message.ts";
 import type { WordDesk } from "./word-desk.ts";
 
 export interface EnumeratedParts {

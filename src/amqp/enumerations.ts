@@ -7,17 +7,11 @@ import type { EnginePort } from "../engine/engine-port.ts";
 import { LIMITS } from "../kernel/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { encodeAttempt } from "../protocol/attempt-id.ts";
+import { readFields } from "../protocol/read-body.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
 import { isRejection } from "../std/rejection.ts";
 import type { BrokerSession } from "./broker-link.ts";
-import {
-  notStorable,
-  type ReadItem,
-  type ReadWord,
-  readFields,
-  readItems,
-  readWord,
-} from "./read-message.ts";
+import { notStorable, type ReadItem, type ReadWord, readItems, readWord } from "./read-message.ts";
 import type { Delivery, WordDesk } from "./word-desk.ts";
 
 export interface EnumerationParts {

@@ -35,8 +35,6 @@ export function brokerNames(prefix: string) {
     intake: (at: ReportedAttempt) => `${desk(at)}.tasks.in.${at.epoch}-${at.attempt}-${at.claim}`,
     ended: (execution: string) =>
       amqpNames(prefix).workflowFinished(shortened(execution, NAME_BYTES_MAX - prefix.length - 20)),
-    /** The exchange for what nobody can use, and the queue behind it. */
-    dead: `${prefix}.dead`,
     eventKey: (kind: string) => `${prefix}.${kind}`,
   };
 }

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { encodeAttempt, signAttempt } from "../protocol/attempt-id.ts";
+import { readFields } from "../protocol/read-body.ts";
 import { isRejection } from "../std/rejection.ts";
-import { readFields, readItems, readWord } from "./read-message.ts";
+import { readItems, readWord } from "./read-message.ts";
 
 const KEY = "k";
 const AT = {

@@ -29,18 +29,6 @@ export interface ReadItem {
 const STATUSES: readonly unknown[] = ["done", "failed", "crashed", "killed", "cancelled"];
 const KEY_CHARS_MAX = 1_000;
 
-/** The fields of a body. */
-export function readFields(body: Buffer): Fields | Rejection {
-  try {
-    const value = JSON.parse(body.toString("utf8")) as unknown;
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Fields;
-    return invalid("the message is not a JSON object");
-  } catch (thrown) {
-    if (!(thrown instanceof SyntaxError)) throw thrown;
-    return reject("invalid_json", `the message is not JSON: ${thrown.message.slice(0, 200)}`);
-  }
-}
-
 /** Whose word a message is: its attempt, by an id that its token fits. */
 export function readAttempt(fields: Fields, key: string): ReportedAttempt | Rejection {
   const { attempt, token } = fields;

@@ -6,13 +6,14 @@ import type { Channel, ConsumeMessage } from "amqplib";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { attemptPrefix, encodeAttempt } from "../protocol/attempt-id.ts";
+import type { DeadLetters } from "../protocol/dead-letters.ts";
+import { readFields } from "../protocol/read-body.ts";
 import type { Report, ReportedReceipt, ReportPlace } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { isRejection } from "../std/rejection.ts";
-import type { DeadLetters } from "./dead-letters.ts";
 import type { DeskQueues } from "./desk-queues.ts";
 import type { BrokerNames } from "./names.ts";
-import { type ReadWord, readAttempt, readFields, readWord } from "./read-message.ts";
+import { type ReadWord, readAttempt, readWord } from "./read-message.ts";
 
 export interface WordDeskParts {
   readonly worker: string;
@@ -97,7 +98,7 @@ export class WordDesk {
   /** Nobody can use it: it goes to the dead letters, and is acknowledged once it is there. */
   refuse(delivery: Delivery, reason: string): void {
     const { queue } = delivery;
-    this.#parts.dead.put(delivery.message, { queue, reason }, () => this.acknowledge(delivery));
+    this.#parts.dead.put(delivery.message.content, { queue, reason }, () => this.acknowledge(delivery));
   }
 
   acknowledge({ message, channel }: Delivery): void {

@@ -48,7 +48,7 @@ const ADVICE: Readonly<Record<string, string | null>> = {
   "see /openapi.json for what is expected": null,
   "leave it out; see /openapi.json for what there is": "leave it out",
   "register it with POST /v1/workflows, or run a worker that serves it":
-    "to have it served: rondo worker FILE",
+    "to have it served: rondo worker FILE (with --broker also --url, or no server learns the definition)",
 };
 
 function hintLines(hint: string | undefined): string[] {

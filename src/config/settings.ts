@@ -5,6 +5,7 @@
 import { NAME_PATTERN } from "../kernel/definition.ts";
 import type { StateStoreGiven } from "../postop/state-settings.ts";
 import type { WebhookSecretsGiven } from "../postop/webhook-secrets.ts";
+import { isBrokerUrl } from "../protocol/broker-address.ts";
 import { showDuration } from "../std/duration.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import {
@@ -159,8 +160,7 @@ function duration(ms: number, minMs: number): Setting<number> {
 
 /** The address of a RabbitMQ. */
 function checkBroker(value: unknown, what: string): string | Rejection {
-  if (typeof value === "string" && URL.canParse(value) && /^amqps?:$/.test(new URL(value).protocol))
-    return value;
+  if (typeof value === "string" && isBrokerUrl(value)) return value;
   return reject("invalid_input", `${what}: this is not the address of a broker`, {
     path: what,
     hint: 'write it as "amqp://user:password@127.0.0.1:5672"',

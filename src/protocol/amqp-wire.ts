@@ -12,6 +12,8 @@ export function amqpNames(prefix: string): {
   readonly enumerated: string;
   readonly cancelConsumer: string;
   readonly events: string;
+  /** The exchange for messages that nobody can read, and its queue. */
+  readonly dead: string;
 } {
   return {
     enumerate: (use) => `${prefix}.workflow.handler.${use}.enumerate`,
@@ -20,6 +22,7 @@ export function amqpNames(prefix: string): {
     enumerated: `${prefix}.workflow.handler.enumerated`,
     cancelConsumer: `${prefix}.cancel.consumer`,
     events: `${prefix}.events`,
+    dead: `${prefix}.dead`,
   };
 }
 

@@ -118,8 +118,7 @@ async function broker({ config }: LoadedConfig): Promise<Finding[]> {
   try {
     return [{ what, verdict: "ok", says: `${at} answers: ${await checkBroker(config.broker)}` }];
   } catch (thrown) {
-    const why = thrown instanceof Error ? thrown.message : String(thrown);
-    return [{ what, verdict: "wrong", says: `${at} is of no use now: ${why || "no connection"}` }];
+    return [{ what, verdict: "wrong", says: thrown instanceof Error ? thrown.message : String(thrown) }];
   }
 }
 

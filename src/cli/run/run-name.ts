@@ -67,7 +67,7 @@ async function attachByName(
       [
         ...(near === undefined ? [] : [`did you mean ${near}?`]),
         ...(names.length === 0 ? [] : [there]),
-        "to have it served: rondo worker FILE",
+        "to have it served: rondo worker FILE (with --broker also --url, or no server learns the definition)",
       ],
       { cause: thrown },
     );

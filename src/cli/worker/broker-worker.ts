@@ -2,6 +2,8 @@
  * `rondo worker FILES --broker URL`: does tasks and commands that come out of the queues of a broker. The definitions
  * are told to a server only if one is named: over a broker nobody registers.
  */
+
+import { isBrokerUrl, showBroker } from "../../protocol/broker-address.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { systemClock } from "../../std/clock.ts";
 import { systemRandom } from "../../std/random.ts";
@@ -53,7 +55,7 @@ export async function runBrokerWorker(
       const options = { isOver: shutdown.asked, tell };
       if (!(await registerDefinitions({ addresses, token: config.token }, workflows, options)))
         return EXIT.ok;
-    }
+    } else tellUnregistered(screen, workflows);
     const hosted = [...workflows, ...loaded.topics];
     tellLimits(screen, workflows);
     await work({ screen, guard, shutdown, settings, flags, hosted, prefix: prefix ?? config.prefix });
@@ -98,7 +100,7 @@ async function work({ screen, guard, shutdown, settings, flags, hosted, prefix }
       const { name, capacity } = settings;
       if (json)
         printJson({ kind: "registered", worker: name, capacity, workflows: hosted.map((part) => part.name) });
-      else screen.say(`worker ${name} serves ${shown(broker)}, prefix ${prefix}`);
+      else screen.say(`worker ${name} serves ${showBroker(broker)}, prefix ${prefix}`);
       process.send?.({ kind: "ready", worker: name });
     },
     onNote: (what) => screen.say(["rondo: ", "yellow"], what),
@@ -119,16 +121,21 @@ async function work({ screen, guard, shutdown, settings, flags, hosted, prefix }
 }
 
 function checkUrl(broker: string): void {
-  if (URL.canParse(broker) && ["amqp:", "amqps:"].includes(new URL(broker).protocol)) return;
+  if (isBrokerUrl(broker)) return;
   throw new CliError(EXIT.usage, `--broker ${broker}: is not the URL of a broker`, [
     "--broker amqp://user:password@host:5672/vhost, or amqps://...",
   ]);
 }
 
-/** Without the password. */
-function shown(broker: string): string {
-  const url = new URL(broker);
-  return `${url.protocol}//${url.host}${url.pathname}`;
+/** Over a broker no server learns the definitions, and none can be started before it has. */
+function tellUnregistered(screen: Screen, workflows: readonly AnyWorkflow[]): void {
+  if (workflows.length === 0) return;
+  const names = workflows.map(({ name }) => name).join(", ");
+  screen.say(
+    ["rondo: ", "yellow"],
+    `no server is told the definitions of ${names}: without --url a worker over a broker registers none. ` +
+      "Name the server once with --url, or POST /v1/workflows",
+  );
 }
 
 /** What these workflows have that no worker over a broker does. */

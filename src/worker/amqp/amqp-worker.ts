@@ -9,31 +9,27 @@
  *    what it still runs for the same attempt.
  * 4. It stops gracefully: consumes no more, hands back what has not begun, lets the rest end within a grace.
  */
-import type { Channel, ChannelModel } from "amqplib";
+import type { ChannelModel, ConfirmChannel } from "amqplib";
 import { receiptTopicOf, topicOf } from "../../kernel/topic.ts";
-import { amqpNames, FANOUT, SHARED_QUEUE, TOPIC_QUEUE } from "../../protocol/amqp-wire.ts";
+import { amqpNames, SHARED_QUEUE, TOPIC_QUEUE } from "../../protocol/amqp-wire.ts";
 import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
+import { DeadLetters, declareDead } from "../../protocol/dead-letters.ts";
 import { INTERNAL_ERROR, QueueDoubts } from "../../protocol/queue-doubts.ts";
 import type { ReportedAttempt } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
+import { isRejection } from "../../std/rejection.ts";
 import { samePlace } from "../attempt-place.ts";
 import { type HostedPart, withChildren } from "../handler-code.ts";
 import { Worker, type WorkerOptions } from "../worker.ts";
 import { Answers } from "./answers.ts";
 import { BrokerLink, NoAnswer } from "./broker-link.ts";
 import type { Delivery } from "./consumer.ts";
+import { ControlQueue } from "./control-queue.ts";
 import { HeldAttempts } from "./held-attempts.ts";
 import { KeptConsumer } from "./kept-consumer.ts";
 import { Publisher } from "./publisher.ts";
-import {
-  readCancelConsumer,
-  readCommand,
-  readEnumerate,
-  readMark,
-  readProcess,
-  readTask,
-} from "./read-message.ts";
+import { readCancelConsumer, readCommand, readEnumerate, readProcess, readTask } from "./read-message.ts";
 import { type TaskQueue, TaskQueues } from "./task-queues.ts";
 import { commanding, type Gathered, listing, working } from "./write-grant.ts";
 
@@ -56,7 +52,7 @@ export interface AmqpWorkerOptions {
   readonly onTrouble: (what: string | null) => void;
   /** It consumes, for the first time. */
   readonly onReady: () => void;
-  /** Something that is put right by itself, or was put aside. */
+  /** Something that is put right by itself, or a message that went to the dead letters. */
   readonly onNote: (what: string) => void;
   readonly onBug: (thrown: unknown) => void;
 }
@@ -66,8 +62,8 @@ const LAST_WORDS_MS = 5_000;
 /** Enumerations of one handler that it has at a time. */
 const ENUMERATIONS_MAX = 4;
 const ANSWER_MS = 20_000;
-/** How often bindings are put right that somebody may have removed. */
-const REBIND_MS = 15_000;
+
+const TOO_DEEP = "the message is nested too deeply";
 
 const LACKS =
   "a worker over AMQP has no steps, sleeps, waits or earlier results; serve this handler over HTTP: rondo worker --url";
@@ -79,15 +75,17 @@ export class AmqpWorker {
   readonly #held: HeldAttempts;
   readonly #publisher: Publisher;
   readonly #answers: Answers;
+  readonly #dead: DeadLetters;
+  /** Publishes, and declares what others may have deleted. */
+  #channel: ConfirmChannel | null = null;
   readonly #tasks: TaskQueues;
   readonly #doubts = new QueueDoubts();
   readonly #worker: Worker;
+  readonly #control: ControlQueue;
   readonly #kept: readonly KeptConsumer[];
   /** The wire names of handlers, by the fanout that tells of their queues. */
   readonly #uses = new Map<string, string>();
   #gathered: Gathered[] = [];
-  #bound: { readonly channel: Channel; readonly queue: string } | null = null;
-  #stopRebinding: (() => void) | null = null;
   #isReady = false;
   #foreigners = 0;
 
@@ -99,6 +97,16 @@ export class AmqpWorker {
     this.#publisher = new Publisher(clock);
     const { enumerated } = this.#names;
     this.#answers = new Answers({ held: this.#held, publisher: this.#publisher, enumerated });
+    this.#dead = new DeadLetters({
+      dead: this.#names.dead,
+      clock,
+      publish: ({ key: queue, ...letter }, done) =>
+        this.#publisher.publish({ ...letter, queue, done: (end) => done(end === "confirmed") }),
+      declare: async () =>
+        this.#channel === null ? undefined : declareDead(this.#channel, this.#names.dead),
+      // A channel that broke is replaced with the next connection.
+      onFault: (thrown) => options.onNote(`the dead-letter queue cannot be declared: ${String(thrown)}`),
+    });
     this.#worker = new Worker({
       clock,
       results: { checkpoint: lacking, settled: lackingRows },
@@ -117,8 +125,13 @@ export class AmqpWorker {
       onBug,
     });
     const { uses, topics } = this.#host();
+    this.#control = new ControlQueue({
+      ...this.#keeping,
+      fanouts: () => [this.#names.cancelConsumer, ...this.#uses.keys()],
+      onDelivery: (delivery) => this.#controlMessage(delivery),
+    });
     this.#kept = [
-      this.#control(),
+      this.#control,
       ...uses.map((use) => this.#enumerations(use)),
       ...topics.map((topic) => this.#commands(topic)),
     ];
@@ -145,13 +158,12 @@ export class AmqpWorker {
 
   /** Begins, now or as soon as the broker is there. */
   async start(): Promise<void> {
-    this.#rebindLater();
+    this.#control.keepBound();
     await this.#link.open();
   }
 
   /** Ends gracefully; resolves when everything is said, or when it was given long enough. */
   async stop(graceMs: number): Promise<void> {
-    this.#stopRebinding?.();
     await this.#within(LAST_WORDS_MS, async () => {
       await Promise.all([this.#tasks.stop(), ...this.#kept.map((consumer) => consumer.stop())]);
     });
@@ -187,6 +199,8 @@ export class AmqpWorker {
       connection.close().catch(this.#options.onBug);
     });
     await this.#link.answered(channel.assertQueue(this.#names.enumerated, SHARED_QUEUE));
+    await this.#link.answered(declareDead(channel, this.#names.dead));
+    this.#channel = channel;
     this.#publisher.attach(channel);
     for (const consumer of this.#kept) await consumer.attach(connection);
     this.#tasks.attach(connection);
@@ -195,40 +209,9 @@ export class AmqpWorker {
   }
 
   #down(): void {
-    this.#bound = null;
+    this.#channel = null;
     for (const consumer of this.#kept) consumer.detach();
     this.#tasks.detach();
-  }
-
-  /** A queue of its own for what every worker is told. */
-  #control(): KeptConsumer {
-    return new KeptConsumer({
-      ...this.#keeping,
-      prefetch: () => null,
-      prepare: async (channel) => {
-        const { queue } = await channel.assertQueue("", { exclusive: true, autoDelete: true });
-        this.#bound = { channel, queue };
-        await this.#bind(channel, queue);
-        return queue;
-      },
-      onDelivery: ({ message }) => this.#told(message.fields.exchange, message.content),
-    });
-  }
-
-  async #bind(channel: Channel, queue: string): Promise<void> {
-    for (const fanout of [this.#names.cancelConsumer, ...this.#uses.keys()]) {
-      await channel.assertExchange(fanout, "fanout", FANOUT);
-      await channel.bindQueue(queue, fanout, "");
-    }
-  }
-
-  #rebindLater(): void {
-    this.#stopRebinding = this.#options.clock.after(REBIND_MS, () => {
-      const bound = this.#bound;
-      // A channel that breaks here is found by its consumer.
-      if (bound !== null) this.#bind(bound.channel, bound.queue).catch(() => {});
-      this.#rebindLater();
-    });
   }
 
   #enumerations(use: string): KeptConsumer {
@@ -282,17 +265,22 @@ export class AmqpWorker {
     this.#options.onNote(`the queue ${queue} could not be used, and is made anew`);
   }
 
-  #told(exchange: string, body: Buffer): void {
-    const use = this.#uses.get(exchange);
+  /** `process` or `cancel.consumer`. */
+  #controlMessage(delivery: Delivery): void {
+    const { content, fields } = delivery.message;
+    const use = this.#uses.get(fields.exchange);
     if (use === undefined) {
-      const message = readCancelConsumer(body);
-      if (message === null) this.#broken(exchange);
-      else this.#cancel(message.task_queue, message.reason === "paused");
-      return;
+      const message = readCancelConsumer(content);
+      if (isRejection(message)) return this.#refuse(delivery, fields.exchange, message.message);
+      this.#cancel(message.task_queue, message.reason === "paused");
+    } else {
+      const message = readProcess(content);
+      if (isRejection(message)) return this.#refuse(delivery, fields.exchange, message.message);
+      const input = this.#text(message.input);
+      if (input === null) return this.#refuse(delivery, fields.exchange, TOO_DEEP);
+      this.#tasks.add({ use, message, input });
     }
-    const message = readProcess(body);
-    if (message === null) this.#broken(exchange);
-    else this.#tasks.add({ use, message, input: JSON.stringify(message.input ?? null) });
+    delivery.ack();
   }
 
   /** A pause lets go on what has begun. */
@@ -304,34 +292,30 @@ export class AmqpWorker {
   }
 
   #enumerate(use: string, delivery: Delivery): void {
+    const queue = this.#names.enumerate(use);
     const message = readEnumerate(delivery.message.content);
-    const at = message === null ? null : decodeAttempt(message.attempt);
-    if (message === null || at === null) return this.#putAside(delivery);
+    if (isRejection(message)) return this.#refuse(delivery, queue, message.message);
+    if (this.#text(message) === null) return this.#refuse(delivery, queue, TOO_DEEP);
+    const at = decodeAttempt(message.attempt) as ReportedAttempt;
     const held = { kind: "enumeration", id: message.attempt, at, message, delivery } as const;
-    if (delivery.message.fields.redelivered && !this.#held.knows(held.id))
-      this.#answers.passOn(held, this.#names.enumerate(use));
+    if (delivery.message.fields.redelivered && !this.#held.knows(held.id)) this.#answers.passOn(held, queue);
     else if (this.#held.add(held, (body) => this.#answers.again(held, body)))
       this.#worker.take(listing(use, message, at));
   }
 
   /** What comes in one turn is one grant. */
   #task(queue: TaskQueue, delivery: Delivery): void {
+    const { task_queue: taskQueue } = queue.message;
     const message = readTask(delivery.message.content);
-    const at = message === null ? null : decodeAttempt(message.attempt);
-    if (message === null || at === null) return this.#putAside(delivery);
+    if (isRejection(message)) return this.#refuse(delivery, taskQueue, message.message);
+    const task = this.#text(message.data);
+    if (task === null) return this.#refuse(delivery, taskQueue, TOO_DEEP);
+    const at = decodeAttempt(message.attempt) as ReportedAttempt;
     const { attempt: id, token, finished_queue: finishedQueue } = message;
-    const held = {
-      kind: "task",
-      id,
-      at,
-      token,
-      taskQueue: queue.message.task_queue,
-      finishedQueue,
-      delivery,
-    } as const;
+    const held = { kind: "task", id, at, token, taskQueue, finishedQueue, delivery } as const;
     if (!this.#held.add(held, (body) => this.#answers.again(held, body))) return;
     const { task: number, attempt, claim } = at;
-    const item = { number, attempt, claim, task: JSON.stringify(message.data ?? null), checkpoints: null };
+    const item = { number, attempt, claim, task, checkpoints: null };
     if (this.#gathered.length === 0) this.#options.clock.soon(() => this.#take());
     const last = this.#gathered.at(-1);
     if (last?.queue === queue && samePlace(last.at, at)) last.items.push(item);
@@ -346,14 +330,15 @@ export class AmqpWorker {
 
   #command(topic: string, delivery: Delivery): void {
     const { content, properties } = delivery.message;
-    const command = readCommand(content);
-    if (command === null) return this.#putAside(delivery);
-    const mark = readMark(command);
-    const at = (mark === null ? null : decodeAttempt(mark.attempt)) ?? this.#foreign();
+    const read = readCommand(content);
+    if (isRejection(read)) return this.#refuse(delivery, topic, read.message);
+    const { command, step } = read;
+    if (this.#text(command) === null) return this.#refuse(delivery, topic, TOO_DEEP);
+    const at = read.at ?? this.#foreign();
     const receiptTopic = String(properties.replyTo ?? receiptTopicOf(topic));
     const held = { kind: "command", id: encodeAttempt(at), at, command, receiptTopic, delivery } as const;
     if (!this.#held.add(held, (body) => this.#answers.again(held, body))) return;
-    this.#worker.take(commanding(topic, at, { command, receiptTopic, step: mark?.step ?? 0 }));
+    this.#worker.take(commanding(topic, at, { command, receiptTopic, step }));
   }
 
   /** A command that no engine sent is an attempt too, of nobody's. */
@@ -369,13 +354,22 @@ export class AmqpWorker {
     return { ...place, task: this.#foreigners++, attempt: 1, claim: 0 };
   }
 
-  #putAside(delivery: Delivery): void {
-    delivery.nack(false);
-    this.#broken(delivery.message.fields.routingKey);
+  /** A value as JSON text; null: it is nested too deeply to be written. */
+  #text(value: unknown): string | null {
+    try {
+      return JSON.stringify(value ?? null);
+    } catch (thrown) {
+      if (!(thrown instanceof RangeError)) throw thrown;
+      return null;
+    }
   }
 
-  #broken(from: string): void {
-    this.#options.onNote(`a message from ${from} cannot be read, and was put aside`);
+  /** Puts a message that cannot be read into the dead-letter queue, and acknowledges it once it is there. */
+  #refuse(delivery: Delivery, queue: string, reason: string): void {
+    this.#options.onNote(
+      `a message from ${queue} cannot be read (${reason}): it goes to ${this.#names.dead}`,
+    );
+    this.#dead.put(delivery.message.content, { queue, reason }, () => delivery.ack());
   }
 
   /** Waits for something, but only so long. */

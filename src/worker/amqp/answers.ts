@@ -76,7 +76,7 @@ export class Answers {
     const deliveries = (Number.isSafeInteger(known) ? known : 1) + 1;
     const id = `${held.id}~${deliveries}`;
     const done = (published: Published): void =>
-      published === "confirmed" ? held.delivery.ack() : held.delivery.nack(true);
+      published === "confirmed" ? held.delivery.ack() : held.delivery.nack();
     if (deliveries > DELIVERIES_MAX) {
       const message = `${DELIVERIES_MAX} workers took the enumeration and went without a word`;
       const payload = JSON.stringify({ name: "Crashed", code: "crashed", message });

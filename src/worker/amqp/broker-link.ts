@@ -1,5 +1,6 @@
 /** A connection to the broker that comes back: made again, later each time, until it is closed from this side. */
 import { type Channel, type ChannelModel, connect } from "amqplib";
+import { whyNoConnection } from "../../protocol/broker-address.ts";
 import { NOT_FOUND } from "../../protocol/queue-doubts.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
@@ -71,6 +72,8 @@ export class BrokerLink {
         timeout: CONNECT_MS,
         noDelay: true,
         clientProperties: { connection_name: name },
+      }).catch((thrown: unknown) => {
+        throw new Error(whyNoConnection(url, thrown), { cause: thrown });
       });
       connection = made;
       this.#watch(made);

@@ -24,9 +24,9 @@ export class Delivery {
     if (this.isOpen) this.#lane.channel.ack(this.message);
   }
 
-  /** Gives it back; `requeue` false: to the dead letters. */
-  nack(requeue: boolean): void {
-    if (this.isOpen) this.#lane.channel.nack(this.message, false, requeue);
+  /** Gives it back to its queue. */
+  nack(): void {
+    if (this.isOpen) this.#lane.channel.nack(this.message, false, true);
   }
 }
 
@@ -38,8 +38,8 @@ interface Lane {
 export interface ConsumerOptions {
   /** Declares what is needed; answers the queue. */
   readonly prepare: (channel: Channel) => Promise<string>;
-  /** Messages that may be unacknowledged at a time; null: they need no acknowledgement. */
-  readonly prefetch: () => number | null;
+  /** Messages that may be unacknowledged at a time. */
+  readonly prefetch: () => number;
   readonly onDelivery: (delivery: Delivery) => void;
   /** The queue is gone, was never there, or the broker closed the channel; not called when the connection breaks. */
   readonly onGone: (why: string) => void;
@@ -53,7 +53,7 @@ export class Consumer {
   #queue = "";
   #tag: string | null = null;
   #isClosed = false;
-  #prefetch: number | null = 0;
+  #prefetch = 0;
   /** Messages that it has had. */
   deliveries = 0;
 
@@ -62,7 +62,7 @@ export class Consumer {
   }
 
   /** The one it was opened with. */
-  get prefetch(): number | null {
+  get prefetch(): number {
     return this.#prefetch;
   }
 
@@ -136,7 +136,7 @@ export class Consumer {
   async #consume(lane: Lane): Promise<void> {
     const prefetch = this.#options.prefetch();
     this.#prefetch = prefetch;
-    if (prefetch !== null) await lane.channel.prefetch(prefetch);
+    await lane.channel.prefetch(prefetch);
     const onMessage = (message: ConsumeMessage | null): void => {
       if (message === null) {
         this.#gone(lane, "the queue is gone");
@@ -145,7 +145,7 @@ export class Consumer {
       this.deliveries++;
       this.#options.onDelivery(new Delivery(message, lane));
     };
-    const { consumerTag } = await lane.channel.consume(this.#queue, onMessage, { noAck: prefetch === null });
+    const { consumerTag } = await lane.channel.consume(this.#queue, onMessage);
     this.#tag = consumerTag;
     if (this.#isClosed) await this.cancel();
   }

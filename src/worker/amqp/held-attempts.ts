@@ -97,7 +97,7 @@ export class HeldAttempts {
 
   /** Nobody wants the word on it. */
   giveBack(held: Held): void {
-    held.delivery.nack(true);
+    held.delivery.nack();
     this.#drop(held);
   }
 

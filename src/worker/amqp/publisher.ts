@@ -10,6 +10,8 @@ export type Published = "confirmed" | "unroutable";
 
 /** One message. */
 export interface Outgoing {
+  /** Left out: the default exchange. */
+  readonly exchange?: string;
   readonly queue: string;
   /** Tells it apart from all others that are under way. */
   readonly id: string;
@@ -79,7 +81,7 @@ export class Publisher {
       ...(entry.expiration === undefined ? {} : { expiration: entry.expiration }),
     };
     try {
-      channel.publish("", entry.queue, entry.body, options, (error) => {
+      channel.publish(entry.exchange ?? "", entry.queue, entry.body, options, (error) => {
         // Over another channel it is published again.
         if (this.#channel === channel) this.#heard(entry, error === null);
       });
@@ -93,7 +95,9 @@ export class Publisher {
     const { id } = entry;
     if (this.#entries.get(id) !== entry) return;
     const isReturned = this.#returned.delete(id);
-    if (!isConfirmed || (isReturned && ++entry.unroutable < TRIES_MAX)) {
+    // Queues of a visit are made anew after a loss; what is behind an exchange is its publisher's concern.
+    const mayComeBack = isReturned && entry.exchange === undefined && ++entry.unroutable < TRIES_MAX;
+    if (!isConfirmed || mayComeBack) {
       this.#clock.after(AGAIN_MS * 2 ** entry.unroutable, () => {
         if (this.#entries.get(id) === entry) this.#publish(entry);
       });

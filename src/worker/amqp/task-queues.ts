@@ -138,7 +138,7 @@ export class TaskQueues {
     if (this.#isStopped) return;
     for (const { consumer, message } of this.#open.values()) {
       const share = this.#shareOf(message);
-      const has = consumer.prefetch ?? share;
+      const has = consumer.prefetch;
       if (has > 0 && (has >= share * 2 || has * 2 <= share)) consumer.renew().catch(this.#options.onBug);
     }
   }

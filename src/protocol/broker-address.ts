@@ -1,0 +1,41 @@
+/** The address of an AMQP broker, and what to check when no connection to it can be made. */
+
+/** Whether a text is the URL of a broker: `amqp://` or `amqps://` with a host. */
+export function isBrokerUrl(text: unknown): boolean {
+  if (typeof text !== "string" || !URL.canParse(text)) return false;
+  const { protocol, hostname } = new URL(text);
+  return (protocol === "amqp:" || protocol === "amqps:") && hostname !== "";
+}
+
+/** The address without user and password. */
+export function showBroker(url: string): string {
+  const { protocol, hostname, port, pathname } = new URL(url);
+  const usual = protocol === "amqps:" ? "5671" : "5672";
+  return `${protocol}//${hostname}:${port === "" ? usual : port}${pathname === "/" ? "" : pathname}`;
+}
+
+/** Why a connection failed, with the address and what to check. */
+export function whyNoConnection(url: string, thrown: unknown): string {
+  const { message = String(thrown), code } = thrown as { message?: string; code?: unknown };
+  const { pathname, username } = new URL(url);
+  const vhost = pathname.length > 1 ? decodeURIComponent(pathname.slice(1)) : "/";
+  const user = username === "" ? "guest" : decodeURIComponent(username);
+  return `no connection to the broker at ${showBroker(url)}: ${explain({ message, code, vhost, user })}`;
+}
+
+function explain(at: { message: string; code: unknown; vhost: string; user: string }): string {
+  const { message, code, vhost, user } = at;
+  if (code === "ECONNREFUSED") return "nothing listens there; check that RabbitMQ runs, and the port";
+  if (code === "ENOTFOUND" || code === "EAI_AGAIN") return `the host name is not known (${message})`;
+  // RabbitMQ closes the connection where the client expects that the virtual host is opened.
+  if (/ConnectionOpenOk/.test(message))
+    return (
+      `the virtual host "${vhost}" is not there, or the user "${user}" may not use it; ` +
+      "check the path of the address, rabbitmqctl list_vhosts and rabbitmqctl list_permissions"
+    );
+  if (/ACCESS[-_]REFUSED|403/.test(message))
+    return `the user "${user}" is not let in; check user and password (${message})`;
+  if (/frame|Expected ConnectionStart|Socket closed abruptly|Protocol/i.test(message))
+    return `what listens there does not speak AMQP; check the port: 5672, and 5671 with TLS (${message})`;
+  return message === "" ? "it failed without a reason" : message;
+}
