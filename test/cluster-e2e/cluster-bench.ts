@@ -30,6 +30,10 @@ export interface ClusterBenchOptions {
   readonly flows?: string;
   /** `rondo.config.json`, beside the short times that these tests have. */
   readonly config?: Readonly<Record<string, unknown>>;
+  /** The number of nodes that are started at once; the others are started by the test. */
+  readonly startedNodes?: number;
+  /** The CLI program of the nodes: another version of Rondo. */
+  readonly program?: string;
 }
 
 /** What a node answered; null: nothing came. */
@@ -50,9 +54,12 @@ export class NodePlace {
   readonly url: string;
   readonly port: number;
   process: FaultProcess | null = null;
+  /** The CLI program that the next node here runs; undefined: the one of this tree. */
+  program: string | undefined;
 
-  constructor(port: number) {
+  constructor(port: number, program?: string) {
     this.port = port;
+    this.program = program;
     this.url = `http://127.0.0.1:${port}`;
   }
 
@@ -81,7 +88,7 @@ export class ClusterBench {
     this.folder = folder;
     this.server = options.server;
     this.#flows = options.flows ?? FLOWS;
-    this.nodes = ports.map((port) => new NodePlace(port));
+    this.nodes = ports.map((port) => new NodePlace(port, options.program));
     this.ledger = new Ledger(join(folder, "ledger.ndjson"));
     this.database = `bench_${process.pid}_${++benches}`;
   }
@@ -96,7 +103,8 @@ export class ClusterBench {
     const bench = new ClusterBench(folder, await freePorts(options.nodes), options);
     try {
       await bench.#onServer((client) => client.query(`CREATE DATABASE ${bench.database}`));
-      await Promise.all(bench.nodes.map((node) => bench.startNode(node)));
+      const started = bench.nodes.slice(0, options.startedNodes);
+      await Promise.all(started.map((node) => bench.startNode(node)));
       await bench.settled();
       return bench;
     } catch (thrown) {
@@ -116,23 +124,22 @@ export class ClusterBench {
 
   /** Starts a node at its place; resolves when it listens. */
   async startNode(place: NodePlace): Promise<void> {
-    place.process = this.#spawn(["start", "--port", String(place.port), "--json"], {
-      RONDO_STORE: this.store,
-    });
+    const args = ["start", "--port", String(place.port), "--json"];
+    place.process = this.#spawn(args, { RONDO_STORE: this.store }, place.program);
     await place.process.line(/^\{"url":/);
   }
 
   /** Starts `rondo worker`, which is told of all nodes; resolves when it is registered. */
-  async worker(args: readonly string[] = []): Promise<FaultProcess> {
-    const worker = this.hire(args);
+  async worker(args: readonly string[] = [], program?: string): Promise<FaultProcess> {
+    const worker = this.hire(args, program);
     await worker.line(/^worker .* serves /);
     return worker;
   }
 
   /** Starts `rondo worker`. */
-  hire(args: readonly string[] = []): FaultProcess {
+  hire(args: readonly string[] = [], program?: string): FaultProcess {
     const urls = this.urls.map((_, i) => this.urls[(i + this.processes.length) % this.urls.length]);
-    return this.#spawn(["worker", this.#flows, "--url", urls.join(), ...args]);
+    return this.#spawn(["worker", this.#flows, "--url", urls.join(), ...args], {}, program);
   }
 
   /** The workers that run. */
@@ -322,10 +329,11 @@ export class ClusterBench {
     }
   }
 
-  #spawn(args: readonly string[], env: Record<string, string> = {}): FaultProcess {
+  #spawn(args: readonly string[], env: Record<string, string> = {}, program?: string): FaultProcess {
     const started = new FaultProcess(args, {
       cwd: this.folder,
       env: { FAULTS: this.folder, TMPDIR: join(this.folder, "tmp"), HEARTBEAT, ...env },
+      ...(program === undefined ? {} : { program }),
     });
     this.processes.push(started);
     return started;

@@ -22,11 +22,11 @@ export class FaultProcess {
 
   constructor(
     args: readonly string[],
-    options: { readonly cwd: string; readonly env: Record<string, string> },
+    options: { readonly cwd: string; readonly env: Record<string, string>; readonly program?: string },
   ) {
     const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("RONDO_"));
     this.args = args;
-    this.#child = spawn(process.execPath, [RONDO, ...args], {
+    this.#child = spawn(process.execPath, [options.program ?? RONDO, ...args], {
       cwd: options.cwd,
       env: { ...Object.fromEntries(inherited), ...options.env },
       stdio: ["ignore", "pipe", "pipe"],
