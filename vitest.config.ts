@@ -10,17 +10,13 @@ const alias = [
 ];
 
 /**
- * Tests that leave nothing behind in their process: many files run in one, which spares them the start of a process and
- * the loading of the same modules. Helpers that register hooks when they are imported need a process for each file.
+ * Test files that need a process of their own: their helpers register hooks when they are imported, or they measure the
+ * process. All other files share processes, which saves the start of a process and the loading of the same modules.
  */
-const TOGETHER = [
-  "src/**/*.test.ts",
-  "test/tidy.test.ts",
-  "test/{audit,cli,client,cluster,config,conformance,deploy,peer,scenarios,sdk,store,transfer}/**/*.test.ts",
-];
+const ISOLATED = ["test/{bench,broker,dashboard,script,sim}/**/*.test.ts"];
 /** What takes long: processes that are killed again and again, and the demo with its rounds. */
 const LONG = ["test/{faults,demo}/**/*.test.ts"];
-/** Clusters of processes with short leases: one at a time, when nothing else runs. */
+/** Clusters of processes with short leases: one at a time, beside nothing but the simulator at the lowest priority. */
 const CLUSTERS = ["test/cluster-e2e/**/*.test.ts"];
 
 function project(name: string, test: TestProjectInlineConfiguration["test"]): TestProjectInlineConfiguration {
@@ -46,12 +42,13 @@ export default defineConfig({
   test: {
     globalSetup: "test/tools/global-setup.ts",
     projects: [
-      project("together", { include: TOGETHER, isolate: false, maxWorkers }),
-      project("isolated", {
-        include: ["test/**/*.test.ts"],
-        exclude: [...TOGETHER, ...CLUSTERS, ...LONG],
+      project("together", {
+        include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+        exclude: [...ISOLATED, ...CLUSTERS, ...LONG],
+        isolate: false,
         maxWorkers,
       }),
+      project("isolated", { include: ISOLATED, maxWorkers }),
       project("long", { include: LONG, maxWorkers }),
       project("clusters", { include: CLUSTERS, maxWorkers: 1, sequence: { groupOrder: 1 } }),
     ],
