@@ -6,11 +6,13 @@
  *    are (engine/outbox.ts), and each of them gives out the rest of its journal once it is in memory.
  * 3. The end of an execution is told to a queue of its own as well, where somebody has made one.
  */
+
 import type { EnginePort } from "../engine/engine-port.ts";
 import { EVENTS_DUE } from "../engine/outbox.ts";
 import type { EventsOut } from "../engine/outbox-door.ts";
 import type { Recorded } from "../kernel/event.ts";
 import { decodeEntry } from "../kernel/journal-entry.ts";
+import { encodeName } from "../kernel/names.ts";
 import { publicEvent } from "../kernel/public-event.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Store } from "../store/store.ts";
@@ -163,7 +165,7 @@ export class EventPublisher {
     };
     for (const recorded of events) {
       const event = publicEvent(execution, recorded, "summary");
-      const id = `${execution}/${recorded.seq}`;
+      const id = `${encodeName(execution)}/${recorded.seq}`;
       // An execution that was loaded anew gives out again what is under way: one confirmation is for both.
       const before = this.#confirmed.get(id);
       this.#confirmed.set(id, () => {

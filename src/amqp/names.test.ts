@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { isHashedId, messageIdOf } from "../protocol/amqp-wire.ts";
 import { brokerNames } from "./names.ts";
 
 const AT = { execution: "ex_1", phase: "resize", visit: 1, handler: "index", round: 1 };
@@ -38,4 +39,22 @@ describe("names at the broker", () => {
     for (const name of all) expect(Buffer.byteLength(name)).toBeLessThanOrEqual(255);
     expect(new Set(all).size).toBe(all.length);
   });
+});
+
+test("an id with other characters than letters, digits, _ : ~ and - stands in names by its hash", () => {
+  const odd = ["a/b", "a?b", "ä ö", "日本語", "日本誤", "%2F", "語".repeat(66)].map((execution) =>
+    names.tasks({ ...AT, execution }),
+  );
+  for (const name of odd) {
+    expect(name).toMatch(/^distribot\.workflow\.[A-Za-z0-9_:~-]*~[0-9a-f]{32}\.resize\.index\.tasks$/);
+    expect(name.length).toBeLessThanOrEqual(255);
+  }
+  expect(new Set(odd).size).toBe(odd.length);
+});
+
+test("an id that is too long for a message's property is replaced there by its hash", () => {
+  expect(messageIdOf("ex_1.a.1.b.1.0.1.0.1")).toBe("ex_1.a.1.b.1.0.1.0.1");
+  const long = `${"%E8".repeat(200)}.a.1.b.1.0.1.0.1`;
+  expect(isHashedId(messageIdOf(long))).toBe(true);
+  expect(messageIdOf(long).length).toBeLessThanOrEqual(255);
 });

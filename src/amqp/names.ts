@@ -3,6 +3,7 @@
  * and told in messages. With the prefix `distribot` they are the names of the documents that this protocol comes from.
  */
 import { createHash } from "node:crypto";
+import { cutToBytes, isPlainId } from "../kernel/names.ts";
 import { amqpNames } from "../protocol/amqp-wire.ts";
 import type { ReportedAttempt, ReportPlace } from "../protocol/work.ts";
 
@@ -44,9 +45,10 @@ export function deskKey({ execution, phase, visit, handler, round }: DeskPlace):
   return `${execution}/${phase}/${visit}/${handler}/${round}`;
 }
 
-/** An id of children of children can be longer than a name may be: its hash stands for the rest. */
+/** An id as a part of a queue's name: where it is too long, or has other characters, its hash stands for the rest. */
 function shortened(id: string, max: number): string {
-  if (id.length <= max) return id;
+  if (id.length <= max && isPlainId(id)) return id;
   const hash = createHash("sha256").update(id).digest("hex").slice(0, 32);
-  return `${id.slice(0, max - hash.length - 1)}~${hash}`;
+  const begin = isPlainId(id) ? id : cutToBytes(id, max).replace(/[^A-Za-z0-9_:~-]/gu, "_");
+  return `${begin.slice(0, max - hash.length - 1)}~${hash}`;
 }

@@ -3,6 +3,7 @@
  * one, so it may come twice and is never lost. What finds no queue is told to whoever published it.
  */
 import type { ConfirmChannel, Options } from "amqplib";
+import { messageIdOf } from "../protocol/amqp-wire.ts";
 import type { Clock } from "../std/clock.ts";
 
 export interface Outgoing {
@@ -91,7 +92,7 @@ export class Publisher {
       persistent: true,
       mandatory,
       contentType: "application/json",
-      messageId: id,
+      messageId: messageIdOf(id),
       ...(expirationMs === undefined ? {} : { expiration: String(expirationMs) }),
       ...(headers === undefined ? {} : { headers }),
       ...(replyTo === undefined ? {} : { replyTo }),
@@ -109,7 +110,7 @@ export class Publisher {
 
   #heard(message: Outgoing, isConfirmed: boolean): void {
     const { id, done } = message;
-    const isReturned = this.#returned.delete(id);
+    const isReturned = this.#returned.delete(messageIdOf(id));
     if (this.#entries.get(id) !== message) return;
     if (!isConfirmed) {
       this.#clock.after(AGAIN_MS, () => {

@@ -4,6 +4,7 @@
  */
 import { LIMITS } from "../kernel/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
+import { refuseName } from "../kernel/names.ts";
 import { checkToken, decodeAttempt, encodeAttempt } from "../protocol/attempt-id.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
 import { toStoredText } from "../std/json.ts";
@@ -134,6 +135,8 @@ function readItem({ data, key, identity }: Fields, position: number): ReadItem |
       return invalid(
         `\`key\` or \`identity\` of task ${position} is not a text of at most ${KEY_CHARS_MAX} characters`,
       );
+  const wrong = key === undefined ? null : refuseName(key, `key of task ${position}`, "a key");
+  if (wrong !== null) return wrong;
   return {
     position,
     task,

@@ -1,6 +1,6 @@
 /** How queues and exchanges are declared that only the engine makes, and how what is in them is taken out again. */
 import type { Channel } from "amqplib";
-import { FANOUT, TOPIC_QUEUE } from "../protocol/amqp-wire.ts";
+import { FANOUT, isHashedId, messageIdOf, TOPIC_QUEUE } from "../protocol/amqp-wire.ts";
 import type { BrokerSession } from "./broker-link.ts";
 import type { TaskCopy } from "./desk-queues.ts";
 import type { BrokerNames, DeskPlace } from "./names.ts";
@@ -65,10 +65,28 @@ async function takeSome(channel: Channel, queue: string, taken: TaskCopy[]): Pro
   for (let n = 0; n < AT_A_TIME; n++) {
     const message = await channel.get(queue, { noAck: true });
     if (message === false) return false;
-    const id = String(message.properties.messageId ?? "").replace(/~alone$/, "");
+    const id = attemptOf(message).replace(/~alone$/, "");
     taken.push({ id, body: message.content });
   }
   return true;
+}
+
+/** The attempt that a task's message is of: its id, or, where that was too long for a property, what the body says. */
+function attemptOf({
+  properties,
+  content,
+}: {
+  properties: { messageId?: unknown };
+  content: Buffer;
+}): string {
+  const id = String(properties.messageId ?? "");
+  if (!isHashedId(id)) return id;
+  try {
+    return String((JSON.parse(content.toString()) as { attempt?: unknown }).attempt ?? "");
+  } catch (error) {
+    if (error instanceof SyntaxError) return "";
+    throw error;
+  }
 }
 
 /** Makes the queue of a topic where there is none; whoever made it first says how it is. */
@@ -78,14 +96,11 @@ export async function declareTopic(session: BrokerSession, name: string): Promis
 }
 
 /** Takes these messages out of a topic, as far as they come first. */
-export async function takeOut(
-  session: BrokerSession,
-  name: string,
-  ids: ReadonlySet<unknown>,
-): Promise<void> {
+export async function takeOut(session: BrokerSession, name: string, ids: ReadonlySet<string>): Promise<void> {
+  const wanted: ReadonlySet<unknown> = new Set([...ids].map(messageIdOf));
   await session.with(async (channel) => {
     for (let got = await channel.get(name); got !== false; got = await channel.get(name)) {
-      if (!ids.has(got.properties.messageId)) return channel.nack(got);
+      if (!wanted.has(got.properties.messageId)) return channel.nack(got);
       channel.ack(got);
     }
   });

@@ -170,10 +170,10 @@ describe("refused, with its path, is", () => {
     ],
     [
       "an id that is none",
-      { ...steps(step), workflow_id: "a b" },
+      { ...steps(step), workflow_id: "a~b" },
       "invalid_input",
       "workflow_id",
-      'workflow_id: "a b" is not an execution id',
+      'workflow_id: "a~b" is not an execution id: it holds a ~, which only the engine\'s own ids have',
     ],
     [
       "an id that is not what it stands under",

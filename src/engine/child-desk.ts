@@ -2,6 +2,7 @@
  * Starts children: tasks of a handler that names a workflow. No worker takes them: the owner asks its own execution to
  * start them, as far as the handler's limit goes, and the messages to the children go out with that commit.
  */
+import { encodeName } from "../kernel/names.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { NodeState } from "./node-state.ts";
@@ -108,7 +109,7 @@ export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): v
 
 /** Asks again when the rate allows it; if the slot is dirty then, it asks when it is clean. */
 function waitForRate(node: NodeState, scope: string, { id, age }: Slot, { key }: HandlerDesk): void {
-  node.limits.waitForRate(scope, { id: `${id}/${key}`, age }, () => {
+  node.limits.waitForRate(scope, { id: `${encodeName(id)}/${key}`, age }, () => {
     const slot = node.slots.get(id);
     const desk = slot?.desks.find((candidate) => candidate.key === key);
     if (slot?.status === "clean" && desk !== undefined) startChildren(node, slot, desk);

@@ -3,6 +3,7 @@
  * given back when the lease ends. Whoever finds a limit full waits at it, and is told in order when there is room.
  * In a cluster a node has only its share of a limit (permit-desk.ts).
  */
+import { decodeName } from "../kernel/names.ts";
 import type { PermitGrant } from "../protocol/permits.ts";
 import { Heap } from "../std/heap.ts";
 import { PermitDesk } from "./permit-desk.ts";
@@ -219,7 +220,7 @@ export class Limits {
 
   /** Executions are not this node's any more: nobody waits for them. */
   forget(isOver: (execution: string) => boolean): void {
-    const isOf = (who: string) => isOver(who.slice(0, who.indexOf("/")));
+    const isOf = (who: string) => isOver(decodeName(who.slice(0, who.indexOf("/"))) ?? "");
     for (const [name, { waiting, reserved }] of this.#limits) {
       const before = waiting.size + reserved.size;
       for (const who of waiting.keys()) if (isOf(who)) waiting.delete(who);

@@ -94,6 +94,25 @@ describe("beside a node that does not read the newest events,", () => {
     expect(bench.attempts()).toHaveLength(1);
   });
 
+  test("an execution is not started under an id that the node could not work with", () => {
+    const { bench, members } = atWork(3);
+    const plan = bench.plan([phase("a", { tasks: [1] })]);
+    const refused = bench.start(plan, "a/b");
+    bench.settle();
+    expect(bench.reply(refused)).toMatchObject({ kind: "rejection", code: "not_ready" });
+    expect(JSON.stringify(bench.reply(refused))).toContain(
+      "while a node of an older version is in the cluster",
+    );
+    expect(bench.tables.load(["a/b"])).toEqual([null]);
+    members(4);
+    const taken = bench.start(plan, "a/b");
+    bench.settle();
+    expect(bench.reply(taken)).toMatchObject({ kind: "applied" });
+    const [row] = bench.tables.readJournal({ execution: "a/b", from: 1 });
+    // An older node that comes back leaves it alone.
+    expect(row?.body).toMatch(/^\{"v":4,/);
+  });
+
   test("what all read is written as ever", () => {
     const { bench, attempt } = atWork(1);
     bench.receipt(attempt);

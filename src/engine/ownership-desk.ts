@@ -3,6 +3,7 @@
  * and is let go of once nothing of it is under way. What is lost is dropped at once: its new owner has it all from the
  * store, and whoever waited for an answer is told to ask there.
  */
+import { isPlainId } from "../kernel/names.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import type { Ownership } from "../store/store.ts";
 import type { CleanUp } from "./clean-up.ts";
@@ -31,7 +32,13 @@ export function notOwner(execution: string) {
 }
 
 /** The answer about an execution that waits for the end of an upgrade. */
-export function heldBack(execution: string) {
+export function heldBack(execution: string): Rejection {
+  if (!isPlainId(execution))
+    return reject(
+      "not_ready",
+      `the id ${JSON.stringify(execution)} cannot be used while a node of an older version is in the cluster`,
+      { hint: "use letters, digits, _ : and -, or try again when the older nodes have been replaced" },
+    );
   return reject("not_ready", `execution ${execution} waits until every node of the cluster is upgraded`, {
     hint: "ask again when the older nodes have been replaced",
   });

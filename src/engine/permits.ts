@@ -1,5 +1,7 @@
 /** Permits of limits: taken with a lease, by handler and by key; whoever finds a limit full waits at it. */
+
 import type { Execution } from "../kernel/execution.ts";
+import { encodeName } from "../kernel/names.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { type NodeState, projectScope } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
@@ -24,7 +26,7 @@ export function takePermits(
   )
     return NO_PERMITS;
   const scope = `${project}/${plan.scope}`;
-  const who = { id: `${slot.id}/${desk.key}`, age: slot.age };
+  const who = { id: `${encodeName(slot.id)}/${desk.key}`, age: slot.age };
   const again = () => offerAgain(node, slot.id, desk.key);
   if (node.limits.isBlocked(scope, node.now)) {
     node.limits.wait(scope, who, again);
@@ -152,7 +154,7 @@ function adoptedNames(node: NodeState, slot: Slot, desk: HandlerDesk, task: numb
 }
 
 function waitForKey(node: NodeState, slot: Slot, desk: HandlerDesk, at: { key: string; name: string }): void {
-  node.limits.wait(at.name, { id: `${slot.id}/${desk.key}/${at.key}`, age: slot.age }, () => {
+  node.limits.wait(at.name, { id: `${encodeName(slot.id)}/${desk.key}/${at.key}`, age: slot.age }, () => {
     const now = deskNow(node, slot.id, desk.key);
     if (now === null || !now.desk.unpark(at.key)) return;
     if (now.desk.hasParked(at.key)) waitForKey(node, now.slot, now.desk, at);

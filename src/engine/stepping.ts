@@ -7,6 +7,7 @@ import { EVENT_VERSION, type Recorded, type TasksSettled } from "../kernel/event
 import type { Execution } from "../kernel/execution.ts";
 import { encodeEntries } from "../kernel/journal-entry.ts";
 import type { Answer, Message, Sent, StartMessage } from "../kernel/message.ts";
+import { versionOfId } from "../kernel/names.ts";
 import { writeSnapshot } from "../kernel/snapshot.ts";
 import { create, step } from "../kernel/step.ts";
 import { endOfChild } from "../kernel/tell-parent.ts";
@@ -74,7 +75,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
       collect(into, step(slot.execution, message, node.now).events);
   }
   const { events } = into;
-  const entries = encodeEntries(events);
+  const entries = encodeEntries(events, versionOfId(slot.id));
   let chars = 0;
   for (const entry of entries) chars += entry.body.length;
   return {
@@ -82,7 +83,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     write: buildWrite(node, slot, { before, events, entries, snapshot, stale, marks, effects }),
     taken,
     eventCount: events.length,
-    needs: node.writes < EVENT_VERSION ? versionNeeded(events) : 0,
+    needs: node.writes < EVENT_VERSION ? versionNeeded(events, slot.id) : 0,
     pages: pagesIn(events),
     totals: totalsOf(events),
     messages: count,

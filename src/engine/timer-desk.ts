@@ -63,7 +63,7 @@ export class TimerDesk {
 
   /** Forgets the timers of executions that are not this node's any more. */
   forget(isOver: (execution: string) => boolean): void {
-    for (const key of this.#due.keys()) if (isOver(key.slice(0, key.indexOf("/")))) this.#due.delete(key);
+    for (const key of this.#due.keys()) if (isOver(key.slice(0, key.lastIndexOf("/")))) this.#due.delete(key);
   }
 
   /** The scan to ask for now, if one is due. */

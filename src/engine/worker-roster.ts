@@ -93,7 +93,7 @@ export class RosterEntry {
 
   /** Executions that are another node's by now. */
   forget(isOver: (execution: string) => boolean): void {
-    for (const key of this.desks) if (isOver(key.slice(0, key.indexOf("/")))) this.desks.delete(key);
+    for (const key of this.desks) if (isOver(key.slice(0, key.lastIndexOf("/")))) this.desks.delete(key);
   }
 
   /** How many more items it can take now. */

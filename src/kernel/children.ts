@@ -9,6 +9,7 @@ import { BulkRecorder } from "./bulk-recorder.ts";
 import type { ChildEvent, ExecutionError, Place } from "./event.ts";
 import type { Execution, HandlerState } from "./execution.ts";
 import type { Answer, ChildMessage, ChildrenMessage, ControlMessage } from "./message.ts";
+import { cutToBytes } from "./names.ts";
 import { delayMs } from "./retry.ts";
 import type { Step } from "./step.ts";
 import { NEVER } from "./task-table.ts";
@@ -22,7 +23,7 @@ const STOPS_MAX = 1_000;
 export function childId(parent: string, { phase, visit, handler }: Place, task: number): string {
   const [root = parent] = parent.split("~");
   const hash = sha256(`${parent}/${phase}/${visit}/${handler}/${task}`).slice(0, 24);
-  return `${root.slice(0, 75)}~${hash}`;
+  return `${cutToBytes(root, 75)}~${hash}`;
 }
 
 /** Asks for the children of these tasks: new ones are started, those of an earlier attempt are retried. */

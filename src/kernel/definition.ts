@@ -84,10 +84,10 @@ export interface HandlerDefinition {
   readonly batch?: number;
 }
 
+/** Names that are written in code: of workflows, phases, handlers, projects. Those composed at run time: names.ts. */
 export const NAME_PATTERN = /^[A-Za-z][A-Za-z0-9_-]{0,39}$/;
 /** Wire names of handlers: dotted names, since they are made of workflow, phase and handler names. */
 export const USE_PATTERN = /^[A-Za-z][A-Za-z0-9_.-]{0,149}$/;
-export const EXECUTION_ID_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_:-]{0,99}$/;
 export const DEFAULT_PROJECT = "default";
 
 export const LIMITS = {

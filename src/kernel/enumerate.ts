@@ -8,7 +8,7 @@ import type { Answer, EnumerationLostMessage, EnumerationMessage, Outcome, PageM
 import { delayMs } from "./retry.ts";
 import { rowRanges } from "./rows.ts";
 import type { Step } from "./step.ts";
-import { type Items, namesOf, uniqueItems } from "./task-name.ts";
+import { type Items, keysOf, namesOf, uniqueItems } from "./task-name.ts";
 
 /** Journals a page of the live attempt. A page that came before changes nothing. */
 export function page(step: Step, message: PageMessage): Answer {
@@ -132,7 +132,7 @@ function openHandler(
 /** A page with the keys and identities that its sender left to the pointers of the definition; `why`: one has none. */
 function nameItems({ plan }: HandlerState, page: PageMessage): PageMessage | { why: string } {
   const { key, identity } = plan.definition;
-  const keys = page.keys === null && typeof key === "string" ? namesOf(page.tasks, "key", key) : page.keys;
+  const keys = page.keys === null && typeof key === "string" ? keysOf(page.tasks, key) : page.keys;
   if (keys !== null && "why" in keys) return keys;
   const identities =
     page.identities === null && typeof identity === "string"

@@ -2,7 +2,7 @@
  * Events: the immutable facts of an execution's journal. State is their fold (apply.ts). Bulk events hold their
  * tasks as columns (parallel arrays); payloads are JSON texts, never parsed by the kernel.
  */
-export const EVENT_VERSION = 3;
+export const EVENT_VERSION = 4;
 
 /** Kinds that came after version 1: a row that holds one says so, and older versions leave it alone. */
 const SINCE_2: readonly string[] = [

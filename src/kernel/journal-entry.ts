@@ -34,8 +34,8 @@ type Column =
   | { readonly all: unknown; readonly n: number }
   | { readonly up: number; readonly n: number };
 
-/** Packs the events of one step into rows. */
-export function encodeEntries(events: readonly Recorded[]): Entry[] {
+/** Packs the events of one step into rows, which whoever reads less than version `least` leaves alone. */
+export function encodeEntries(events: readonly Recorded[], least = 1): Entry[] {
   const entries: Entry[] = [];
   let from = 0;
   let chars = 0;
@@ -47,7 +47,7 @@ export function encodeEntries(events: readonly Recorded[]): Entry[] {
     const isFull = chars + size > ROW_CHARS || items + count > ROW_ITEMS;
     if (event === undefined || (i > from && (isFull || event.at !== (events[from] as Recorded).at))) {
       if (i > from)
-        entries.push(encodeRow(from === 0 && i === events.length ? events : events.slice(from, i)));
+        entries.push(encodeRow(from === 0 && i === events.length ? events : events.slice(from, i), least));
       from = i;
       chars = 0;
       items = 0;
@@ -103,11 +103,11 @@ export class UnknownVersion extends Error {
   }
 }
 
-function encodeRow(events: readonly Recorded[]): Entry {
+function encodeRow(events: readonly Recorded[], least: number): Entry {
   const first = events[0] as Recorded;
   const parts: string[] = [];
   const packed: unknown[] = [];
-  let v = 1;
+  let v = least;
   for (const { event } of events) {
     packed.push(event.kind.startsWith("tasks.") ? packColumns(event, parts) : event);
     v = Math.max(v, versionOf(event.kind));

@@ -3,10 +3,12 @@
  * comes alone and first; its end owes the broadcasts, in order. Part of the fold: what is owed follows from the
  * journal, so a restart, a takeover and a commit of unknown outcome find the same. Payloads are not here.
  */
+
 import { assert } from "../std/assert.ts";
 import { type CommandPlan, postOpPlan } from "./command-plan.ts";
 import type { CommandReceipted, Place, PostOpEvent, PostOpRef, PostOpRetried } from "./event.ts";
 import type { Execution } from "./execution.ts";
+import { encodeName } from "./names.ts";
 import type { Plan } from "./plan.ts";
 import { readError } from "./stored-error.ts";
 
@@ -27,7 +29,7 @@ export interface OwedOp extends PostOpRef {
 /** The id of a post-operation: what it is about, so that every try and every owner gives it the same. */
 export function postOpId(execution: string, ref: PostOpRef): string {
   const { phase, visit, handler, task, op, index } = ref;
-  return `${execution}/${phase}/${visit}/${handler}/${task}/${op}/${index}`;
+  return `${encodeName(execution)}/${phase}/${visit}/${handler}/${task}/${op}/${index}`;
 }
 
 /** The command of a handler, in whichever visit. */

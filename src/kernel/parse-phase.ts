@@ -6,7 +6,7 @@ import { defined } from "../std/defined.ts";
 import { DEFAULTS, HANDLER_MODES, type HandlerDefinition, type PhaseDefinition } from "./definition.ts";
 import { OPTION_PARSERS } from "./parse-option.ts";
 import { Invalid, integer, object, parseName, parseUse } from "./parse-primitive.ts";
-import { nameOf, noName, pointedAt } from "./task-name.ts";
+import { nameOf, noName, pointedAt, whyNoKey } from "./task-name.ts";
 
 /** The canonical phase of `data`; throws `Invalid`. */
 export function parsePhase(data: unknown, path: string): PhaseDefinition {
@@ -120,8 +120,11 @@ export function checkMeaning(handler: HandlerDefinition, at: string): void {
     for (const [i, task] of (handler.tasks ?? []).entries()) {
       const naming = handler[option];
       const value = typeof naming === "string" ? pointedAt(task, naming) : "";
-      if (nameOf(value) === null)
+      const name = nameOf(value);
+      if (name === null)
         throw new Invalid(`${at}.tasks[${i}]`, noName(value, option, `"${naming}"`), "name it there");
+      const why = option === "key" && typeof naming === "string" ? whyNoKey(name) : null;
+      if (why !== null) throw new Invalid(`${at}.tasks[${i}]`, why);
     }
   // Where code enumerates the children, they count for that.
   if (handler.workflow === undefined || handler.enumerate !== undefined) return;

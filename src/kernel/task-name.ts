@@ -1,6 +1,7 @@
 /** Keys and identities of tasks where a definition says by a JSON Pointer (RFC 6901) what they are. */
 import type { Json } from "../std/json.ts";
 import type { HandlerDefinition } from "./definition.ts";
+import { NAME_RULE, whyNoName } from "./names.ts";
 
 /** Tasks as JSON texts, with what they are named by. */
 export interface Items {
@@ -42,6 +43,23 @@ export function namesOf(tasks: readonly string[], what: string, pointer: string)
     names.push(name);
   }
   return names;
+}
+
+/** The keys of tasks by a pointer, or why one of them cannot be a key. */
+export function keysOf(tasks: readonly string[], pointer: string): string[] | { why: string } {
+  const keys = namesOf(tasks, "key", pointer);
+  if (!Array.isArray(keys)) return keys;
+  for (const key of keys) {
+    const why = whyNoKey(key);
+    if (why !== null) return { why };
+  }
+  return keys;
+}
+
+/** Why a text cannot be a task's key; null: it can. */
+export function whyNoKey(key: string): string | null {
+  const why = whyNoName(key);
+  return why === null ? null : `the key of a task ${why} (a key has ${NAME_RULE})`;
 }
 
 /** The tasks that a definition lists: another of the same identity is left out. */

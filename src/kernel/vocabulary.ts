@@ -1,5 +1,6 @@
 /** What a version of Rondo reads: events up to a version, and snapshots of one fold. */
 import { EVENT_VERSION, type Recorded, versionOf } from "./event.ts";
+import { versionOfId } from "./names.ts";
 import { FOLD_VERSION } from "./snapshot.ts";
 
 export interface Vocabulary {
@@ -10,9 +11,9 @@ export interface Vocabulary {
 /** That of this version. */
 export const VOCABULARY: Vocabulary = { events: EVENT_VERSION, fold: FOLD_VERSION };
 
-/** The version that whoever reads these events must know. */
-export function versionNeeded(events: readonly Recorded[]): number {
-  let version = 1;
+/** The version that whoever reads these events of an execution must know. */
+export function versionNeeded(events: readonly Recorded[], execution: string): number {
+  let version = versionOfId(execution);
   for (const { event } of events) version = Math.max(version, versionOf(event.kind));
   return version;
 }

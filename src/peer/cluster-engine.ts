@@ -13,6 +13,8 @@ import { type Progress, type Reply, stoppedAnswer, type WorkerLink } from "../en
 import type { EnginePort, Request, StartOf } from "../engine/engine-port.ts";
 import type { AttemptHolder, Dropped, Inspection, JoinOptions, OpenAttempt, Overview } from "../engine/io.ts";
 import type { OutboxDoor } from "../engine/outbox-door.ts";
+import { heldBack } from "../engine/ownership-desk.ts";
+import { versionOfId } from "../kernel/names.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { monotonicMs } from "../std/monotonic.ts";
@@ -25,6 +27,7 @@ import { type AskParts, askOwner } from "./ask-owner.ts";
 import { Followers } from "./followers.ts";
 import type { Owners } from "./owners.ts";
 import type { PeerAnswer, PeerClient } from "./peer-client.ts";
+import { PeerFaults } from "./peer-faults.ts";
 import { ReportDesk } from "./report-desk.ts";
 
 export interface ClusterEngineOptions {
@@ -52,6 +55,7 @@ export class ClusterEngine implements EnginePort {
   readonly #owners: Owners;
   readonly #client: PeerClient;
   readonly #ask: AskParts;
+  readonly #peerFaults: PeerFaults;
   readonly #followers: Followers;
   readonly #reports: ReportDesk;
   readonly #unlisten: () => void;
@@ -65,6 +69,7 @@ export class ClusterEngine implements EnginePort {
     this.#owners = owners;
     this.#client = client;
     this.#ask = { owners, clock, random, monotonic, isOver: () => this.#hasLeft || this.hasStopped };
+    this.#peerFaults = new PeerFaults(monotonic);
     const { streamsMax } = options;
     const parts = { ...this.#ask, engine, client };
     this.#followers = new Followers(streamsMax === undefined ? parts : { ...parts, streamsMax });
@@ -105,7 +110,7 @@ export class ClusterEngine implements EnginePort {
   }
 
   get commitFault(): Error | null {
-    return this.#engine.commitFault ?? this.#options.storeFault?.() ?? null;
+    return this.#engine.commitFault ?? this.#options.storeFault?.() ?? this.#peerFaults.fault;
   }
 
   isOwn(execution: string): boolean {
@@ -115,6 +120,9 @@ export class ClusterEngine implements EnginePort {
   /** Nearly everything is this node's own: that costs no more than it does at an engine by itself. */
   async send(execution: string, message: Request, start?: StartOf): Promise<Reply> {
     if (this.#isClosed) return { answer: closedAnswer(), existed: false };
+    // The owner may be a node of an older version, which would take the id without being able to work with it.
+    if (message.kind === "start" && versionOfId(execution) > this.#owners.reads)
+      return { answer: heldBack(execution), existed: false };
     if (!this.#owners.isMine(execution)) return this.#sendOn(execution, message, start);
     const reply = await this.#engine.send(execution, message, start);
     return isElsewhere(reply.answer) ? this.#sendOn(execution, message, start) : ofFresh(reply, start);
@@ -127,9 +135,10 @@ export class ClusterEngine implements EnginePort {
         const given = await this.#engine.send(execution, message, start);
         return unlessElsewhere(given, given.answer);
       },
-      there: (url, options, isRepeat) => {
+      there: async (url, options, isRepeat) => {
         const fresh = start?.fresh === true && !isRepeat;
-        return this.#client.call(url, "send", { v: 1, execution, message, fresh }, options);
+        const body = { v: 1, execution, message, fresh };
+        return this.#peerFaults.heard(url, await this.#client.call<Reply>(url, "send", body, options));
       },
     });
     if (isRejection(reply)) return { answer: reply, existed: false };

@@ -39,6 +39,7 @@ export class Owners {
   readonly #options: OwnersOptions;
   #terms: Term[];
   #peers: readonly PeerNode[] = [];
+  #reads = 1;
   readonly #listeners = new Set<() => void>();
 
   constructor(options: OwnersOptions) {
@@ -46,11 +47,17 @@ export class Owners {
     this.#terms = Array.from({ length: options.partitions }, () => UNKNOWN);
   }
 
+  /** The highest version of events that every node reads; 1, which all of them do, until the store was read. */
+  get reads(): number {
+    return this.#reads;
+  }
+
   /** The store was read. */
   update({ incarnation, nodes, partitions }: Membership): void {
     const { url } = this.#options;
     // What was at this URL before is this node's former life, which nobody can ask.
     this.#peers = nodes.filter((node) => node.url !== url);
+    this.#reads = Math.min(...nodes.map(({ reads }) => reads));
     const byIncarnation = new Map(
       this.#peers.map((node): [string, Owner] => [
         node.incarnation,

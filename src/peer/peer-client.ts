@@ -159,7 +159,7 @@ export class PeerClient {
 
   #refusal(to: string, { status, text }: { status: number; text: string }): PeerAnswer<never> {
     if (status === 421) return { kind: "not-owner" };
-    const { detail = text.slice(0, 200), hint, path } = readProblem(text);
+    const { detail = text.slice(0, 200), hint, path, code: said } = readProblem(text);
     if (status === 401) {
       const why = `${to} does not know this node: ${detail}`;
       if (!this.#strangers.has(to)) this.#options.onFault?.(new Error(why));
@@ -169,7 +169,7 @@ export class PeerClient {
         rejection: reject("not_ready", why, { hint: "give all nodes the same RONDO_SECRET" }),
       };
     }
-    const code = REFUSALS[status];
+    const code = said === "store_unavailable" ? said : REFUSALS[status];
     if (code === undefined) return { kind: "unreached", why: `${to} answered ${status}: ${detail}` };
     return { kind: "refused", rejection: reject(code, `${to}: ${detail}`, defined({ hint, path })) };
   }
@@ -185,13 +185,14 @@ interface Problem {
   readonly detail?: string;
   readonly hint?: string;
   readonly path?: string;
+  readonly code?: string;
 }
 
 function readProblem(text: string): Problem {
   try {
-    const { detail, hint, path } = JSON.parse(text) as Record<string, unknown>;
+    const { detail, hint, path, code } = JSON.parse(text) as Record<string, unknown>;
     return Object.fromEntries(
-      Object.entries({ detail, hint, path }).filter(([, value]) => typeof value === "string"),
+      Object.entries({ detail, hint, path, code }).filter(([, value]) => typeof value === "string"),
     );
   } catch (thrown) {
     return { detail: `not a problem: ${String(thrown)}` };

@@ -56,6 +56,8 @@ export type RouteAnswer =
   | Rejection;
 
 const STREAMS_MAX = 5_000;
+/** A message that has waited this long is answered if the store takes no writes. */
+const STORE_WAIT_MS = 2_000;
 
 export class PeerRoutes {
   readonly #options: PeerRoutesOptions;
@@ -156,7 +158,7 @@ export class PeerRoutes {
     const asked = checkBody<SendBody>(BODIES.send, body);
     if (isRejection(asked)) return asked;
     const { execution, message, fresh } = asked;
-    if (message.kind !== "start") return this.#replied(await this.#options.engine.send(execution, message));
+    if (message.kind !== "start") return this.#inTime(() => this.#options.engine.send(execution, message));
     if (message.execution !== execution)
       return reject("invalid_input", "message.execution: is another execution", {
         path: "message.execution",
@@ -166,11 +168,33 @@ export class PeerRoutes {
       return reject("not_ready", `this node knows no definition ${message.hash}`, {
         hint: "it may be of an older version",
       });
-    return this.#replied(await this.#options.engine.send(execution, message, { plan, fresh }));
+    return this.#inTime(() => this.#options.engine.send(execution, message, { plan, fresh }));
   }
 
-  #replied(reply: Awaited<ReturnType<EnginePort["send"]>>): unknown {
-    return this.#unlessElsewhere(reply.answer) ?? reply;
+  /** The reply of the engine. While the store takes no writes there is none: then the sender is told so. */
+  async #inTime(send: () => ReturnType<EnginePort["send"]>): Promise<unknown> {
+    const { engine, clock } = this.#options;
+    let cancel = (): void => {};
+    const late = new Promise<Rejection>((resolve) => {
+      const wait = (): void => {
+        cancel = clock.after(STORE_WAIT_MS, () => {
+          const fault = engine.commitFault;
+          if (fault === null) return wait();
+          resolve(
+            reject("store_unavailable", `the store takes no writes: ${fault.message.slice(0, 200)}`, {
+              hint: "send it again: it is not done twice",
+            }),
+          );
+        });
+      };
+      wait();
+    });
+    try {
+      const reply = await Promise.race([send(), late]);
+      return "kind" in reply ? reply : (this.#unlessElsewhere(reply.answer) ?? reply);
+    } finally {
+      cancel();
+    }
   }
 
   /** A refusal if another node, or another time, can answer: anything else is an answer. */

@@ -2,6 +2,7 @@
  * What crosses an AMQP broker between engine nodes and workers: names, how queues and exchanges are declared (both sides
  * declare what they share, so the arguments are here), and the JSON bodies. docs/protocol.md says it in words.
  */
+import { sha256 } from "../std/hash.ts";
 import type { PhaseCounts } from "./work.ts";
 
 /** Names under a prefix; those of one visit's queues are told in messages, so nobody but the engine makes them. */
@@ -24,6 +25,20 @@ export function amqpNames(prefix: string): {
     events: `${prefix}.events`,
     dead: `${prefix}.dead`,
   };
+}
+
+/** Longest property of a message, in bytes. */
+const PROPERTY_BYTES_MAX = 255;
+const HASHED = "sha256:";
+
+/** An id (ASCII) as the property of a message: one that is too long for it is replaced by its hash. */
+export function messageIdOf(id: string): string {
+  return id.length <= PROPERTY_BYTES_MAX ? id : `${HASHED}${sha256(id)}`;
+}
+
+/** Whether a property holds the hash of an id. */
+export function isHashedId(messageId: string): boolean {
+  return messageId.startsWith(HASHED);
 }
 
 /** The enumerate queues and `enumerated`: classic, durable. */

@@ -35,6 +35,15 @@ describe("an attempt's id", () => {
     expect(decodeAttempt(encodeAttempt(at))).toEqual(at);
   });
 
+  test.each(["a/b", "a.b.1", "ä ö", "100%", "%2F", "日本語", "🚀", "..a", "x".repeat(200)])(
+    "holds an execution's id whatever that is: %j",
+    (execution) => {
+      const at = { ...AT, execution };
+      expect(encodeAttempt(at)).toMatch(/^[A-Za-z0-9_:~%-]+\.resize\.3\.index\.2\.41\.1\.7\.12$/);
+      expect(decodeAttempt(encodeAttempt(at))).toEqual(at);
+    },
+  );
+
   test.each([
     "",
     "ex_1",
@@ -49,7 +58,10 @@ describe("an attempt's id", () => {
     ID.replace("resize", "1st"),
     ID.replace("ex_1", "../x"),
     ID.replace(".12", ".9999999999999999"),
-    `${"x".repeat(600)}${ID}`,
+    `${"x".repeat(1_100)}${ID}`,
+    ID.replace("ex_1", "a%2fb"),
+    ID.replace("ex_1", "%41"),
+    ID.replace("ex_1", "ä"),
     `${ID}\n`,
   ])("is read strictly: %j is none", (text) => {
     expect(decodeAttempt(text)).toBeNull();

@@ -1,19 +1,20 @@
 /**
- * The id of an attempt as it goes over wires: everything that tells it apart, joined by dots, so that any owner can
- * read it; and its token, an HMAC of that id with the store's key, so that any owner can check it.
+ * The id of an attempt as it goes over wires: everything that tells it apart, joined by dots (the execution's id
+ * percent-encoded, so that it has none), so that any owner can read it; and its token, an HMAC of that id with the store's key, so that any owner can check it.
  */
 import { createHmac } from "node:crypto";
+import { decodeName, encodeName } from "../kernel/names.ts";
 import type { ReportedAttempt, ReportPlace } from "./work.ts";
 
-const EXECUTION = "([A-Za-z0-9][A-Za-z0-9_:~-]{0,254})";
+const EXECUTION = "((?:[A-Za-z0-9_:~-]|%[0-9A-F]{2})+)";
 const NAME = "([A-Za-z][A-Za-z0-9_-]{0,39})";
 const COUNT = "(0|[1-9][0-9]{0,14})";
 const PATTERN = new RegExp(
   `^${[EXECUTION, NAME, COUNT, NAME, COUNT, "(-1|0|[1-9][0-9]{0,14})", COUNT, COUNT, COUNT].join("\\.")}$`,
 );
 
-/** Longer than any id. */
-const ID_CHARS_MAX = 500;
+/** Longer than any id: one of 200 bytes, all of them encoded, and the rest. */
+export const ATTEMPT_ID_CHARS_MAX = 1_000;
 
 /** The id as text. `task` -1 is the enumeration. */
 export function encodeAttempt(at: ReportedAttempt): string {
@@ -22,15 +23,16 @@ export function encodeAttempt(at: ReportedAttempt): string {
 
 /** What the ids of all attempts at one place begin with. */
 export function attemptPrefix({ execution, phase, visit, handler, round }: ReportPlace): string {
-  return `${execution}.${phase}.${visit}.${handler}.${round}.`;
+  return `${encodeName(execution)}.${phase}.${visit}.${handler}.${round}.`;
 }
 
 /** What an id says; null: it is none. */
 export function decodeAttempt(id: string): ReportedAttempt | null {
-  const parts = id.length > ID_CHARS_MAX ? null : PATTERN.exec(id);
-  if (parts === null) return null;
+  const parts = id.length > ATTEMPT_ID_CHARS_MAX ? null : PATTERN.exec(id);
+  const execution = parts === null ? null : decodeName(parts[1] as string);
+  if (parts === null || execution === null) return null;
   return {
-    execution: parts[1] as string,
+    execution,
     phase: parts[2] as string,
     visit: Number(parts[3]),
     handler: parts[4] as string,

@@ -11,10 +11,10 @@ describe("options of a start", () => {
     [{ ID: "x" }, 'a start has no option "ID"'],
     [{ project: null }, "project: null is not a project's name"],
     [{ project: "a/b" }, 'project: "a/b" is not a project\'s name'],
-    [{ id: 123 }, "id: 123 is not an execution id"],
-    [{ id: "a~b" }, 'id: "a~b" is not an execution id'],
+    [{ id: 123 }, "id: is not an execution id: it is not a text (its type is number)"],
+    [{ id: "a~b" }, 'id: "a~b" is not an execution id: it holds a ~, which only the engine\'s own ids have'],
     [{ tags: null }, "tags: must be an object of short texts"],
-    [{ tags: { a: 1 } }, "tags.a: must be a text of at most 200 characters under a name of at most 40"],
+    [{ tags: { a: 1 } }, "tags.a: is not a tag: it is not a text (its type is number)"],
     [
       { tags: Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`t${i}`, ""])) },
       "tags: 65 tags; at most 64 are allowed",
@@ -52,7 +52,10 @@ test("options of pause, resume, cancel and retry are short texts", () => {
 });
 
 test("a signal has a name and, if any, a short id", () => {
-  expect(refusal(checkSignal("1st", undefined))).toBe('name: "1st" is not a signal\'s name');
+  expect(refusal(checkSignal("a\nb", undefined))).toBe(
+    'name: "a\\nb" is not a signal\'s name: it holds the control character U+000A',
+  );
+  expect(checkSignal("1st / für Anna", undefined)).toBeNull();
   expect(refusal(checkSignal("go", "x".repeat(201)))).toBe("id: must be a text of 1 to 200 characters");
   expect(checkSignal("go", "a")).toBeNull();
 });

@@ -2,7 +2,8 @@
  * Requests as they come from programs and from the network: every field is checked here, before anything is
  * sent to an engine. What passes can be stored, replayed and shown.
  */
-import { DEFAULT_PROJECT, EXECUTION_ID_PATTERN, NAME_PATTERN } from "../kernel/definition.ts";
+import { DEFAULT_PROJECT, NAME_PATTERN } from "../kernel/definition.ts";
+import { cutToBytes, refuseExecutionId, refuseName } from "../kernel/names.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import { fieldsOf, unknownOption } from "./check-options.ts";
 
@@ -66,12 +67,8 @@ export function checkControl(options: unknown): CheckedControl | Rejection {
 
 /** A signal's name, and the id under which it is applied once. */
 export function checkSignal(name: unknown, id: unknown): Rejection | null {
-  if (typeof name !== "string" || !NAME_PATTERN.test(name))
-    return invalid(
-      "name",
-      `${show(name)} is not a signal's name`,
-      "a letter, then up to 39 letters, digits, _ or -",
-    );
+  const wrong = refuseName(name, "name", "a signal's name");
+  if (wrong !== null) return wrong;
   return id === undefined || isText(id, TEXT_MAX)
     ? null
     : invalid("id", `must be a text of 1 to ${TEXT_MAX} characters`);
@@ -79,12 +76,7 @@ export function checkSignal(name: unknown, id: unknown): Rejection | null {
 
 /** The id of an execution as users write it. */
 export function checkExecutionId(id: unknown): Rejection | null {
-  if (typeof id === "string" && EXECUTION_ID_PATTERN.test(id)) return null;
-  return invalid(
-    "id",
-    `${show(id)} is not an execution id`,
-    "a letter or digit, then up to 99 letters, digits, _ : or -",
-  );
+  return refuseExecutionId(id);
 }
 
 /** A sequence number to read events from. */
@@ -141,12 +133,11 @@ function checkTags(tags: unknown): Rejection | null {
     return invalid("tags", `${entries.length} tags; at most ${TAGS_MAX} are allowed`);
   for (const [key, value] of entries) {
     if (key === "__proto__") return invalid("tags.__proto__", "is not a name for a tag");
-    if (!isText(key, 40) || typeof value !== "string" || value.length > TEXT_MAX || !value.isWellFormed()) {
-      return invalid(
-        `tags.${key.slice(0, 60)}`,
-        `must be a text of at most ${TEXT_MAX} characters under a name of at most 40`,
-      );
-    }
+    const path = `tags.${cutToBytes(key, 60)}`;
+    // A tag can be there without saying anything.
+    const wrong =
+      refuseName(key, path, "the name of a tag") ?? (value === "" ? null : refuseName(value, path, "a tag"));
+    if (wrong !== null) return wrong;
   }
   return null;
 }

@@ -1,4 +1,4 @@
-import { nameOf, noName, pointedAt } from "../kernel/task-name.ts";
+import { nameOf, noName, pointedAt, whyNoKey } from "../kernel/task-name.ts";
 import { Fatal } from "./errors.ts";
 
 type Naming = string | ((task: unknown) => string | number);
@@ -11,6 +11,8 @@ export function taskNaming(naming: Naming, what: string): (task: unknown) => str
     const value = read(task);
     const name = nameOf(value);
     if (name === null) throw new Fatal(noName(value, what, source));
+    const why = what === "key" ? whyNoKey(name) : null;
+    if (why !== null) throw new Fatal(why);
     return name;
   };
 }

@@ -1,5 +1,7 @@
 /** The objects user code gets. Parts that cost something (abort signal, readers, logs, steps) are made on first use. */
+
 import type { Outcome } from "../kernel/message.ts";
+import { encodeName } from "../kernel/names.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
 import type { Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
@@ -191,7 +193,7 @@ export class TaskContext extends AttemptContext implements ProcessContext {
 
   get idempotencyKey(): string {
     const { execution, phase, visit, handler } = this.shared.grant;
-    return `${execution}/${phase}/${visit}/${handler}/${this.item.number}`;
+    return `${encodeName(execution)}/${phase}/${visit}/${handler}/${this.item.number}`;
   }
 
   get progress(): (done: number, total?: number) => void {

@@ -142,7 +142,7 @@ describe("step", () => {
 
   test.each<[string, unknown]>([
     ["empty", ""],
-    ["too long", "x".repeat(101)],
+    ["too long", "x".repeat(201)],
     ["no text", 7],
     ["missing", undefined],
     ["a lone surrogate", "\ud800"],
@@ -150,7 +150,7 @@ describe("step", () => {
     const bench = benchOf(({ step }) => step(name as string, () => 1));
     await bench.give([1]);
     expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
-    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("1 to 100 characters");
+    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("1 to 200 bytes");
   });
 
   test("beyond a thousand names is fatal, those of earlier attempts included", async () => {

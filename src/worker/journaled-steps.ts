@@ -9,8 +9,9 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { CHECKPOINTS_MAX } from "../kernel/checkpoint.ts";
-import { LIMITS, NAME_PATTERN } from "../kernel/definition.ts";
+import { LIMITS } from "../kernel/definition.ts";
 import type { TaskWait } from "../kernel/message.ts";
+import { NAME_RULE, whyNoName } from "../kernel/names.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
 import type { Checkpoint, Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
@@ -34,8 +35,6 @@ export interface StepsOptions {
   /** Ends the attempt: it is not this worker's any more. */
   readonly lose: () => void;
 }
-
-const NAME_CHARS_MAX = 100;
 
 /** A step whose function runs, or that is on its way to the journal, and the one that it is inside of. */
 interface Frame {
@@ -114,10 +113,6 @@ export class JournaledSteps {
 
   async waitFor(name: string, options: { timeout?: Duration } = {}): Promise<unknown> {
     const known = this.#enter(name, "waitFor");
-    if (!NAME_PATTERN.test(name))
-      throw fatal(
-        `waitFor "${name}": no signal can have this name; use letters, digits, _ and -, at most 40`,
-      );
     const { timeout } = options;
     const ms = timeout === undefined ? undefined : this.#duration(timeout, `waitFor "${name}".timeout`);
     const { clock, suspend, isOver } = this.#options;
@@ -151,14 +146,14 @@ export class JournaledSteps {
 
   /** Checks a name, and gives what is journaled under it. */
   #enter(name: string, what: string): Exclude<Checkpoint, { kind: "run" }> | undefined {
-    if (typeof name !== "string" || name === "" || name.length > NAME_CHARS_MAX || !name.isWellFormed())
-      throw fatal(`the name of a ${what} must be a text of 1 to ${NAME_CHARS_MAX} characters`);
+    const known = this.#known.get(name);
+    const wrong = known === undefined ? whyNoName(name) : null;
+    if (wrong !== null) throw fatal(`the name of a ${what} ${wrong} (a name has ${NAME_RULE})`);
     if (this.#used.has(name))
       throw fatal(
         `"${name}" is used twice in one attempt: each step, sleep and wait of a task needs a name of its own`,
       );
     this.#used.add(name);
-    const known = this.#known.get(name);
     if (known !== undefined && known.kind !== "run") return known;
     if (this.#known.size + ++this.#added > CHECKPOINTS_MAX)
       throw fatal(

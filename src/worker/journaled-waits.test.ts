@@ -260,7 +260,7 @@ describe("waitFor", () => {
   });
 
   test("for a name that no signal can have is fatal", async () => {
-    const bench = benchOf(({ waitFor }) => waitFor("is it ok?"));
+    const bench = benchOf(({ waitFor }) => waitFor("is it\u200b ok?"));
     await bench.give([1]);
     expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
   });

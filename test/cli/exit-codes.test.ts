@@ -48,7 +48,7 @@ const USAGE: [args: string[], says: string][] = [
   [["completion", "tcsh"], 'there is no completion for "tcsh"'],
   [["run", "./"], "is not a file"],
   [["run", "waits.ts", "--store", "pg:x"], '"pg:x" is not a store'],
-  [["run", "waits.ts", "--id", "no spaces"], "is not an execution id"],
+  [["run", "waits.ts", "--id", "no~tilde"], "is not an execution id"],
   [["run", "waits.ts", "--timeout", "soon"], '"soon" is not a duration'],
   [["run", "waits.ts", "--retry"], "--retry needs the --id"],
   [["run", "waits.ts", "-i", "@"], "needs the name of a file"],

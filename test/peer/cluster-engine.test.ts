@@ -1,7 +1,10 @@
 // Nodes that talk to each other: whatever is asked at one about an execution of another.
 import { describe, expect, test } from "vitest";
 import { newOwnId } from "../../src/engine/engine-port.ts";
-import { isRejection } from "../../src/std/rejection.ts";
+import { PeerFaults } from "../../src/peer/peer-faults.ts";
+import { isRejection, reject } from "../../src/std/rejection.ts";
+import { partitionOf } from "../../src/store/partition-of.ts";
+import { StoreFault } from "../../src/store/store.ts";
 import { go, PARTITIONS, PeerWorld, start } from "./peer-world.ts";
 
 async function two() {
@@ -219,4 +222,47 @@ test("a node that is closed answers nobody, and says so to those who watch", asy
   expect(isRejection(await a.cluster.inspect(id))).toBe(true);
   expect(a.cluster.hasStopped).toBe(true);
   expect(await b.cluster.inspect(id)).toMatchObject({ view: { status: "running" } });
+});
+
+describe("a node that owns nothing", () => {
+  test("knows from the owners that the store takes no writes, and from the next written message that it does", async () => {
+    const { world, b } = await two();
+    const c = await world.node("c");
+    const commit = b.store.commit.bind(b.store);
+    b.store.commit = () =>
+      Promise.reject(new StoreFault("the disk is full", { retryable: true, nothingWritten: true }));
+    expect(c.cluster.commitFault).toBeNull();
+    const started = start(c, world.idIn(3));
+    await world.passUntil(() => c.cluster.commitFault !== null);
+    expect(c.cluster.commitFault?.message).toMatch(/the store takes no writes: the disk is full/);
+    b.store.commit = commit;
+    expect(await world.passing(started)).toMatchObject({ answer: { kind: "applied" } });
+    expect(c.cluster.commitFault).toBeNull();
+  });
+
+  test("forgets what the owners said when it is old", async () => {
+    let now = 0;
+    const faults = new PeerFaults(() => now);
+    const rejection = reject("store_unavailable", "the store takes no writes: full");
+    expect(faults.heard("http://b", { kind: "refused", rejection })).toMatchObject({ kind: "unreached" });
+    expect(faults.fault?.message).toContain("http://b");
+    now = 10_001;
+    expect(faults.fault).toBeNull();
+  });
+});
+
+test("an execution is not started under an id that a node of an older version could not work with", async () => {
+  const { world, a, b } = await two();
+  world.tables.renew(
+    { url: "http://older", incarnation: null, next: "older", leaseMs: 10_000, reads: 3 },
+    world.clock.now(),
+  );
+  for (const node of [a, b]) await node.renew();
+  const odd = ["日本語", "a/b", "ä", "?#&", "%2F", "x y", "a b c", "🚀"];
+  const id = odd.find((one) => [3, 4, 5].includes(partitionOf(one, PARTITIONS))) ?? odd[0] ?? "";
+  expect((await start(a, id)).answer).toMatchObject({
+    code: "not_ready",
+    message: expect.stringContaining("older"),
+  });
+  expect(world.requests).toEqual([]);
 });

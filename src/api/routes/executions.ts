@@ -72,7 +72,7 @@ function startRoute(desk: Desk): Route {
       ask.target(started.id, checked.project);
       return json(started.view, {
         status: started.existed ? 200 : 201,
-        headers: { location: `/v1/executions/${started.id}` },
+        headers: { location: `/v1/executions/${encodeURIComponent(started.id)}` },
       });
     },
   );

@@ -1,6 +1,7 @@
 /** Parameters that many routes share: pages, numbers in queries, names. */
 import { z } from "@hono/zod-openapi";
 import { NAME_PATTERN } from "../../kernel/definition.ts";
+import { NAME_BYTES_MAX, NAME_RULE, whyNoExecutionId } from "../../kernel/names.ts";
 
 const LIMIT_MAX = 1_000;
 /** A page ends early once it has about so many characters, so that no answer is much larger. */
@@ -38,7 +39,7 @@ export function flag(description: string) {
     .openapi({ type: "string", enum: ["true", "false"], description });
 }
 
-/** A name: of a workflow, a phase, a handler, a project, a signal. */
+/** A name that is written in code: of a workflow, a phase, a handler, a project. */
 export const name = z
   .string()
   .regex(NAME_PATTERN, "must be a letter, then up to 39 letters, digits, _ or -")
@@ -47,8 +48,13 @@ export const name = z
 /** An execution's id; those that the engine made may have a `~`. */
 export const executionId = z
   .string()
-  .regex(/^[A-Za-z0-9][A-Za-z0-9_:~-]{0,199}$/, "is not an execution id")
-  .openapi({ example: "nightly-2026-11-15" });
+  .refine((id) => whyNoExecutionId(id) === null, `is not an execution id (${NAME_RULE})`)
+  .openapi({
+    example: "nightly-2026-11-15",
+    minLength: 1,
+    maxLength: NAME_BYTES_MAX,
+    description: `${NAME_RULE}; percent-encoded in URLs`,
+  });
 
 export const executionParams = z.strictObject({ id: executionId });
 

@@ -1,6 +1,7 @@
 /** Routes that an attempt's own token opens, while it holds its lease: earlier results, runs of scripts, logs, status. */
 import { z } from "@hono/zod-openapi";
 import { NAME_PATTERN } from "../../kernel/definition.ts";
+import { ATTEMPT_ID_CHARS_MAX } from "../../protocol/attempt-id.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { type Answer, json, type Route, route } from "../route.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
@@ -9,7 +10,10 @@ import { logsSchema, resultsSchema, runSchema, statusSchema } from "./wire-schem
 import type { WorkerSessions } from "./worker-sessions.ts";
 
 const tag = "attempts";
-const id = z.string().max(500);
+const id = z
+  .string()
+  .max(ATTEMPT_ID_CHARS_MAX)
+  .openapi({ description: "the attempt's id as it was given; percent-encoded in a URL, as it may hold a %" });
 const name = z.string().regex(NAME_PATTERN);
 
 /** All of them. */

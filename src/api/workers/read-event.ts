@@ -5,6 +5,7 @@
  */
 import { LIMITS } from "../../kernel/definition.ts";
 import type { Outcome, TaskWait } from "../../kernel/message.ts";
+import { refuseName } from "../../kernel/names.ts";
 import type { ReportedLine } from "../../protocol/work.ts";
 import { RECEIPT_STATUSES, type WireReceipt } from "../../protocol/worker-wire.ts";
 import { toStoredText } from "../../std/json.ts";
@@ -137,6 +138,10 @@ function readPage({ from, tasks, keys = null, identities = null }: Fields): Read
   ] as const)
     if (list !== null && !(isTexts(list) && list.length === tasks.length))
       return invalid(name, "must be a list of short texts, one for each task");
+  for (const [i, key] of ((keys ?? []) as string[]).entries()) {
+    const wrong = refuseName(key, `keys[${i}]`, "a key");
+    if (wrong !== null) return wrong;
+  }
   const texts: string[] = [];
   let chars = 0;
   for (const [i, task] of tasks.entries()) {
@@ -160,9 +165,10 @@ function readPage({ from, tasks, keys = null, identities = null }: Fields): Read
 }
 
 function readStep({ name, result = null }: Fields): ReadEvent | Rejection {
-  if (!isName(name)) return invalid("name", "must be the name of a step");
+  const wrong = refuseName(name, "name", "the name of a step");
+  if (wrong !== null) return wrong;
   const text = toStoredText(result, { bytesMax: LIMITS.resultBytes, what: "result" });
-  return isRejection(text) ? text : { kind: "step", name, result: text };
+  return isRejection(text) ? text : { kind: "step", name: name as string, result: text };
 }
 
 function readRun({ run, state, index = null, oversized = false, stats }: Fields): ReadEvent | Rejection {
@@ -211,21 +217,23 @@ function readReceipt(event: Fields): ReadEvent | Rejection {
 function readWait(wait: unknown): TaskWait | null | Rejection {
   if (wait === undefined || wait === null) return null;
   const { name, untilMs, forMs, signal, timeoutMs } = wait as Fields;
-  if (!isName(name)) return invalid("wait.name", "must be the name of a sleep or a wait");
+  const wrong =
+    refuseName(name, "wait.name", "the name of a sleep or a wait") ??
+    (signal === undefined ? null : refuseName(signal, "wait.signal", "the name of a signal"));
+  if (wrong !== null) return wrong;
   if ((untilMs === undefined && forMs === undefined) === (signal === undefined))
     return invalid("wait", "must have either untilMs or signal");
   if (untilMs !== undefined && !isLength(untilMs))
     return invalid("wait.untilMs", "must be a time in milliseconds");
   if (forMs !== undefined && !isLength(forMs))
     return invalid("wait.forMs", "must be a number of milliseconds");
-  if (signal !== undefined && !isName(signal)) return invalid("wait.signal", "must be the name of a signal");
   if (timeoutMs !== undefined && !isLength(timeoutMs))
     return invalid("wait.timeoutMs", "must be a number of milliseconds");
   return {
-    name,
+    name: name as string,
     ...(untilMs === undefined ? {} : { untilMs }),
     ...(forMs === undefined ? {} : { forMs }),
-    ...(signal === undefined ? {} : { signal }),
+    ...(signal === undefined ? {} : { signal: signal as string }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   };
 }

@@ -2,6 +2,7 @@
  * The answer to a claim as JSON text, put together by hand: stored texts (tasks, inputs, states) go in as they are,
  * without being parsed, and what the items of a grant share is written once per grant.
  */
+import { encodeName } from "../../kernel/names.ts";
 import { markCommand } from "../../protocol/command-wire.ts";
 import type { Grant, GrantItem } from "../../protocol/work.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
@@ -24,7 +25,7 @@ export class GrantWriter {
     const { execution, workflow, project, phase, visit, handler, use, version } = grant;
     const { timeoutMs, heartbeatMs, batch, resume, phases, trace } = grant;
     this.#grant = grant;
-    this.#key = `${execution}/${phase}/${visit}/${handler}/`;
+    this.#key = `${encodeName(execution)}/${phase}/${visit}/${handler}/`;
     const tail = {
       leaseUntil,
       do: grant.do,
@@ -103,8 +104,10 @@ export function claimJson({ items, cancel, lost, drain, nodes }: ClaimParts): st
   for (const { grant } of items) inputs.set(grant.execution, grant);
   const work: string[] = [];
   for (const { json } of items) work.push(json);
-  const input = [...inputs.values()].map((grant) => `"${grant.execution}":${grant.input}`);
-  const phases = [...inputs.values()].map((grant) => `"${grant.execution}":${phasesJson(grant)}`);
+  const input = [...inputs.values()].map((grant) => `${JSON.stringify(grant.execution)}:${grant.input}`);
+  const phases = [...inputs.values()].map(
+    (grant) => `${JSON.stringify(grant.execution)}:${phasesJson(grant)}`,
+  );
   const told = `"cancel":${JSON.stringify(cancel)},"lost":${JSON.stringify(lost)}`;
   const list = nodes === null ? "" : `,"nodes":${JSON.stringify(nodes)}`;
   const end = `${list}${drain ? `,"drain":true` : ""}}`;

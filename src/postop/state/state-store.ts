@@ -6,6 +6,7 @@
  * the execution, then by the event: within one execution that is the order of its journal, and two writes of different
  * executions have one order, which is the same wherever it is looked at.
  */
+import { decodeName, encodeName } from "../../kernel/names.ts";
 
 /** Where a value is. */
 export interface StatePlace {
@@ -59,15 +60,16 @@ const SEQ_DIGITS = 12;
 
 /** A version as text, whose bytewise order is the order of versions. */
 export function versionText({ at, execution, seq }: StateVersion): string {
-  return `${String(at).padStart(AT_DIGITS, "0")}/${execution}/${String(seq).padStart(SEQ_DIGITS, "0")}`;
+  return `${String(at).padStart(AT_DIGITS, "0")}/${encodeName(execution)}/${String(seq).padStart(SEQ_DIGITS, "0")}`;
 }
 
 /** The version that a text is; null: it is none. */
 export function parseVersion(text: unknown): StateVersion | null {
   const found = typeof text === "string" ? /^(\d{15})\/([^/]+)\/(\d{12})$/.exec(text) : null;
   if (found === null) return null;
-  const [, at, execution = "", seq] = found;
-  return { at: Number(at), execution, seq: Number(seq) };
+  const [, at, name = "", seq] = found;
+  const execution = decodeName(name);
+  return execution === null ? null : { at: Number(at), execution, seq: Number(seq) };
 }
 
 /** What is to become of a write, given what is there. */

@@ -4,6 +4,7 @@
  * are made anew after a loss.
  */
 import type { ConfirmChannel } from "amqplib";
+import { messageIdOf } from "../../protocol/amqp-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 
 export type Published = "confirmed" | "unroutable";
@@ -76,7 +77,7 @@ export class Publisher {
       persistent: true,
       mandatory: true,
       contentType: "application/json",
-      messageId: entry.id,
+      messageId: messageIdOf(entry.id),
       ...(entry.headers === undefined ? {} : { headers: entry.headers }),
       ...(entry.expiration === undefined ? {} : { expiration: entry.expiration }),
     };
@@ -94,7 +95,7 @@ export class Publisher {
   #heard(entry: Entry, isConfirmed: boolean): void {
     const { id } = entry;
     if (this.#entries.get(id) !== entry) return;
-    const isReturned = this.#returned.delete(id);
+    const isReturned = this.#returned.delete(messageIdOf(id));
     // Queues of a visit are made anew after a loss; what is behind an exchange is its publisher's concern.
     const mayComeBack = isReturned && entry.exchange === undefined && ++entry.unroutable < TRIES_MAX;
     if (!isConfirmed || mayComeBack) {

@@ -52,7 +52,7 @@ export class RemoteResults implements ResultsSource {
     while (cursor !== null) {
       const attempt = this.#options.held.openOf(at.execution);
       if (attempt === undefined) throw new Error("the attempt that reads results is over");
-      const path: string = `/v1/attempts/${attempt.id}/results/${at.phase}/${at.handler}?visit=${at.visit}&cursor=${cursor}`;
+      const path: string = `/v1/attempts/${encodeURIComponent(attempt.id)}/results/${at.phase}/${at.handler}?visit=${at.visit}&cursor=${cursor}`;
       const page = JSON.parse(await this.#options.get(path, attempt)) as Page;
       for (const { task, status, result, error } of page.data)
         yield { task, status, payload: JSON.stringify((status === "done" ? result : error) ?? null) };

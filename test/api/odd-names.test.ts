@@ -1,0 +1,105 @@
+// Ids that have to be encoded somewhere: in paths, headers, the ids of attempts and events, idempotency keys.
+
+import { workflow } from "rondo";
+import { connect } from "rondo/client";
+import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../src/std/clock.ts";
+import { SeededRandom } from "../../src/std/random.ts";
+import { RemoteWorker } from "../../src/worker/remote/remote-worker.ts";
+import { type Api, serve } from "./api-bench.ts";
+
+const IDS = [
+  "a/b",
+  "ä ö",
+  "100%",
+  "?#&",
+  "日本語",
+  "🚀",
+  "..a",
+  "%2F",
+  "a.b",
+  'say "hi" \\',
+  "<script>",
+  "語".repeat(66),
+  "x".repeat(200),
+];
+
+/** A page of tasks, earlier results, a step, logs, a wait in a task, a child: all of them name the execution somewhere. */
+const child = workflow({ name: "odd-child" }).phase("one", { process: ({ task }) => task });
+const odd = workflow({ name: "odd" })
+  .phase("fan", {
+    enumerate: () => [
+      { n: 1, key: "a/b" },
+      { n: 2, key: "日本語" },
+    ],
+    key: "/key",
+    process: async ({ task, log, idempotencyKey, step }) => {
+      log.info("at work");
+      return step("step one / 日本語", () => ({ n: task.n, idempotencyKey }));
+    },
+  })
+  .phase("wait", { process: async ({ waitFor }) => waitFor("human 2 / ja?") })
+  .child("family", child)
+  .returns(async ({ phases }) => {
+    const keys: string[] = [];
+    for await (const { idempotencyKey } of phases.fan.results()) keys.push(idempotencyKey);
+    return { keys };
+  });
+
+async function remoteWorker(api: Api): Promise<void> {
+  const rondo = connect({ url: api.url });
+  await rondo.start(child, null, { id: "first-child" });
+  const first = await rondo.start(odd, null, { id: "first" });
+  const worker = new RemoteWorker({
+    addresses: [api.url],
+    name: "odd",
+    capacity: 50,
+    workflows: [odd, child],
+    spool: null,
+    statusPort: null,
+    version: "0",
+    clock: systemClock({ hold: true }),
+    random: new SeededRandom("odd"),
+    onLog: () => {},
+    onTrouble: () => {},
+    onRegistered: () => {},
+    onDrain: () => {},
+    onDropped: (attempt, why) => {
+      throw new Error(`${attempt}: ${why.message}`);
+    },
+    onBug: (thrown) => {
+      throw thrown;
+    },
+  });
+  await worker.start();
+  onTestFinished(() => worker.stop(0));
+  await first.cancel();
+}
+
+test("an execution of any id runs at remote workers, and is read and changed over HTTP", async () => {
+  const api = await serve();
+  await remoteWorker(api);
+  const rondo = connect({ url: api.url });
+  await Promise.all(
+    IDS.map(async (id) => {
+      const handle = await rondo.start(odd, null, { id });
+      await handle.signal("human 2 / ja?", { ok: true });
+      const { keys } = await handle.result();
+      expect(keys.toSorted(), id).toEqual([0, 1].map((n) => `${encoded(id)}/fan/1/fan/${n}`));
+      const view = await handle.status();
+      expect(view).toMatchObject({ id, status: "done" });
+      const events = [];
+      for await (const event of handle.events()) events.push(event);
+      expect(events.map(({ execution }) => execution)).toEqual(events.map(() => id));
+      const lines = [];
+      for await (const line of handle.logs()) lines.push(line);
+      expect(lines).toHaveLength(2);
+    }),
+  );
+  const { data } = await rondo.list({ workflow: "odd", limit: 100 });
+  expect(data.map(({ id }) => id).toSorted()).toEqual(["first", ...IDS].toSorted());
+});
+
+function encoded(id: string): string {
+  return encodeURIComponent(id).replace(/[.!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+}
