@@ -1,5 +1,5 @@
 /** How queues and exchanges are declared that only the engine makes, and how what is in them is taken out again. */
-import type { Channel } from "amqplib";
+import type { Channel, MessageProperties } from "amqplib";
 import { FANOUT, isHashedId, messageIdOf, TOPIC_QUEUE } from "../protocol/amqp-wire.ts";
 import type { BrokerSession } from "./broker-link.ts";
 import type { TaskCopy } from "./desk-queues.ts";
@@ -72,21 +72,19 @@ async function takeSome(channel: Channel, queue: string, taken: TaskCopy[]): Pro
 }
 
 /** The attempt that a task's message is of: its id, or, where that was too long for a property, what the body says. */
-function attemptOf({
-  properties,
-  content,
-}: {
-  properties: { messageId?: unknown };
-  content: Buffer;
-}): string {
-  const id = String(properties.messageId ?? "");
+function attemptOf({ properties, content }: { properties: MessageProperties; content: Buffer }): string {
+  const id = textOr(properties.messageId, "");
   if (!isHashedId(id)) return id;
   try {
-    return String((JSON.parse(content.toString()) as { attempt?: unknown }).attempt ?? "");
+    return textOr((JSON.parse(content.toString()) as { attempt?: unknown }).attempt, "");
   } catch (error) {
     if (error instanceof SyntaxError) return "";
     throw error;
   }
+}
+
+function textOr(value: unknown, other: string): string {
+  return typeof value === "string" ? value : other;
 }
 
 /** Makes the queue of a topic where there is none; whoever made it first says how it is. */
