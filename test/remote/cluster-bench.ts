@@ -171,6 +171,8 @@ export class BenchNode {
   readonly #lost: (partitions: readonly number[]) => void;
   readonly #open = new Set<AbortController>();
   isDead = false;
+  /** Something in between that answers instead of the node, or (null) does not. */
+  garble: (path: string) => readonly [status: number, body: string] | null = () => null;
   #isFrozen = false;
 
   private constructor(
@@ -289,6 +291,12 @@ export class BenchNode {
 
   async serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     if (this.#isFrozen) return;
+    const garbled = isPeerPath(incoming.url) ? null : this.garble(incoming.url ?? "");
+    if (garbled !== null) {
+      dropBody(incoming);
+      outgoing.writeHead(garbled[0]).end(garbled[1]);
+      return;
+    }
     if (!isPeerPath(incoming.url))
       return answerRoutes(this.#routes, incoming, outgoing, { counts: this.counts, open: this.#open });
     const answer = await this.#peerRoutes.answer(incoming, outgoing);

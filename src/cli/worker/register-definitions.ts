@@ -83,7 +83,7 @@ async function postAll(
       path: "/v1/session",
       timeoutMs: TIMEOUT_MS,
     });
-    const { role, project } = (status === 200 ? JSON.parse(text) : {}) as { role?: string; project?: string };
+    const { role, project } = (status === 200 ? fieldsOf(text) : null) ?? {};
     if (typeof project === "string" && (role === "worker" || role === "admin")) return project;
     throw thrown;
   }
@@ -98,10 +98,23 @@ async function post(connection: HttpConnection, definition: unknown): Promise<vo
     timeoutMs: TIMEOUT_MS,
   });
   if (status >= 200 && status < 300) return;
-  const { code, detail, hint } = JSON.parse(text) as { code: RejectionCode; detail: string; hint?: string };
-  // It starts, or it stops: like one that is not there.
-  if (status === 503) throw new HttpFault(detail, code);
-  throw new RondoError(reject(code, detail, hint === undefined ? {} : { hint }));
+  const { code, detail, hint } = fieldsOf(text) ?? {};
+  // The server starts or stops, or something in between answers for it: as if it were not there. The same goes for a
+  // request that was damaged on its way.
+  const isProblem = typeof code === "string" && typeof detail === "string";
+  if (status >= 500 || status === 429 || code === "invalid_json" || !isProblem)
+    throw new HttpFault(isProblem ? detail : `${connection.address} answers ${status}`, "not_ready");
+  throw new RondoError(reject(code as RejectionCode, detail, typeof hint === "string" ? { hint } : {}));
+}
+
+/** The fields of a JSON object; null: it is none. */
+function fieldsOf(text: string): Readonly<Record<string, unknown>> | null {
+  try {
+    return JSON.parse(text) as Readonly<Record<string, unknown>> | null;
+  } catch {
+    // An error page of a proxy, for example.
+    return null;
+  }
 }
 
 /** Waits for so long, or until it is over. The timer holds the process: nothing else does yet. */

@@ -167,6 +167,11 @@ class WorkerHost {
       },
       onTrouble: (what) => this.#troubled(what),
       onRegistered: (worker) => this.#registered(worker, isMain),
+      onRefused: ({ status, message }) => {
+        screen.say(["✗", "red"], ` no server takes this worker (${status}): ${message}`);
+        screen.say("  ", refusalHint(status));
+        guard.leave(status === 404 ? EXIT.notFound : status === 422 ? EXIT.usage : EXIT.unauthorised);
+      },
       onDrain: () => shutdown.end(),
       onDropped: (attempt, why) =>
         screen.say(["rondo: ", "yellow"], `${attempt} was not taken: ${why.message}`),
@@ -209,6 +214,13 @@ class WorkerHost {
       .sort((a, b) => b.held / b.capacity - a.held / a.capacity);
     if (busiest !== undefined && process.connected) process.send?.(busiest);
   }
+}
+
+/** What to do about a registration that every address refuses. */
+function refusalHint(status: number): string {
+  if (status === 404) return "check --url (RONDO_URL): the address is not that of a Rondo server";
+  if (status === 422) return "check --name and the names of the handlers";
+  return "check --token (RONDO_TOKEN): it must be valid and have the role worker or admin";
 }
 
 function shown(address: string): string {

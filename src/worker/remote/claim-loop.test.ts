@@ -11,12 +11,14 @@ const some = (n: number) => ({ ...NOTHING, work: Array(n).fill({}) }) as Claimed
 
 function bench(capacity: number) {
   const clock = new VirtualClock();
-  const sent: { max: number; waitMs: number; answer: (claimed: Claimed) => Promise<void> }[] = [];
+  const sent: { max: number; waitMs: number; answer: (claimed: Claimed | null) => Promise<void> }[] = [];
   const taken: Claimed[] = [];
   let held = 0;
   const loop = new ClaimLoop({
     clock,
     random: new SeededRandom(1),
+    isReady: () => true,
+    heartbeatMs: () => 30_000,
     room: () => capacity - held,
     onClaimed: (claimed) => {
       held += claimed.work.length;
@@ -26,9 +28,9 @@ function bench(capacity: number) {
       throw thrown;
     },
     post: (body) =>
-      new Promise<Called>((resolve) => {
-        const answer = async (value: Claimed) => {
-          resolve({ kind: "answered", value });
+      new Promise<Called<Claimed>>((resolve) => {
+        const answer = async (value: Claimed | null) => {
+          resolve(value === null ? { kind: "unsent" } : { kind: "answered", value });
           await clock.settle();
         };
         sent.push({ ...(JSON.parse(body) as { max: number; waitMs: number }), answer });
@@ -39,12 +41,21 @@ function bench(capacity: number) {
     loop.wake();
     await clock.settle();
   };
-  return { clock, loop, sent, taken, end };
+  /** The first claim shows that claims work; the next one waits. */
+  const begin = async () => {
+    loop.wake();
+    await clock.settle();
+    expect(sent[0]?.waitMs).toBe(0);
+    await sent[0]?.answer(NOTHING);
+    sent.shift();
+    taken.shift();
+  };
+  return { clock, loop, sent, taken, end, begin };
 }
 
 test("a claim asks for all the room there is, and one at a time is under way", async () => {
-  const { clock, loop, sent, end } = bench(10);
-  loop.wake();
+  const { begin, clock, loop, sent, end } = bench(10);
+  await begin();
   loop.wake();
   await clock.settle();
   expect(sent.map(({ max }) => max)).toEqual([10]);
@@ -55,9 +66,8 @@ test("a claim asks for all the room there is, and one at a time is under way", a
 });
 
 test("without room a claim for nothing waits, after a moment; room supersedes it", async () => {
-  const { clock, loop, sent, end } = bench(2);
-  loop.wake();
-  await clock.settle();
+  const { begin, clock, sent, end } = bench(2);
+  await begin();
   await sent[0]?.answer(some(2));
   expect(sent).toHaveLength(1);
   await clock.advance(300);
@@ -69,9 +79,8 @@ test("without room a claim for nothing waits, after a moment; room supersedes it
 });
 
 test("C2 empty answers that did not wait are backed off from; work begins anew", async () => {
-  const { clock, loop, sent } = bench(10);
-  loop.wake();
-  await clock.settle();
+  const { begin, clock, sent } = bench(10);
+  await begin();
   const waits: number[] = [];
   for (let i = 0; i < 6; i++) {
     await sent.at(-1)?.answer(NOTHING);
@@ -88,26 +97,24 @@ test("C2 empty answers that did not wait are backed off from; work begins anew",
 });
 
 test("an empty answer after a long wait is followed by the next claim at once", async () => {
-  const { clock, loop, sent } = bench(10);
-  loop.wake();
-  await clock.settle();
-  await clock.advance(60_000);
+  const { begin, clock, sent } = bench(10);
+  await begin();
+  await clock.advance(5_000);
   await sent[0]?.answer(NOTHING);
   expect(sent).toHaveLength(2);
-  expect(sent[1]?.waitMs).toBe(60_000);
+  expect(sent[1]?.waitMs).toBe(5_000);
 });
 
 test("C17 stopping with a claim open: it is superseded by one for nothing, and none comes after", async () => {
-  const { clock, loop, sent, taken } = bench(10);
-  loop.wake();
-  await clock.settle();
+  const { begin, clock, loop, sent, taken } = bench(10);
+  await begin();
   let isStopped = false;
   const stopped = loop.stop().then(() => {
     isStopped = true;
   });
   await clock.settle();
   expect(sent.map(({ max, waitMs }) => [max, waitMs])).toEqual([
-    [10, 60_000],
+    [10, 5_000],
     [0, 0],
   ]);
   await sent[1]?.answer(NOTHING);
@@ -124,4 +131,37 @@ test("stopping without a claim open is over at once", async () => {
   const { loop, sent } = bench(10);
   await loop.stop();
   expect(sent).toEqual([]);
+});
+
+test("a claim that failed is backed off from, and the next one does not wait", async () => {
+  const { begin, clock, sent, taken } = bench(10);
+  await begin();
+  await clock.advance(3_000);
+  await sent[0]?.answer(null);
+  expect(sent).toHaveLength(1);
+  await clock.advance(200);
+  expect(sent[1]?.waitMs).toBe(0);
+  await sent[1]?.answer(some(1));
+  expect(sent[2]?.waitMs).toBe(5_000);
+  expect(taken).toHaveLength(1);
+});
+
+test("a session that is registered anew claims at once, beside the claim that waits", async () => {
+  const { begin, loop, sent } = bench(10);
+  await begin();
+  loop.restart();
+  expect(sent.map(({ max, waitMs }) => [max, waitMs])).toEqual([
+    [10, 5_000],
+    [10, 0],
+  ]);
+});
+
+test("a session that has ended claims no more", async () => {
+  const { begin, clock, loop, sent } = bench(10);
+  await begin();
+  loop.end();
+  await sent[0]?.answer(null);
+  loop.restart();
+  await clock.advance(60_000);
+  expect(sent).toHaveLength(1);
 });

@@ -1,8 +1,10 @@
 /**
  * Claims work for a worker: whenever there is room, one claim is under way, for all the room there is. While there is
  * none, after a moment, a claim for nothing waits to be told what to cancel; it is superseded as soon as there is room.
+ * Claims are short, so that one whose answer gets lost delays the worker by less than a heartbeat. The first claim after a
+ * registration does not wait at all: its answer shows at once whether claims work.
  */
-import { type Claimed, type ClaimRequest, WAIT_MS_MAX } from "../../protocol/worker-wire.ts";
+import type { Claimed, ClaimRequest } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { BackOff } from "./back-off.ts";
@@ -11,7 +13,11 @@ import type { Called } from "./server-link.ts";
 export interface ClaimLoopOptions {
   readonly clock: Clock;
   readonly random: Random;
-  readonly post: (body: string, options: { timeoutMs: number }) => Promise<Called>;
+  readonly post: (body: string, waitMs: number) => Promise<Called<Claimed>>;
+  /** Whether the session is registered. */
+  readonly isReady: () => boolean;
+  /** The silence that the server allows this worker. */
+  readonly heartbeatMs: () => number;
   /** How many more attempts can be taken now. */
   readonly room: () => number;
   readonly onClaimed: (claimed: Claimed) => void;
@@ -20,7 +26,8 @@ export interface ClaimLoopOptions {
 
 /** With no room for so long, a claim waits for cancels. */
 const FULL_MS = 250;
-const ANSWER_MS = 15_000;
+/** Claims wait no longer than this: a node that stalls is noticed by its next claim. */
+const WAIT_MS = 5_000;
 /** An empty answer that comes sooner than this did not wait: something is odd, and the next claim waits instead. */
 const SOON_MS = 1_000;
 
@@ -30,6 +37,8 @@ export class ClaimLoop {
   /** Claims under way; `max` 0 is one that waits for cancels only. */
   readonly #open = new Set<{ readonly max: number }>();
   #isStopped = false;
+  /** A claim was answered since the session was registered. */
+  #isProven = false;
   #isScheduled = false;
   #stopWaiting: (() => void) | null = null;
   #onQuiet: (() => void)[] = [];
@@ -60,19 +69,37 @@ export class ClaimLoop {
     await quiet;
   }
 
-  #look(): void {
+  /** The session is registered anew: claims at once, to see whether that works. */
+  restart(): void {
     if (this.#isStopped) return;
+    this.#isProven = false;
+    this.#claim(this.#options.room(), 0).catch(this.#options.onBug);
+  }
+
+  /** The session is over: what claims under way still bring is taken, and none follows. */
+  end(): void {
+    this.#isStopped = true;
+    this.#stopWaiting?.();
+  }
+
+  #look(): void {
+    if (this.#isStopped || !this.#options.isReady()) return;
     this.#stopWaiting?.();
     this.#stopWaiting = null;
     const room = this.#options.room();
     if ([...this.#open].some(({ max }) => max > 0)) return;
-    if (room > 0) this.#claim(room, WAIT_MS_MAX).catch(this.#options.onBug);
+    if (room > 0) this.#claim(room, this.#waitMs()).catch(this.#options.onBug);
     else if (this.#open.size === 0)
       this.#stopWaiting = this.#options.clock.after(FULL_MS, () => {
         this.#stopWaiting = null;
-        if (!this.#isStopped && this.#open.size === 0)
-          this.#claim(this.#options.room(), WAIT_MS_MAX).catch(this.#options.onBug);
+        if (!this.#isStopped && this.#open.size === 0 && this.#options.isReady())
+          this.#claim(this.#options.room(), this.#waitMs()).catch(this.#options.onBug);
       });
+  }
+
+  /** The first claim after a registration does not wait. A third of a heartbeat at most: an idle worker is heard of in time. */
+  #waitMs(): number {
+    return this.#isProven ? Math.min(WAIT_MS, Math.floor(this.#options.heartbeatMs() / 3)) : 0;
   }
 
   async #claim(max: number, waitMs: number): Promise<void> {
@@ -81,20 +108,23 @@ export class ClaimLoop {
     this.#open.add(claim);
     const from = clock.now();
     const asked: ClaimRequest = { max, waitMs };
-    const called = await post(JSON.stringify(asked), { timeoutMs: waitMs + ANSWER_MS });
+    const called = await post(JSON.stringify(asked), waitMs);
     this.#open.delete(claim);
-    if (called.kind === "refused") throw new Error(`the server refuses a claim: ${called.message}`);
+    this.#isProven = called.kind === "answered";
     if (called.kind === "answered") {
-      const claimed = called.value as Claimed;
-      const isEmpty = claimed.work.length + claimed.cancel.length + claimed.lost.length === 0;
-      onClaimed(claimed);
+      onClaimed(called.value);
+      const { work, cancel, lost } = called.value;
+      const isEmpty = work.length + cancel.length + lost.length === 0;
       if (!isEmpty) this.#backOff.reset();
-      else if (max > 0 && !this.#isStopped && clock.now() - from < SOON_MS) {
-        clock.after(this.#backOff.next(), () => this.wake());
-        return;
-      }
-    }
+      else if (max > 0 && clock.now() - from < Math.min(SOON_MS, waitMs / 2)) return this.#again();
+    } else return this.#again();
     if (this.#open.size === 0) for (const resolve of this.#onQuiet.splice(0)) resolve();
-    if (called.kind === "answered") this.wake();
+    this.wake();
+  }
+
+  /** Claims again after a while. */
+  #again(): void {
+    if (this.#open.size === 0) for (const resolve of this.#onQuiet.splice(0)) resolve();
+    if (!this.#isStopped) this.#options.clock.after(this.#backOff.next(), () => this.wake());
   }
 }

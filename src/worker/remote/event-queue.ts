@@ -4,11 +4,16 @@
  * While there is something here, a request is under way.
  */
 import type { EventsAnswer } from "../../protocol/worker-wire.ts";
+import type { Clock } from "../../std/clock.ts";
+import type { Random } from "../../std/random.ts";
+import { BackOff } from "./back-off.ts";
 import type { Called, Refused } from "./server-link.ts";
 import type { SpooledEvent } from "./spool.ts";
 
 export interface EventQueueOptions<E extends SpooledEvent> {
-  readonly post: (body: string) => Promise<Called>;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly post: (body: string) => Promise<Called<EventsAnswer>>;
   /** These are dealt with, all together; the verdict of each is the attempt's. */
   readonly onSettled: (settled: readonly { readonly entry: E; readonly verdict: string }[]) => void;
   /** The node does not take the events of an attempt, and never will. */
@@ -20,6 +25,8 @@ export interface EventQueueOptions<E extends SpooledEvent> {
 
 const ENTRIES_MAX = 5_000;
 const CHARS_MAX = 1_048_576;
+/** An event that is refused is sent so often: the request may have been damaged on its way. */
+const REFUSALS_MAX = 3;
 const GAP: Refused = { kind: "refused", status: 200, code: "gap", message: "an earlier event is missing" };
 
 export class EventQueue<E extends SpooledEvent> {
@@ -28,9 +35,13 @@ export class EventQueue<E extends SpooledEvent> {
   #isSending = false;
   #isClosed = false;
   #entriesMax = ENTRIES_MAX;
+  /** How often in a row one event alone was refused. */
+  #refusals = 0;
+  readonly #backOff: BackOff;
 
   constructor(options: EventQueueOptions<E>) {
     this.#options = options;
+    this.#backOff = new BackOff(options.random);
   }
 
   add(entries: readonly E[]): void {
@@ -49,8 +60,9 @@ export class EventQueue<E extends SpooledEvent> {
       const batch = this.#nextBatch();
       const called = await this.#options.post(bodyOf(batch));
       if (this.#isClosed) break;
-      if (called.kind === "answered") this.#answered(batch, called.value as EventsAnswer);
-      else if (called.kind === "refused") this.#refused(batch, called);
+      if (called.kind === "answered" && isAbout(called.value, batch)) this.#answered(batch, called.value);
+      else if (called.kind === "answered") await this.#pause();
+      else if (called.kind === "refused") await this.#refused(batch, called);
       else this.#options.onMoved(this.#queue.splice(0));
     }
     this.#isSending = false;
@@ -69,6 +81,8 @@ export class EventQueue<E extends SpooledEvent> {
   }
 
   #answered(batch: readonly E[], { stored, verdicts }: EventsAnswer): void {
+    this.#refusals = 0;
+    this.#backOff.reset();
     const again: E[] = [];
     const settled: { entry: E; verdict: string }[] = [];
     const elsewhere = new Set<string>();
@@ -91,9 +105,19 @@ export class EventQueue<E extends SpooledEvent> {
   }
 
   /** Finds the one that is not taken by sending less at a time; the others must not suffer for it. */
-  #refused(batch: readonly E[], why: Refused): void {
-    if (batch.length === 1) this.#drop((batch[0] as E).attempt, why);
-    else this.#entriesMax = Math.max(1, batch.length >> 1);
+  async #refused(batch: readonly E[], why: Refused): Promise<void> {
+    if (batch.length > 1) this.#entriesMax = Math.max(1, batch.length >> 1);
+    else if (++this.#refusals >= REFUSALS_MAX) {
+      this.#refusals = 0;
+      return this.#drop((batch[0] as E).attempt, why);
+    }
+    await this.#pause();
+  }
+
+  #pause(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#options.clock.after(this.#backOff.next(), resolve);
+    });
   }
 
   #drop(attempt: string, why: Refused): void {
@@ -109,6 +133,11 @@ export class EventQueue<E extends SpooledEvent> {
     this.#queue = left;
     return taken;
   }
+}
+
+/** Whether an answer says something about what was sent. */
+function isAbout({ stored, verdicts }: EventsAnswer, batch: readonly SpooledEvent[]): boolean {
+  return batch.some(({ attempt }) => attempt in stored || attempt in verdicts);
 }
 
 function bodyOf(batch: readonly SpooledEvent[]): string {

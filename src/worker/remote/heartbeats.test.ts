@@ -10,7 +10,7 @@ import type { Called } from "./server-link.ts";
 
 const idOf = (task: number) => `e1.a.1.a.1.${task}.1.0.1`;
 
-function bench(tasks: number, answer: (request: HeartbeatRequest) => Called) {
+function bench(tasks: number, answer: (request: HeartbeatRequest) => Called<HeartbeatAnswer>) {
   const clock = new VirtualClock();
   const held = new HeldAttempts();
   for (let task = 0; task < tasks; task++) {
@@ -60,7 +60,12 @@ test("one whose receipt is on its way is not stopped any more", async () => {
 });
 
 test("what is refused as a whole stops nothing, and the next beat comes in time", async () => {
-  const refused: Called = { kind: "refused", status: 422, code: "invalid_input", message: "no" };
+  const refused: Called<HeartbeatAnswer> = {
+    kind: "refused",
+    status: 422,
+    code: "invalid_input",
+    message: "no",
+  };
   const { clock, sent, words, beats } = bench(1, () => refused);
   beats.beat();
   await clock.settle();

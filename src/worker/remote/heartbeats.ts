@@ -12,7 +12,7 @@ export interface HeartbeatsOptions {
   readonly held: HeldAttempts;
   /** The node's name, by which attempts name their homes. */
   readonly node: string;
-  readonly post: (body: string) => Promise<Called>;
+  readonly post: (body: string) => Promise<Called<HeartbeatAnswer>>;
   /** Attempts that are to be stopped. */
   readonly onWord: (ids: readonly string[], why: "cancel" | "lost") => void;
   /** This node has an attempt that was looked for, or does not have one that was here. */
@@ -73,7 +73,7 @@ export class Heartbeats {
     const beat: HeartbeatRequest = { tokens };
     const called = await post(JSON.stringify(beat));
     // Whatever is refused as a whole says nothing about any of them.
-    const words = called.kind === "answered" ? (called.value as HeartbeatAnswer) : {};
+    const words = called.kind === "answered" ? called.value : {};
     for (const [id, word] of Object.entries(words)) {
       const attempt = held.get(id);
       if (attempt !== undefined) onHome(attempt, word !== "not_owner");

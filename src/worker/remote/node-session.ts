@@ -1,4 +1,4 @@
-/** A worker's session at one node: the way there, its claims, its beats, and what it says there. */
+/** A worker's session at one node: the way there, its claims, its beats, and its events. */
 import type { Claimed } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
@@ -6,7 +6,9 @@ import { ClaimLoop } from "./claim-loop.ts";
 import { EventQueue } from "./event-queue.ts";
 import { Heartbeats } from "./heartbeats.ts";
 import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
+import type { Route } from "./membership-io.ts";
 import type { Entry, Outbox } from "./outbox.ts";
+import { readClaimed, readEventsAnswer, readHeartbeatAnswer } from "./read-answers.ts";
 import { type CloseOptions, type Refused, ServerLink, type ServerLinkOptions } from "./server-link.ts";
 
 /** What all sessions of a worker share. */
@@ -15,6 +17,8 @@ export interface SessionParts {
   readonly random: Random;
   readonly held: HeldAttempts;
   readonly outbox: Outbox;
+  /** The silence that the server allows this worker. */
+  readonly heartbeatMs: () => number;
   /** How many more attempts a session may take now. */
   readonly room: () => number;
   readonly onClaimed: (session: NodeSession, claimed: Claimed) => void;
@@ -28,22 +32,19 @@ export interface SessionParts {
   readonly onBug: (thrown: unknown) => void;
 }
 
-export interface NodeSessionOptions extends Pick<ServerLinkOptions, "addresses" | "token"> {
+export interface NodeSessionOptions extends Pick<ServerLinkOptions, "addresses" | "token" | "registration"> {
   /** The node's URL; or another name, for whichever server answers at the addresses. */
   readonly name: string;
-  /** Whether there may be others to turn to: then nothing but a claim is sent twice. */
+  /** Whether there may be others to turn to: then events are sent once. */
   readonly isOneOfMany: boolean;
-  readonly registration: ServerLinkOptions["registration"];
-  readonly onRegistered: (
-    session: NodeSession,
-    registered: Parameters<ServerLinkOptions["onRegistered"]>[0],
-  ) => void;
-  readonly onTrouble: (session: NodeSession, what: string | null) => void;
+  readonly onAnswered: (route: Route, nodes?: readonly string[]) => void;
+  readonly onFailed: (route: Route, what: string) => void;
+  readonly onForgotten: () => void;
 }
 
-/** An answer that takes longer is none, where others can be asked. */
-const EVENTS_MS = 30_000;
-const BEAT_MS = 10_000;
+/** The time that an answer may take: half of the shortest heartbeat, within these limits. */
+const ANSWER_MIN_MS = 500;
+const ANSWER_MAX_MS = 5_000;
 
 export class NodeSession {
   readonly name: string;
@@ -51,40 +52,46 @@ export class NodeSession {
   readonly claims: ClaimLoop;
   readonly heartbeats: Heartbeats;
   readonly events: EventQueue<Entry>;
-  /** The nodes of the cluster, as this one told last; null: it knows of none. */
-  nodes: readonly string[] | null = null;
 
   constructor(options: NodeSessionOptions, parts: SessionParts) {
-    const { name, isOneOfMany, onRegistered, onTrouble, ...way } = options;
+    const { name, isOneOfMany, onAnswered, ...way } = options;
     const { clock, random, held, outbox, onBug } = parts;
     this.name = name;
+    const shortestMs = () => Math.min(held.shortestHeartbeatMs(), parts.heartbeatMs());
     this.link = new ServerLink({
       ...way,
       clock,
       random,
-      onRegistered: (registered) => onRegistered(this, registered),
-      onTrouble: (what) => onTrouble(this, what),
+      answerMs: () => Math.max(ANSWER_MIN_MS, Math.min(ANSWER_MAX_MS, shortestMs() / 2)),
+      // Which nodes there are is told along with a claim.
+      onAnswered: (route) => (route === "claim" ? undefined : onAnswered(route)),
     });
-    const once = (timeoutMs: number) => (isOneOfMany ? { isOnce: true, timeoutMs } : {});
     this.claims = new ClaimLoop({
       clock,
       random,
-      post: (body, more) => this.link.post("claim", body, more),
+      post: (body, waitMs) => this.link.post("claim", body, { read: readClaimed, waitMs, isOnce: true }),
+      isReady: () => this.link.isConnected,
+      heartbeatMs: parts.heartbeatMs,
       room: parts.room,
-      onClaimed: (claimed) => parts.onClaimed(this, claimed),
+      onClaimed: (claimed) => {
+        parts.onClaimed(this, claimed);
+        onAnswered("claim", claimed.nodes);
+      },
       onBug,
     });
     this.heartbeats = new Heartbeats({
       clock,
       held,
       node: name,
-      post: (body) => this.link.post("heartbeat", body, once(BEAT_MS)),
+      post: (body) => this.link.post("heartbeat", body, { read: readHeartbeatAnswer, isOnce: true }),
       onWord: parts.onWord,
       onHome: (attempt, isHere) => parts.onHome(this, attempt, isHere),
       onBug,
     });
     this.events = new EventQueue<Entry>({
-      post: (body) => this.link.post("events", body, once(EVENTS_MS)),
+      clock,
+      random,
+      post: (body) => this.link.post("events", body, { read: readEventsAnswer, isOnce: isOneOfMany }),
       onSettled: (settled) => {
         parts.onTaken();
         outbox.settled(settled);
@@ -95,9 +102,16 @@ export class NodeSession {
     });
   }
 
+  /** It is registered: claims are tried at once. */
+  ready(address: string): void {
+    this.link.ready(address);
+    this.claims.restart();
+  }
+
   /** Ends what is under way there. */
-  async close(options: CloseOptions = {}): Promise<void> {
+  async close(options: CloseOptions & { readonly worker: string | null }): Promise<void> {
     this.heartbeats.stop();
+    this.claims.end();
     await this.link.close(options);
   }
 }

@@ -1,47 +1,53 @@
-/**
- * The sessions of a worker: one at each node of the cluster, as the nodes themselves tell.
- *
- * 1. It begins with the first of its addresses that answers. If that names no nodes, there is only this server, and all
- *    of it stays there.
- * 2. Otherwise there is a session at each node that another one in touch names; the others end.
- * 3. While none is in touch, the addresses are tried again as well.
- * 4. If the process is a node itself, there is a session at that too while the worker has something that may be there.
- */
+/** The sessions of a worker: does what the membership machine says (membership.ts), and tells it what came of it. */
+import type { Registered } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
+import type { Random } from "../../std/random.ts";
+import type { HeldAttempts } from "./held-attempts.ts";
+import { FIRST, Membership } from "./membership.ts";
+import type { MembershipInput, MembershipOptions, MembershipOutput, Route } from "./membership-io.ts";
 import type { NodeSession } from "./node-session.ts";
+import type { Refused } from "./server-link.ts";
 
-export interface NodeSessionsOptions {
-  /** Where to begin; none: whoever has this says which nodes there are. */
-  readonly addresses: readonly string[];
-  /** The node that this process is itself; null: it is none. */
-  readonly own: string | null;
-  /** Whether the worker has something that may be at a node. */
-  readonly isNeeded: (name: string) => boolean;
+/** What a session reports about itself. */
+export interface SessionEvents {
+  readonly onAnswered: (route: Route, nodes?: readonly string[]) => void;
+  readonly onFailed: (route: Route, what: string) => void;
+  readonly onForgotten: () => void;
+}
+
+export interface NodeSessionsOptions extends Pick<MembershipOptions, "addresses" | "own"> {
   readonly clock: Clock;
-  readonly open: (name: string, addresses: readonly string[]) => NodeSession;
+  readonly random: Random;
+  readonly held: HeldAttempts;
+  /** The id that this worker is registered under. */
+  readonly worker: () => string | null;
+  readonly open: (name: string, addresses: readonly string[], events: SessionEvents) => NodeSession;
+  readonly onRegistered: (session: NodeSession, registered: Registered) => void;
   /** A node is gone, or out of touch: what it had may be elsewhere. */
   readonly onGone: (name: string) => void;
   /** No node is in touch (null: one is again). */
   readonly onTrouble: (what: string | null) => void;
+  /** Every address refuses this worker, which was never registered: it is configured wrongly. */
+  readonly onRefused: (why: Refused) => void;
   readonly onBug: (thrown: unknown) => void;
 }
 
-/** The name of the session at whichever server answers at the addresses. */
-export const FIRST = "first";
-/** With no node in touch for so long, the addresses are tried again. */
-const AGAIN_MS = 5_000;
-
 export class NodeSessions {
   readonly #options: NodeSessionsOptions;
-  readonly #sessions = new Map<string, NodeSession>();
+  readonly #machine: Membership;
+  readonly #sessions = new Map<number, NodeSession>();
+  readonly #inputs: MembershipInput[] = [];
+  #isRunning = false;
   #isStarted = false;
   #isClosed = false;
-  #isAway = false;
+  #refusal: Refused | null = null;
   #stopTimer: (() => void) | null = null;
+  #timerAt = Number.POSITIVE_INFINITY;
 
   constructor(options: NodeSessionsOptions) {
     this.#options = options;
-    if (options.addresses.length > 0) this.#open(FIRST, options.addresses);
+    this.#machine = new Membership(options);
+    for (const output of this.#machine.begin()) this.#perform(output);
   }
 
   get all(): readonly NodeSession[] {
@@ -49,113 +55,175 @@ export class NodeSessions {
   }
 
   get(name: string): NodeSession | undefined {
-    return this.#sessions.get(name);
+    return this.all.find((session) => session.name === name);
   }
 
   /** The session at the addresses, while there is one. */
   get first(): NodeSession | undefined {
-    return this.#sessions.get(FIRST);
+    return this.get(FIRST);
   }
 
-  /** Sessions that share what the worker can take: those that are not known to be out of touch. At its own it takes nothing. */
+  /** Sessions that share what the worker can take: those in touch. At its own node it takes nothing. */
   get sharing(): number {
     const { own } = this.#options;
-    return this.all.reduce((sum, { link, name }) => sum + (link.isInTrouble || name === own ? 0 : 1), 0);
+    let count = 0;
+    for (const [id, { name }] of this.#sessions) if (name !== own && this.#machine.isInTouch(id)) count++;
+    return count;
   }
 
   /** None is in touch. */
   get isAway(): boolean {
-    return this.#isAway;
+    return this.#machine.isAway;
   }
 
-  /** Begins to claim. */
+  /** A node is there that would take what is said. */
+  get isRegistered(): boolean {
+    return this.#machine.isRegistered;
+  }
+
+  isInTouch(session: NodeSession): boolean {
+    for (const [id, one] of this.#sessions) if (one === session) return this.#machine.isInTouch(id);
+    return false;
+  }
+
+  /** Begins to register and to claim. */
   start(): void {
     this.#isStarted = true;
+    this.#hear({ kind: "start" });
     for (const { claims } of this.all) claims.wake();
-  }
-
-  /** A node said which nodes there are; undefined: it did not say. */
-  heard(session: NodeSession, nodes: readonly string[] | undefined): void {
-    if (
-      nodes === undefined ||
-      this.#options.addresses.length === 0 ||
-      this.#isClosed ||
-      this.get(session.name) !== session
-    )
-      return;
-    session.nodes = nodes;
-    const telling = this.all.filter(({ link, nodes: told }) => !link.isInTrouble && told !== null);
-    const urls = new Set(telling.flatMap(({ nodes: told }) => told ?? []));
-    // One that stands still names itself: where there are others, they have to.
-    const isNamed = (url: string): boolean => {
-      const others = telling.filter(({ name }) => name !== url);
-      return others.length === 0 || others.some(({ nodes: told }) => told?.includes(url));
-    };
-    this.become([...urls].filter(isNamed));
   }
 
   /** There are these nodes now, and no others. */
   become(urls: readonly string[]): void {
-    if (this.#isClosed) return;
-    for (const url of urls) if (!this.#sessions.has(url)) this.#open(url, [url]);
-    const { own } = this.#options;
-    for (const session of this.all)
-      if (session.name !== own && !urls.includes(session.name)) this.#end(session);
-    this.#look("no node is in touch");
+    this.#hear({ kind: "members", urls });
   }
 
   /** What the worker has may be at the node that this process is, or is not any more. */
   lookAtOwn(): void {
-    const { own, isNeeded, onBug } = this.#options;
-    if (own === null || this.#isClosed) return;
-    const session = this.#sessions.get(own);
-    if (session === undefined && isNeeded(own)) this.#open(own, [own]);
-    if (session === undefined || isNeeded(own)) return;
-    this.#sessions.delete(own);
-    session.close().catch(onBug);
+    const { own, held } = this.#options;
+    if (own !== null) this.#hear({ kind: "own", isNeeded: held.mayBeAt(own) });
   }
 
-  /** A node is out of touch, or in touch again (null). */
-  troubled(session: NodeSession, what: string | null): void {
-    if (this.#isClosed || this.get(session.name) !== session) return;
-    if (what !== null && session.name !== FIRST) this.#options.onGone(session.name);
-    this.#look(what ?? "");
+  /** There may be attempts whose node is not known. */
+  search(): void {
+    if (this.#options.held.homeless.size > 0) this.#hear({ kind: "homeless" });
+  }
+
+  /** Something was acknowledged somewhere. */
+  ease(): void {
+    this.#hear({ kind: "eased" });
+  }
+
+  /** What the worker serves has changed: registers again at every node. */
+  registerAgain(): void {
+    for (const session of this.#sessions.keys()) this.#hear({ kind: "forgotten", session });
   }
 
   /** Ends all of them, with a goodbye. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    const sessions = this.all;
+    this.#hear({ kind: "close" });
     this.#stopTimer?.();
-    await Promise.all(this.all.map((session) => session.close()));
+    const worker = this.#options.worker();
+    await Promise.all(sessions.map((session) => session.close({ worker })));
   }
 
-  #open(name: string, addresses: readonly string[]): void {
-    const session = this.#options.open(name, addresses);
-    this.#sessions.set(name, session);
+  /** Inputs are taken one after another: performing an output may bring the next input. */
+  #hear(input: MembershipInput): void {
+    this.#inputs.push(input);
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    try {
+      for (let next = this.#inputs.shift(); next !== undefined; next = this.#inputs.shift())
+        for (const output of this.#machine.input(this.#options.clock.now(), next)) this.#perform(output);
+    } finally {
+      this.#isRunning = false;
+    }
+    this.#setTimer();
+  }
+
+  #setTimer(): void {
+    const { clock } = this.#options;
+    const { dueAt } = this.#machine;
+    if (dueAt === this.#timerAt) return;
+    this.#stopTimer?.();
+    this.#stopTimer = null;
+    this.#timerAt = dueAt;
+    if (dueAt === Number.POSITIVE_INFINITY) return;
+    this.#stopTimer = clock.after(Math.max(0, dueAt - clock.now()), () => {
+      this.#timerAt = Number.POSITIVE_INFINITY;
+      this.#hear({ kind: "tick" });
+    });
+  }
+
+  #perform(output: MembershipOutput): void {
+    const { onGone, onTrouble, onRefused, onBug, worker } = this.#options;
+    switch (output.kind) {
+      case "open":
+        return this.#open(output);
+      case "end": {
+        const session = this.#sessions.get(output.session);
+        this.#sessions.delete(output.session);
+        if (this.#isClosed) return;
+        const isOwn = output.name === this.#options.own;
+        const how = isOwn ? {} : { saysGoodbye: false, waitsForClaims: true };
+        session?.close({ ...how, worker: worker() }).catch(onBug);
+        return;
+      }
+      case "register":
+        this.#register(output).catch(onBug);
+        return;
+      case "ready":
+        return this.#sessions.get(output.session)?.ready(output.address);
+      case "not-ready":
+        return this.#sessions.get(output.session)?.link.notReady();
+      case "gone":
+        return onGone(output.name);
+      case "trouble":
+        return onTrouble(output.what);
+      case "refused":
+        if (this.#refusal !== null) onRefused(this.#refusal);
+        return;
+      case "show":
+        return this.#show();
+    }
+  }
+
+  #open({ session: id, name, addresses }: Extract<MembershipOutput, { kind: "open" }>): void {
+    const session = this.#options.open(name, addresses, {
+      onAnswered: (route, nodes) =>
+        this.#hear({ kind: "answered", session: id, route, ...(nodes === undefined ? {} : { nodes }) }),
+      onFailed: (route, what) => this.#hear({ kind: "failed", session: id, route, what }),
+      onForgotten: () => this.#hear({ kind: "forgotten", session: id }),
+    });
+    this.#sessions.set(id, session);
     if (this.#isStarted) session.claims.wake();
   }
 
-  /**
-   * Without a goodbye: a node that is named no more may stand still, and what is under way there must not wait for it;
-   * and the one at the addresses has a session under its own name as well. Only work that is on its way is still taken.
-   */
-  #end(session: NodeSession): void {
-    this.#sessions.delete(session.name);
-    session.close({ saysGoodbye: false, waitsForClaims: true }).catch(this.#options.onBug);
-    this.#options.onGone(session.name);
+  async #register(asked: Extract<MembershipOutput, { kind: "register" }>): Promise<void> {
+    const { session: id, request, address } = asked;
+    const session = this.#sessions.get(id);
+    if (session === undefined) return;
+    const result = await session.link.register(address);
+    if (result.kind === "failed") {
+      const { what, refused } = result;
+      this.#refusal = refused;
+      session.link.failed();
+      this.#hear({ kind: "not-registered", session: id, request, what, isRefusal: refused !== null });
+      return;
+    }
+    const { registered } = result;
+    const wasReady = session.link.isConnected;
+    this.#hear({ kind: "registered", session: id, request, nodes: registered.nodes ?? null });
+    if (!wasReady && session.link.isConnected) this.#options.onRegistered(session, registered);
   }
 
-  #look(what: string): void {
-    const { addresses, clock, onTrouble } = this.#options;
-    const isAway = this.#sessions.size > 0 && this.all.every(({ link }) => link.isInTrouble);
-    if (isAway !== this.#isAway) {
-      this.#isAway = isAway;
-      onTrouble(isAway ? what : null);
-    }
-    if (!isAway || addresses.length === 0 || this.first !== undefined) return;
-    this.#stopTimer ??= clock.after(AGAIN_MS, () => {
-      this.#stopTimer = null;
-      if (!this.#isClosed && this.#isAway && this.first === undefined) this.#open(FIRST, addresses);
-    });
+  /** Every node is shown what is looked for, again and again until it is found. */
+  #show(): void {
+    if (this.#options.held.homeless.size === 0) return;
+    this.lookAtOwn();
+    for (const { heartbeats } of this.all) heartbeats.beat();
+    this.search();
   }
 }

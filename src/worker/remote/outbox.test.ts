@@ -3,7 +3,9 @@ import { describe, expect, test } from "vitest";
 import { makeGrant } from "../../../test/conformance/worker-bench.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import type { Report, ReportedAttempt } from "../../protocol/work.ts";
-import type { EventsRequest } from "../../protocol/worker-wire.ts";
+import type { EventsAnswer, EventsRequest } from "../../protocol/worker-wire.ts";
+import { SeededRandom } from "../../std/random.ts";
+import { VirtualClock } from "../../testing/virtual-clock.ts";
 import { reportPlace } from "../attempt-place.ts";
 import { EventQueue } from "./event-queue.ts";
 import { HeldAttempts } from "./held-attempts.ts";
@@ -14,7 +16,7 @@ const PLACE = reportPlace(makeGrant([]));
 const idOf = (task: number) => `e1.a.1.a.1.${task}.1.0.1`;
 
 interface Sent extends EventsRequest {
-  readonly reply: (called: Called) => Promise<void>;
+  readonly reply: (called: Called<EventsAnswer>) => Promise<void>;
   readonly numbers: readonly (readonly [string, number, string])[];
 }
 
@@ -39,7 +41,10 @@ function bench(tasks: number) {
     onAcknowledged: ({ id }) => acknowledged.push(id),
     onHomeless: () => {},
   });
+  const clock = new VirtualClock();
   const queue = new EventQueue<Entry>({
+    clock,
+    random: new SeededRandom(1),
     onSettled: (settled) => outbox.settled(settled),
     onMoved: (entries) => outbox.moved(entries),
     onDropped: (attempt) => dropped.push(attempt),
@@ -55,11 +60,13 @@ function bench(tasks: number) {
           reply: async (called) => {
             resolve(called);
             await new Promise((done) => setImmediate(done));
+            // What was refused is sent again after a while.
+            if (called.kind === "refused") await clock.advance(20_000);
           },
         });
       }),
   });
-  return { held, sent, outbox, queue, gone, dropped, acknowledged };
+  return { clock, held, sent, outbox, queue, gone, dropped, acknowledged };
 }
 
 const receipts = (...tasks: number[]): Report => ({
@@ -80,9 +87,9 @@ const started = (...tasks: number[]): Report => ({
 });
 
 /** Everything that was sent is stored, with these verdicts. */
-function stored({ events }: EventsRequest, verdicts: Record<string, string> = {}): Called {
+function stored({ events }: EventsRequest, verdicts: Record<string, string> = {}): Called<EventsAnswer> {
   const last = Object.fromEntries(events.map(({ attempt, n }) => [attempt, n]));
-  return { kind: "answered", value: { stored: last, verdicts } };
+  return { kind: "answered", value: { stored: last, verdicts: verdicts as EventsAnswer["verdicts"] } };
 }
 
 describe("events", () => {
@@ -164,7 +171,12 @@ describe("an attempt that the server does not take", () => {
   test("is found by sending less at a time, and dropped; the others arrive", async () => {
     const { outbox, sent, dropped } = bench(8);
     const verdicts = outbox.send([receipts(0, 1, 2, 3, 4, 5, 6, 7)]);
-    const refusal: Called = { kind: "refused", status: 409, code: "stale_attempt", message: "no" };
+    const refusal: Called<EventsAnswer> = {
+      kind: "refused",
+      status: 409,
+      code: "stale_attempt",
+      message: "no",
+    };
     for (let i = 0; i < sent.length; i++) {
       const request = sent[i] as Sent;
       const isBad = request.events.some(({ attempt }) => attempt === idOf(5));
@@ -180,6 +192,28 @@ describe("an attempt that the server does not take", () => {
     ]);
   });
 
+  test("is sent again before it is dropped: the request may have been damaged on its way", async () => {
+    const { outbox, sent, dropped } = bench(1);
+    void outbox.send([receipts(0)]);
+    const garbled: Called<EventsAnswer> = {
+      ...{ kind: "refused", status: 400, code: "invalid_json", message: "the body is not JSON" },
+    };
+    await sent[0]?.reply(garbled);
+    await sent[1]?.reply(garbled);
+    await sent[2]?.reply(stored(sent[2]));
+    expect(sent.map(({ events }) => events)).toEqual(Array(3).fill(sent[0]?.events));
+    expect(dropped).toEqual([]);
+  });
+
+  test("is not dropped by an answer that says nothing about it", async () => {
+    const { outbox, sent, dropped, clock } = bench(1);
+    void outbox.send([receipts(0)]);
+    await sent[0]?.reply({ kind: "answered", value: { stored: {}, verdicts: {} } });
+    await clock.advance(1_000);
+    expect(sent).toHaveLength(2);
+    expect(dropped).toEqual([]);
+  });
+
   test("because an earlier event is missing there is dropped, not sent for ever", async () => {
     const { outbox, sent, dropped } = bench(1);
     void outbox.send([receipts(0)]);
@@ -190,10 +224,10 @@ describe("an attempt that the server does not take", () => {
 });
 
 describe("an attempt that another node has", () => {
-  const elsewhere = (request: EventsRequest, ...tasks: number[]): Called => {
+  const elsewhere = (request: EventsRequest, ...tasks: number[]): Called<EventsAnswer> => {
     const { value } = stored(request) as { value: { stored: Record<string, number> } };
     for (const task of tasks) delete value.stored[idOf(task)];
-    const verdicts = Object.fromEntries(tasks.map((task) => [idOf(task), "not_owner"]));
+    const verdicts = Object.fromEntries(tasks.map((task) => [idOf(task), "not_owner" as const]));
     return { kind: "answered", value: { ...value, verdicts } };
   };
   const numbers = ({ numbers: list }: Sent) => list.map(([attempt, n]) => `${attempt} ${n}`);

@@ -1,7 +1,7 @@
 /**
- * A worker's way to its server: which of the addresses is used, whether it is registered there, and what to do when an
- * answer does not come. A request is sent until the server has taken or refused it; between tries it waits, longer each
- * time, and the next address has its turn.
+ * A worker's requests to one server. Where the session is registered is decided elsewhere (membership.ts): `ready` names
+ * the address, and until then requests wait. Whatever goes wrong with a request is reported there and never thrown:
+ * a server that is away, answers with an error page, or answers something that cannot be read.
  */
 import { type HttpAnswer, HttpConnection, type HttpRequest } from "../../http/http-connection.ts";
 import { HttpFault } from "../../http/http-fault.ts";
@@ -9,24 +9,31 @@ import { MEMORY_HEADER, type Registered, type Registration } from "../../protoco
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { BackOff } from "./back-off.ts";
+import type { Route } from "./membership-io.ts";
+import { readRegistered } from "./read-answers.ts";
 
 export interface ServerLinkOptions {
-  /** Tried in turn: `http(s)://host:port` or `unix:<path>`. */
+  /** `http(s)://host:port` or `unix:<path>`. */
   readonly addresses: readonly string[];
   readonly token?: string;
   readonly clock: Clock;
   readonly random: Random;
-  /** What to register as; `worker` is kept from the first registration on. */
+  /** What to register as. */
   readonly registration: () => Registration;
-  /** Called after every registration. */
-  readonly onRegistered: (registered: Registered) => void;
-  /** Told when the server cannot be reached or refuses, and when it is there again. */
-  readonly onTrouble: (what: string | null) => void;
+  /** The time that an answer may take, by the heartbeats of what the worker holds. */
+  readonly answerMs: () => number;
+  readonly onAnswered: (route: Route) => void;
+  readonly onFailed: (route: Route, what: string) => void;
+  /** The server does not know this worker. */
+  readonly onForgotten: () => void;
 }
 
-export interface PostOptions {
-  readonly timeoutMs?: number;
-  /** It is not tried again: there are others who can be asked. */
+export interface PostOptions<T> {
+  /** Null: the answer cannot be read. */
+  readonly read: (value: unknown) => T | null;
+  /** How long the server may wait before it answers; 0 if left out. */
+  readonly waitMs?: number;
+  /** It is sent once: whoever asks decides what to do next. */
   readonly isOnce?: boolean;
 }
 
@@ -35,7 +42,7 @@ export interface CloseOptions {
   readonly waitsForClaims?: boolean;
 }
 
-/** The server's word that a request as such is wrong: sending it again would change nothing. */
+/** The server's answer that a request as such is wrong: sending it again would change nothing. */
 export interface Refused {
   readonly kind: "refused";
   readonly status: number;
@@ -43,35 +50,46 @@ export interface Refused {
   readonly message: string;
 }
 
-/** The link was closed before an answer came, or there was none to a request that is sent once. */
+/** The link was closed before an answer came, or a request that is sent once failed. */
 export interface Unsent {
   readonly kind: "unsent";
 }
 
-export type Called = { readonly kind: "answered"; readonly value: unknown } | Refused | Unsent;
+export type Called<T> = { readonly kind: "answered"; readonly value: T } | Refused | Unsent;
 
+export type RegisterResult =
+  | { readonly kind: "registered"; readonly registered: Registered }
+  | { readonly kind: "failed"; readonly what: string; readonly refused: Refused | null };
+
+const UNSENT: Unsent = { kind: "unsent" };
 /** Statuses with which a request as such is refused. */
 const REFUSALS = [400, 409, 413, 422];
+/** Statuses of a registration that another try would get again. */
+const HOPELESS = [401, 403, 404, 422];
 /** The status of what another node has. */
 const NOT_OWNER = 421;
-const TIMEOUT_MS = 60_000;
+const REGISTER_MS = 4_000;
+const READ_MS = 30_000;
+const ANSWER_MAX_MS = 60_000;
 /** How long the answer of a claim is waited for that may be on its way when the link is closed. */
 const LAST_CLAIMS_MS = 5_000;
 
 export class ServerLink {
   readonly #options: ServerLinkOptions;
-  readonly #connections: readonly HttpConnection[];
+  readonly #connections: ReadonlyMap<string, HttpConnection>;
   /** Claims have connections of their own: they may be let go of later. */
-  readonly #claimConnections: readonly HttpConnection[];
+  readonly #claimConnections: ReadonlyMap<string, HttpConnection>;
   readonly #claiming = new Set<Promise<unknown>>();
-  #at = 0;
-  #worker: string | null = null;
-  #registering: Promise<void> | null = null;
-  #isRegistered = false;
+  /** Where the session is registered; null: it is not. */
+  #address: string | null = null;
+  /** Its last registration or request failed. */
+  #hasFailed = false;
   #isClosed = false;
-  #isInTrouble = false;
-  /** The server does not want to ask at the worker's own address: something is in between. */
-  #isAsked = true;
+  /** False: the server does not want to ask at the worker's own address, since something is in between. */
+  #sendsUrl = true;
+  /** Requests in a row that took too long, by route. */
+  readonly #timeouts = new Map<Route, number>();
+  readonly #waiting = new Set<() => void>();
   readonly #sleeping = new Set<() => void>();
 
   constructor(options: ServerLinkOptions) {
@@ -79,70 +97,94 @@ export class ServerLink {
     const { token } = options;
     const connect = (address: string): HttpConnection =>
       new HttpConnection({ address, ...(token === undefined ? {} : { token }) });
-    this.#connections = options.addresses.map(connect);
-    this.#claimConnections = options.addresses.map(connect);
+    this.#connections = new Map(options.addresses.map((address) => [address, connect(address)]));
+    this.#claimConnections = new Map(options.addresses.map((address) => [address, connect(address)]));
   }
 
-  /** This worker's id, once it is registered. */
-  get worker(): string | null {
-    return this.#worker;
-  }
-
-  get isInTrouble(): boolean {
-    return this.#isInTrouble;
-  }
-
-  /** It is registered there, and was answered last. */
+  /** It is registered, and was answered last. */
   get isConnected(): boolean {
-    return this.#isRegistered && !this.#isInTrouble;
+    return this.#address !== null;
   }
 
-  /** This side's own address, as the server sees it; asks the server for it. Null: it is reached by a unix socket. */
+  /** It is registered there: requests go to this address. */
+  ready(address: string): void {
+    this.#address = address;
+    this.#hasFailed = false;
+    for (const wake of [...this.#waiting]) wake();
+  }
+
+  /** Requests have to wait; those that are sent once are given up if the server has failed. */
+  notReady(): void {
+    this.#address = null;
+  }
+
+  /** A registration failed: whoever would not wait is let go. */
+  failed(): void {
+    if (this.#address !== null) return;
+    this.#hasFailed = true;
+    for (const wake of [...this.#waiting]) wake();
+  }
+
+  /** This side's own address, as a server sees it; asks until one answers. Null: it is reached by a unix socket. */
   async ownAddress(): Promise<string | null> {
     const backOff = new BackOff(this.#options.random);
-    while (!this.#isClosed) {
-      const connection = this.#connection;
+    for (let at = 0; !this.#isClosed; at++) {
+      const { addresses } = this.#options;
+      const connection = this.#at(this.#connections, addresses[at % addresses.length] as string);
       try {
-        await connection.send({ method: "GET", path: "/healthz", timeoutMs: TIMEOUT_MS });
+        await connection.send({ method: "GET", path: "/healthz", timeoutMs: REGISTER_MS });
         return connection.localAddress;
       } catch (thrown) {
-        await this.#wait(thrown, connection, backOff);
+        if (!(thrown instanceof HttpFault)) throw thrown;
+        if (this.#isClosed || thrown.isStale) continue;
+        this.#options.onFailed("read", thrown.message);
+        await this.#sleep(backOff.next());
       }
     }
     return null;
   }
 
-  /** Posts to a route under this worker (`claim`, `events`, `heartbeat`), as a registered one. */
-  async post(route: string, body: string, options: PostOptions = {}): Promise<Called> {
+  /** Registers at one of the addresses. */
+  async register(address: string): Promise<RegisterResult> {
+    const { url, ...registration } = this.#options.registration();
+    const sendsUrl = url !== undefined && this.#sendsUrl;
+    const body = JSON.stringify({ ...registration, ...(sendsUrl ? { url } : {}) });
+    const request = { method: "POST", path: "/v1/workers", body, timeoutMs: REGISTER_MS };
+    const answer = await this.#send(this.#at(this.#connections, address), request);
+    if (answer instanceof HttpFault) {
+      if (answer.isStale && !this.#isClosed) return this.register(address);
+      return { kind: "failed", what: answer.message, refused: null };
+    }
+    const { status, text } = answer;
+    if (status === 422 && sendsUrl && fieldsOf(text)?.["path"] === "url") {
+      this.#sendsUrl = false;
+      return this.register(address);
+    }
+    const registered = status === 200 ? readRegistered(fieldsOf(text)) : null;
+    if (registered !== null) return { kind: "registered", registered };
+    const problem = problemOf(status, text);
+    return {
+      kind: "failed",
+      what: `${address} ${says(problem)}`,
+      refused: HOPELESS.includes(status) ? problem : null,
+    };
+  }
+
+  /** Posts to a route under this worker, as a registered one. */
+  async post<T>(route: Route, body: string, options: PostOptions<T>): Promise<Called<T>> {
     const backOff = new BackOff(this.#options.random);
     while (!this.#isClosed) {
-      const connection = this.#connection;
-      try {
-        if (!this.#isRegistered) {
-          await this.#register(connection);
-          // Who heard of it may have closed the link.
-          continue;
-        }
-        const path = `/v1/workers/${encodeURIComponent(this.#worker ?? "")}/${route}`;
-        const { timeoutMs = TIMEOUT_MS } = options;
-        const headers = { [MEMORY_HEADER]: String(process.memoryUsage.rss()) };
-        const request = { method: "POST", path, body, headers, timeoutMs };
-        const { status, text } = await (route === "claim" ? this.#claim(request) : connection.send(request));
-        if (status === 200) {
-          this.#tell(null);
-          return { kind: "answered", value: JSON.parse(text) as unknown };
-        }
-        const problem = problemOf(status, text);
-        if (REFUSALS.includes(status)) return problem;
-        // The server has forgotten this worker, or is another one.
-        if (status === 404 && connection === this.#connection) this.#isRegistered = false;
-        if (status !== 404 || problem.code !== "not_found") throw new ServerRefused(problem);
-      } catch (thrown) {
-        if (options.isOnce === true && this.#isTrouble(thrown)) break;
-        await this.#wait(thrown, connection, backOff);
+      const address = await this.#registered(options.isOnce !== true);
+      if (address === null) break;
+      const called = await this.#postNow(address, route, { ...options, body });
+      if (called !== "failed") {
+        if (called !== "forgotten") return called;
+        continue;
       }
+      if (options.isOnce === true) break;
+      await this.#sleep(backOff.next());
     }
-    return { kind: "unsent" };
+    return UNSENT;
   }
 
   /**
@@ -152,41 +194,130 @@ export class ServerLink {
   async read(path: string, token: string, options: { isOnce?: boolean } = {}): Promise<string | null> {
     const backOff = new BackOff(this.#options.random);
     const headers = { authorization: `Bearer ${token}` };
+    const isOnce = options.isOnce === true;
     while (!this.#isClosed) {
-      const connection = this.#connection;
-      let answer: { status: number; text: string };
-      try {
-        answer = await connection.send({ method: "GET", path, headers, timeoutMs: TIMEOUT_MS });
-        if (isPassing(answer.status)) throw new ServerRefused(problemOf(answer.status, answer.text));
-      } catch (thrown) {
-        if (options.isOnce === true && this.#isTrouble(thrown)) return null;
-        await this.#wait(thrown, connection, backOff);
+      const address = await this.#registered(!isOnce);
+      if (address === null) break;
+      const request = { method: "GET", path, headers, timeoutMs: READ_MS };
+      const answer = await this.#send(this.#at(this.#connections, address), request);
+      if (answer instanceof HttpFault || isPassing(answer)) {
+        if (answer instanceof HttpFault && answer.isStale) continue;
+        const what =
+          answer instanceof HttpFault ? answer.message : says(problemOf(answer.status, answer.text));
+        this.#reportFailure("read", what);
+        if (isOnce) return null;
+        await this.#sleep(backOff.next());
         continue;
       }
-      if (options.isOnce === true && answer.status === NOT_OWNER) return null;
+      if (isOnce && answer.status === NOT_OWNER) return null;
       if (answer.status !== 200) throw new ServerRefused(problemOf(answer.status, answer.text));
-      this.#tell(null);
+      this.#reportAnswer("read");
       return answer.text;
     }
+    if (isOnce) return null;
     throw new Error("the worker ends, and the server is not there");
   }
 
   /**
-   * Says goodbye, if there is anybody to say it to, and ends what is under way; with `waitsForClaims` not yet those
-   * answers that may bring work, which nobody else would get before it lapsed.
+   * Says goodbye, if the server is there, and ends what is under way; with `waitsForClaims` not yet those answers that may
+   * bring work, which nobody else would get before it lapsed.
    */
-  async close(options: CloseOptions = {}): Promise<void> {
-    const isKnown = this.isConnected && options.saysGoodbye !== false;
+  async close(options: CloseOptions & { readonly worker?: string | null } = {}): Promise<void> {
+    const address = this.#address;
     this.#isClosed = true;
-    for (const wake of [...this.#sleeping]) wake();
-    if (isKnown && this.#worker !== null) {
-      const path = `/v1/workers/${encodeURIComponent(this.#worker)}`;
-      // If it cannot be said, the server notices by itself.
-      await this.#connection.send({ method: "DELETE", path, timeoutMs: 2_000 }).catch(() => null);
+    this.#address = null;
+    for (const wake of [...this.#waiting, ...this.#sleeping]) wake();
+    const { worker = null } = options;
+    if (address !== null && options.saysGoodbye !== false && worker !== null) {
+      const path = `/v1/workers/${encodeURIComponent(worker)}`;
+      // If the goodbye gets lost, the server notices the silence.
+      await this.#send(this.#at(this.#connections, address), { method: "DELETE", path, timeoutMs: 2_000 });
     }
-    for (const connection of this.#connections) connection.close();
+    for (const connection of this.#connections.values()) connection.close();
     if (options.waitsForClaims === true && this.#claiming.size > 0) await this.#lastClaims();
-    for (const connection of this.#claimConnections) connection.close();
+    for (const connection of this.#claimConnections.values()) connection.close();
+  }
+
+  /** One request, and what became of it. */
+  async #postNow<T>(
+    address: string,
+    route: Route,
+    { body, waitMs = 0, read }: PostOptions<T> & { readonly body: string },
+  ): Promise<Called<T> | "failed" | "forgotten"> {
+    const { worker = "" } = this.#options.registration();
+    const path = `/v1/workers/${encodeURIComponent(worker)}/${route}`;
+    const headers = { [MEMORY_HEADER]: String(process.memoryUsage.rss()) };
+    const request = { method: "POST", path, body, headers, timeoutMs: waitMs + this.#answerMs(route) };
+    const connections = route === "claim" ? this.#claimConnections : this.#connections;
+    const sent = this.#send(this.#at(connections, address), request);
+    if (route === "claim") this.#claiming.add(sent);
+    const answer = await sent;
+    this.#claiming.delete(sent);
+    if (answer instanceof HttpFault) {
+      if (answer.isStale) return "forgotten";
+      if (answer.code === "timeout") this.#timeouts.set(route, (this.#timeouts.get(route) ?? 0) + 1);
+      return this.#reportFailure(route, answer.message);
+    }
+    const { status, text } = answer;
+    const value = status === 200 ? read(fieldsOf(text)) : null;
+    if (value !== null) {
+      this.#reportAnswer(route);
+      return { kind: "answered", value };
+    }
+    const problem = problemOf(status, text);
+    if (REFUSALS.includes(status) && route === "events") return problem;
+    if (status !== 404 || problem.code !== "not_found")
+      return this.#reportFailure(route, `${address} ${says(problem)}`);
+    // The server has forgotten this worker, or is another one.
+    if (address === this.#address && !this.#isClosed) this.#options.onForgotten();
+    return "forgotten";
+  }
+
+  #reportAnswer(route: Route): void {
+    this.#timeouts.delete(route);
+    if (!this.#isClosed) this.#options.onAnswered(route);
+    // The server is there: nobody has to wait for the end of a long back-off.
+    for (const wake of [...this.#sleeping]) wake();
+  }
+
+  #reportFailure(route: Route, what: string): "failed" {
+    this.#hasFailed = true;
+    if (!this.#isClosed) this.#options.onFailed(route, what);
+    return "failed";
+  }
+
+  /** Longer after each request that took too long: a slow network must not be taken for a broken one for ever. */
+  #answerMs(route: Route): number {
+    const timeouts = this.#timeouts.get(route) ?? 0;
+    return Math.min(ANSWER_MAX_MS, this.#options.answerMs() * 2 ** Math.min(timeouts, 8));
+  }
+
+  /** Where the session is registered, once it is; null: the link is closed, or the server fails and it is not waited for. */
+  #registered(isPatient: boolean): Promise<string | null> {
+    return new Promise((resolve) => {
+      const look = (): void => {
+        const isOver = this.#isClosed || (this.#address === null && this.#hasFailed && !isPatient);
+        if (this.#address === null && !isOver) return;
+        this.#waiting.delete(look);
+        resolve(this.#isClosed ? null : this.#address);
+      };
+      this.#waiting.add(look);
+      look();
+    });
+  }
+
+  /** The answer, or the fault. */
+  async #send(connection: HttpConnection, request: HttpRequest): Promise<HttpAnswer | HttpFault> {
+    try {
+      return await connection.send(request);
+    } catch (thrown) {
+      if (thrown instanceof HttpFault) return thrown;
+      throw thrown;
+    }
+  }
+
+  #at(connections: ReadonlyMap<string, HttpConnection>, address: string): HttpConnection {
+    return connections.get(address) as HttpConnection;
   }
 
   #lastClaims(): Promise<void> {
@@ -199,77 +330,8 @@ export class ServerLink {
     });
   }
 
-  async #claim(request: HttpRequest): Promise<HttpAnswer> {
-    const { length } = this.#claimConnections;
-    const answer = (this.#claimConnections[this.#at % length] as HttpConnection).send(request);
-    this.#claiming.add(answer);
-    return answer.finally(() => this.#claiming.delete(answer));
-  }
-
-  get #connection(): HttpConnection {
-    return this.#connections[this.#at % this.#connections.length] as HttpConnection;
-  }
-
-  /** Registers again, since what the worker serves has changed. */
-  async registerAgain(): Promise<void> {
-    this.#isRegistered = false;
-    await this.post("heartbeat", '{"tokens":{}}');
-  }
-
-  /** Registers, once for all who wait for it. */
-  #register(connection: HttpConnection): Promise<void> {
-    this.#registering ??= this.#registerNow(connection).finally(() => {
-      this.#registering = null;
-    });
-    return this.#registering;
-  }
-
-  async #registerNow(connection: HttpConnection): Promise<void> {
-    const { url, ...registration } = this.#options.registration();
-    const body = JSON.stringify({
-      ...registration,
-      ...(url === undefined || !this.#isAsked ? {} : { url }),
-      ...(this.#worker === null ? {} : { worker: this.#worker }),
-    });
-    const { status, text } = await connection.send({
-      method: "POST",
-      path: "/v1/workers",
-      body,
-      timeoutMs: TIMEOUT_MS,
-    });
-    if (status === 422 && url !== undefined && this.#isAsked && pathOf(text) === "url") {
-      this.#isAsked = false;
-      return this.#registerNow(connection);
-    }
-    if (status !== 200) throw new ServerRefused(problemOf(status, text));
-    const registered = JSON.parse(text) as Registered;
-    this.#worker = registered.worker;
-    this.#isRegistered = true;
-    this.#tell(null);
-    this.#options.onRegistered(registered);
-  }
-
-  /** Whether what went wrong is trouble with the server, which is told then; a stale connection is none. */
-  #isTrouble(thrown: unknown): boolean {
-    if (!isWorldly(thrown)) throw thrown;
-    if (thrown instanceof HttpFault && thrown.isStale) return false;
-    if (!this.#isClosed) this.#tell(thrown.message);
-    return true;
-  }
-
-  /** Waits after something went wrong; only faults and refusals are waited out. */
-  async #wait(thrown: unknown, connection: HttpConnection, backOff: BackOff): Promise<void> {
-    if (!isWorldly(thrown)) throw thrown;
-    if (this.#isClosed || (thrown instanceof HttpFault && thrown.isStale)) return;
-    this.#tell(thrown.message);
-    if (connection === this.#connection && this.#connections.length > 1) {
-      this.#at++;
-      this.#isRegistered = false;
-    }
-    await this.#sleep(backOff.next());
-  }
-
   #sleep(ms: number): Promise<void> {
+    if (this.#isClosed) return Promise.resolve();
     return new Promise((resolve) => {
       const wake = (): void => {
         this.#sleeping.delete(wake);
@@ -280,14 +342,6 @@ export class ServerLink {
       this.#sleeping.add(wake);
     });
   }
-
-  #tell(what: string | null): void {
-    if ((what !== null) === this.#isInTrouble) return;
-    this.#isInTrouble = what !== null;
-    this.#options.onTrouble(what);
-    // It is there again: nobody has to wait for the end of a long back-off to be heard.
-    if (what === null) for (const wake of [...this.#sleeping]) wake();
-  }
 }
 
 /** The server answered, and the answer is no. */
@@ -295,24 +349,27 @@ export class ServerRefused extends Error {
   override name = "ServerRefused";
   readonly problem: Refused;
   constructor(problem: Refused) {
-    super(`the server answers ${problem.status} ${problem.code}: ${problem.message}`);
+    super(`the server ${says(problem)}`);
     this.problem = problem;
   }
 }
 
-function isWorldly(thrown: unknown): thrown is HttpFault | ServerRefused {
-  return thrown instanceof HttpFault || thrown instanceof ServerRefused;
+function says({ status, code, message }: Refused): string {
+  if (status === 200) return `answers what no Rondo server says: ${message.slice(0, 80)}`;
+  return `answers ${status} ${code}: ${message}`;
 }
 
-/** Whether another try may be answered otherwise. */
-function isPassing(status: number): boolean {
-  return status >= 500 || status === 429;
+/** Whether another try may be answered otherwise: the server is not ready, or something else has answered. */
+function isPassing({ status, text }: HttpAnswer): boolean {
+  if (status === 200) return fieldsOf(text) === null;
+  const { code } = problemOf(status, text);
+  return status >= 500 || status === 429 || code === "unknown" || code === "invalid_json";
 }
 
-/** The field that a refusal is about. */
-function pathOf(text: string): string | null {
+/** The value of a JSON text; null: it is none. */
+function fieldsOf(text: string): Readonly<Record<string, unknown>> | null {
   try {
-    return (JSON.parse(text) as { path?: string }).path ?? null;
+    return JSON.parse(text) as Readonly<Record<string, unknown>> | null;
   } catch {
     // Not one of our servers, or something in between.
     return null;
@@ -320,12 +377,11 @@ function pathOf(text: string): string | null {
 }
 
 function problemOf(status: number, text: string): Refused {
-  const kind = "refused";
-  try {
-    const { code, detail } = JSON.parse(text) as { code?: string; detail?: string };
-    return { kind, status, code: code ?? "unknown", message: detail ?? text.slice(0, 200) };
-  } catch {
-    // Not one of our servers, or something in between.
-    return { kind, status, code: "unknown", message: text.slice(0, 200) };
-  }
+  const { code, detail } = fieldsOf(text) ?? {};
+  return {
+    kind: "refused",
+    status,
+    code: typeof code === "string" ? code : "unknown",
+    message: typeof detail === "string" ? detail : text.slice(0, 200),
+  };
 }

@@ -12,9 +12,10 @@
 import { topicOf } from "../../kernel/topic.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import { type Grant, SCRIPT_USE } from "../../protocol/work.ts";
-import type { Claimed, Registration } from "../../protocol/worker-wire.ts";
+import type { Claimed, Registered, Registration } from "../../protocol/worker-wire.ts";
 import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
+import { newExecutionId } from "../../std/id.ts";
 import type { Random } from "../../std/random.ts";
 import { reportPlace } from "../attempt-place.ts";
 import type { HostedPart } from "../handler-code.ts";
@@ -22,9 +23,9 @@ import type { ScriptOptions } from "../script-runner.ts";
 import { Worker, type WorkerOptions } from "../worker.ts";
 import { BackOff } from "./back-off.ts";
 import { beatsOf, type HeldAttempt, HeldAttempts } from "./held-attempts.ts";
-import { HomeSearch } from "./home-search.ts";
+import { FIRST } from "./membership.ts";
 import { NodeSession, type SessionParts } from "./node-session.ts";
-import { FIRST, NodeSessions } from "./node-sessions.ts";
+import { NodeSessions, type SessionEvents } from "./node-sessions.ts";
 import { Outbox } from "./outbox.ts";
 import { readWork } from "./read-work.ts";
 import { RemoteResults } from "./remote-results.ts";
@@ -38,7 +39,7 @@ export interface WorkerLaneOptions {
   readonly own?: string;
   readonly token?: string;
   readonly name: string;
-  /** An id to register under; by default the server makes one. */
+  /** An id to register under; by default one is made of the name. */
   readonly worker?: string;
   readonly capacity: number;
   readonly workflows: readonly HostedPart[];
@@ -57,6 +58,8 @@ export interface WorkerLaneOptions {
   readonly onTrouble: (what: string | null) => void;
   /** It is registered under this id. */
   readonly onRegistered: (worker: string) => void;
+  /** Every address refuses this worker, which was never registered: it is configured wrongly. Left out: it is tried again. */
+  readonly onRefused?: (why: Refused) => void;
   /** The server asks it to leave. */
   readonly onDrain: () => void;
   /** The server does not take the events of an attempt. */
@@ -70,35 +73,28 @@ const LAST_WORDS_MS = 5_000;
 const UNACKNOWLEDGED_CHARS_MAX = 16 * 1_048_576;
 /** Of attempts that a former process left: only shown while their node is looked for. */
 const LEFT_HEARTBEAT_MS = 30_000;
+/** Until a server has said which silence it allows. */
+const HEARTBEAT_MS = 30_000;
 
 export class WorkerLane {
   readonly #options: WorkerLaneOptions;
   readonly #held = new HeldAttempts();
   readonly #sessions: NodeSessions;
-  readonly #search: HomeSearch;
   readonly #outbox: Outbox;
   readonly #results: RemoteResults;
   readonly #worker: Worker;
   readonly #hosted: HostedPart[] = [];
-  /** Its id, once it has one: the same at every node. */
-  #id: string | null;
+  /** Its id, the same at every node. */
+  #id: string;
+  #heartbeatMs = HEARTBEAT_MS;
   #isRegistered = false;
   #isClosed = false;
 
   constructor(options: WorkerLaneOptions) {
     const { clock, random, capacity, onBug } = options;
     this.#options = options;
-    this.#id = options.worker ?? null;
+    this.#id = options.worker ?? `${options.name}~${newExecutionId(clock.now(), random).slice(3)}`;
     const held = this.#held;
-    this.#search = new HomeSearch({
-      clock,
-      random,
-      held,
-      show: () => {
-        this.#sessions.lookAtOwn();
-        for (const { heartbeats } of this.#sessions.all) heartbeats.beat();
-      },
-    });
     const spooled = options.spool === null ? null : Spool.open(options.spool);
     this.#outbox = new Outbox({
       held,
@@ -109,7 +105,7 @@ export class WorkerLane {
         this.#results.release(kept);
         this.#sessions.lookAtOwn();
       },
-      onHomeless: () => this.#search.begin(),
+      onHomeless: () => this.#sessions.search(),
     });
     this.#results = new RemoteResults({ held, get: (path, attempt) => this.#read(path, attempt) });
     this.#worker = new Worker({
@@ -127,11 +123,15 @@ export class WorkerLane {
     this.#sessions = new NodeSessions({
       addresses: options.addresses,
       own: options.own ?? null,
-      isNeeded: (name) => held.mayBeAt(name),
       clock,
-      open: (name, addresses) => this.#openSession(name, addresses, parts),
+      random,
+      held,
+      worker: () => this.worker,
+      open: (name, addresses, events) => this.#openSession(name, { addresses, events }, parts),
+      onRegistered: (session, registered) => this.#registered(session, registered),
       onGone: (name) => this.#gone(name),
       onTrouble: options.onTrouble,
+      onRefused: options.onRefused ?? (() => {}),
       onBug,
     });
     if (spooled !== null && spooled.left.length > 0)
@@ -149,7 +149,7 @@ export class WorkerLane {
 
   /** The worker's id, once it is registered. */
   get worker(): string | null {
-    return this.#id;
+    return this.#isRegistered ? this.#id : null;
   }
 
   get isInTrouble(): boolean {
@@ -174,8 +174,7 @@ export class WorkerLane {
   /** Hosts more code, and says so at every node. */
   host(workflows: readonly HostedPart[]): void {
     this.#addCode(workflows);
-    for (const { link } of this.#sessions.all)
-      if (link.isConnected) link.registerAgain().catch(this.#options.onBug);
+    this.#sessions.registerAgain();
   }
 
   /** What there is to say about an attempt; null: it is not here. */
@@ -192,10 +191,9 @@ export class WorkerLane {
     const claims = sessions.map(({ claims: loop }) => this.#within(LAST_WORDS_MS, () => loop.stop()));
     await this.#within(graceMs + 2 * LAST_WORDS_MS, () => this.#worker.stop(graceMs, LAST_WORDS_MS));
     // What a node that is not there has given out before, nobody can get any more; nor does it hear anything.
-    await Promise.all(claims.filter((_, i) => sessions[i]?.link.isInTrouble !== true));
-    if (!this.#sessions.isAway) await this.#within(LAST_WORDS_MS, () => this.#outbox.empty());
+    await Promise.all(claims.filter((_, i) => sessions[i]?.link.isConnected === true));
+    if (this.#sessions.isRegistered) await this.#within(LAST_WORDS_MS, () => this.#outbox.empty());
     this.#isClosed = true;
-    this.#search.stop();
     this.#outbox.close();
     for (const { events } of this.#sessions.all) events.close();
     await this.#sessions.close();
@@ -208,17 +206,22 @@ export class WorkerLane {
       random,
       held: this.#held,
       outbox: this.#outbox,
+      heartbeatMs: () => this.#heartbeatMs,
       room: () => this.#share(),
       onClaimed: (session, claimed) => this.#claimed(session, claimed),
       onWord: (ids, why) => this.#worker.cancel(beatsOf(ids), why),
       onHome: (session, attempt, isHere) => this.#home(session, attempt, isHere),
-      onTaken: () => this.#search.ease(),
+      onTaken: () => this.#sessions.ease(),
       onDropped,
       onBug,
     };
   }
 
-  #openSession(name: string, addresses: readonly string[], parts: SessionParts): NodeSession {
+  #openSession(
+    name: string,
+    { addresses, events }: { addresses: readonly string[]; events: SessionEvents },
+    parts: SessionParts,
+  ): NodeSession {
     const { token, own } = this.#options;
     return new NodeSession(
       {
@@ -227,8 +230,7 @@ export class WorkerLane {
         isOneOfMany: name !== FIRST,
         ...(token === undefined ? {} : { token }),
         registration: () => this.#registration(),
-        onRegistered: (session, { worker, nodes }) => this.#registered(session, worker, nodes),
-        onTrouble: (session, what) => this.#sessions.troubled(session, what),
+        ...events,
       },
       name === own ? { ...parts, room: () => 0 } : parts,
     );
@@ -266,7 +268,7 @@ export class WorkerLane {
       }));
     return {
       name,
-      ...(this.#id === null ? {} : { worker: this.#id }),
+      worker: this.#id,
       handlers: scripts === undefined ? handlers : [...handlers, { use: SCRIPT_USE }],
       ...(topics.length === 0 ? {} : { topics: [...new Set(topics)] }),
       capacity,
@@ -276,19 +278,19 @@ export class WorkerLane {
   }
 
   /** Registered, perhaps with a server that does not know its attempts: those that go on are shown at once. */
-  #registered(session: NodeSession, worker: string, nodes: readonly string[] | undefined): void {
+  #registered(session: NodeSession, { worker, heartbeatMs }: Registered): void {
     this.#id = worker;
-    if (!this.#isRegistered) this.#options.onRegistered(worker);
+    this.#heartbeatMs = heartbeatMs;
+    const isFirst = !this.#isRegistered;
     this.#isRegistered = true;
+    if (isFirst) this.#options.onRegistered(worker);
     session.heartbeats.beat();
-    this.#sessions.heard(session, nodes);
   }
 
   #claimed(session: NodeSession, claimed: Claimed): void {
     if (claimed.cancel.length > 0) this.#worker.cancel(beatsOf(claimed.cancel), "cancel");
     if (claimed.lost.length > 0) this.#worker.cancel(beatsOf(claimed.lost), "lost");
     if (claimed.work.length > 0) this.#take(session, claimed);
-    this.#sessions.heard(session, claimed.nodes);
     if (claimed.drain === true) this.#options.onDrain();
   }
 
@@ -302,7 +304,7 @@ export class WorkerLane {
       const fresh = { queued: 0, left: 0, n: 0, hasStarted: false, hasEnded: false };
       this.#held.add({ id, token, at, heartbeatMs, since, kept, home, ...fresh });
     }
-    if (home === null) this.#search.begin();
+    if (home === null) this.#sessions.search();
     for (const grant of grants) {
       if (grant.do === "enumerate") this.#sayStarted(grant);
       this.#worker.take(grant);
@@ -330,7 +332,7 @@ export class WorkerLane {
   /** A node is gone, or out of touch: what it had is looked for; what is on its way there comes back by itself. */
   #gone(name: string): void {
     for (const attempt of [...this.#held.quietAt(name)]) this.#held.move(attempt, null);
-    this.#search.begin();
+    this.#sessions.search();
     this.#wake();
   }
 
@@ -340,7 +342,7 @@ export class WorkerLane {
     // What is on its way to a node is answered there.
     else if (!isHere && attempt.home === name && attempt.queued === 0) {
       this.#held.move(attempt, null);
-      this.#search.begin();
+      this.#sessions.search();
     }
   }
 

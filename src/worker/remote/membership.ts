@@ -1,0 +1,367 @@
+/**
+ * Decides at which nodes a worker has sessions. A deterministic machine: inputs and the time go in, outputs come out. It
+ * has no clock, no promise and no I/O; `NodeSessions` is its driver, and the simulator drives it too.
+ *
+ * 1. The worker begins at its configured addresses (the session FIRST): it registers at all of them at once, and the first
+ *    one that answers is used. An address that registered the worker and then failed it is tried after the others.
+ * 2. A node that answers may name the nodes of its cluster. The worker has a session at each of them. A node that only
+ *    names itself, while others in touch do not name it, has stalled or has lost its lease; it is left.
+ * 3. A session that is in touch ends only if a session at a named node is in touch. Nodes that contradict each other,
+ *    empty lists and stale lists therefore never cost the worker its last session.
+ * 4. If no session is in touch, the configured addresses are tried again, for as long as it takes. A stalled node is noticed
+ *    by its claims: the driver has one under way at each session, and they are short (claim-loop.ts).
+ * 5. Attempts whose node is not known are shown to every node, less often each time.
+ *
+ * Invariant, checked after every input: a started worker with addresses that is not closed has a session, and each session is
+ * registered, is being registered, or has its next try scheduled.
+ */
+import { assert } from "../../std/assert.ts";
+import { BackOff } from "./back-off.ts";
+import { isHopeful, isInTouch, type MemberSession, targetsOf } from "./member-session.ts";
+import type { MembershipInput, MembershipOptions, MembershipOutput } from "./membership-io.ts";
+
+/** The name of the session at the configured addresses. */
+export const FIRST = "first";
+/** Longest wait between two rounds of registration. */
+const ROUND_MAX_MS = 3_000;
+/** Addresses that registered the worker and then failed it are tried this much later than the others. */
+const STAGGER_MS = 1_000;
+/** The wait before the next try where another address may do. */
+const RETRY_MS = 100;
+/** With no session in touch for so long, the configured addresses are tried. */
+const AWAY_MS = 1_000;
+/** A node that did not know the worker so often, without an answered claim in between, is not in touch. */
+const FORGETS_MAX = 3;
+const NEVER = Number.POSITIVE_INFINITY;
+
+export class Membership {
+  readonly #options: MembershipOptions;
+  readonly #sessions = new Map<number, MemberSession>();
+  /** Addresses that registered the worker and then failed it, since a claim was answered there. */
+  readonly #broken = new Set<string>();
+  readonly #showBackOff: BackOff;
+  #out: MembershipOutput[] = [];
+  #sessionNumber = 0;
+  #requestNumber = 0;
+  #isStarted = false;
+  #isClosed = false;
+  #isAway = false;
+  #wasRegistered = false;
+  /** When the configured addresses are tried again; Infinity: a session is in touch, or they are being tried. */
+  #firstAt = NEVER;
+  #showAt = NEVER;
+  #what = "no node is in touch";
+
+  constructor(options: MembershipOptions) {
+    this.#options = options;
+    this.#showBackOff = new BackOff(options.random);
+    if (options.addresses.length > 0) this.#open(FIRST, options.addresses);
+  }
+
+  /** What the constructor has to say, to be taken before the first input. */
+  begin(): readonly MembershipOutput[] {
+    return this.#take();
+  }
+
+  input(now: number, input: MembershipInput): readonly MembershipOutput[] {
+    if (this.#isClosed) return [];
+    this.#handle(now, input);
+    if (!this.#isClosed) {
+      this.#reconcile(now);
+      this.#lookAway(now);
+      this.#check();
+    }
+    return this.#take();
+  }
+
+  /** When the next `tick` is due; Infinity: none is. */
+  get dueAt(): number {
+    if (this.#isClosed) return NEVER;
+    let due = Math.min(this.#firstAt, this.#showAt);
+    for (const { tryAt } of this.#sessions.values()) due = Math.min(due, tryAt);
+    return due;
+  }
+
+  /** No session is in touch. */
+  get isAway(): boolean {
+    return this.#isAway;
+  }
+
+  /** Whether a session is registered and its claims work, by its number. */
+  isInTouch(session: number): boolean {
+    const found = this.#sessions.get(session);
+    return found !== undefined && isInTouch(found);
+  }
+
+  /** Whether a session is registered at all. */
+  get isRegistered(): boolean {
+    return [...this.#sessions.values()].some(({ address }) => address !== null);
+  }
+
+  /** The addresses at which sessions are in touch. */
+  get inTouch(): readonly string[] {
+    return [...this.#sessions.values()].filter(isInTouch).map(({ address }) => address as string);
+  }
+
+  #handle(now: number, input: MembershipInput): void {
+    switch (input.kind) {
+      case "start":
+        this.#isStarted = true;
+        for (const session of this.#sessions.values()) session.tryAt = now;
+        return this.#tick(now);
+      case "registered":
+        return this.#registered(input);
+      case "not-registered":
+        return this.#notRegistered(now, input);
+      case "answered":
+        return this.#answered(input);
+      case "failed":
+        return this.#failed(now, input);
+      case "forgotten":
+        return this.#forgotten(now, input.session);
+      case "members":
+        return this.#members(now, input.urls);
+      case "own":
+        return this.#own(now, input.isNeeded);
+      case "homeless":
+        if (this.#showAt === NEVER) this.#showAt = now + this.#showBackOff.next();
+        return;
+      case "eased":
+        return this.#showBackOff.reset();
+      case "tick":
+        return this.#tick(now);
+      case "close":
+        this.#isClosed = true;
+        for (const { id, name } of this.#sessions.values())
+          this.#out.push({ kind: "end", session: id, name });
+        this.#sessions.clear();
+    }
+  }
+
+  #registered(input: Extract<MembershipInput, { kind: "registered" }>): void {
+    const session = this.#sessions.get(input.session);
+    const address = session?.requests.get(input.request);
+    // Another address was quicker, or the session has ended.
+    if (session === undefined || address === undefined) return;
+    session.requests.clear();
+    session.round = [];
+    session.tryAt = NEVER;
+    session.address = address;
+    // What failed at another address says nothing about this one.
+    if (address !== session.lastAddress) session.claimsFail = false;
+    session.lastAddress = address;
+    session.hasFailed = false;
+    session.nodes = input.nodes;
+    this.#wasRegistered = true;
+    this.#out.push({ kind: "ready", session: session.id, address });
+  }
+
+  #notRegistered(now: number, input: Extract<MembershipInput, { kind: "not-registered" }>): void {
+    const session = this.#sessions.get(input.session);
+    const address = session?.requests.get(input.request);
+    if (session === undefined || address === undefined) return;
+    session.requests.delete(input.request);
+    if (input.isRefusal) session.refusals.add(address);
+    if (session.requests.size > 0) return;
+    if (session.round.length > 0) return this.#tryMore(session, now);
+    if (!session.hasFailed && session.name !== FIRST) this.#out.push({ kind: "gone", name: session.name });
+    session.hasFailed = true;
+    this.#what = input.what;
+    session.tryAt = now + session.backOff.next();
+    if (!this.#wasRegistered && session.refusals.size === session.addresses.length)
+      this.#out.push({ kind: "refused", what: input.what });
+  }
+
+  #answered(input: Extract<MembershipInput, { kind: "answered" }>): void {
+    const session = this.#sessions.get(input.session);
+    if (session === undefined) return;
+    if (input.route === "claim") {
+      if (session.address !== null) this.#broken.delete(session.address);
+      session.claimsFail = false;
+      session.forgets = 0;
+    }
+    if (!session.claimsFail) session.backOff.reset();
+    if (input.nodes !== undefined) session.nodes = input.nodes;
+  }
+
+  #failed(now: number, { session: id, route, what }: Extract<MembershipInput, { kind: "failed" }>): void {
+    const session = this.#sessions.get(id);
+    if (session === undefined) return;
+    if (route === "claim") session.claimsFail = true;
+    if (session.address === null) return;
+    this.#what = what;
+    session.hasFailed = true;
+    this.#unready(session, now + this.#distrust(session, session.address));
+    if (session.name !== FIRST) this.#out.push({ kind: "gone", name: session.name });
+  }
+
+  #forgotten(now: number, id: number): void {
+    const session = this.#sessions.get(id);
+    if (session === undefined || session.address === null) return;
+    const isFirst = session.forgets++ === 0;
+    // A server that registers the worker and then never knows it is of no use.
+    const isUseless = session.forgets > FORGETS_MAX;
+    if (isUseless) session.claimsFail = true;
+    const waitMs = isUseless
+      ? this.#distrust(session, session.address)
+      : isFirst
+        ? 0
+        : session.backOff.next();
+    this.#unready(session, now + waitMs);
+    this.#tick(now);
+  }
+
+  #members(now: number, urls: readonly string[]): void {
+    if (this.#options.addresses.length > 0) return;
+    for (const url of urls) if (this.#named(url) === undefined) this.#open(url, [url], now);
+    const { own } = this.#options;
+    for (const session of [...this.#sessions.values()])
+      if (session.name !== own && !urls.includes(session.name)) this.#end(session);
+  }
+
+  #own(now: number, isNeeded: boolean): void {
+    const { own } = this.#options;
+    if (own === null) return;
+    const session = this.#named(own);
+    if (session === undefined && isNeeded) this.#open(own, [own], now);
+    if (session === undefined || isNeeded) return;
+    this.#sessions.delete(session.id);
+    this.#out.push({ kind: "end", session: session.id, name: own });
+  }
+
+  #tick(now: number): void {
+    if (!this.#isStarted) return;
+    if (this.#firstAt <= now) {
+      this.#firstAt = NEVER;
+      this.#open(FIRST, this.#options.addresses, now);
+    }
+    for (const session of this.#sessions.values()) {
+      if (session.tryAt > now) continue;
+      if (session.round.length === 0) this.#beginRound(session);
+      this.#tryMore(session, now);
+    }
+    if (this.#showAt <= now) {
+      this.#showAt = NEVER;
+      this.#out.push({ kind: "show" });
+    }
+  }
+
+  #open(name: string, addresses: readonly string[], tryAt = NEVER): void {
+    const id = ++this.#sessionNumber;
+    this.#sessions.set(id, {
+      ...{
+        id,
+        name,
+        addresses,
+        address: null,
+        lastAddress: null,
+        requests: new Map<number, string>(),
+        round: [],
+      },
+      ...{ tryAt, backOff: new BackOff(this.#options.random, ROUND_MAX_MS), refusals: new Set<string>() },
+      ...{ hasFailed: false, claimsFail: false, forgets: 0, nodes: null },
+    });
+    this.#out.push({ kind: "open", session: id, name, addresses });
+  }
+
+  /** Without a goodbye: a node that is named no more may have stalled, and nobody should wait for it. */
+  #end(session: MemberSession): void {
+    this.#sessions.delete(session.id);
+    this.#out.push({ kind: "end", session: session.id, name: session.name });
+    this.#out.push({ kind: "gone", name: session.name });
+  }
+
+  #unready(session: MemberSession, tryAt: number): void {
+    session.address = null;
+    session.tryAt = tryAt;
+    this.#out.push({ kind: "not-ready", session: session.id });
+  }
+
+  #beginRound(session: MemberSession): void {
+    session.refusals.clear();
+    session.requests.clear();
+    session.round = [...session.addresses];
+  }
+
+  /** Registers at the addresses of this round that are not known to be broken; the others have their turn a little later. */
+  #tryMore(session: MemberSession, now: number): void {
+    const whole = session.round.filter((address) => !this.#broken.has(address));
+    const tried = whole.length > 0 ? whole : session.round;
+    session.round = session.round.filter((address) => !tried.includes(address));
+    session.tryAt = session.round.length > 0 ? now + STAGGER_MS : NEVER;
+    for (const address of tried) {
+      const request = ++this.#requestNumber;
+      session.requests.set(request, address);
+      this.#out.push({ kind: "register", session: session.id, request, address });
+    }
+  }
+
+  /** Opens sessions at the nodes that are named, and ends those that are not needed any more. */
+  #reconcile(now: number): void {
+    if (this.#options.addresses.length === 0 || !this.#isStarted) return;
+    const sessions = [...this.#sessions.values()].filter(({ name }) => name !== this.#options.own);
+    const targets = targetsOf(sessions);
+    if (targets.size === 0) return;
+    for (const url of targets) if (this.#named(url) === undefined) this.#open(url, [url], now);
+    this.#tick(now);
+    const isTargetInTouch = sessions.some((session) => targets.has(session.name) && isInTouch(session));
+    for (const session of sessions) {
+      if (targets.has(session.name)) continue;
+      // Whoever named the targets is in touch, so one that is not is not the last.
+      if (isTargetInTouch || !isInTouch(session)) this.#end(session);
+    }
+  }
+
+  /** Tells when the last session goes out of touch, and plans to try the configured addresses then. */
+  #lookAway(now: number): void {
+    const sessions = [...this.#sessions.values()];
+    const isAway = sessions.length > 0 && !sessions.some(isHopeful);
+    const isBack = sessions.length === 0 || sessions.some(isInTouch);
+    if (isAway ? !this.#isAway : isBack && this.#isAway) {
+      this.#isAway = isAway;
+      this.#out.push({ kind: "trouble", what: isAway ? this.#what : null });
+    }
+    const hasNone = !sessions.some((session) => session.name !== this.#options.own && isHopeful(session));
+    const needsFirst =
+      this.#options.addresses.length > 0 && hasNone && !sessions.some(({ name }) => name === FIRST);
+    if (!needsFirst) this.#firstAt = NEVER;
+    else if (this.#firstAt === NEVER) this.#firstAt = now + AWAY_MS;
+  }
+
+  #named(name: string): MemberSession | undefined {
+    for (const session of this.#sessions.values()) if (session.name === name) return session;
+    return undefined;
+  }
+
+  /** An address registered the worker and then failed it. Gives the time until the next try: short if others are left. */
+  #distrust(session: MemberSession, address: string): number {
+    this.#broken.add(address);
+    if (!session.addresses.every((one) => this.#broken.has(one))) return RETRY_MS;
+    // All of them are: each gets another chance, this one last.
+    for (const one of session.addresses) if (one !== address) this.#broken.delete(one);
+    return session.backOff.next();
+  }
+
+  #check(): void {
+    if (!this.#isStarted) return;
+    const sessions = [...this.#sessions.values()];
+    for (const { name, address, requests, tryAt } of sessions)
+      assert(
+        address !== null || requests.size > 0 || tryAt < NEVER,
+        `the session at ${name} is registered, or a try is under way or scheduled`,
+      );
+    if (this.#options.addresses.length === 0) return;
+    const others = sessions.filter(({ name }) => name !== this.#options.own);
+    assert(others.length > 0, "a worker that is not closed has a session");
+    assert(
+      others.some(isHopeful) || this.#firstAt < NEVER || this.#named(FIRST) !== undefined,
+      "with no session in touch, the configured addresses are tried",
+    );
+  }
+
+  #take(): readonly MembershipOutput[] {
+    const out = this.#out;
+    this.#out = [];
+    return out;
+  }
+}
