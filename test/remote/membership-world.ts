@@ -6,7 +6,7 @@
 import { Heap } from "../../src/std/heap.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { Membership } from "../../src/worker/remote/membership.ts";
-import type { MembershipInput, MembershipOutput, Route } from "../../src/worker/remote/membership-io.ts";
+import type { MembershipInput, MembershipOutput } from "../../src/worker/remote/membership-io.ts";
 
 /**
  * How a node behaves: it answers and names the nodes that are well; answers and names any nodes; is dead; takes requests and
@@ -146,45 +146,33 @@ export class MembershipWorld {
 
   /** One claim after another, as the driver sends them. */
   #claim(session: number, waitMs: number): void {
-    this.#request(session, "claim", waitMs + CLAIM_MARGIN_MS, waitMs, (isAnswered) => {
-      if (isAnswered) this.#backOffs.delete(session);
-      else this.#backOffs.set(session, Math.min(10_000, (this.#backOffs.get(session) ?? 50) * 2));
-      const wait = isAnswered ? CLAIM_MS : 0;
-      if (this.sessions.has(session))
-        this.after(
-          this.#backOffs.get(session) ?? 100,
-          () => this.#address.has(session) && this.#claim(session, wait),
-        );
-    });
-  }
-
-  #request(
-    session: number,
-    route: Route,
-    timeoutMs: number,
-    waitMs = 0,
-    then: (isAnswered: boolean) => void = () => {},
-  ): void {
     const address = this.#address.get(session);
     if (address === undefined) return;
     const mode = this.#modeOf(address);
     const isStalled = mode === "stalled";
-    const ms = isStalled ? timeoutMs : mode === "dead" ? 1 : this.random.below(20) + waitMs;
+    const ms = isStalled ? waitMs + CLAIM_MARGIN_MS : mode === "dead" ? 1 : this.random.below(20) + waitMs;
     this.after(ms, () => {
       if (!this.sessions.has(session)) return;
-      // Whoever waited for an answer of a node gets one of what that is by then.
+      // Whoever waited for a node gets the answer of what that is by then.
       const now = isStalled || mode === "dead" ? mode : this.#modeOf(address);
-      const isDeaf =
-        ["dead", "stalled", "garbled"].includes(now) || (now === "no-claims" && route === "claim");
+      const isAnswered = now === "well" || now === "liar";
       if (now === "amnesiac") this.input({ kind: "forgotten", session });
-      else if (isDeaf) this.input({ kind: "failed", session, route, what: now });
+      else if (!isAnswered) this.input({ kind: "failed", session, route: "claim", what: now });
       else {
-        const nodes = route === "claim" ? this.#named(address, now) : undefined;
-        this.input({ kind: "answered", session, route, ...(nodes === undefined ? {} : { nodes }) });
+        const nodes = this.#named(address, now);
+        this.input({ kind: "answered", session, route: "claim", ...(nodes === undefined ? {} : { nodes }) });
       }
-      if (isDeaf || now === "amnesiac") this.#claimed.delete(address);
-      else this.#claimed.add(address);
-      then(!isDeaf && now !== "amnesiac");
+      if (isAnswered) this.#claimed.add(address);
+      else this.#claimed.delete(address);
+      this.#claimAgain(session, isAnswered);
+    });
+  }
+
+  #claimAgain(session: number, isAnswered: boolean): void {
+    if (isAnswered) this.#backOffs.delete(session);
+    else this.#backOffs.set(session, Math.min(10_000, (this.#backOffs.get(session) ?? 50) * 2));
+    this.after(this.#backOffs.get(session) ?? 100, () => {
+      if (this.#address.has(session)) this.#claim(session, isAnswered ? CLAIM_MS : 0);
     });
   }
 
