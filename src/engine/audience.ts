@@ -1,4 +1,5 @@
 /** Those who wait for what comes out of a node: askers, workers with reports, and whoever follows an execution. */
+import type { Verdict } from "../kernel/message.ts";
 import type { Rejection } from "../std/rejection.ts";
 import type { Progress, Reply } from "./driver-options.ts";
 import type { Inspection, Output } from "./io.ts";
@@ -10,7 +11,7 @@ type Word = Extract<Output, { kind: "reply" | "inspected" | "verdicts" | "progre
 export class Audience {
   readonly replies = new Pending<number, Reply>();
   readonly inspections = new Pending<number, Inspection | Rejection>();
-  readonly verdicts = new Pending<string, readonly (readonly string[])[]>();
+  readonly verdicts = new Pending<string, readonly (readonly Verdict[])[]>();
   readonly watchers = new Watchers<Progress>();
   readonly logWatchers = new Watchers<() => void>();
 

@@ -10,6 +10,7 @@ import { type ExecutionView, type RunningCounts, viewExecution } from "../kernel
 import { UNKNOWN_WORKER } from "../protocol/work.ts";
 import { reject } from "../std/rejection.ts";
 import { type ExecutionWrite, workKey } from "../store/store.ts";
+import { attemptFacts } from "./attempt-facts.ts";
 import { startChildren } from "./child-desk.ts";
 import { enumerationMark } from "./granting.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
@@ -205,7 +206,7 @@ export class CleanUp {
   /** Answers those who asked how it is. */
   inspect(slot: Slot): void {
     const node = this.#node;
-    for (const request of slot.inspections.splice(0)) {
+    for (const { request, attempt } of slot.inspections.splice(0)) {
       const { execution } = slot;
       if (execution === null) {
         const inspection = reject("not_found", `there is no execution ${slot.id}`, {
@@ -220,6 +221,7 @@ export class CleanUp {
         view,
         why: whyWaiting(node, slot),
         ...(commands.length === 0 ? {} : { commands }),
+        ...(attempt === null ? {} : { attempt: attemptFacts(node, slot, attempt) }),
       };
       node.emit({ kind: "inspected", request, inspection });
     }

@@ -2,6 +2,7 @@
  * The driver: does the I/O that an engine node asks for, and nothing else decides here. It feeds inputs in, performs
  * outputs, wakes the node when its time comes, and backs off when the store fails.
  */
+import type { Verdict } from "../kernel/message.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Rejection } from "../std/rejection.ts";
@@ -98,11 +99,11 @@ export class Engine implements EnginePort {
   }
 
   /** How an execution is, from committed state. */
-  inspect(execution: string): Promise<Inspection | Rejection> {
+  inspect(execution: string, attempt?: ReportedAttempt): Promise<Inspection | Rejection> {
     if (this.#stopped !== null) return Promise.resolve(stoppedAnswer(this.#stopped));
     const request = ++this.#requests;
     const inspection = this.#audience.inspections.ask(request);
-    this.#input({ kind: "inspect", request, execution });
+    this.#input({ kind: "inspect", request, execution, ...(attempt === undefined ? {} : { attempt }) });
     return inspection;
   }
 
@@ -117,7 +118,7 @@ export class Engine implements EnginePort {
   }
 
   /** Delivers a worker's reports; resolves with verdicts once they are committed. */
-  report(worker: string, reports: readonly Report[]): Promise<readonly (readonly string[])[]> {
+  report(worker: string, reports: readonly Report[]): Promise<readonly (readonly Verdict[])[]> {
     if (this.#stopped !== null) return Promise.resolve(reports.map(() => ["stale"]));
     const report = ++this.#requests;
     const verdicts = this.#audience.verdicts.ask(`${worker}/${report}`);

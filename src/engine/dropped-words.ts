@@ -18,7 +18,7 @@ export class DroppedWords {
     return this.#lists.get(execution) ?? [];
   }
 
-  /** Notes what was a duplicate, stale, late or gone in a report. */
+  /** Notes what was a duplicate, stale, late, gone or refused in a report. */
   note(
     { report, worker }: Pick<Extract<Queued, { kind: "report" }>, "report" | "worker">,
     verdicts: readonly Verdict[],
@@ -30,7 +30,8 @@ export class DroppedWords {
       const { phase, visit, handler } = report;
       const { task, attempt } = attemptOf(report, i);
       const list = this.#listOf(report.execution);
-      list.push({ at, what: report.kind, verdict, phase, visit, handler, task, attempt, worker });
+      const shown = typeof verdict === "string" ? verdict : "refused";
+      list.push({ at, what: report.kind, verdict: shown, phase, visit, handler, task, attempt, worker });
       if (list.length > WORDS_MAX) list.shift();
     }
   }

@@ -2,6 +2,7 @@
  * An engine as the rest of the process uses it: the API, handles, worker sessions, schedules. One over a store of its
  * own is an `Engine`; in a cluster it is a `ClusterEngine`, which asks the node that has the execution.
  */
+import type { Verdict } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import { newExecutionId } from "../std/id.ts";
@@ -41,8 +42,11 @@ export interface EnginePort {
 
   /** Sends a message to an execution and resolves with its answer once that is committed. */
   send(execution: string, message: Request, start?: StartOf): Promise<Reply>;
-  /** How an execution is, from committed state. */
-  inspect(execution: string): Promise<Inspection | Rejection>;
+  /**
+   * How an execution is, from committed state. With an attempt, also how that is: asking for it is a sign of life, so an
+   * attempt of a former owner is adopted by it.
+   */
+  inspect(execution: string, attempt?: ReportedAttempt): Promise<Inspection | Rejection>;
   /** Messages that were dropped as duplicates or stale, newest last. */
   dropped(execution: string): readonly Dropped[] | Promise<readonly Dropped[]>;
   /** Whether executions of this id are this node's: for ids that can be chosen. */
@@ -64,7 +68,7 @@ export interface EnginePort {
   /** A remote worker asks for up to so many items; the newest word counts, 0 takes it back, perhaps for a reason. */
   claim(worker: string, max: number, why?: string): void;
   /** Delivers a worker's reports; resolves with verdicts, in their order, once they are committed. */
-  report(worker: string, reports: readonly Report[]): Promise<readonly (readonly string[])[]>;
+  report(worker: string, reports: readonly Report[]): Promise<readonly (readonly Verdict[])[]>;
   /** A remote worker's attempts are alive. */
   beat(worker: string, beats: readonly Beat[]): void;
   /** A worker gives claims back that nobody has begun: nothing is burnt, and nothing is journaled. */

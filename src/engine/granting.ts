@@ -5,6 +5,7 @@
  */
 import type { Execution } from "../kernel/execution.ts";
 import type { HandlerPlan } from "../kernel/plan.ts";
+import { finishedRuns } from "../kernel/script-runs.ts";
 import type { Checkpoint, CommandWork, Grant, GrantItem, ScriptWork } from "../protocol/work.ts";
 import { receiptDueAt, workText } from "./command-work.ts";
 import type { Ready } from "./dispatcher.ts";
@@ -349,6 +350,11 @@ function newGrant(
 function checkpointsOf(node: NodeState, desk: HandlerDesk, task: number): readonly Checkpoint[] | null {
   const progress = desk.state.progress.tasks.get(task);
   if (progress === undefined || progress.checkpoints.length === 0) return null;
+  if (desk.state.plan.mode === "script") {
+    const attempt = desk.state.tasks.nextAttempt(task);
+    const finished = finishedRuns(desk.state, { task, attempt, round: desk.visit.round });
+    return finished.length === 0 ? null : finished;
+  }
   return progress.checkpoints.map((known) =>
     known.kind === "sleep" && known.due <= node.now ? { ...known, due: 0 } : known,
   );
@@ -371,7 +377,7 @@ function batchOf(plan: HandlerPlan): number {
 const scripts = new WeakMap<HandlerPlan, ScriptWork>();
 
 /** The runs of a script handler, as every grant of it carries them. */
-function scriptOf(plan: HandlerPlan): ScriptWork {
+export function scriptOf(plan: HandlerPlan): ScriptWork {
   let script = scripts.get(plan);
   if (script === undefined) {
     const { script: runs = [], state, resume } = plan.definition;

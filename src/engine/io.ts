@@ -17,7 +17,15 @@ import type {
 import type { Plan } from "../kernel/plan.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
-import type { Beat, Grant, Report, ReportPlace, Serves } from "../protocol/work.ts";
+import type {
+  Beat,
+  Grant,
+  Report,
+  ReportedAttempt,
+  ReportPlace,
+  ScriptWork,
+  Serves,
+} from "../protocol/work.ts";
 import type { Rejection } from "../std/rejection.ts";
 import type {
   Commit,
@@ -47,7 +55,13 @@ export type Input =
       /** The answer says how the execution is after it. */
       readonly views?: boolean;
     }
-  | { readonly kind: "inspect"; readonly request: number; readonly execution: string }
+  | {
+      readonly kind: "inspect";
+      readonly request: number;
+      readonly execution: string;
+      /** How this attempt is, is wanted too. */
+      readonly attempt?: ReportedAttempt;
+    }
   /** The clock was set forward by so much: what is due is due, but nobody was silent meanwhile. */
   | { readonly kind: "clock-stepped"; readonly ms: number }
   | { readonly kind: "committed"; readonly commit: number; readonly verdict: CommitVerdict }
@@ -202,6 +216,8 @@ export interface Inspection {
   readonly why: string;
   /** Its commands, where it has some. */
   readonly commands?: readonly CommandView[];
+  /** The attempt that was asked for; null: it does not hold its lease. */
+  readonly attempt?: AttemptFacts | null;
 }
 
 /** What a node holds, for those who look at it. */
@@ -237,6 +253,21 @@ export interface AttemptHolder {
   readonly worker: string;
   /** The attempt is to stop. */
   readonly isCancelled: boolean;
+}
+
+/** An attempt that holds its lease. */
+export interface AttemptFacts extends AttemptHolder {
+  /** Null: it is not an attempt of a script. */
+  readonly script: ScriptFacts | null;
+}
+
+/** How far an attempt of a script is. */
+export interface ScriptFacts {
+  readonly runs: ScriptWork["runs"];
+  /** How many of them are finished. */
+  readonly finished: number;
+  /** The state before the next run: a JSON text, or the sequence number of the event that holds it. */
+  readonly state: string | number;
 }
 
 /** Which open leases are wanted. */

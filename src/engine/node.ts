@@ -86,7 +86,7 @@ export class EngineNode {
           return node.emit({ kind: "inspected", request: input.request, inspection });
         }
         const slot = this.#residency.slot(input.execution);
-        slot.inspections.push(input.request);
+        slot.inspections.push({ request: input.request, attempt: input.attempt ?? null });
         if (slot.status === "clean") this.#cleanUp.inspect(slot);
         return;
       }

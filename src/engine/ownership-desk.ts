@@ -156,7 +156,7 @@ export class OwnershipDesk {
     const node = this.#node;
     const { cleanUp, residency } = this.#parts;
     for (const queued of slot.queue.splice(0)) cleanUp.turnAway(slot.id, queued);
-    for (const request of slot.inspections.splice(0))
+    for (const { request } of slot.inspections.splice(0))
       node.emit({ kind: "inspected", request, inspection: notOwner(slot.id) });
     for (const desk of slot.allDesks) {
       for (const lease of [...desk.leases.values()]) {

@@ -88,16 +88,13 @@ export function toMessage(
     case "run": {
       const { task, attempt } = report;
       const live = isLive(node, slot, report, worker);
-      const index = report.kind === "run" ? (report.index ?? runNamed(desk, report.name)) : 0;
-      // A run that the script does not have.
-      if (index < 0) return null;
       const done =
         report.kind === "step"
           ? { kind: report.kind, name: report.name, result: report.result }
           : {
               kind: report.kind,
               name: report.name,
-              index,
+              index: report.index,
               state: report.state,
               oversized: report.oversized,
               stats: report.stats,
@@ -166,7 +163,7 @@ export function toLogRow(
 }
 
 /** Whether an attempt holds its lease, be it by adoption now. */
-function isLive(node: NodeState, slot: Slot, at: ReportedAttempt, worker: string): boolean {
+export function isLive(node: NodeState, slot: Slot, at: ReportedAttempt, worker: string): boolean {
   const { task, attempt, claim, epoch } = at;
   const lease = deskOf(slot, at)?.leases.get(task);
   return lease !== undefined
@@ -353,14 +350,9 @@ function adopt(
  * The desk that a word is about; undefined: its visit or round is over. A word of an earlier round says nothing about
  * the leases of this one, though their attempts may have the same number.
  */
-function deskOf(slot: Slot, place: ReportPlace): HandlerDesk | undefined {
+export function deskOf(slot: Slot, place: ReportPlace): HandlerDesk | undefined {
   const desk = slot.desk(place);
   return desk?.visit.round === place.round ? desk : undefined;
-}
-
-/** The place of a run among those of its script, for a word that does not say it; -1: there is no such run. */
-function runNamed(desk: HandlerDesk | undefined, name: string): number {
-  return desk?.state.plan.definition.script?.findIndex((run) => run.name === name) ?? -1;
 }
 
 function placeOf({ execution, phase, visit, handler, round, epoch }: ReportPlace): ReportPlace {

@@ -354,7 +354,7 @@ export class Residency {
     const node = this.#node;
     const answer = reject("not_ready", `execution ${slot.id} cannot be read: ${why}`);
     node.emit({ kind: "unreadable", execution: slot.id, partition: slot.tenure.partition, why });
-    for (const request of slot.inspections) node.emit({ kind: "inspected", request, inspection: answer });
+    for (const { request } of slot.inspections) node.emit({ kind: "inspected", request, inspection: answer });
     for (const queued of slot.queue.splice(0)) {
       if (queued.kind === "message" && queued.request !== null)
         node.emit({ kind: "reply", request: queued.request, answer });

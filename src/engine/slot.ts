@@ -6,7 +6,7 @@ import type { Execution, HandlerState, Visit } from "../kernel/execution.ts";
 import type { Message, Verdict } from "../kernel/message.ts";
 import { holdsTasks } from "../kernel/owed-op.ts";
 import type { Plan } from "../kernel/plan.ts";
-import type { Beat, Grant, Report } from "../protocol/work.ts";
+import type { Beat, Grant, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Want } from "../store/store.ts";
 import { HandlerDesk } from "./handler-desk.ts";
 import type { Tenure } from "./tenures.ts";
@@ -54,13 +54,19 @@ export interface ReportAnswer {
   open: number;
 }
 
+/** Somebody waits for how the execution is, and perhaps one of its attempts. */
+export interface SlotInspection {
+  readonly request: number;
+  readonly attempt: ReportedAttempt | null;
+}
+
 export class Slot {
   readonly id: string;
   readonly tenure: Tenure;
   execution: Execution | null = null;
   status: "loading" | "clean" | "dirty" = "loading";
   queue: Queued[] = [];
-  inspections: number[] = [];
+  inspections: SlotInspection[] = [];
   /** Beats that came while it was loading. */
   readonly beats: { beat: Beat; worker: string }[] = [];
   desks: HandlerDesk[] = [];

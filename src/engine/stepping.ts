@@ -17,10 +17,17 @@ import { canonicalJson } from "../std/canonical-json.ts";
 import type { Json } from "../std/json.ts";
 import { reject } from "../std/rejection.ts";
 import type { DeadLetter, ExecutionWrite, Letter, LogRow, Snapshot } from "../store/store.ts";
+import { knownRuns } from "./attempt-facts.ts";
 import { extendChain } from "./chain.ts";
 import type { NodeState } from "./node-state.ts";
 import { EVENTS_DUE, EVENTS_TIMER, outboxMark, outboxRow } from "./outbox.ts";
-import { toLogRow, toMessage, unrecordedStarts, verdictOnRest, verdictsOnStarts } from "./reporting.ts";
+import {
+  toLogRow,
+  toMessage,
+  unrecordedStarts,
+  verdictOnRest,
+  verdictsOnStarts,
+} from "./reporting.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { headOf } from "./slot-head.ts";
 import { countEvent, noTotals, type Totals } from "./totals.ts";
@@ -174,8 +181,9 @@ function keepLines(
 ): Answer {
   const row = report.kind === "logs" && slot.execution !== null ? toLogRow(node, slot, report, worker) : null;
   if (row === null) return { kind: "ignored", why: "the attempt is over", verdicts: ["stale"] };
-  effects.logs.push(row);
-  return { kind: "applied", seq: slot.execution?.seq ?? 0, verdicts: ["accepted"] };
+  const { lines, refusal } = knownRuns(slot, row);
+  if (lines.length > 0) effects.logs.push({ ...row, lines });
+  return { kind: "applied", seq: slot.execution?.seq ?? 0, verdicts: [refusal ?? "accepted"] };
 }
 
 function run(node: NodeState, slot: Slot, message: Exclude<Message, StartMessage>, into: Collected): Answer {

@@ -139,7 +139,8 @@ export interface CheckpointMessage extends Place {
     | {
         readonly kind: "run";
         readonly name: string;
-        readonly index: number;
+        /** Its place among the runs of the script, from 0; null: that of its name. */
+        readonly index: number | null;
         readonly state: string;
         readonly oversized: boolean;
         readonly stats: { readonly durationMs: number; readonly memoryBytes: number };
@@ -233,8 +234,8 @@ export interface Sent {
   readonly message: StartMessage | ControlMessage | ChildMessage;
 }
 
-/** What became of a receipt. */
-export type Verdict = "accepted" | "duplicate" | "stale" | "late" | "gone" | "elsewhere";
+/** What became of a report. A rejection: it is wrong, nothing of it is journaled, and the attempt keeps its lease. */
+export type Verdict = "accepted" | "duplicate" | "stale" | "late" | "gone" | "elsewhere" | Rejection;
 
 /** The answer to a message, to be given out only after its commit. */
 export type Answer =

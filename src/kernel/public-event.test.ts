@@ -182,7 +182,7 @@ describe("what happens inside of tasks", () => {
   });
 
   test("a run shows its state and its stats; a state over the limit only in full", () => {
-    const script = [{ name: "r0", expression: "s => s" }];
+    const script = ["r0", "r1"].map((name) => ({ name, expression: "s => s" }));
     const run = new KernelRun([{ name: "a", handlers: { a: { script } } }]);
     run.runDone("a", 0, { index: 0, state: { n: 1 } });
     run.runDone("a", 0, { index: 1, state: { n: 2 }, oversized: true });

@@ -21,6 +21,7 @@ import type {
   Verdict,
 } from "./message.ts";
 import { delayMs } from "./retry.ts";
+import { finishedRuns } from "./script-runs.ts";
 import type { Step } from "./step.ts";
 import { armTask } from "./task-waits.ts";
 import { ENGINE } from "./timers.ts";
@@ -145,7 +146,7 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
       receipt.outcome.status === "done" &&
       isNews &&
       !isPassed &&
-      judged(handler, step, receipt.outcome).status === "done"
+      judged(handler, step, receipt).status === "done"
     ) {
       complete(step, handler, recorder, receipt);
       if (!wasLost) return "accepted";
@@ -160,7 +161,7 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
 
 function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): Verdict {
   const { task, attempt } = receipt;
-  const outcome = withinLimit(handler, task, judged(handler, step, receipt.outcome));
+  const outcome = withinLimit(handler, task, judged(handler, step, receipt));
   if (outcome.status === "done") {
     complete(step, handler, recorder, receipt);
     return "accepted";
@@ -259,9 +260,25 @@ function withinLimit(handler: HandlerState, task: number, outcome: Outcome): Out
   return { status: "failed", fatal: true, payload: JSON.stringify(error) };
 }
 
-/** A decision must name one of its phases; everything else is taken as it came. */
-function judged(handler: HandlerState, step: Step, outcome: Outcome): Outcome {
-  if (outcome.status !== "done" || handler.plan.work !== "next") return outcome;
+/** The failure of a script attempt that says done before its last run is finished; null: all runs are. */
+function unfinished(handler: HandlerState, receipt: Receipt): Outcome | null {
+  const { script = [] } = handler.plan.definition;
+  const finished = finishedRuns(handler, receipt).length;
+  if (finished >= script.length) return null;
+  const error = {
+    name: "RunsUnfinished",
+    code: "wrong_status",
+    message: `the attempt says done, and ${finished} of ${script.length} runs are finished (${script[finished]?.name} is next)`,
+  };
+  return { status: "failed", payload: JSON.stringify(error) };
+}
+
+/** A decision must name one of its phases, and a script is done after its last run; all else is taken as it came. */
+function judged(handler: HandlerState, step: Step, receipt: Receipt): Outcome {
+  const { outcome } = receipt;
+  if (outcome.status !== "done") return outcome;
+  if (handler.plan.mode === "script") return unfinished(handler, receipt) ?? outcome;
+  if (handler.plan.work !== "next") return outcome;
   const { among } = step.execution.currentVisit().plan;
   if (among.some((name) => outcome.payload === JSON.stringify(name))) return outcome;
   const error = {

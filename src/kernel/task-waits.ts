@@ -3,9 +3,11 @@
  * signal, or that none came in time) is journaled as a step, so that later attempts find it.
  */
 import { DURATION_MAX_MS } from "../std/duration.ts";
+import { isRejection } from "../std/rejection.ts";
 import { CHECKPOINTS_MAX } from "./checkpoint.ts";
 import type { HandlerState } from "./execution.ts";
 import type { Answer, CheckpointMessage } from "./message.ts";
+import { placeRun } from "./script-runs.ts";
 import type { Step } from "./step.ts";
 import { taskTimerId } from "./timers.ts";
 
@@ -18,7 +20,6 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
   if (handler === undefined || visit === null || execution.ended || visit.status !== "running")
     return { kind: "ignored", why: "the phase is over", verdicts: ["gone"] };
   const progress = handler.progress.tasks.get(task);
-  const isKnown = progress?.checkpoints.some(({ kind, name }) => kind === done.kind && name === done.name);
   const isLive =
     message.live &&
     message.round === visit.round &&
@@ -29,34 +30,31 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     task < handler.offered &&
     !handler.isClosed(task) &&
     attempt > handler.tasks.ended(task);
-  const isRepeat = isKnown === true && !(done.kind === "run" && isFromStart(handler, message));
   // Also of what is journaled: whoever lost its lease must not go on, with a value that is not the journal's.
   if (!isLive) return { kind: "ignored", why: "the attempt is over", verdicts: ["stale"] };
-  if (isRepeat) return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
-  const before = done.kind === "run" ? done.index : (progress?.checkpoints.length ?? 0);
-  if (before >= CHECKPOINTS_MAX)
-    return { kind: "ignored", why: `a task has at most ${CHECKPOINTS_MAX} steps`, verdicts: ["stale"] };
   const at = { ...visit.place(message.handler), task, attempt };
-  if (done.kind === "step")
-    step.emit({
-      kind: "task.step",
-      ...at,
-      name: done.name,
-      result: done.result,
-      error: null,
-      reason: "done",
-    });
-  else {
-    const { name, index, state, oversized, stats } = done;
-    step.emit({ kind: "task.run", ...at, name, index, state, oversized, stats });
+  if (done.kind === "run") {
+    const place = placeRun(handler, message, done);
+    if (isRejection(place)) return { kind: "ignored", why: place.message, verdicts: [place] };
+    if (place.isRepeat) return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
+    const { name, state, oversized, stats } = done;
+    step.emit({ kind: "task.run", ...at, name, index: place.index, state, oversized, stats });
+    return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
   }
+  const known = progress?.checkpoints ?? [];
+  if (known.some(({ kind, name }) => kind === "step" && name === done.name))
+    return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
+  if (known.length >= CHECKPOINTS_MAX)
+    return { kind: "ignored", why: `a task has at most ${CHECKPOINTS_MAX} steps`, verdicts: ["stale"] };
+  step.emit({
+    kind: "task.step",
+    ...at,
+    name: done.name,
+    result: done.result,
+    error: null,
+    reason: "done",
+  });
   return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
-}
-
-/** Where scripts do not resume, a new attempt does its runs again, and they count anew. */
-function isFromStart(handler: HandlerState, { task, attempt }: CheckpointMessage): boolean {
-  const last = handler.progress.tasks.get(task)?.attempt ?? 0;
-  return handler.plan.definition.resume === false && attempt > last;
 }
 
 /** A task that began to wait for a signal takes one that came before, or sets its timer. */

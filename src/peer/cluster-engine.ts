@@ -15,6 +15,7 @@ import type { AttemptHolder, Dropped, Inspection, JoinOptions, OpenAttempt, Over
 import type { OutboxDoor } from "../engine/outbox-door.ts";
 import { heldBack } from "../engine/ownership-desk.ts";
 import { versionOfId } from "../kernel/names.ts";
+import type { Verdict } from "../kernel/message.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { monotonicMs } from "../std/monotonic.ts";
@@ -145,15 +146,21 @@ export class ClusterEngine implements EnginePort {
     return ofFresh(reply, start);
   }
 
-  async inspect(execution: string): Promise<Inspection | Rejection> {
+  async inspect(execution: string, attempt?: ReportedAttempt): Promise<Inspection | Rejection> {
     if (this.#isClosed) return closedAnswer();
     const found = await askOwner<{ readonly inspection: Inspection | Rejection }>(this.#ask, {
       execution,
       here: async () => {
-        const inspection = await this.#engine.inspect(execution);
+        const inspection = await this.#engine.inspect(execution, attempt);
         return unlessElsewhere({ inspection }, inspection);
       },
-      there: (url, options) => this.#client.call(url, "inspect", { v: 1, execution }, options),
+      there: (url, options) =>
+        this.#client.call(
+          url,
+          "inspect",
+          { v: 1, execution, ...(attempt === undefined ? {} : { attempt }) },
+          options,
+        ),
     });
     return isRejection(found) ? found : found.inspection;
   }
@@ -188,7 +195,7 @@ export class ClusterEngine implements EnginePort {
     this.#engine.claim(worker, max, why);
   }
 
-  report(worker: string, reports: readonly Report[]): Promise<readonly (readonly string[])[]> {
+  report(worker: string, reports: readonly Report[]): Promise<readonly (readonly Verdict[])[]> {
     return this.#reports.report(worker, reports);
   }
 

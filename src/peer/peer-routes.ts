@@ -23,6 +23,7 @@ import {
   BODY_BYTES_MAX,
   checkBody,
   HEADER,
+  type InspectBody,
   PEER_PATH,
   type ReportBody,
   SCHEME,
@@ -119,9 +120,9 @@ export class PeerRoutes {
       case "send":
         return this.#send(body);
       case "inspect": {
-        const asked = checkBody<{ execution: string }>(BODIES.inspect, body);
+        const asked = checkBody<InspectBody>(BODIES.inspect, body);
         if (isRejection(asked)) return asked;
-        const inspection = await engine.inspect(asked.execution);
+        const inspection = await engine.inspect(asked.execution, asked.attempt);
         return this.#unlessElsewhere(inspection) ?? { inspection };
       }
       case "dropped": {

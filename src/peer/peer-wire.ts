@@ -1,7 +1,7 @@
 /** What passes between nodes over HTTP: paths, headers, bodies. What comes in is checked before it reaches the engine. */
 import { z } from "zod";
 import type { Ending, Request } from "../engine/io.ts";
-import type { Beat, Report } from "../protocol/work.ts";
+import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 
 /** Everything that nodes ask of each other is a POST below this path. */
@@ -35,6 +35,12 @@ export interface SendBody {
   readonly execution: string;
   readonly message: Request;
   readonly fresh: boolean;
+}
+
+export interface InspectBody {
+  readonly execution: string;
+  /** How this attempt is, is wanted too. Nodes of 0.2 refuse the field. */
+  readonly attempt?: ReportedAttempt;
 }
 
 export interface ReportBody {
@@ -166,7 +172,7 @@ const beat = z.strictObject({ ...reportPlace, attempts: z.array(z.strictObject(a
 /** The bodies that nodes send each other, but for those of hooks. */
 export const BODIES = {
   send: z.strictObject({ v, execution: id, message, fresh: z.boolean() }),
-  inspect: z.strictObject({ v, execution: id }),
+  inspect: z.strictObject({ v, execution: id, attempt: z.strictObject(reportedAttempt).optional() }),
   dropped: z.strictObject({ v, execution: id }),
   watch: z.strictObject({ v, execution: id }),
   report: z.strictObject({ v, worker: id, reports: z.array(report) }),

@@ -4,6 +4,7 @@
  * execution reach its owner in the order in which they came.
  */
 import type { EnginePort } from "../engine/engine-port.ts";
+import type { Verdict } from "../kernel/message.ts";
 import type { Report } from "../protocol/work.ts";
 import { type AskParts, moved } from "./ask-owner.ts";
 import { backOffMs } from "./back-off.ts";
@@ -15,7 +16,7 @@ export interface ReportDeskParts extends AskParts {
   readonly client: Pick<PeerClient, "call">;
 }
 
-type Verdicts = readonly string[];
+type Verdicts = readonly Verdict[];
 
 /** Long enough for a partition that is handed over, not for one whose owner died. */
 const PATIENCE_MS = 2_000;

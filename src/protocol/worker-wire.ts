@@ -209,7 +209,24 @@ export interface EventsAnswer {
   /** The last event of each attempt that is stored; a repeat is acknowledged, what comes after a gap is not. */
   readonly stored: Readonly<Record<string, number>>;
   /** What became of the receipt; before it, whether the attempt is still wanted. */
-  readonly verdicts: Readonly<Record<string, Exclude<Verdict, "elsewhere"> | NotOwner>>;
+  readonly verdicts: Readonly<Record<string, WireVerdict | NotOwner>>;
+  /**
+   * Events that were refused, by attempt: nothing of them is journaled, and the attempt keeps its lease. Their verdict is
+   * `stale`, or that of the receipt that came with them. Left out: none was refused.
+   */
+  readonly refused?: Readonly<Record<string, RefusedEvent>>;
+}
+
+export type WireVerdict = Exclude<Verdict, "elsewhere" | object>;
+
+/** Why an event was refused. */
+export interface RefusedEvent {
+  /** The number of the event; null: it came without one. */
+  readonly n: number | null;
+  readonly code: string;
+  readonly message: string;
+  readonly hint?: string;
+  readonly path?: string;
 }
 
 /** `POST /v1/workers/:id/heartbeat`. */

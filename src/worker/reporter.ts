@@ -15,7 +15,7 @@ import type { Secrets } from "./log/secrets.ts";
 import type { Running } from "./running.ts";
 
 /** Delivers reports; resolves when they are committed, with a verdict list per report. */
-export type Send = (reports: readonly Report[]) => Promise<readonly (readonly string[])[]>;
+export type Send = (reports: readonly Report[]) => Promise<readonly (readonly (string | object)[])[]>;
 
 export interface ReporterOptions {
   readonly clock: Clock;
@@ -164,7 +164,11 @@ export class Reporter {
     const sending: Promise<unknown> = this.#options
       .send(reports)
       .then((verdicts) => {
-        for (const [at, hear] of heard) hear?.(verdicts[at]?.[0]);
+        for (const [at, hear] of heard) {
+          const verdict = verdicts[at]?.[0];
+          // A rejection: what this worker says of the attempt is wrong, so it does not go on with it.
+          hear?.(typeof verdict === "object" ? "stale" : verdict);
+        }
       })
       .catch(this.#options.onBug)
       .finally(() => {

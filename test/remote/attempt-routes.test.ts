@@ -231,9 +231,10 @@ describe("after a restart of the server", () => {
       expect((await status({ status: "done", run: "two", state: 42 }))[1]).toMatchObject({
         verdict: "accepted",
       });
-      expect((await status({ status: "done", run: "three", state: 0 }))[1]).toMatchObject({
-        verdict: "stale",
-      });
+      expect(await status({ status: "done", run: "three", state: 0 })).toMatchObject([
+        422,
+        { code: "invalid_input", hint: "its runs are one, two" },
+      ]);
       expect((await status({ status: "done", result: 42 }))[1]).toMatchObject({ verdict: "accepted" });
       expect(await bench.logs("e1")).toEqual(how === "began" ? ["a", "b", "c", "d"] : ["c", "d"]);
       const finished = await bench.events("e1", "task.run");

@@ -173,7 +173,7 @@ export class KernelRun {
   runDone(
     handler: string,
     task: number,
-    given: GivenAttempt & { index?: number; name?: string; state?: unknown; oversized?: boolean } = {},
+    given: GivenAttempt & { index?: number | null; name?: string; state?: unknown; oversized?: boolean } = {},
   ): Verdict | undefined {
     const { index = 0, name = `r${index}`, state = null, oversized = false, ...attempt } = given;
     const stats = { durationMs: 3, memoryBytes: 1_000 };

@@ -4,7 +4,7 @@
  */
 import type { Verdict } from "../../kernel/message.ts";
 import { attemptPrefix } from "../../protocol/attempt-id.ts";
-import type { PhaseCounts, ReportedAttempt, ReportPlace, ScriptWork } from "../../protocol/work.ts";
+import type { PhaseCounts, ReportedAttempt, ReportPlace } from "../../protocol/work.ts";
 import type { Rejection } from "../../std/rejection.ts";
 
 /** What all attempts of one grant share. */
@@ -13,16 +13,14 @@ export class GrantPlace {
   /** The same for all grants of one handler, visit, round and epoch. */
   readonly key: string;
   readonly phases: PhaseCounts;
-  readonly script: ScriptWork | null;
   readonly #prefix: string;
 
-  constructor(at: ReportPlace, more: { phases: PhaseCounts; script: ScriptWork | null }) {
+  constructor(at: ReportPlace, phases: PhaseCounts) {
     const { execution, phase, visit, handler, round, epoch } = at;
     this.place = { execution, phase, visit, handler, round, epoch };
     this.#prefix = attemptPrefix(at);
     this.key = `${this.#prefix}${epoch}`;
-    this.phases = more.phases;
-    this.script = more.script;
+    this.phases = phases;
   }
 
   /** The id of an attempt here. */
@@ -68,11 +66,8 @@ export class AttemptRecord {
   /** Its receipt has come: nothing may follow. */
   hasReceipt = false;
   /** The newest word of the engine about it. */
-  verdict: Verdict | null = null;
+  verdict: Exclude<Verdict, object> | null = null;
   isCancelled = false;
-  /** Runs of a script that are finished, and the state after the last of them (JSON text; null: as it was given out). */
-  finished = 0;
-  state: string | null = null;
 
   constructor(id: string, token: string, given: GivenAttempt) {
     this.id = id;
@@ -91,7 +86,7 @@ export class AttemptRecord {
     token: string,
     { at, worker, term }: { at: ReportedAttempt; worker: string; term: number },
   ): AttemptRecord {
-    const shared = new GrantPlace(at, { phases: [], script: null });
+    const shared = new GrantPlace(at, []);
     const { task, attempt, claim } = at;
     const record = new AttemptRecord(id, token, { task, attempt, claim, shared, worker });
     record.isAdopted = true;

@@ -1,11 +1,15 @@
 /** Routes that an attempt's own token opens, while it holds its lease: earlier results, runs of scripts, logs, status. */
 import { z } from "@hono/zod-openapi";
+import type { ScriptFacts } from "../../engine/io.ts";
 import { NAME_PATTERN } from "../../kernel/definition.ts";
 import { ATTEMPT_ID_CHARS_MAX } from "../../protocol/attempt-id.ts";
+import type { EventsAnswer } from "../../protocol/worker-wire.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { Store } from "../../store/store.ts";
 import { type Answer, json, type Route, route } from "../route.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import { readResults } from "./attempt-results.ts";
+import { readState } from "./item-history.ts";
 import { logsSchema, resultsSchema, runSchema, statusSchema } from "./wire-schemas.ts";
 import type { WorkerSessions } from "./worker-sessions.ts";
 
@@ -42,7 +46,7 @@ function readRoutes(sessions: WorkerSessions): readonly Route[] {
         refusals: ["stale_attempt"],
       },
       async ({ params, query, bearer }) => {
-        const attempt = await sessions.attempt(params.id, bearer);
+        const attempt = await sessions.attempt(params.id, bearer, { isRead: true });
         if (isRejection(attempt)) return attempt;
         const { phase, handler } = params;
         const isKnown = query.visit !== undefined || !attempt.isAdopted;
@@ -66,8 +70,12 @@ function readRoutes(sessions: WorkerSessions): readonly Route[] {
         refusals: ["stale_attempt", "wrong_status"],
       },
       async ({ params, bearer }) => {
-        const attempt = await sessions.attempt(params.id, bearer);
-        return isRejection(attempt) ? attempt : runArtifacts(attempt, params.run);
+        const attempt = await sessions.attempt(params.id, bearer, { isRead: true });
+        if (isRejection(attempt)) return attempt;
+        const script = await sessions.script(attempt);
+        return isRejection(script)
+          ? script
+          : runArtifacts(sessions.store, attempt, { script, run: params.run });
       },
     ),
   ];
@@ -106,7 +114,7 @@ function sayRoutes(sessions: WorkerSessions): readonly Route[] {
         params: z.object({ id }),
         body: statusSchema,
         answers: { 200: { description: "it is stored" } },
-        refusals: ["stale_attempt", "wrong_status"],
+        refusals: ["stale_attempt", "wrong_status", "invalid_input"],
       },
       async ({ params, body, bearer }) => {
         const isReceipt = (body.status === "done" || body.status === "crashed") && body.run === undefined;
@@ -123,8 +131,12 @@ function sayRoutes(sessions: WorkerSessions): readonly Route[] {
 }
 
 /** The state before a run, and its expression; the run is named, or numbered from 0. */
-function runArtifacts({ shared: { script }, finished, state }: AttemptRecord, run: string): Answer {
-  const runs = script?.runs ?? [];
+async function runArtifacts(
+  store: Store,
+  { shared: { place }, task }: AttemptRecord,
+  { script, run }: { readonly script: ScriptFacts | null; readonly run: string },
+): Promise<Answer> {
+  const { runs, finished, state } = script ?? NO_SCRIPT;
   const named = runs.findIndex((one) => one.name === run);
   const index = named < 0 && /^\d{1,6}$/.test(run) ? Number(run) : named;
   const found = runs[index];
@@ -133,9 +145,13 @@ function runArtifacts({ shared: { script }, finished, state }: AttemptRecord, ru
     return reject("wrong_status", `run ${found.name} is not the next one`, {
       hint: `${finished} of ${runs.length} runs are finished`,
     });
-  const body = `{"state":${state ?? "null"},"expression":${JSON.stringify(found.expression)}}`;
+  const text =
+    typeof state === "string" ? state : await readState(store, place.execution, { seq: state, task });
+  const body = `{"state":${text},"expression":${JSON.stringify(found.expression)}}`;
   return { kind: "bytes", status: 200, type: "application/json", body };
 }
+
+const NO_SCRIPT: ScriptFacts = { runs: [], finished: 0, state: "null" };
 
 /** The event that a status stands for. */
 function eventOf(body: z.output<typeof statusSchema>): Readonly<Record<string, unknown>> {
@@ -152,11 +168,13 @@ function eventOf(body: z.output<typeof statusSchema>): Readonly<Record<string, u
   return status === "started" && run !== undefined ? { kind: "run_started", run } : { kind: status };
 }
 
-function told(
-  answer: Rejection | { readonly verdicts: Readonly<Record<string, string>> },
-  attempt: AttemptRecord,
-): Answer {
+function told(answer: Rejection | EventsAnswer, attempt: AttemptRecord): Answer {
   if (isRejection(answer)) return answer;
+  const refused = answer.refused?.[attempt.id];
+  if (refused !== undefined) {
+    const { n: _, ...why } = refused;
+    return { kind: "rejection", ...why } as Rejection;
+  }
   const verdict = answer.verdicts[attempt.id];
   if (verdict === "not_owner")
     return reject("not_owner", "another node has it by now", { hint: "say it again" });

@@ -4,7 +4,7 @@
  */
 import type { Verdict } from "../../kernel/message.ts";
 import type { Report, ReportedLine, ReportedReceipt } from "../../protocol/work.ts";
-import { EVENT_NUMBER_MAX } from "../../protocol/worker-wire.ts";
+import { EVENT_NUMBER_MAX, type RefusedEvent } from "../../protocol/worker-wire.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import type { ReadEvent } from "./read-event.ts";
 
@@ -12,6 +12,8 @@ import type { ReadEvent } from "./read-event.ts";
 interface Told {
   readonly report: Report;
   readonly records: AttemptRecord[];
+  /** The number of the event that it is made of, where it is made of one. */
+  readonly n?: number | null;
 }
 
 export class EventBatch {
@@ -19,6 +21,8 @@ export class EventBatch {
   readonly newest = new Map<AttemptRecord, number>();
   /** Attempts that another node has by now: nothing of them is stored here. */
   readonly elsewhere = new Set<AttemptRecord>();
+  /** The last event of each attempt that the engine refused. */
+  readonly refused = new Map<AttemptRecord, RefusedEvent>();
   /** How often each was undone before: what is taken after a gap that arose meanwhile does not count. */
   readonly #undone = new Map<AttemptRecord, number>();
   readonly #epochOf: (execution: string) => number;
@@ -60,19 +64,13 @@ export class EventBatch {
       case "page": {
         const { from, tasks, keys, identities } = event;
         const page = { kind: "page" as const, attempt, claim, from, tasks, keys, identities };
-        this.#between.push({ report: { ...shared.place, ...page }, records: [record] });
+        this.#between.push({ report: { ...shared.place, ...page }, records: [record], n });
         return;
       }
       case "step":
-        this.#between.push({ report: { ...shared.place, ...at, ...event }, records: [record] });
+      case "run":
+        this.#between.push({ report: { ...shared.place, ...at, ...event }, records: [record], n });
         return;
-      case "run": {
-        const index = event.index ?? (record.isAdopted ? null : record.finished);
-        if (index !== null) record.finished = index + 1;
-        record.state = event.state;
-        this.#between.push({ report: { ...shared.place, ...at, ...event, index }, records: [record] });
-        return;
-      }
       case "receipt":
         return this.#addReceipt(record, event);
     }
@@ -103,12 +101,18 @@ export class EventBatch {
   }
 
   /** The commit is made: notes what is stored, and what the engine said. What is elsewhere by now is undone. */
-  settle(verdicts: readonly (readonly string[])[]): void {
-    this.#told.forEach(({ records }, i) => {
+  settle(verdicts: readonly (readonly Verdict[])[]): void {
+    this.#told.forEach(({ records, n = null }, i) => {
       const list = verdicts[i] as readonly Verdict[];
       records.forEach((record, j) => {
-        record.verdict = list[j] ?? list[0] ?? "accepted";
-        if (record.verdict === "elsewhere") this.elsewhere.add(record);
+        const verdict = list[j] ?? list[0] ?? "accepted";
+        if (typeof verdict !== "string") {
+          const { kind: _, ...why } = verdict;
+          this.refused.set(record, { n, ...why });
+          return;
+        }
+        record.verdict = verdict;
+        if (verdict === "elsewhere") this.elsewhere.add(record);
       });
     });
     for (const [record, n] of this.newest) {

@@ -47,6 +47,18 @@ export async function readHistory(
   return { steps: `[${steps.join(",")}]`, finished: runs.length, state };
 }
 
+/** The state that an event holds: of a finished run, or, in a page of tasks, the task that is the first state. */
+export async function readState(
+  store: Store,
+  execution: string,
+  { seq, task }: { readonly seq: number; readonly task: number },
+): Promise<string> {
+  const { event } = await new JournalAt(store, execution).read(seq);
+  if (event.kind === "task.run") return event.state;
+  assert(event.kind === "tasks.enumerated", "a state is journaled with a run, or as a task");
+  return event.tasks[task - event.from] ?? "null";
+}
+
 /** Single events of one journal; the row read last is kept, since neighbours are often in it. */
 class JournalAt {
   readonly #store: Store;

@@ -1,5 +1,5 @@
 /** How the worker protocol answers: what is stored, verdicts, and what is refused. */
-import type { EventsAnswer } from "../../protocol/worker-wire.ts";
+import type { EventsAnswer, RefusedEvent } from "../../protocol/worker-wire.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import type { EventBatch } from "./event-batch.ts";
@@ -8,17 +8,19 @@ import type { EventBatch } from "./event-batch.ts";
 export function answerOf(named: ReadonlySet<AttemptRecord>, batch: EventBatch): EventsAnswer {
   const stored: Record<string, number> = {};
   const verdicts: Record<string, EventsAnswer["verdicts"][string]> = {};
+  const refused: Record<string, RefusedEvent> = {};
   for (const record of named) {
     stored[record.id] = record.stored;
     const isRepeat = record.hasReceipt && !batch.newest.has(record);
     const { verdict } = record;
-    verdicts[record.id] = isRepeat
-      ? "duplicate"
-      : verdict === "elsewhere"
-        ? "not_owner"
-        : (verdict ?? "accepted");
+    const refusal = batch.refused.get(record);
+    if (refusal !== undefined) refused[record.id] = refusal;
+    if (isRepeat) verdicts[record.id] = "duplicate";
+    else if (verdict === "elsewhere") verdicts[record.id] = "not_owner";
+    else if (refusal !== undefined && !record.hasReceipt) verdicts[record.id] = "stale";
+    else verdicts[record.id] = verdict ?? "accepted";
   }
-  return { stored, verdicts };
+  return { stored, verdicts, ...(Object.keys(refused).length === 0 ? {} : { refused }) };
 }
 
 /** Nobody is registered under this id. */

@@ -150,7 +150,28 @@ export const eventsSchema = described(
 );
 
 export const eventsAnswerSchema = z
-  .object({ stored: z.record(z.string(), count), verdicts: z.record(z.string(), verdict) })
+  .object({
+    stored: z.record(z.string(), count).openapi({
+      description: "the last event of each attempt that is dealt with; those after it are to be sent again",
+    }),
+    verdicts: z.record(z.string(), verdict),
+    refused: z
+      .record(
+        z.string(),
+        z.object({
+          n: count.nullable(),
+          code: z.string(),
+          message: z.string(),
+          hint: z.string().optional(),
+          path: z.string().optional(),
+        }),
+      )
+      .optional()
+      .openapi({
+        description:
+          "events that were refused, by attempt: nothing of them is journaled, the attempt goes on",
+      }),
+  })
   .openapi("WorkerEventsAnswer");
 
 export const heartbeatSchema = z.strictObject({ tokens }).openapi("Heartbeat");

@@ -75,7 +75,7 @@ export class GrantWriter {
 }
 
 /** Where a script's attempt begins: how many runs are finished, and the state before the next, as JSON text. */
-export function scriptProgress(
+function scriptProgress(
   { script }: Grant,
   item: GrantItem,
   history: ItemHistory | null,

@@ -18,7 +18,7 @@ import { AttemptRecord, GrantPlace } from "./attempt-record.ts";
 import { handedBackReports } from "./hand-back.ts";
 import { type ItemHistory, readHistory } from "./item-history.ts";
 import type { CheckedRegistration } from "./registration.ts";
-import { ANSWER_CHARS_MAX, claimJson, GrantWriter, type ReadyItem, scriptProgress } from "./work-json.ts";
+import { ANSWER_CHARS_MAX, claimJson, GrantWriter, type ReadyItem } from "./work-json.ts";
 
 /** What sessions need of the process. */
 export interface SessionParts {
@@ -148,7 +148,7 @@ export class WorkerSession implements WorkerLink {
   /** Work from the engine. */
   take(grant: Grant): void {
     const { clock, leaseMs } = this.#parts;
-    const shared = new GrantPlace(grant, grant);
+    const shared = new GrantPlace(grant, grant.phases);
     const writer = new GrantWriter(grant, clock.now() + leaseMs);
     const given = grant.items.map((item) => ({ item, record: this.#record(shared, item) }));
     if (this.#isOver) return this.#handBack(given.map(({ record }) => record));
@@ -189,7 +189,6 @@ export class WorkerSession implements WorkerLink {
   }
 
   #makeReady({ grant, item, record, writer }: GivenItem, history: ItemHistory | null): void {
-    if (grant.script !== null) Object.assign(record, scriptProgress(grant, item, history));
     this.#ready.push({ record, grant, json: writer.write(item, record, history) });
   }
 

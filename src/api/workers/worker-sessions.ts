@@ -10,7 +10,7 @@
  *    holds its lease. Of one that another node has, nothing is taken: the worker says it there.
  */
 import type { EnginePort } from "../../engine/engine-port.ts";
-import type { AttemptHolder } from "../../engine/io.ts";
+import type { AttemptHolder, ScriptFacts } from "../../engine/io.ts";
 import { checkToken, decodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
 import { type Beat, type ReportedAttempt, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import type { ClaimRequest, EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";
@@ -178,18 +178,19 @@ export class WorkerSessions {
     return Object.fromEntries(ids.map((id) => [id, words.get(id) ?? session.wordOn(id)]));
   }
 
-  /** The attempt that a token opens: one that holds its lease; for its receipt, any. */
+  /** The attempt that a token opens: one that holds its lease; for its receipt, any; to be read, also at another node. */
   async attempt(
     id: string,
     token: string | null,
-    options: { isReceipt?: boolean } = {},
+    options: { isReceipt?: boolean; isRead?: boolean } = {},
   ): Promise<AttemptRecord | Rejection> {
     if (token === null) return reject("unauthorised", "the attempt's token is needed as the bearer");
     const at = decodeAttempt(id);
     if (at === null || !checkToken(this.engine.info.key, id, token))
       return reject("forbidden", "this token does not open this attempt");
     const epoch = this.engine.epochOf(at.execution);
-    if (epoch === null) return this.#notHere(id, at.execution);
+    if (epoch === null)
+      return options.isRead === true ? this.#elsewhere(id, token) : this.#notHere(id, at.execution);
     // What is not known of this owner's own has lost its lease; what another gave out may hold it still.
     const isForeign = this.#known(id, epoch) === undefined && at.epoch < epoch;
     const holder = isForeign ? await this.#beatOne(at, UNKNOWN_WORKER) : null;
@@ -198,6 +199,14 @@ export class WorkerSessions {
     const known = this.#known(id, epoch);
     const record = known ?? (worker === null ? null : this.#adopt(id, token, { at, worker, term: epoch }));
     return record === null || record.hasReceipt ? staleAttempt(id) : record;
+  }
+
+  /** How far an attempt of a script is, from committed state; null: it is none. */
+  async script({ id, shared, task, attempt, claim }: AttemptRecord): Promise<ScriptFacts | null | Rejection> {
+    const at = { ...shared.place, task, attempt, claim };
+    const found = await this.engine.inspect(at.execution, at);
+    if (isRejection(found)) return found;
+    return found.attempt ? found.attempt.script : staleAttempt(id);
   }
 
   /** Keeps one attempt alive, by its token. */
@@ -279,6 +288,16 @@ export class WorkerSessions {
   #known(id: string, term: number): AttemptRecord | undefined {
     const record = this.#records.get(id);
     return record?.term === term ? record : undefined;
+  }
+
+  /** An attempt that another node has, to be read from. Nothing of it is kept here. */
+  async #elsewhere(id: string, token: string): Promise<AttemptRecord | Rejection> {
+    const at = decodeAttempt(id) as ReportedAttempt;
+    const found = await this.engine.inspect(at.execution, at);
+    // An earlier version of the owner does not know the question.
+    if (isRejection(found)) return found.code === "invalid_input" ? this.#notHere(id, at.execution) : found;
+    if (!found.attempt) return staleAttempt(id);
+    return AttemptRecord.adopted(id, token, { at, worker: found.attempt.worker, term: -1 });
   }
 
   #notHere(id: string, execution: string): Rejection {

@@ -1,0 +1,254 @@
+// Runs of a script over the worker protocol: what is said twice, out of order or about a run that is not there, and what
+// a live attempt reads after a restart, a hand-over and at another node.
+import { describe, expect, onTestFinished, test } from "vitest";
+import { workerRoutes } from "../../src/api/workers/worker-routes.ts";
+import { HttpConnection } from "../../src/http/http-connection.ts";
+import { parseDefinition } from "../../src/kernel/parse-definition.ts";
+import type { Claimed, WireEventBody, WorkItem } from "../../src/protocol/worker-wire.ts";
+import { isRejection, unwrap } from "../../src/std/rejection.ts";
+import { ClusterBench } from "./cluster-bench.ts";
+import { serveRoutes } from "./serve-routes.ts";
+import { SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
+
+const SCRIPT = ["r0", "r1", "r2"].map((name) => ({ name, expression: `s => "${name}"` }));
+const PHASES = [{ name: "map", handlers: { map: { script: SCRIPT, state: "begin" } } }];
+
+type Answered = [status: number, body: Record<string, unknown>];
+
+/** Asks a server about an attempt, by its token. */
+function asking(connection: HttpConnection, { attempt, token }: WorkItem) {
+  const call = async (method: string, path: string, body?: unknown): Promise<Answered> => {
+    const { status, text } = await connection.send({
+      method,
+      path: `/v1/attempts/${attempt}/${path}`,
+      headers: { authorization: `Bearer ${token}` },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return [status, JSON.parse(text) as Record<string, unknown>];
+  };
+  return {
+    run: (name: string) => call("GET", `runs/${name}`),
+    status: (body: object) => call("POST", "status", body),
+    results: (path: string) => call("GET", `results/${path}`),
+  };
+}
+
+async function serve(bench: SessionBench, work: WorkItem): Promise<ReturnType<typeof asking>> {
+  const served = await serveRoutes(workerRoutes(bench.sessions));
+  const connection = new HttpConnection({ address: served.url });
+  onTestFinished(async () => {
+    connection.close();
+    await served.close();
+  });
+  return asking(connection, work);
+}
+
+async function scripted(phases: unknown = PHASES): Promise<{ bench: SessionBench; work: WorkItem }> {
+  const bench = await SessionBench.open();
+  bench.join("one", ["~script", "w.a"]);
+  await bench.start("e1", phases);
+  return { bench, work: (await bench.claim("one")).work[0] as WorkItem };
+}
+
+const journaled = async (bench: SessionBench) =>
+  (await bench.events("e1", "task.run")).map(({ name, index, state }) => [name, index, JSON.parse(state)]);
+
+describe("by the attempt's status", () => {
+  test("a run that is said to be done twice counts once, and the next one gets the first state", async () => {
+    const { bench, work } = await scripted();
+    const { run, status } = await serve(bench, work);
+    await status({ status: "started" });
+    expect((await status({ status: "done", run: "r0", state: "a" }))[1]).toMatchObject({
+      verdict: "accepted",
+    });
+    expect((await status({ status: "done", run: "r0", state: "b" }))[1]).toMatchObject({
+      verdict: "duplicate",
+    });
+    expect(await run("r1")).toEqual([200, { state: "a", expression: 's => "r1"' }]);
+    expect(await run("r2")).toMatchObject([409, { code: "wrong_status", hint: "1 of 3 runs are finished" }]);
+    expect(await journaled(bench)).toEqual([["r0", 0, "a"]]);
+  });
+
+  test.each([
+    ["that does not exist", { run: "typo" }, 422, "invalid_input", "its runs are r0, r1, r2"],
+    [
+      "that is not the next one",
+      { run: "r2" },
+      409,
+      "wrong_status",
+      "0 of 3 runs are finished; the next one is r0",
+    ],
+  ])("a run %s is refused with the reason, and the attempt goes on", async (_, body, code, kind, hint) => {
+    const { bench, work } = await scripted();
+    const { run, status } = await serve(bench, work);
+    expect(await status({ status: "done", state: "wrong", ...body })).toMatchObject([
+      code,
+      { code: kind, hint },
+    ]);
+    expect(await run("r0")).toMatchObject([200, { state: "begin" }]);
+    expect(await status({ status: "running" })).toMatchObject([200, { word: "continue" }]);
+    expect((await status({ status: "done", run: "r0", state: 1 }))[1]).toMatchObject({ verdict: "accepted" });
+    expect(await journaled(bench)).toEqual([["r0", 0, 1]]);
+  });
+
+  test.each(["started", "crashed"])(
+    "that an unknown run has %s is refused, and nothing is logged",
+    async (status) => {
+      const { bench, work } = await scripted();
+      const asked = await serve(bench, work);
+      expect(await asked.status({ status, run: "typo", message: "x" })).toMatchObject([
+        422,
+        { code: "invalid_input" },
+      ]);
+      expect((await asked.status({ status, run: "r0", message: "x" }))[0]).toBe(200);
+      expect(await bench.logs("e1")).toHaveLength(1);
+    },
+  );
+
+  test("a handler that is not a script has no runs", async () => {
+    const { bench, work } = await scripted([tasksPhase("a", [1])]);
+    const { status, run } = await serve(bench, work);
+    expect(await status({ status: "done", run: "zz", state: 1 })).toMatchObject([
+      422,
+      { code: "invalid_input", detail: "run zz: the handler a is not a script" },
+    ]);
+    expect((await run("zz"))[0]).toBe(404);
+    expect(await journaled(bench)).toEqual([]);
+  });
+});
+
+describe("by numbered events", () => {
+  const finished = (run: string, state: unknown, index?: number): WireEventBody => ({
+    kind: "run_finished",
+    run,
+    state,
+    ...(index === undefined ? {} : { index }),
+  });
+
+  test("the same run under new numbers is a duplicate, and its state is not handed on", async () => {
+    const { bench, work } = await scripted();
+    await bench.tell("one", [work, 1, STARTED], [work, 2, finished("r0", "a", 0)]);
+    expect((await bench.tell("one", [work, 3, finished("r0", "b", 0)])).verdicts).toEqual({
+      [work.attempt]: "duplicate",
+    });
+    expect(await journaled(bench)).toEqual([["r0", 0, "a"]]);
+    expect((await (await serve(bench, work)).run("r1"))[1]).toMatchObject({ state: "a" });
+  });
+
+  test.each([
+    ["an unknown run", finished("typo", 1), "invalid_input"],
+    ["a run with an index that is not its own", finished("r0", 1, 2), "invalid_input"],
+    ["a run that is not the next one", finished("r1", 1, 1), "wrong_status"],
+  ])(
+    "%s is refused by number, with a verdict that ends the attempt at older workers",
+    async (_, event, code) => {
+      const { bench, work } = await scripted();
+      const answer = await bench.tell(
+        "one",
+        [work, 1, STARTED],
+        [work, 2, event],
+        [work, 3, { kind: "log", text: "x" }],
+      );
+      expect(answer).toMatchObject({
+        stored: { [work.attempt]: 3 },
+        verdicts: { [work.attempt]: "stale" },
+        refused: { [work.attempt]: { n: 2, code, hint: expect.any(String) } },
+      });
+      expect(await journaled(bench)).toEqual([]);
+      const next = await bench.tell("one", [work, 4, finished("r0", "ok", 0)]);
+      expect(next).toEqual({ stored: { [work.attempt]: 4 }, verdicts: { [work.attempt]: "accepted" } });
+      expect(await bench.logs("e1")).toEqual(["x"]);
+    },
+  );
+
+  test("a receipt that says done before the last run fails the attempt, and another one is made", async () => {
+    const { bench, work } = await scripted();
+    await bench.tell(
+      "one",
+      [work, 1, finished("r0", 1)],
+      [work, 2, { kind: "receipt", status: "done", result: 1 }],
+    );
+    await bench.clock.advance(5_000);
+    const [again] = (await bench.claim("one")).work as [WorkItem];
+    expect(again).toMatchObject({ n: 2, finished: 1, state: 1 });
+    expect((await bench.status("e1")).status).toBe("running");
+  });
+});
+
+describe("a live attempt reads its runs", () => {
+  test.each([
+    ["was killed", (bench: SessionBench) => bench.restart()],
+    [
+      "ended gracefully",
+      async (bench: SessionBench) => {
+        await bench.engine.close();
+        await bench.restart();
+      },
+    ],
+  ])("after the server %s, before and after a finished run", async (_, end) => {
+    const { bench, work } = await scripted();
+    await bench.tell("one", [work, 1, STARTED]);
+    await end(bench);
+    const before = await serve(bench, work);
+    expect(await before.run("r0")).toEqual([200, { state: "begin", expression: 's => "r0"' }]);
+    expect((await before.run("1"))[0]).toBe(409);
+    expect((await before.run("r9"))[0]).toBe(404);
+    await before.status({ status: "done", run: "r0", state: { n: 1 } });
+    await end(bench);
+    const after = await serve(bench, work);
+    expect(await after.run("r1")).toEqual([200, { state: { n: 1 }, expression: 's => "r1"' }]);
+    for (const run of ["r1", "r2"]) await after.status({ status: "done", run, state: run });
+    expect((await after.status({ status: "done", result: 1 }))[1]).toMatchObject({ verdict: "accepted" });
+    expect((await bench.status("e1")).status).toBe("done");
+  });
+
+  test("where each task is the state of its own script", async () => {
+    const tasks = ["x", "y"];
+    const bench = await SessionBench.open();
+    bench.join("one", ["~script"]);
+    await bench.start("e1", [{ name: "map", handlers: { map: { script: SCRIPT, tasks } } }]);
+    const { work } = await bench.claim("one");
+    for (const item of work) await bench.tell("one", [item, 1, STARTED]);
+    await bench.restart();
+    const states = await Promise.all(
+      work.map(async (item) => (await (await serve(bench, item)).run("r0"))[1]["state"]),
+    );
+    expect(states.sort()).toEqual(tasks);
+  });
+
+  test("not once its lease is lost", async () => {
+    const { bench, work } = await scripted();
+    await bench.tell("one", [work, 1, STARTED]);
+    await bench.restart();
+    await bench.clock.advance(31_000);
+    expect((await (await serve(bench, work)).run("r0"))[0]).toBe(409);
+  });
+
+  test("at a node that does not have its execution", async () => {
+    const bench = await ClusterBench.open(2);
+    const [owner, other] = bench.nodes as [ClusterBench["nodes"][0], ClusterBench["nodes"][0]];
+    const definition = unwrap(parseDefinition({ name: "w", phases: PHASES }));
+    const id = await bench.startAt(owner, { definition } as never);
+    const registered = owner.sessions.register(
+      { name: "t", worker: "w1", handlers: [{ use: "~script" }], capacity: 1 },
+      "127.0.0.1",
+    );
+    if (isRejection(registered)) throw new Error(registered.message);
+    const claim = owner.sessions.claim("w1", { max: 1, waitMs: 1_000 }, new AbortController().signal);
+    const answer = await bench.passing(claim as Promise<{ text: string; ended(isWritten: boolean): void }>);
+    answer.ended(true);
+    const work = (JSON.parse(answer.text) as Claimed).work[0] as WorkItem;
+    const [here, there] = [owner, other].map(({ url }) => {
+      const connection = new HttpConnection({ address: url });
+      onTestFinished(() => connection.close());
+      return asking(connection, work);
+    }) as [ReturnType<typeof asking>, ReturnType<typeof asking>];
+    expect(await bench.passing(there.run("r0"))).toMatchObject([200, { state: "begin" }]);
+    expect(await bench.passing(there.results("map/map"))).toMatchObject([200, { data: [] }]);
+    await bench.passing(here.status({ status: "done", run: "r0", state: 1 }));
+    expect(await bench.passing(there.run("r1"))).toMatchObject([200, { state: 1 }]);
+    owner.kill();
+    await bench.passUntil(() => other.engine.isOwn(id));
+    expect(await bench.passing(there.run("r1"))).toMatchObject([200, { state: 1 }]);
+  });
+});
