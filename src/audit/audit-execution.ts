@@ -15,11 +15,12 @@ const LOOKS_MAX = 20;
 
 /** Reads and counts; nothing is changed. `inspect` gives what the node shows. */
 export async function auditExecution(
-  store: Pick<Store, "readJournal" | "load">,
+  store: Pick<Store, "readJournal" | "load" | "getDefinition">,
   id: string,
   inspect: () => Promise<ExecutionView | Rejection>,
 ): Promise<Audit | Rejection> {
   const reading = new Reading(store, id);
+  await reading.learn();
   await reading.readTo(Number.MAX_SAFE_INTEGER);
   if (reading.end === 0)
     reading.auditor.find("chain", 0, "there is an execution of this name, and no journal of it");
@@ -40,16 +41,23 @@ export async function auditExecution(
 
 class Reading {
   readonly auditor: Auditor;
-  readonly #store: Pick<Store, "readJournal">;
+  readonly #store: Pick<Store, "readJournal" | "getDefinition">;
   readonly #execution: string;
   readonly #chain = new ChainCheck();
   /** The last event that was read. */
   end = 0;
 
-  constructor(store: Pick<Store, "readJournal">, execution: string) {
+  constructor(store: Pick<Store, "readJournal" | "getDefinition">, execution: string) {
     this.#store = store;
     this.#execution = execution;
     this.auditor = new Auditor(execution);
+  }
+
+  /** Reads the definition that the execution was created with; without one its runs are checked by their order only. */
+  async learn(): Promise<void> {
+    const [first] = await this.#store.readJournal({ execution: this.#execution, from: 1, to: 1, rowsMax: 1 });
+    const found = first === undefined ? null : await this.#store.getDefinition({ hash: hashOf(first) });
+    if (found !== null) this.auditor.know(found.body);
   }
 
   async readTo(to: number): Promise<void> {
@@ -70,6 +78,16 @@ class Reading {
       this.auditor.find("chain", row.seq, `the row cannot be read: ${(thrown as Error).message}`);
       this.auditor.skipTo(this.end);
     }
+  }
+}
+
+/** The hash of the definition that a journal's first row names; empty: the row cannot be read, which is a finding later. */
+function hashOf(first: JournalRow): string {
+  try {
+    const created = decodeEntry(first)[0]?.event;
+    return created?.kind === "created" ? created.hash : "";
+  } catch {
+    return "";
   }
 }
 

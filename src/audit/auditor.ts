@@ -6,6 +6,7 @@
 import type { Event, Place, Recorded } from "../kernel/event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { HandlerBook } from "./handler-book.ts";
+import { type Scripts, scriptsIn } from "./run-book.ts";
 
 /** Kinds of findings. `chain`: a row is not the one that was written. `differs`: what is shown is not what was counted. */
 export const CODES = ["lost", "twice", "order", "counts", "timer", "child", "chain", "differs"] as const;
@@ -43,6 +44,8 @@ interface VisitBook {
 
 export class Auditor {
   readonly #execution: string;
+  /** Scripts of its definition; null: that is not known. */
+  #scripts: Scripts | null = null;
   readonly #findings: Finding[] = [];
   #more = 0;
   #seq = 0;
@@ -76,6 +79,11 @@ export class Auditor {
     if (this.#isOver && !MAY_FOLLOW.test(event.kind))
       this.#find("order", seq, `${event.kind} after the execution had finished`);
     this.#take(seq, event);
+  }
+
+  /** The stored definition that the execution has, by which its runs are checked. */
+  know(definition: string): void {
+    this.#scripts = scriptsIn(definition);
   }
 
   /** Whether every event was there and every row as it was written. */
@@ -136,6 +144,7 @@ export class Auditor {
       case "handler.enumerated":
       case "handler.finished":
       case "tasks.settled":
+      case "task.run":
         return this.#ofHandler(seq, event);
       case "timer.set":
         if (this.#timers.has(event.timer))
@@ -213,7 +222,7 @@ export class Auditor {
     seq: number,
     event: Extract<
       Event,
-      { kind: "tasks.enumerated" | "handler.enumerated" | "handler.finished" | "tasks.settled" }
+      { kind: "tasks.enumerated" | "handler.enumerated" | "handler.finished" | "tasks.settled" | "task.run" }
     >,
   ): void {
     const book = this.#visitOf(seq, event)?.handlers.get(event.handler);
@@ -246,6 +255,10 @@ export class Auditor {
         return;
       case "handler.finished":
         return this.#handlerFinished(seq, { name, book }, event);
+      case "task.run": {
+        const wrong = book.runs.take(event, this.#scripts);
+        if (wrong !== null) this.#find("order", seq, wrong);
+      }
     }
   }
 

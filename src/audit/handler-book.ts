@@ -1,5 +1,6 @@
 /** What an auditor writes down about one handler of one visit: which of its tasks there are, and which are settled. */
 import { Bitset } from "../std/bitset.ts";
+import { RunBook } from "./run-book.ts";
 
 export class HandlerBook {
   /** Tasks that were enumerated, page by page. */
@@ -11,6 +12,7 @@ export class HandlerBook {
   readonly failed = new Bitset();
   readonly cancelled = new Bitset();
   isFinished = false;
+  readonly runs = new RunBook();
 
   /** Tasks it is known to have. */
   get size(): number {
@@ -25,6 +27,7 @@ export class HandlerBook {
     this.#highest = Math.max(this.#highest, task);
     const isSettled = this.done.has(task) || this.failed.has(task) || this.cancelled.has(task);
     if (!isSettled) this[status].add(task);
+    this.runs.settled(task, status === "done");
     return isSettled;
   }
 
@@ -33,5 +36,6 @@ export class HandlerBook {
     for (const set of [this.failed, this.cancelled])
       for (let task = 0; set.size > 0 && task <= this.#highest; task++) set.delete(task);
     this.isFinished = false;
+    this.runs.reopen();
   }
 }

@@ -5,7 +5,7 @@
  */
 import type { Execution } from "../kernel/execution.ts";
 import type { HandlerPlan } from "../kernel/plan.ts";
-import { finishedRuns } from "../kernel/script-runs.ts";
+import { journaledRuns } from "../kernel/script-runs.ts";
 import type { Checkpoint, CommandWork, Grant, GrantItem, ScriptWork } from "../protocol/work.ts";
 import { receiptDueAt, workText } from "./command-work.ts";
 import type { Ready } from "./dispatcher.ts";
@@ -351,9 +351,8 @@ function checkpointsOf(node: NodeState, desk: HandlerDesk, task: number): readon
   const progress = desk.state.progress.tasks.get(task);
   if (progress === undefined || progress.checkpoints.length === 0) return null;
   if (desk.state.plan.mode === "script") {
-    const attempt = desk.state.tasks.nextAttempt(task);
-    const finished = finishedRuns(desk.state, { task, attempt, round: desk.visit.round });
-    return finished.length === 0 ? null : finished;
+    const runs = journaledRuns(desk.state, task);
+    return runs.length === 0 ? null : runs;
   }
   return progress.checkpoints.map((known) =>
     known.kind === "sleep" && known.due <= node.now ? { ...known, due: 0 } : known,

@@ -245,13 +245,18 @@ export class NodeState {
   }
 
   /** A claim that nobody began is over: its task is pending again, and its next claim has another number. */
-  lapse({ tenure }: Slot, desk: HandlerDesk, lease: Lease): void {
-    this.endLease(desk, lease);
-    tenure.lapses++;
-    desk.lapse(lease.task);
+  lapse(slot: Slot, desk: HandlerDesk, lease: Lease): void {
+    this.endUnrecorded(slot, desk, lease);
     // Where it was given out by a former owner whose clock was ahead, its time may be still to come.
     if (lease.task !== ENUMERATION && desk.state.tasks.until(lease.task) <= this.now)
       desk.giveBack(lease.task);
+  }
+
+  /** A lease ended with its attempt still open, and nothing journaled: the next claim of the attempt has another number. */
+  endUnrecorded({ tenure }: Slot, desk: HandlerDesk, lease: Lease): void {
+    this.endLease(desk, lease);
+    tenure.lapses++;
+    desk.lapse(lease.task);
   }
 
   /** The worker is done with the attempt, whatever becomes of its word. */

@@ -1,5 +1,6 @@
 // Beats and vouchers: which leases they keep, and what they are answered.
 import { expect, test } from "vitest";
+import { claimed } from "../../test/conformance/lease-bench.ts";
 import { type Attempt, NodeBench, placeOf } from "../../test/conformance/node-bench.ts";
 import { phase } from "../../test/scenarios/kernel-run.ts";
 import { UNKNOWN_WORKER } from "../protocol/work.ts";
@@ -27,8 +28,8 @@ const stops = (bench: NodeBench) =>
     );
 
 test("a beat or a voucher of an earlier round keeps no lease of this one, though the attempts have one number", () => {
-  const { bench, attempts } = begun([0]);
-  const before = attempts[0] as Attempt;
+  const { bench, first } = claimed(phase("a", { tasks: [0] }), 1);
+  const before = first[0] as Attempt;
   bench.control("cancel", "e1");
   bench.receipt(before, { status: "cancelled" });
   bench.settle();
@@ -36,7 +37,7 @@ test("a beat or a voucher of an earlier round keeps no lease of this one, though
   bench.claim("w1", 1);
   bench.settle();
   const [, now] = bench.attempts() as [Attempt, Attempt];
-  expect([now.grant.round, now.item.attempt, now.item.claim]).toEqual([2, 1, 0]);
+  expect([now.grant.round, now.item.attempt, now.item.claim]).toEqual([2, 1, 1]);
   bench.started(now);
   bench.settle();
   bench.outputs = [];

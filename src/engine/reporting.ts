@@ -199,8 +199,11 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
   if (desk === undefined) return;
   if (report.kind === "enumeration") {
     const lease = desk.leases.get(ENUMERATION);
-    if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
-      node.endLease(desk, lease);
+    if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch)) return;
+    const { sealed, enumeration } = desk.state;
+    if (sealed || enumeration.ended >= report.attempt) node.endLease(desk, lease);
+    // What it said was not taken.
+    else node.endUnrecorded(slot, desk, lease);
     return;
   }
   if (report.kind !== "receipts") return;
@@ -211,8 +214,12 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
     // A word of an earlier claim or attempt, which changed nothing.
     if (!isOwn && !desk.state.isClosed(receipt.task)) continue;
     if (!isOwn) tellToStop(node, slot, { desk, lease }, "cancel");
-    node.endLease(desk, lease);
-    desk.forgetLapses(receipt.task);
+    const isOver = desk.state.isClosed(receipt.task) || desk.state.tasks.ended(receipt.task) >= lease.attempt;
+    if (!isOver) node.endUnrecorded(slot, desk, lease);
+    else {
+      node.endLease(desk, lease);
+      desk.forgetLapses(receipt.task);
+    }
   }
 }
 

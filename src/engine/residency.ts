@@ -125,8 +125,13 @@ export class Residency {
     this.#node.dropped.forget(ids);
   }
 
+  /** They are gone, or could not be purged. A new execution with one of these ids has other attempt ids than the old. */
   purged(ids: readonly string[]): void {
-    for (const id of ids) this.#purging.delete(id);
+    for (const id of ids) {
+      this.#purging.delete(id);
+      const tenure = this.#node.tenures.of(id);
+      if (tenure !== undefined) tenure.lapses++;
+    }
   }
 
   ask(): void {

@@ -21,13 +21,7 @@ import { knownRuns } from "./attempt-facts.ts";
 import { extendChain } from "./chain.ts";
 import type { NodeState } from "./node-state.ts";
 import { EVENTS_DUE, EVENTS_TIMER, outboxMark, outboxRow } from "./outbox.ts";
-import {
-  toLogRow,
-  toMessage,
-  unrecordedStarts,
-  verdictOnRest,
-  verdictsOnStarts,
-} from "./reporting.ts";
+import { toLogRow, toMessage, unrecordedStarts, verdictOnRest, verdictsOnStarts } from "./reporting.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { headOf } from "./slot-head.ts";
 import { countEvent, noTotals, type Totals } from "./totals.ts";

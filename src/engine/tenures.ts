@@ -13,7 +13,10 @@ export interface Tenure extends Ownership {
   readonly slots: Set<Slot>;
   /** Limits whose names fall into it. */
   readonly home: PermitHome;
-  /** Claims that lapsed in it: no claim that is given out later has a number that one of those had. */
+  /**
+   * Claims that lapsed in it, and executions that were purged from it: the first claim number of whatever is loaded or
+   * started from now on. So no claim has a number that an earlier one of the same attempt had.
+   */
   lapses: number;
   /** It is about to be handed over: nothing is given out, nothing new is begun. */
   isYielding: boolean;

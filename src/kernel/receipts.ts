@@ -167,13 +167,15 @@ function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
     return "accepted";
   }
   if (outcome.status === "failed") noteErrorReceipt(step, handler, recorder, receipt);
-  if (outcome.status === "suspended") {
-    if (!step.execution.draining) recorder.wait({ task, attempt, ...suspension(step, outcome) });
+  const isDraining = step.execution.draining;
+  if (outcome.status === "suspended" && !isDraining) {
+    recorder.wait({ task, attempt, ...suspension(step, outcome) });
     return "accepted";
   }
-  if (outcome.status === "cancelled") {
-    // Handed back: pending again, nothing burnt. While draining, the end of the visit cancels it.
-    if (!step.execution.draining)
+  if (outcome.status === "cancelled" || outcome.status === "suspended") {
+    // Handed back: pending again, nothing burnt. While draining, the end of the visit cancels it, and only an attempt
+    // that the journal tells of is released: its number must not be given to an attempt of the next round.
+    if (!isDraining || isJournaled(handler, receipt))
       recorder.retry({ task, attempt, reason: "released", until: step.now, error: outcome.payload });
     return "accepted";
   }
@@ -199,6 +201,13 @@ function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
   });
   recorder.retry({ task, attempt, reason: outcome.status, until: step.now + delay, error: outcome.payload });
   return "accepted";
+}
+
+/** Whether the journal tells of the attempt: its start, or a checkpoint of it. */
+function isJournaled({ tasks, progress }: HandlerState, { task, attempt, round }: Receipt): boolean {
+  if (tasks.startOf(task)?.attempt === attempt) return true;
+  const left = progress.tasks.get(task);
+  return left?.attempt === attempt && left.round === round;
 }
 
 /** A task is done; a command with something to do before that only has its result. */

@@ -17,19 +17,21 @@ interface AttemptAt {
 
 const NONE: readonly RunCheckpoint[] = [];
 
-/**
- * The runs that are finished for an attempt: the longest prefix of the script that is journaled in order. A script with
- * `resume: false` starts over in each attempt, so runs of earlier attempts do not count.
- */
-export function finishedRuns(handler: HandlerState, at: AttemptAt): readonly RunCheckpoint[] {
-  const progress = handler.progress.tasks.get(at.task);
-  const { script, resume } = handler.plan.definition;
-  if (progress === undefined || script === undefined) return NONE;
-  const isNewer = at.round > progress.round || at.attempt > progress.attempt;
-  if (resume === false && isNewer) return NONE;
-  const runs = progress.checkpoints.filter((one) => one.kind === "run");
+/** The runs of a task that are journaled: the longest prefix of the script, whoever finished them. */
+export function journaledRuns(handler: HandlerState, task: number): readonly RunCheckpoint[] {
+  const { script } = handler.plan.definition;
+  const checkpoints = handler.progress.tasks.get(task)?.checkpoints;
+  if (checkpoints === undefined || script === undefined) return NONE;
+  const runs = checkpoints.filter((one) => one.kind === "run");
   const end = runs.findIndex(({ name }, i) => name !== script[i]?.name);
   return end < 0 ? runs : runs.slice(0, end);
+}
+
+/** The runs that are finished for an attempt. With `resume: false`, those of earlier attempts do not count for it. */
+export function finishedRuns(handler: HandlerState, at: AttemptAt): readonly RunCheckpoint[] {
+  const progress = handler.progress.tasks.get(at.task);
+  const isNewer = progress !== undefined && (at.round > progress.round || at.attempt > progress.attempt);
+  return handler.plan.definition.resume === false && isNewer ? NONE : journaledRuns(handler, at.task);
 }
 
 /** The index of a finished run, and whether it is journaled already; a rejection if it is not the next run. */

@@ -354,4 +354,36 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     replace: "void id",
     seed: 64,
   },
+  {
+    name: "runs counted, not identified",
+    file: "kernel/script-runs.js",
+    find: "if (index !== null && index !== found)",
+    replace: "if (false)",
+    also: {
+      find: "const found = script.findIndex((run) => run.name === name);\n    if (found < 0)",
+      replace: "const found = index ?? 0;\n    if (found < 0)",
+    },
+    seed: 23,
+  },
+  {
+    name: "a finished run counts again",
+    file: "kernel/script-runs.js",
+    find: "isRepeat: index < finished",
+    replace: "isRepeat: false",
+    seed: 1,
+  },
+  {
+    name: "lapsed claim given out under the same id",
+    file: "engine/node-state.js",
+    find: "desk.lapse(lease.task);",
+    replace: "",
+    seed: 4,
+  },
+  {
+    name: "attempt ids of a purged execution given again",
+    file: "engine/residency.js",
+    find: "tenure.lapses++;",
+    replace: ";",
+    seed: 1,
+  },
 ];

@@ -12,6 +12,7 @@ import type { Model } from "./model.ts";
 export function checkAudit(tables: MemoryTables, { id, plan }: Model): void {
   const rows = tables.readJournal({ execution: id, from: 1 });
   const auditor = new Auditor(id);
+  auditor.know(JSON.stringify(plan.definition));
   for (const row of rows) for (const recorded of decodeEntry(row)) auditor.take(recorded);
   const execution = replay(new Execution(id, plan), rows);
   const [finding] = auditor.end(viewExecution(execution, execution.now)).findings;

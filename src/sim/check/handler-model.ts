@@ -257,6 +257,7 @@ export class HandlerModel {
     const isFromStart = this.plan.definition.resume === false && attempt > (before?.attempt ?? 0);
     const runs = isFromStart ? [] : (before?.checkpoints ?? []);
     must(index === runs.length, `${at}: run ${index} follows ${runs.length} finished ones`);
+    must(this.plan.definition.script?.[index]?.name === name, `${at}: run ${index} of its script is ${name}`);
     const progress = this.#progressOf(task, attempt);
     progress.checkpoints = [...runs, { kind: "run", name, at: seq, text: state }];
   }

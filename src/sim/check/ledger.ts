@@ -56,6 +56,8 @@ export class Ledger {
   readonly #kinds = new Set<string>();
   /** Executions that were written and not read yet. */
   readonly #written = new Set<string>();
+  /** The ids of all attempts that were given out, over the whole history: also of executions that were purged. */
+  readonly #attempts = new Set<string>();
   #info: StoreInfo | null = null;
 
   constructor(options: LedgerOptions) {
@@ -204,10 +206,10 @@ export class Ledger {
     if (grant.do === "command") this.errands.sent(model, grant);
     const canBeAsked = now.roster.canBeAsked(worker);
     const { execution, phase, visit, handler: name } = grant;
-    const { project, names } = model;
+    const { project } = model;
     for (const item of grant.items) {
       const { number: task, attempt } = item;
-      checkName(names, grant, item);
+      checkName(this.#attempts, grant, item);
       const place = { execution, phase, visit, handler: name, task, attempt };
       const key = handler.keys[task];
       const given = { ...place, worker, project, plan, key, isReported: false, canBeAsked };

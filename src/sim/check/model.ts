@@ -46,7 +46,6 @@ export class Model {
   /** What is to be done with results of commands. */
   readonly owes: OwedModel;
   /** Of all claims that were given out. */
-  readonly names = new Set<string>();
 
   constructor(id: string, plan: Plan, seed: number) {
     this.owes = new OwedModel(id, plan);

@@ -5,7 +5,9 @@
  */
 import type { Outcome, Verdict } from "../../kernel/message.ts";
 import type { Checkpoint, Grant, GrantItem, Report, ReportedLine } from "../../protocol/work.ts";
+import { checksum } from "../../std/hash.ts";
 import type { SeededRandom } from "../../std/random.ts";
+import { must } from "../trace.ts";
 import { decisionOf, troubleOf } from "../workload/behaviour.ts";
 import { type Op, programOf } from "../workload/program.ts";
 import type { World } from "../world.ts";
@@ -227,6 +229,7 @@ export class SimAttempt {
     const { number: task } = item;
     const isKept = grant.script?.resume === true;
     if (isKept) effects.executed(grant, { task, name, since: this.#since });
+    this.#misreport(index);
     const next = [...state, `${name} by ${item.attempt}`];
     this.#log();
     host.later(host.random.pick([0, 5, 100]), () =>
@@ -246,6 +249,26 @@ export class SimAttempt {
           this.#run(index + 1, next, end);
         },
       ),
+    );
+  }
+
+  /**
+   * Sometimes it says what is never true, whenever it arrives: a run that the script does not have, one with the index of
+   * another, or one again with another state.
+   */
+  #misreport(index: number): void {
+    const { grant, item } = this;
+    const runs = grant.script?.runs ?? [];
+    const wrong = [
+      { name: "unknown", index: null },
+      { name: runs[index]?.name ?? "unknown", index: index + 1 },
+      { name: runs[0]?.name ?? "unknown", index: index > 0 ? 0 : 7 },
+    ][checksum(`${this.key}/${index}`, 0) % 12];
+    if (wrong === undefined) return;
+    const stats = { durationMs: 1, memoryBytes: 1 };
+    const run = { kind: "run" as const, ...attemptOf(grant, item), ...wrong, oversized: false, stats };
+    this.ask({ ...run, state: '"wrong"' }, (verdict) =>
+      must(verdict !== "accepted", `${this.key}: run ${wrong.name} at ${wrong.index} is not taken`),
     );
   }
 

@@ -1,0 +1,69 @@
+/**
+ * The runs of script tasks as the journal tells them, for the auditor. The runs of a task must be a prefix of the runs of
+ * its script, in order: a new attempt goes on after the last one, or begins again where the script says `resume: false`.
+ */
+import type { TaskRun } from "../kernel/event.ts";
+
+/** A handler's script, as the stored definition has it. */
+interface Script {
+  readonly runs: readonly string[];
+  readonly resume: boolean;
+}
+
+/** Scripts by `phase/handler`. A handler of a known definition that is not here is not a script. */
+export type Scripts = ReadonlyMap<string, Script>;
+
+/** The scripts of a stored definition. */
+export function scriptsIn(definition: string): Scripts {
+  const { phases = [] } = JSON.parse(definition) as {
+    phases?: { name: string; handlers: Record<string, { script?: { name: string }[]; resume?: boolean }> }[];
+  };
+  return new Map(
+    phases.flatMap(({ name, handlers }) =>
+      Object.entries(handlers).flatMap(([handler, { script, resume }]) =>
+        script === undefined
+          ? []
+          : [
+              [
+                `${name}/${handler}`,
+                { runs: script.map((run) => run.name), resume: resume !== false },
+              ] as const,
+            ],
+      ),
+    ),
+  );
+}
+
+/** The finished runs of the open tasks of one handler in one visit. */
+export class RunBook {
+  readonly #tasks = new Map<number, { attempt: number; round: number; finished: number }>();
+  #round = 0;
+
+  /** Notes a finished run; gives what is wrong with it, or null. `scripts` null: the definition is not known. */
+  take({ phase, handler, task, attempt, index, name }: TaskRun, scripts: Scripts | null): string | null {
+    const at = `task ${task} of ${phase}/${handler}`;
+    const script = scripts?.get(`${phase}/${handler}`);
+    if (scripts !== null && script === undefined) return `${at} has a run ${name}, and is not a script`;
+    const known = this.#tasks.get(task);
+    const isNewer = known === undefined || attempt > known.attempt || this.#round > known.round;
+    const mayBegin = isNewer && script?.resume !== true;
+    const finished = known?.finished ?? 0;
+    const isNext = index === finished || (mayBegin && index === 0);
+    this.#tasks.set(task, { attempt, round: this.#round, finished: index + 1 });
+    if (script !== undefined && script.runs[index] !== name)
+      return `${at}: run ${index} is ${name}; the script has ${script.runs[index] ?? "no such run"} there`;
+    if (script?.resume === false && isNewer && index !== 0)
+      return `${at}: run ${name} is the first of attempt ${attempt}, which has to begin again`;
+    return isNext ? null : `${at}: run ${index} (${name}) comes after ${finished} finished ones`;
+  }
+
+  /** The task is settled: nothing more is expected of it, unless a retry opens it again. */
+  settled(task: number, isDone: boolean): void {
+    if (isDone) this.#tasks.delete(task);
+  }
+
+  /** A retry begins a new round. */
+  reopen(): void {
+    this.#round++;
+  }
+}
