@@ -13,9 +13,12 @@ const PIECE = { rowsMax: 64, charsMax: 1_048_576, chains: true };
 /** A node may be a moment behind what it has stored. */
 const LOOKS_MAX = 20;
 
+/** What is read of a store. Without definitions, runs of scripts are checked by their order only. */
+type AuditedStore = Pick<Store, "readJournal" | "load"> & Partial<Pick<Store, "getDefinition">>;
+
 /** Reads and counts; nothing is changed. `inspect` gives what the node shows. */
 export async function auditExecution(
-  store: Pick<Store, "readJournal" | "load" | "getDefinition">,
+  store: AuditedStore,
   id: string,
   inspect: () => Promise<ExecutionView | Rejection>,
 ): Promise<Audit | Rejection> {
@@ -41,13 +44,13 @@ export async function auditExecution(
 
 class Reading {
   readonly auditor: Auditor;
-  readonly #store: Pick<Store, "readJournal" | "getDefinition">;
+  readonly #store: AuditedStore;
   readonly #execution: string;
   readonly #chain = new ChainCheck();
   /** The last event that was read. */
   end = 0;
 
-  constructor(store: Pick<Store, "readJournal" | "getDefinition">, execution: string) {
+  constructor(store: AuditedStore, execution: string) {
     this.#store = store;
     this.#execution = execution;
     this.auditor = new Auditor(execution);
@@ -56,8 +59,8 @@ class Reading {
   /** Reads the definition that the execution was created with; without one its runs are checked by their order only. */
   async learn(): Promise<void> {
     const [first] = await this.#store.readJournal({ execution: this.#execution, from: 1, to: 1, rowsMax: 1 });
-    const found = first === undefined ? null : await this.#store.getDefinition({ hash: hashOf(first) });
-    if (found !== null) this.auditor.know(found.body);
+    const found = first === undefined ? null : await this.#store.getDefinition?.({ hash: hashOf(first) });
+    if (found) this.auditor.know(found.body);
   }
 
   async readTo(to: number): Promise<void> {

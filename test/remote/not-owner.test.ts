@@ -27,7 +27,9 @@ beforeEach(async () => {
     report: async (worker, reports) => {
       const verdicts = await Promise.all(
         reports.map(async (report) =>
-          moving.has(report.execution) ? ["elsewhere"] : ((await engine.report(worker, [report]))[0] ?? []),
+          moving.has(report.execution)
+            ? ["elsewhere" as const]
+            : ((await engine.report(worker, [report]))[0] ?? []),
         ),
       );
       return verdicts;

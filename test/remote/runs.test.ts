@@ -70,26 +70,28 @@ describe("by the attempt's status", () => {
   });
 
   test.each([
-    ["that does not exist", { run: "typo" }, 422, "invalid_input", "its runs are r0, r1, r2"],
+    ["that does not exist", { run: "typo" }, [422, "invalid_input", "its runs are r0, r1, r2"]],
     [
       "that is not the next one",
       { run: "r2" },
-      409,
-      "wrong_status",
-      "0 of 3 runs are finished; the next one is r0",
+      [409, "wrong_status", "0 of 3 runs are finished; the next one is r0"],
     ],
-  ])("a run %s is refused with the reason, and the attempt goes on", async (_, body, code, kind, hint) => {
-    const { bench, work } = await scripted();
-    const { run, status } = await serve(bench, work);
-    expect(await status({ status: "done", state: "wrong", ...body })).toMatchObject([
-      code,
-      { code: kind, hint },
-    ]);
-    expect(await run("r0")).toMatchObject([200, { state: "begin" }]);
-    expect(await status({ status: "running" })).toMatchObject([200, { word: "continue" }]);
-    expect((await status({ status: "done", run: "r0", state: 1 }))[1]).toMatchObject({ verdict: "accepted" });
-    expect(await journaled(bench)).toEqual([["r0", 0, 1]]);
-  });
+  ])(
+    "a run %s is refused with the reason, and the attempt goes on",
+    async (_, body, [status, code, hint]) => {
+      const { bench, work } = await scripted();
+      const asked = await serve(bench, work);
+      const { run } = asked;
+      const said = await asked.status({ status: "done", state: "wrong", ...body });
+      expect(said).toMatchObject([status, { code, hint }]);
+      expect(await run("r0")).toMatchObject([200, { state: "begin" }]);
+      expect(await asked.status({ status: "running" })).toMatchObject([200, { word: "continue" }]);
+      expect((await asked.status({ status: "done", run: "r0", state: 1 }))[1]).toMatchObject({
+        verdict: "accepted",
+      });
+      expect(await journaled(bench)).toEqual([["r0", 0, 1]]);
+    },
+  );
 
   test.each(["started", "crashed"])(
     "that an unknown run has %s is refused, and nothing is logged",
@@ -213,7 +215,7 @@ describe("a live attempt reads its runs", () => {
     const states = await Promise.all(
       work.map(async (item) => (await (await serve(bench, item)).run("r0"))[1]["state"]),
     );
-    expect(states.sort()).toEqual(tasks);
+    expect(new Set(states)).toEqual(new Set(tasks));
   });
 
   test("not once its lease is lost", async () => {

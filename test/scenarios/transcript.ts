@@ -215,12 +215,13 @@ function checkpoint(
   const n = Number(task);
   const given = { ...numeric(options, "attempt", "round"), ...("late" in options ? { live: false } : {}) };
   const value = JSON.parse(json) as unknown;
-  if (command === "step") return String(run.stepDone(handler, n, { name: what, result: value, ...given }));
+  if (command === "step")
+    return showVerdict(run.stepDone(handler, n, { name: what, result: value, ...given }));
   if (command === "run")
-    return String(run.runDone(handler, n, { index: Number(what), state: value, ...given }));
+    return showVerdict(run.runDone(handler, n, { index: Number(what), state: value, ...given }));
   const { until: untilMs, timeout: timeoutMs } = numeric(options, "until", "timeout");
   const { signal } = options;
-  return String(
+  return showVerdict(
     run.suspend(handler, n, { name: what, ...defined({ untilMs, timeoutMs, signal }), ...given }),
   );
 }
@@ -229,7 +230,7 @@ function receipt(run: KernelRun, handler: string, { words, options }: Arguments)
   const [task = "0", status = "done"] = words;
   const payload = options["result"] ?? (status === "done" ? "null" : errorText(options["error"] ?? "boom"));
   const { retryAfter, ...numbers } = numeric(options, "attempt", "round", "retryAfter");
-  return String(
+  return showVerdict(
     run.receipt(handler, Number(task), {
       status: status as "done",
       payload,
@@ -237,7 +238,7 @@ function receipt(run: KernelRun, handler: string, { words, options }: Arguments)
       ...numbers,
       ...("fatal" in options ? { fatal: true } : {}),
       ...(retryAfter === undefined ? {} : { retryAfterMs: retryAfter }),
-    }) satisfies Verdict | undefined,
+    }),
   );
 }
 
@@ -265,8 +266,12 @@ function errorText(message: string): string {
   return JSON.stringify({ name: "Error", message });
 }
 
+function showVerdict(verdict: Verdict | undefined): string {
+  return typeof verdict === "object" ? `refused (${verdict.code}): ${verdict.message}` : String(verdict);
+}
+
 function showAnswer(answer: Answer): string {
   if (answer.kind === "rejection") return `refused (${answer.code}): ${answer.message}`;
-  const verdicts = answer.verdicts === undefined ? "" : ` [${answer.verdicts.join(" ")}]`;
+  const verdicts = answer.verdicts === undefined ? "" : ` [${answer.verdicts.map(showVerdict).join(" ")}]`;
   return answer.kind === "applied" ? `applied${verdicts}` : `ignored: ${answer.why}${verdicts}`;
 }
