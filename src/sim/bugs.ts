@@ -379,11 +379,4 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     replace: "",
     seed: 4,
   },
-  {
-    name: "attempt ids of a purged execution given again",
-    file: "engine/residency.js",
-    find: "tenure.lapses++;",
-    replace: ";",
-    seed: 1,
-  },
 ];
