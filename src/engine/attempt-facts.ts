@@ -1,14 +1,35 @@
 /** What the node says about one attempt to those who ask, and what it checks of what they say about runs of a script. */
 import { finishedRuns, indexOfRun } from "../kernel/script-runs.ts";
-import { type ReportedAttempt, UNKNOWN_WORKER } from "../protocol/work.ts";
+import { type ReportedAttempt, type ScriptWork, UNKNOWN_WORKER } from "../protocol/work.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 import type { LogRow } from "../store/store.ts";
 import { scriptOf } from "./granting.ts";
-import type { AttemptFacts } from "./io.ts";
 import { ENUMERATION } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
 import { deskOf, holderOf, isLive } from "./reporting.ts";
 import type { Slot } from "./slot.ts";
+
+/** Who holds the lease of an attempt. */
+export interface AttemptHolder {
+  readonly worker: string;
+  /** The attempt is to stop. */
+  readonly isCancelled: boolean;
+}
+
+/** An attempt that holds its lease. */
+export interface AttemptFacts extends AttemptHolder {
+  /** Null: it is not an attempt of a script. */
+  readonly script: ScriptFacts | null;
+}
+
+/** How far an attempt of a script is. */
+export interface ScriptFacts {
+  readonly runs: ScriptWork["runs"];
+  /** How many of them are finished. */
+  readonly finished: number;
+  /** The state before the next run: a JSON text, or the sequence number of the event that holds it. */
+  readonly state: string | number;
+}
 
 /** How an attempt is, from committed state; one of a former owner is adopted by the question. Null: it has no lease. */
 export function attemptFacts(node: NodeState, slot: Slot, at: ReportedAttempt): AttemptFacts | null {

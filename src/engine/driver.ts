@@ -7,6 +7,7 @@ import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Rejection } from "../std/rejection.ts";
 import { type Commit, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
+import type { AttemptHolder } from "./attempt-facts.ts";
 import { Audience } from "./audience.ts";
 import { ClusterDoor } from "./cluster-door.ts";
 import {
@@ -21,7 +22,6 @@ import { Errands } from "./errands.ts";
 import { readLeases, storeAllLeases } from "./hand-over.ts";
 import type {
   AttemptFilter,
-  AttemptHolder,
   Dropped,
   Input,
   Inspection,

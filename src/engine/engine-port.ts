@@ -9,10 +9,10 @@ import { newExecutionId } from "../std/id.ts";
 import type { Random } from "../std/random.ts";
 import type { Rejection } from "../std/rejection.ts";
 import type { StoreInfo } from "../store/store.ts";
+import type { AttemptHolder } from "./attempt-facts.ts";
 import type { Progress, Reply, WorkerLink } from "./driver-options.ts";
 import type {
   AttemptFilter,
-  AttemptHolder,
   Dropped,
   Inspection,
   JoinOptions,

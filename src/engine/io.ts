@@ -17,15 +17,7 @@ import type {
 import type { Plan } from "../kernel/plan.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
-import type {
-  Beat,
-  Grant,
-  Report,
-  ReportedAttempt,
-  ReportPlace,
-  ScriptWork,
-  Serves,
-} from "../protocol/work.ts";
+import type { Beat, Grant, Report, ReportedAttempt, ReportPlace, Serves } from "../protocol/work.ts";
 import type { Rejection } from "../std/rejection.ts";
 import type {
   Commit,
@@ -37,6 +29,7 @@ import type {
   StoredLetter,
   StoredTimer,
 } from "../store/store.ts";
+import type { AttemptFacts } from "./attempt-facts.ts";
 import type { LeaseTable, Left } from "./hand-over.ts";
 import type { PostOpTask } from "./post-ops.ts";
 import type { Totals } from "./totals.ts";
@@ -247,28 +240,6 @@ export interface Overview {
 
 /** What of it can be added up over nodes. */
 export type Holdings = Omit<Overview, "totals">;
-
-/** Who holds the lease of an attempt. */
-export interface AttemptHolder {
-  readonly worker: string;
-  /** The attempt is to stop. */
-  readonly isCancelled: boolean;
-}
-
-/** An attempt that holds its lease. */
-export interface AttemptFacts extends AttemptHolder {
-  /** Null: it is not an attempt of a script. */
-  readonly script: ScriptFacts | null;
-}
-
-/** How far an attempt of a script is. */
-export interface ScriptFacts {
-  readonly runs: ScriptWork["runs"];
-  /** How many of them are finished. */
-  readonly finished: number;
-  /** The state before the next run: a JSON text, or the sequence number of the event that holds it. */
-  readonly state: string | number;
-}
 
 /** Which open leases are wanted. */
 export interface AttemptFilter {

@@ -12,9 +12,9 @@ import {
   UNKNOWN_WORKER,
 } from "../protocol/work.ts";
 import type { LogRow } from "../store/store.ts";
+import type { AttemptHolder } from "./attempt-facts.ts";
 import { receiptDueAt } from "./command-work.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
-import type { AttemptHolder } from "./io.ts";
 import { ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
 import { adoptedPermits, hasRoomToAdopt } from "./permits.ts";

@@ -8,10 +8,12 @@
  * 3. Letters need no answer: they are put into the durable inbox, and the owner is nudged.
  * 4. Workers, what is open at them and what is in memory are this node's own.
  */
+
+import type { AttemptHolder } from "../engine/attempt-facts.ts";
 import type { Engine } from "../engine/driver.ts";
 import { type Progress, type Reply, stoppedAnswer, type WorkerLink } from "../engine/driver-options.ts";
 import type { EnginePort, Request, StartOf } from "../engine/engine-port.ts";
-import type { AttemptHolder, Dropped, Inspection, JoinOptions, OpenAttempt, Overview } from "../engine/io.ts";
+import type { Dropped, Inspection, JoinOptions, OpenAttempt, Overview } from "../engine/io.ts";
 import type { OutboxDoor } from "../engine/outbox-door.ts";
 import { heldBack } from "../engine/ownership-desk.ts";
 import type { Verdict } from "../kernel/message.ts";

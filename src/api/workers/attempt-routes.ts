@@ -1,6 +1,6 @@
 /** Routes that an attempt's own token opens, while it holds its lease: earlier results, runs of scripts, logs, status. */
 import { z } from "@hono/zod-openapi";
-import type { ScriptFacts } from "../../engine/io.ts";
+import type { ScriptFacts } from "../../engine/attempt-facts.ts";
 import { NAME_PATTERN } from "../../kernel/definition.ts";
 import { ATTEMPT_ID_CHARS_MAX } from "../../protocol/attempt-id.ts";
 import type { EventsAnswer } from "../../protocol/worker-wire.ts";

@@ -9,8 +9,9 @@
  * 4. An attempt of an earlier owner is taken over as it is, by whatever is said about it: the engine decides whether it
  *    holds its lease. Of one that another node has, nothing is taken: the worker says it there.
  */
+
+import type { AttemptHolder, ScriptFacts } from "../../engine/attempt-facts.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
-import type { AttemptHolder, ScriptFacts } from "../../engine/io.ts";
 import { checkToken, decodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
 import { type Beat, type ReportedAttempt, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import type { ClaimRequest, EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";

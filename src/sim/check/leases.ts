@@ -26,6 +26,8 @@ const SLACK_MS = 100;
 type At = { readonly phase: string; readonly visit: number; readonly handler: string };
 
 export class Leases {
+  /** The ids of all attempts that were given out, over the whole history: also of executions that were purged. */
+  readonly ids = new Set<string>();
   readonly #given = new Map<string, Map<string, Given>>();
   /** Attempts that workers were asked about. */
   readonly #asked = new Set<string>();

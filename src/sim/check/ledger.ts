@@ -56,8 +56,6 @@ export class Ledger {
   readonly #kinds = new Set<string>();
   /** Executions that were written and not read yet. */
   readonly #written = new Set<string>();
-  /** The ids of all attempts that were given out, over the whole history: also of executions that were purged. */
-  readonly #attempts = new Set<string>();
   #info: StoreInfo | null = null;
 
   constructor(options: LedgerOptions) {
@@ -209,7 +207,7 @@ export class Ledger {
     const { project } = model;
     for (const item of grant.items) {
       const { number: task, attempt } = item;
-      checkName(this.#attempts, grant, item);
+      checkName(this.leases.ids, grant, item);
       const place = { execution, phase, visit, handler: name, task, attempt };
       const key = handler.keys[task];
       const given = { ...place, worker, project, plan, key, isReported: false, canBeAsked };
