@@ -4,8 +4,8 @@ import type { BrokerSettings } from "./amqp/settings.ts";
 import type { OtherNodes } from "./api/other-nodes.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
 import type { Settings } from "./engine/settings.ts";
-import { parseStored } from "./kernel/parse-definition.ts";
 import { compilePlan } from "./kernel/plan.ts";
+import { readDefinition } from "./kernel/read-definition.ts";
 import type { Clock } from "./std/clock.ts";
 import { defined } from "./std/defined.ts";
 import type { Random } from "./std/random.ts";
@@ -51,7 +51,7 @@ async function finderOf(
     attemptsOf: (execution) => attemptsOf(nodes, execution),
     planOf: async (hash) => {
       const found = await store.getDefinition({ hash });
-      const definition = found === null ? null : parseStored(JSON.parse(found.body));
+      const definition = found === null ? null : readDefinition(found.body, hash);
       return definition === null || isRejection(definition) ? null : compilePlan(definition);
     },
   });

@@ -45,7 +45,10 @@ function bench() {
       throw fault;
     },
   });
-  const rows = encodeEntries([{ seq: 1, at: 1, event: { kind: "phase.started", phase: "a", visit: 1 } }]);
+  const rows = encodeEntries(
+    [{ seq: 1, at: 1, event: { kind: "phase.started", phase: "a", visit: 1 } }],
+    "e1",
+  );
   return {
     giveOut: () => give({ execution: "e1", from: 1, to: 1, rows }),
     confirmAll: () => {

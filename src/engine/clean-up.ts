@@ -8,7 +8,7 @@ import type { Answer, Message, Verdict } from "../kernel/message.ts";
 import { holdsTasks } from "../kernel/owed-op.ts";
 import { type ExecutionView, type RunningCounts, viewExecution } from "../kernel/view.ts";
 import { UNKNOWN_WORKER } from "../protocol/work.ts";
-import { reject } from "../std/rejection.ts";
+import { type Rejection, reject } from "../std/rejection.ts";
 import { type ExecutionWrite, workKey } from "../store/store.ts";
 import { attemptFacts } from "./attempt-facts.ts";
 import { startChildren } from "./child-desk.ts";
@@ -179,9 +179,18 @@ export class CleanUp {
       this.#node.emit({ kind: "reply", request: queued.request, answer: notOwner(execution) });
   }
 
+  /** Nothing will come of a message, since its execution is damaged. A letter stays in the store. */
+  refuse(queued: Queued, why: Rejection): void {
+    if (queued.kind === "report") this.#verdict(queued, ["stale"]);
+    if (queued.kind !== "message") return;
+    if (queued.letter !== undefined) this.#letters.putBack(queued.letter);
+    if (queued.request !== null) this.#node.emit({ kind: "reply", request: queued.request, answer: why });
+  }
+
   /** The execution's state is what is committed: see what it needs. */
   becameClean(slot: Slot): void {
     const node = this.#node;
+    if (slot.isDoubted) return this.#residency.drop(slot);
     const { execution } = slot;
     for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
     // Before anything is given out: broadcasts go before the next command.

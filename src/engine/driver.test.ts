@@ -176,7 +176,7 @@ test("watchers are told of every commit, of the end, and of a stop", async () =>
   expect(seen).toHaveLength(2);
 });
 
-test("an execution whose definition is unreadable is left alone, named, and harms nobody else", async () => {
+test("an execution whose definition is gone is damaged, named, and harms nobody else", async () => {
   const tables = new MemoryTables();
   const first = await rig(tables);
   await start(first, "e1");
@@ -191,8 +191,10 @@ test("an execution whose definition is unreadable is left alone, named, and harm
   const faults: string[] = [];
   await r.engine.close();
   const engine = await Engine.open({ store: broken, clock, onFault: ({ message }) => faults.push(message) });
-  expect(await engine.inspect("e1")).toMatchObject({ kind: "rejection", code: "not_ready" });
-  expect(faults[0]).toContain("execution e1 is left alone");
+  expect(await engine.inspect("e1")).toMatchObject({
+    view: { status: "damaged", damage: { table: "definitions" } },
+  });
+  expect(faults[0]).toContain("execution e1 is damaged, the others go on");
   const other = { engine, clock, store: broken, faults: [], stops: [], failing: new Map() };
   expect(await start(other, "e2", [{ name: "only" }])).toMatchObject({ kind: "applied" });
   await engine.close();

@@ -6,7 +6,7 @@ import type { Verdict } from "../kernel/message.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Rejection } from "../std/rejection.ts";
-import { type Commit, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
+import { type Commit, type Head, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
 import type { AttemptHolder } from "./attempt-facts.ts";
 import { Audience } from "./audience.ts";
 import { ClusterDoor } from "./cluster-door.ts";
@@ -169,9 +169,7 @@ export class Engine implements EnginePort {
   readonly holderOf = (attempt: ReportedAttempt): AttemptHolder | null => this.#node.holderOf(attempt);
 
   /** Messages that were dropped as duplicates or stale, newest last: a bounded list, kept while this runs. */
-  dropped(execution: string): readonly Dropped[] {
-    return this.#node.dropped(execution);
-  }
+  readonly dropped = (execution: string): readonly Dropped[] => this.#node.dropped(execution);
 
   /** Calls `logged` after every commit with log lines of the execution; the returned function stops that. */
   watchLogs(execution: string, logged: () => void): () => void {
@@ -217,7 +215,6 @@ export class Engine implements EnginePort {
   get openLeases(): number {
     return this.#node.openLeases;
   }
-
   get residentCount(): number {
     return this.#node.residentCount;
   }
@@ -331,6 +328,8 @@ export class Engine implements EnginePort {
         return this.outbox.give(output);
       case "yielded":
         return this.cluster.yielded(output);
+      case "damaged":
+        return this.#track(this.#markDamaged(output.head));
       case "unreadable":
         this.#options.onFault?.(new Error(`execution ${output.execution} is left alone: ${output.why}`));
         return this.#options.onCluster?.(output);
@@ -357,11 +356,16 @@ export class Engine implements EnginePort {
   }
 
   async #read(output: ReadOutput): Promise<void> {
-    const answer = await this.#patience.with(
-      () => readFor(this.#store, output),
-      () => this.hasStopped,
-    );
+    const read = () => readFor(this.#store, output);
+    const answer = await this.#patience.with(read, () => this.hasStopped);
     if (answer !== null) this.#input(answer);
+  }
+
+  /** Lists show it as damaged from now on; what it is about is in its head. */
+  async #markDamaged(head: Head): Promise<void> {
+    this.#options.onFault?.(new Error(`execution ${head.id} is damaged, the others go on: ${head.error}`));
+    const mark = () => this.#store.putDerived({ head, timers: null, end: null });
+    await this.#patience.with(mark, () => this.hasStopped);
   }
 
   /** What cannot be forgotten now is forgotten another time. */

@@ -22,6 +22,7 @@ import type { Rejection } from "../std/rejection.ts";
 import type {
   Commit,
   CommitVerdict,
+  Head,
   LoadedExecution,
   Ownership,
   Partitions,
@@ -60,13 +61,19 @@ export type Input =
   | { readonly kind: "committed"; readonly commit: number; readonly verdict: CommitVerdict }
   /** The commit threw: nothing was written, or its outcome is unknown. */
   | { readonly kind: "commit-failed"; readonly commit: number; readonly nothingWritten: boolean }
+  /** `load`: the number of the load that it answers. */
   | {
       readonly kind: "loaded";
-      /** The number of the load that it answers. */
       readonly load: number;
       readonly loads: readonly { readonly id: string; readonly loaded: LoadedExecution | null }[];
     }
-  | { readonly kind: "definition"; readonly hash: string; readonly plan: Plan | null }
+  /** `damage`: why it cannot be read. Without it, a plan of null is of a newer version. */
+  | {
+      readonly kind: "definition";
+      readonly hash: string;
+      readonly plan: Plan | null;
+      readonly damage?: string;
+    }
   | {
       readonly kind: "page-read";
       readonly execution: string;
@@ -145,7 +152,6 @@ export type Input =
   | { readonly kind: "letters-stored" }
   /** Timers that others watch are past due. */
   | { readonly kind: "timers-due"; readonly timers: readonly StoredTimer[] }
-  /** Stop granting: the node is about to close. */
   | { readonly kind: "closing" }
   | { readonly kind: "tick" };
 
@@ -301,7 +307,8 @@ export type Output =
   /** Log lines of the execution are stored. */
   | { readonly kind: "logged"; readonly execution: string }
   | { readonly kind: "commit"; readonly commit: number; readonly content: Commit }
-  | { readonly kind: "load"; readonly ids: readonly string[]; readonly load: number }
+  /** `whole`: the journal from its first row on, without a snapshot. */
+  | { readonly kind: "load"; readonly ids: readonly string[]; readonly load: number; readonly whole?: true }
   | { readonly kind: "get-definition"; readonly hash: string }
   | { readonly kind: "read-page"; readonly execution: string; readonly seq: number }
   | {
@@ -376,15 +383,16 @@ export type Output =
     }
   /** Letters were stored for executions of these partitions of others. */
   | { readonly kind: "letters-sent"; readonly partitions: readonly number[] }
-  /** To another node, which has to say what it has of limits that are at home here. */
+  /** To another node, which has to say what it has of limits that are at home here; and what it is granted of them. */
   | { readonly kind: "call-permits"; readonly node: string; readonly partitions: readonly number[] }
-  /** To another node, about limits that are at home here. */
   | { readonly kind: "grant-permits"; readonly node: string; readonly grants: readonly PermitGrant[] }
   /** Others have these partitions: the node has let go of them. */
   | { readonly kind: "fenced"; readonly why: string; readonly partitions: readonly number[] }
   /** Nothing was under way in the partition, and the node has let go of it: it may be released. `leases`: what is open at workers,
    * for the next owner; null: not all of that is known. */
   | { readonly kind: "yielded"; readonly partition: number; readonly leases: LeaseTable | null }
+  /** An execution whose stored data cannot be read: the head that says so. */
+  | { readonly kind: "damaged"; readonly head: Head }
   /** An execution this node cannot go on with: its definition or its rows are unknown to this version. */
   | {
       readonly kind: "unreadable";

@@ -3,13 +3,20 @@
  * desk brings them to the receiver's queue: at once after the sender's commit, and by a scan after a start or a commit of
  * unknown outcome. A letter that comes twice changes nothing, since its message does not.
  */
+import { WRONG_CHECKSUM } from "../kernel/damage.ts";
 import type { Sent, StartMessage } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
+import { unseal } from "../std/seal.ts";
 import type { Letter, StoredLetter } from "../store/store.ts";
 import type { NodeState } from "./node-state.ts";
 import type { Residency } from "./residency.ts";
 
 const SCAN_MAX = 1_000;
+
+/** What the checksum of a letter covers besides its body (std/seal.ts). */
+export function letterKey({ id, to }: Pick<Letter, "id" | "to">): string {
+  return `${id}\n${to}`;
+}
 
 /** A letter that a commit takes without a write of its receiver. */
 export type DoneLetter = Pick<Letter, "id" | "to">;
@@ -28,6 +35,8 @@ export class LetterDesk {
   /** Receivers of such starts, with the hash. */
   readonly #waitingFor = new Map<string, string>();
   #after = 0;
+  /** The last scan did not reach the end: the next one goes on behind it, past letters that stay in the store. */
+  #isCut = false;
   #wantsScan = true;
   #scanning = false;
   /** Everything is to be looked at again once the scan under way is over. */
@@ -43,7 +52,8 @@ export class LetterDesk {
     if (!this.#wantsScan || this.#scanning || this.#open.size >= SCAN_MAX || this.#node.closing) return;
     const { tenures } = this.#node;
     // Where others store letters too, one that is seen late can come before one that was seen.
-    if (!tenures.isWhole) this.#after = 0;
+    if (!tenures.isWhole && !this.#isCut) this.#after = 0;
+    if (this.#after === 0) this.#node.damagedLetters.clear();
     this.#scanning = true;
     this.#node.emit({ kind: "scan-letters", after: this.#after, max: SCAN_MAX, partitions: tenures.scope });
   }
@@ -51,13 +61,15 @@ export class LetterDesk {
   /** A commit's outcome is not known: its letters may be in the store. */
   rescan(): void {
     this.#after = 0;
+    this.#isCut = false;
     this.#wantsScan = true;
     this.#isStale = this.#scanning;
   }
 
   scanned(letters: readonly StoredLetter[], max: number): void {
     this.#scanning = false;
-    if (letters.length < max) this.#wantsScan = false;
+    this.#isCut = letters.length >= max;
+    if (!this.#isCut) this.#wantsScan = false;
     for (const letter of letters) {
       this.#after = letter.order;
       if (!this.#taken.has(letter.id)) this.deliver(letter);
@@ -82,9 +94,10 @@ export class LetterDesk {
   }
 
   /** Puts a committed letter into its receiver's queue. */
-  deliver(letter: Letter): void {
+  deliver(letter: Letter & Pick<StoredLetter, "damage">): void {
     if (this.#open.has(letter.id) || this.#node.tenures.of(letter.to) === undefined) return;
-    const message = JSON.parse(letter.body) as Sent["message"];
+    const message = readMessage(letter);
+    if (typeof message === "string") return this.#damaged(letter, message);
     const plan = message.kind === "start" ? this.#node.plans.get(message.hash) : undefined;
     this.#open.set(letter.id, letter.to);
     const before = this.#waitingFor.get(letter.to);
@@ -94,6 +107,17 @@ export class LetterDesk {
     else this.#enqueue(letter, message, plan);
   }
 
+  /** A letter stays in the store, and its receiver cannot go on without it. */
+  #damaged({ id, to }: Letter, why: string): void {
+    this.#node.damagedLetters.set(to, { table: "letters", execution: to, row: id, why });
+    this.#residency.doubt(this.#residency.slot(to));
+  }
+
+  /** Nobody takes this letter now: it stays in the store, and the next scan brings it again. */
+  putBack(id: string): void {
+    this.#open.delete(id);
+  }
+
   /** The definition of a start has come; without it the letter stays where it is. */
   definition(hash: string, plan: Plan | null): void {
     const waiting = this.#waiting.get(hash) ?? [];
@@ -101,7 +125,7 @@ export class LetterDesk {
     for (const letter of waiting) {
       this.#waitingFor.delete(letter.to);
       if (plan === null) this.#open.delete(letter.id);
-      else this.#enqueue(letter, JSON.parse(letter.body) as Sent["message"], plan);
+      else this.#enqueue(letter, readMessage(letter) as Sent["message"], plan);
     }
   }
 
@@ -161,5 +185,18 @@ export class LetterDesk {
       this.#waiting.set(hash, [letter]);
       this.#node.emit({ kind: "get-definition", hash });
     }
+  }
+}
+
+/** The message of a letter; a text: why it cannot be read. */
+function readMessage(letter: Letter & Pick<StoredLetter, "damage">): Sent["message"] | string {
+  if (letter.damage !== undefined) return letter.damage;
+  const { text, state } = unseal(letter.body, letterKey(letter));
+  if (state === "broken") return WRONG_CHECKSUM;
+  try {
+    const message = JSON.parse(text) as Sent["message"] | null;
+    return typeof message?.kind === "string" ? message : "it holds no message";
+  } catch (thrown) {
+    return (thrown as Error).message;
   }
 }

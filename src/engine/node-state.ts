@@ -1,4 +1,5 @@
 /** What the parts of an engine node share. */
+import type { Damage } from "../kernel/damage.ts";
 import type { Execution } from "../kernel/execution.ts";
 import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import type { StoreInfo } from "../store/store.ts";
@@ -44,6 +45,8 @@ export class NodeState {
   readonly dropped = new DroppedWords();
   /** Leases that the last owner left, by execution: those that are not in memory yet. */
   readonly handedOver = new Map<string, HandedLease[]>();
+  /** Receivers of letters that cannot be read, as the last scan found them. */
+  readonly damagedLetters = new Map<string, Damage>();
   /**
    * Executions that were let go of while attempts of a former owner may still run, with the handlers: written since, they
    * do not show it.

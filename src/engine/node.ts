@@ -99,7 +99,7 @@ export class EngineNode {
         for (const { id, loaded } of input.loads) this.#residency.loaded(input.load, id, loaded);
         return;
       case "definition":
-        this.#residency.definition(input.hash, input.plan);
+        this.#residency.definition(input.hash, input.plan, input.damage);
         return this.#letters.definition(input.hash, input.plan);
       case "letters-scanned":
         return this.#letters.scanned(input.letters, input.max);
@@ -356,7 +356,7 @@ export class EngineNode {
     const slot = node.slots.get(execution);
     const desk = slot?.desks.find((candidate) => candidate.fetching === seq);
     if (slot === undefined || desk === undefined) return;
-    pageRead(node, slot, desk, { seq, entry });
+    if (!pageRead(node, slot, desk, { seq, entry })) return this.#residency.doubt(slot);
     nameKeys(node, slot, desk);
     // Not only workers wait for it: children are started from it too.
     if (slot.status === "clean") this.#cleanUp.becameClean(slot);

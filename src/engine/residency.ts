@@ -5,10 +5,11 @@
  */
 import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import { assert } from "../std/assert.ts";
-import { reject } from "../std/rejection.ts";
-import { type LoadedExecution, type StoredHead, workKey } from "../store/store.ts";
+import { type Rejection, reject } from "../std/rejection.ts";
+import { DAMAGED, type LoadedExecution, type StoredHead, workKey } from "../store/store.ts";
+import { damagedHead, type Found, inspectDamaged, letGo, refuseDamaged } from "./damages.ts";
 import type { NodeState } from "./node-state.ts";
-import { restoreSlot } from "./restoring.ts";
+import { hashInJournal, restoreSlot } from "./restoring.ts";
 import { type Queued, Slot } from "./slot.ts";
 
 /** Who goes on with what comes into memory. */
@@ -16,6 +17,8 @@ interface Heir {
   becameClean(slot: Slot): void;
   /** Nothing came of a message. */
   turnAway(execution: string, queued: Queued): void;
+  /** Nothing will come of a message: its execution is damaged. */
+  refuse(queued: Queued, why: Rejection): void;
 }
 
 export class Residency {
@@ -104,11 +107,16 @@ export class Residency {
     this.#load(slot.id);
   }
 
+  /** Something of it could not be read: it is loaded anew, all of its journal, which shows whether it is damaged. */
+  doubt(slot: Slot): void {
+    slot.isDoubted = true;
+    if (slot.status === "clean") this.drop(slot);
+  }
+
   /** Executions with work in memory. */
   get working(): number {
     return this.#working;
   }
-
   /** Executions that are being loaded. */
   get loading(): number {
     return this.#loading.size;
@@ -145,7 +153,10 @@ export class Residency {
         const slot = node.slots.get(id);
         if (slot !== undefined) slot.load = this.#loads;
       }
-      node.emit({ kind: "load", ids: free, load: this.#loads });
+      const isDoubted = (id: string): boolean => node.slots.get(id)?.isDoubted === true;
+      const [doubted, others] = [free.filter(isDoubted), free.filter((id) => !isDoubted(id))];
+      if (others.length > 0) node.emit({ kind: "load", ids: others, load: this.#loads });
+      if (doubted.length > 0) node.emit({ kind: "load", ids: doubted, load: this.#loads, whole: true });
     }
     if (!this.#backlog || this.#scanning || node.closing) return;
     const isThin =
@@ -214,31 +225,33 @@ export class Residency {
     // What a load of an earlier tenure found may be older than what was written since.
     if (slot === undefined || slot.status !== "loading" || slot.load !== load) return;
     if (loaded === null) {
+      this.#node.damagedLetters.delete(id);
       this.#ready(slot);
       return;
     }
-    const plan = this.#node.plans.get(loaded.head.hash);
+    const hash = slot.isDoubted ? hashInJournal(loaded) : loaded.head.hash;
+    const plan = this.#node.plans.get(hash);
     if (plan !== undefined) return this.#restore(slot, loaded, plan);
-    const waiting = this.#waitingForPlan.get(loaded.head.hash);
+    const waiting = this.#waitingForPlan.get(hash);
     if (waiting !== undefined) waiting.push({ slot, loaded });
     else {
-      this.#waitingForPlan.set(loaded.head.hash, [{ slot, loaded }]);
-      this.#node.emit({ kind: "get-definition", hash: loaded.head.hash });
+      this.#waitingForPlan.set(hash, [{ slot, loaded }]);
+      this.#node.emit({ kind: "get-definition", hash });
     }
   }
 
-  definition(hash: string, plan: Plan | null): void {
+  /** `damage`: why the definition cannot be read; without it, a plan of null is of a newer version. */
+  definition(hash: string, plan: Plan | null, damage?: string): void {
     const waiting = this.#waitingForPlan.get(hash) ?? [];
     this.#waitingForPlan.delete(hash);
     if (plan !== null) this.#node.plans.put(plan);
     for (const { slot, loaded } of waiting) {
       if (this.#node.slots.get(slot.id) !== slot || slot.status !== "loading") continue;
+      const place = { table: "definitions", execution: slot.id, row: hash.slice(0, 12) };
       if (plan !== null) this.#restore(slot, loaded, plan);
-      else
-        this.#giveUp(
-          slot,
-          `its definition ${hash.slice(0, 12)} is not in the store, or not readable by this version`,
-        );
+      else if (damage === undefined)
+        this.#giveUp(slot, `its definition ${hash.slice(0, 12)} is not readable by this version`);
+      else this.#damaged(slot, { damage: { ...place, why: damage }, head: loaded.head, readable: null });
     }
   }
 
@@ -343,9 +356,31 @@ export class Residency {
   }
 
   #restore(slot: Slot, loaded: LoadedExecution, plan: Plan): void {
-    const why = restoreSlot(this.#node, slot, loaded, plan);
-    if (why === null) this.#ready(slot);
-    else this.#giveUp(slot, why);
+    const [node, { head }] = [this.#node, loaded];
+    const unreadable = restoreSlot(node, slot, loaded, plan);
+    if (unreadable?.kind === "newer") return this.#giveUp(slot, unreadable.why);
+    if (unreadable !== null) return this.#damaged(slot, { ...unreadable, head });
+    const letter = node.damagedLetters.get(slot.id);
+    if (letter !== undefined) return this.#damaged(slot, { damage: letter, head, readable: slot.execution });
+    slot.isDoubted = false;
+    this.#ready(slot);
+    // It was damaged and is not any more: its next commit says so in the head.
+    if (head.status === DAMAGED) node.enqueue(slot, { kind: "mark", mark: null });
+  }
+
+  /** Looks a second time, at the whole journal and past what is cached of it, before it is called damaged. */
+  #damaged(slot: Slot, found: Found): void {
+    const node = this.#node;
+    if (!slot.isDoubted) {
+      slot.isDoubted = true;
+      return this.drop(slot);
+    }
+    if (found.head.status !== DAMAGED) node.emit({ kind: "damaged", head: damagedHead(found) });
+    const inspection = inspectDamaged(found, node.now);
+    for (const request of slot.inspections.splice(0)) node.emit({ kind: "inspected", request, inspection });
+    for (const queued of slot.queue.splice(0)) this.#heir().refuse(queued, refuseDamaged(found));
+    letGo(node, slot);
+    this.evict(slot);
   }
 
   #ready(slot: Slot): void {

@@ -1,8 +1,11 @@
 /** Executions come into memory: their state from a snapshot and rows, and what a former owner may have left open. */
-import type { Execution } from "../kernel/execution.ts";
-import { UnknownVersion } from "../kernel/journal-entry.ts";
+import { type Damage, DamagedData, damageOf, WRONG_CHECKSUM } from "../kernel/damage.ts";
+import { Execution } from "../kernel/execution.ts";
+import { decodeEntry, UnknownVersion } from "../kernel/journal-entry.ts";
 import type { Plan } from "../kernel/plan.ts";
-import { restore } from "../kernel/replay.ts";
+import { replay } from "../kernel/replay.ts";
+import { readSnapshot, snapshotKey } from "../kernel/snapshot.ts";
+import { sealState } from "../std/seal.ts";
 import type { LoadedExecution } from "../store/store.ts";
 import { takeOver } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
@@ -10,17 +13,25 @@ import type { NodeState } from "./node-state.ts";
 import { restoreOutbox } from "./outbox.ts";
 import type { Slot } from "./slot.ts";
 
+/** Why an execution cannot come into memory: its rows are of a newer version, or they are damaged. */
+export type Unreadable =
+  | { readonly kind: "newer"; readonly why: string }
+  | {
+      readonly kind: "damaged";
+      readonly damage: Damage;
+      /** The state that the rows before the damaged one lead to; null: not even the first one can be read. */
+      readonly readable: Execution | null;
+    };
+
 /** Makes the slot what was loaded; else gives why that cannot be. */
-export function restoreSlot(node: NodeState, slot: Slot, loaded: LoadedExecution, plan: Plan): string | null {
-  let execution: Execution;
-  try {
-    const { events: reads, fold } = node.settings.vocabulary;
-    const snapshot = loaded.snapshot?.foldVersion === fold ? loaded.snapshot.body : null;
-    execution = restore(slot.id, plan, { snapshot, entries: loaded.entries, reads });
-  } catch (thrown) {
-    if (!(thrown instanceof UnknownVersion)) throw thrown;
-    return thrown.message;
-  }
+export function restoreSlot(
+  node: NodeState,
+  slot: Slot,
+  loaded: LoadedExecution,
+  plan: Plan,
+): Unreadable | null {
+  const execution = fold(node, slot.id, loaded, plan);
+  if ("kind" in execution) return execution;
   node.declareRestored(plan, execution);
   slot.execution = execution;
   slot.wasLoaded = true;
@@ -39,9 +50,50 @@ export function restoreSlot(node: NodeState, slot: Slot, loaded: LoadedExecution
     desk.carefulBelow = Math.max(desk.carefulBelow, slot.opened[carefulMark(desk)] ?? 0);
   const suspects = node.suspects.get(slot.id);
   node.suspects.delete(slot.id);
-  if (suspects !== undefined || loaded.epoch <= slot.tenure.uncleanEpoch) suspect(node, slot, suspects);
+  // An epoch that has not been yet is damaged: then it is not known what was open.
+  const isSuspect = loaded.epoch <= slot.tenure.uncleanEpoch || loaded.epoch > slot.tenure.epoch;
+  if (suspects !== undefined || isSuspect) suspect(node, slot, suspects);
   takeOver(node, slot);
   return null;
+}
+
+/**
+ * Replays what was loaded. Whatever is thrown here comes from the stored data of this one execution, since the fold is
+ * the same for all of them: so it concerns this execution alone.
+ */
+function fold(node: NodeState, id: string, loaded: LoadedExecution, plan: Plan): Execution | Unreadable {
+  const { events: reads, fold: version } = node.settings.vocabulary;
+  const taken = loaded.snapshot?.foldVersion === version ? loaded.snapshot : null;
+  let readable: Execution | null = null;
+  try {
+    if (taken !== null && sealState(taken.body, snapshotKey(id, taken.seq)) === "broken")
+      throw new DamagedData({ table: "snapshots", execution: id, row: taken.seq, why: WRONG_CHECKSUM });
+    const execution = taken === null ? new Execution(id, plan) : readSnapshot(id, plan, taken.body);
+    for (const entry of loaded.entries) {
+      replay(execution, [entry], { reads });
+      if (execution.seq > 0) readable = execution;
+    }
+    if (execution.seq > 0) return execution;
+    throw new DamagedData({ table: "journal", execution: id, row: 1, why: "it is missing" });
+  } catch (thrown) {
+    if (thrown instanceof UnknownVersion) return { kind: "newer", why: thrown.message };
+    const row = (readable?.seq ?? taken?.seq ?? 0) + 1;
+    const damage = damageOf(thrown, { table: "journal", execution: id, row });
+    return { kind: "damaged", damage: { ...damage, execution: id }, readable };
+  }
+}
+
+/** The hash of the definition as the first event has it; as the head has it, if that event cannot be read. */
+export function hashInJournal({ head, entries }: LoadedExecution): string {
+  const [first] = entries;
+  if (first?.seq !== 1) return head.hash;
+  try {
+    const event = decodeEntry(first)[0]?.event;
+    return event?.kind === "created" ? event.hash : head.hash;
+  } catch (thrown) {
+    if (thrown instanceof DamagedData || thrown instanceof UnknownVersion) return head.hash;
+    throw thrown;
+  }
 }
 
 /** Leases of a former owner may be open: recorded starts are lost, the rest starts carefully, after the wait. */

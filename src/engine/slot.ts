@@ -106,6 +106,9 @@ export class Slot {
   publishing = 0;
   hasEventsRow = false;
 
+  /** Something of it could not be read: its next load is of the whole journal, and decides whether it is damaged. */
+  isDoubted = false;
+
   /** The load that it waits for, by its number. */
   load = 0;
 

@@ -7,8 +7,7 @@ import { EVENT_VERSION, type Recorded, type TasksSettled } from "../kernel/event
 import type { Execution } from "../kernel/execution.ts";
 import { encodeEntries } from "../kernel/journal-entry.ts";
 import type { Answer, Message, Sent, StartMessage } from "../kernel/message.ts";
-import { versionOfId } from "../kernel/names.ts";
-import { writeSnapshot } from "../kernel/snapshot.ts";
+import { snapshotKey, writeSnapshot } from "../kernel/snapshot.ts";
 import { create, step } from "../kernel/step.ts";
 import { endOfChild } from "../kernel/tell-parent.ts";
 import { versionNeeded } from "../kernel/vocabulary.ts";
@@ -16,9 +15,11 @@ import { assert } from "../std/assert.ts";
 import { canonicalJson } from "../std/canonical-json.ts";
 import type { Json } from "../std/json.ts";
 import { reject } from "../std/rejection.ts";
+import { seal } from "../std/seal.ts";
 import type { DeadLetter, ExecutionWrite, Letter, LogRow, Snapshot } from "../store/store.ts";
 import { knownRuns } from "./attempt-facts.ts";
 import { extendChain } from "./chain.ts";
+import { letterKey } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import { EVENTS_DUE, EVENTS_TIMER, outboxMark, outboxRow } from "./outbox.ts";
 import { toLogRow, toMessage, unrecordedStarts, verdictOnRest, verdictsOnStarts } from "./reporting.ts";
@@ -76,7 +77,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
       collect(into, step(slot.execution, message, node.now).events);
   }
   const { events } = into;
-  const entries = encodeEntries(events, versionOfId(slot.id));
+  const entries = encodeEntries(events, slot.id);
   let chars = 0;
   for (const entry of entries) chars += entry.body.length;
   return {
@@ -352,7 +353,7 @@ function isOwnRow(timer: string): boolean {
 type Writable = { -readonly [Field in keyof ExecutionWrite]: ExecutionWrite[Field] };
 
 function toLetter({ id, to, message }: Sent): Letter {
-  return { id, to, body: JSON.stringify(message) };
+  return { id, to, body: seal(JSON.stringify(message), letterKey({ id, to })) };
 }
 
 function failedIn({ tasks, statuses }: TasksSettled): number[] {
@@ -387,5 +388,10 @@ function takeSnapshot(node: NodeState, slot: Slot): Snapshot | null {
   const { execution } = slot;
   if (execution === null || slot.rowsSinceSnapshot < node.settings.snapshotRows) return null;
   const { fold: foldVersion } = node.settings.vocabulary;
-  return { seq: execution.seq, foldVersion, chain: slot.chain, body: writeSnapshot(execution) };
+  return {
+    seq: execution.seq,
+    foldVersion,
+    chain: slot.chain,
+    body: seal(writeSnapshot(execution), snapshotKey(slot.id, execution.seq)),
+  };
 }

@@ -1,11 +1,14 @@
 /** What a node asks of the store, as reads: each output becomes one call, whose answer is the input that it waits for. */
-import { parseStored } from "../kernel/parse-definition.ts";
+
 import { compilePlan, type Plan } from "../kernel/plan.ts";
+import { readDefinition } from "../kernel/read-definition.ts";
 import { FOLD_VERSION } from "../kernel/snapshot.ts";
-import { assert } from "../std/assert.ts";
 import { isRejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 import type { Input, Output } from "./io.ts";
+
+/** No snapshot is of this version. */
+const NO_FOLD = -1;
 
 type ReadKind =
   | "load"
@@ -23,7 +26,8 @@ export type ReadOutput = Extract<Output, { kind: ReadKind }>;
 export async function readFor(store: Store, output: ReadOutput): Promise<Input> {
   switch (output.kind) {
     case "load": {
-      const loaded = await store.load(output.ids, { foldVersion: FOLD_VERSION });
+      const foldVersion = output.whole === true ? NO_FOLD : FOLD_VERSION;
+      const loaded = await store.load(output.ids, { foldVersion });
       return {
         kind: "loaded",
         load: output.load,
@@ -32,17 +36,13 @@ export async function readFor(store: Store, output: ReadOutput): Promise<Input> 
     }
     case "get-definition": {
       const { hash } = output;
-      const plan = toPlan(await store.getDefinition({ hash }));
-      assert(plan === null || plan.hash === hash, "a stored definition has the hash it is stored under");
-      return { kind: "definition", hash, plan };
+      return { kind: "definition", hash, ...definitionOf(await store.getDefinition({ hash }), hash) };
     }
     case "find-workflow": {
       const { workflow } = output;
-      return {
-        kind: "workflow-found",
-        workflow,
-        plan: toPlan(await store.getDefinition({ newestOf: workflow })),
-      };
+      const found = await store.getDefinition({ newestOf: workflow });
+      const { plan } = definitionOf(found, found?.hash ?? "");
+      return { kind: "workflow-found", workflow, plan };
     }
     case "read-page": {
       const { execution, seq } = output;
@@ -77,9 +77,13 @@ export async function readFor(store: Store, output: ReadOutput): Promise<Input> 
   }
 }
 
-/** The plan of a stored definition; null: there is none, or this version cannot read it. */
-function toPlan(found: { readonly body: string } | null): Plan | null {
-  if (found === null) return null;
-  const definition = parseStored(JSON.parse(found.body));
-  return isRejection(definition) ? null : compilePlan(definition);
+/** The plan of a stored definition; null: there is none, it is damaged, or this version cannot read it. */
+function definitionOf(
+  found: { readonly body: string } | null,
+  hash: string,
+): { readonly plan: Plan | null; readonly damage?: string } {
+  if (found === null) return { plan: null, damage: "it is not in the store" };
+  const stored = readDefinition(found.body, hash);
+  if (stored === null) return { plan: null, damage: "it does not have the hash that it is stored under" };
+  return { plan: isRejection(stored) ? null : compilePlan(stored) };
 }

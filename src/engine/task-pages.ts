@@ -1,8 +1,9 @@
 /** Tasks' texts and keys out of the pages in memory; a page that is not there is asked for. */
+import { DamagedData } from "../kernel/damage.ts";
+import type { Recorded } from "../kernel/event.ts";
 import type { Execution } from "../kernel/execution.ts";
 import { decodeEntry, type Entry } from "../kernel/journal-entry.ts";
 import { nameOf, pointedAt } from "../kernel/task-name.ts";
-import { assert } from "../std/assert.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import type { Page } from "./page-cache.ts";
@@ -48,19 +49,32 @@ export function fetchPage(node: NodeState, slot: Slot, desk: HandlerDesk, task: 
   node.emit({ kind: "read-page", execution: slot.id, seq });
 }
 
-/** A page that was asked for has come: the desk has it, whatever else is in memory by then. */
+/** A page that was asked for has come: the desk has it, whatever else is in memory by then. False: it cannot be read. */
 export function pageRead(
   node: NodeState,
   slot: Slot,
   desk: HandlerDesk,
   read: { readonly seq: number; readonly entry: Entry | null },
-): void {
+): boolean {
   const { seq, entry } = read;
   desk.fetching = -1;
-  assert(entry !== null, "a journaled page is in the store");
-  for (const { event, seq: at } of decodeEntry(entry)) {
+  let isThere = false;
+  for (const { event, seq: at } of entry === null ? [] : readable(entry)) {
     if (event.kind !== "tasks.enumerated") continue;
     node.pages.put(slot.id, at, event, at === seq);
-    if (at === seq) desk.page = event;
+    if (at !== seq) continue;
+    desk.page = event;
+    isThere = true;
+  }
+  return isThere;
+}
+
+/** The events of a row; none if it is damaged. */
+function readable(entry: Entry): readonly Recorded[] {
+  try {
+    return decodeEntry(entry);
+  } catch (thrown) {
+    if (thrown instanceof DamagedData) return [];
+    throw thrown;
   }
 }

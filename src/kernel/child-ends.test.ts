@@ -27,7 +27,12 @@ const stops = (run: KernelRun, after = 0) =>
     .map(({ to, message }) => [to, message] as const)
     .filter(([, { kind }]) => kind === "cancel") as unknown as (readonly [string, ControlMessage])[];
 const replayed = (run: KernelRun) =>
-  writeSnapshot(restore(run.execution.id, run.plan, { snapshot: null, entries: encodeEntries(run.events) }));
+  writeSnapshot(
+    restore(run.execution.id, run.plan, {
+      snapshot: null,
+      entries: encodeEntries(run.events, run.execution.id),
+    }),
+  );
 
 describe("a failure that cannot change", () => {
   const child = (definition: object[]) =>

@@ -213,7 +213,7 @@ describe("a child itself", () => {
 test("a parent is the same from its journal and from a snapshot, in the middle of its children", () => {
   const run = parent(4, { retry: { attempts: 2 } });
   const check = () => {
-    const entries = encodeEntries(run.events);
+    const entries = encodeEntries(run.events, run.execution.id);
     const { id } = run.execution;
     const now = writeSnapshot(run.execution);
     expect(writeSnapshot(restore(id, run.plan, { snapshot: null, entries }))).toBe(now);

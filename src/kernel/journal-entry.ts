@@ -1,11 +1,15 @@
 /**
  * How events are written in a journal row: one row holds the consecutive events of one step, at most 1,000 items or
  * 256 KiB of payload. The body is text: a JSON header on the first line (columns shortened where all values are
- * equal or count up by one), then all payload texts end to end, found by the lengths in the header.
+ * equal or count up by one), then all payload texts end to end, found by the lengths in the header. It ends in a
+ * checksum over the row and the name of its execution (std/seal.ts), which rows of older versions do not have.
  */
 import { assert } from "../std/assert.ts";
+import { seal, sealState } from "../std/seal.ts";
+import { DamagedData, damageOf, WRONG_CHECKSUM } from "./damage.ts";
 import { LIMITS } from "./definition.ts";
 import { EVENT_VERSION, type Event, type Recorded, versionOf } from "./event.ts";
+import { versionOfId } from "./names.ts";
 
 /** A row of the journal, as stores keep it. */
 export interface Entry {
@@ -16,6 +20,8 @@ export interface Entry {
   /** Time of the events (all of one step). */
   readonly at: number;
   readonly body: string;
+  /** Why the row cannot be trusted, where the store has found that out; its body is not to be read. */
+  readonly damage?: string;
 }
 
 /** Fields that hold lists of payload texts, by kind. */
@@ -34,8 +40,11 @@ type Column =
   | { readonly all: unknown; readonly n: number }
   | { readonly up: number; readonly n: number };
 
-/** Packs the events of one step into rows, which whoever reads less than version `least` leaves alone. */
-export function encodeEntries(events: readonly Recorded[], least = 1): Entry[] {
+/**
+ * Packs the events of one step of an execution into rows. Versions that do not know names such as the execution's leave
+ * its rows alone.
+ */
+export function encodeEntries(events: readonly Recorded[], execution: string): Entry[] {
   const entries: Entry[] = [];
   let from = 0;
   let chars = 0;
@@ -47,7 +56,9 @@ export function encodeEntries(events: readonly Recorded[], least = 1): Entry[] {
     const isFull = chars + size > ROW_CHARS || items + count > ROW_ITEMS;
     if (event === undefined || (i > from && (isFull || event.at !== (events[from] as Recorded).at))) {
       if (i > from)
-        entries.push(encodeRow(from === 0 && i === events.length ? events : events.slice(from, i), least));
+        entries.push(
+          encodeRow(from === 0 && i === events.length ? events : events.slice(from, i), execution),
+        );
       from = i;
       chars = 0;
       items = 0;
@@ -56,6 +67,11 @@ export function encodeEntries(events: readonly Recorded[], least = 1): Entry[] {
     items += count;
   }
   return entries;
+}
+
+/** A row as it was read, with what its checksum says of it; one without a checksum is taken as it is. */
+export function checkedEntry<Row extends Entry>(row: Row, execution: string): Row {
+  return sealState(row.body, keyOf(row, execution)) === "broken" ? { ...row, damage: WRONG_CHECKSUM } : row;
 }
 
 /** The events of a row. */
@@ -68,14 +84,28 @@ export function decodeColumns(entry: Entry): Recorded[] {
   return decodeUpTo(EVENT_VERSION, entry, false);
 }
 
-/** The events of a row, for whoever reads versions up to this. */
+/** The events of a row, for whoever reads versions up to this. Throws `UnknownVersion` or `DamagedData`. */
 export function decodeUpTo(reads: number, entry: Entry, withPayloads = true): Recorded[] {
+  const place = { table: "journal", execution: null, row: entry.seq };
+  if (entry.damage !== undefined) throw new DamagedData({ ...place, why: entry.damage });
+  try {
+    const events = decodeRow(reads, entry, withPayloads);
+    if (events.length === entry.count) return events;
+  } catch (thrown) {
+    if (thrown instanceof UnknownVersion) throw thrown;
+    throw new DamagedData(damageOf(thrown, place), { cause: thrown });
+  }
+  throw new DamagedData({ ...place, why: "it does not hold as many events as it says" });
+}
+
+function decodeRow(reads: number, entry: Entry, withPayloads: boolean): Recorded[] {
   const end = entry.body.indexOf("\n");
   const header = JSON.parse(end < 0 ? entry.body : entry.body.slice(0, end)) as {
     v: number;
     events: Record<string, unknown>[];
   };
-  if (!(header.v >= 1 && header.v <= reads)) throw new UnknownVersion(header.v, reads);
+  if (!Number.isInteger(header.v) || header.v < 1) throw new Error("it has no version");
+  if (header.v > reads) throw new UnknownVersion(header.v, reads);
   let at = end + 1;
   return header.events.map((packed, i) => {
     const event: Record<string, unknown> = {};
@@ -103,22 +133,24 @@ export class UnknownVersion extends Error {
   }
 }
 
-function encodeRow(events: readonly Recorded[], least: number): Entry {
+function encodeRow(events: readonly Recorded[], execution: string): Entry {
   const first = events[0] as Recorded;
   const parts: string[] = [];
   const packed: unknown[] = [];
-  let v = least;
+  let v = versionOfId(execution);
   for (const { event } of events) {
     packed.push(event.kind.startsWith("tasks.") ? packColumns(event, parts) : event);
     v = Math.max(v, versionOf(event.kind));
   }
   const header = JSON.stringify({ v, events: packed });
-  return {
-    seq: first.seq,
-    count: events.length,
-    at: first.at,
-    body: parts.length === 0 ? header : `${header}\n${parts.join("")}`,
-  };
+  const body = parts.length === 0 ? header : `${header}\n${parts.join("")}`;
+  const row = { seq: first.seq, count: events.length, at: first.at };
+  return { ...row, body: seal(body, keyOf(row, execution)) };
+}
+
+/** What the checksum of a row covers besides its body. */
+function keyOf({ seq, count, at }: Omit<Entry, "body">, execution: string): string {
+  return `${execution}\n${seq} ${count} ${at}`;
 }
 
 /** A bulk event with its columns shortened; its payloads go to `parts`. */

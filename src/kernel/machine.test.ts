@@ -274,7 +274,7 @@ function checkJournal(run: KernelRun, at: string): void {
 
 /** State is the fold of the journal: at any point, and through a snapshot at any point. */
 function checkReplay(run: KernelRun, snapshots: ReadonlyMap<number, string>, at: string): void {
-  const entries = encodeEntries(run.events);
+  const entries = encodeEntries(run.events, run.execution.id);
   const { id, seq } = run.execution;
   const folded = new Execution(id, run.plan);
   for (const [to, text] of [...snapshots].filter(([to]) => to % 7 === 0 || to === seq)) {

@@ -224,7 +224,7 @@ describe("while something is owed", () => {
     for (const act of steps) {
       act();
       const text = writeSnapshot(run.execution);
-      const entries = encodeEntries(run.events);
+      const entries = encodeEntries(run.events, run.execution.id);
       expect(writeSnapshot(restore("e1", run.plan, { snapshot: null, entries }))).toBe(text);
       expect(writeSnapshot(restore("e1", run.plan, { snapshot: text, entries }))).toBe(text);
     }

@@ -1,6 +1,6 @@
 /** An execution from its stored parts: the snapshot where it is valid, and the rows after it. */
-import { assert } from "../std/assert.ts";
 import { apply } from "./apply.ts";
+import { DamagedData } from "./damage.ts";
 import { EVENT_VERSION } from "./event.ts";
 import { Execution } from "./execution.ts";
 import { decodeUpTo, type Entry } from "./journal-entry.ts";
@@ -17,6 +17,7 @@ export function replay(
   }: { readonly to?: number; readonly reads?: number } = {},
 ): Execution {
   for (const entry of entries) {
+    if (entry.seq > execution.seq + 1) throw missing(execution);
     for (const recorded of decodeUpTo(reads, entry)) {
       if (recorded.seq > to) return execution;
       if (recorded.seq > execution.seq) apply(execution, recorded);
@@ -34,6 +35,10 @@ export function restore(
   const execution =
     parts.snapshot === null ? new Execution(id, plan) : readSnapshot(id, plan, parts.snapshot);
   replay(execution, parts.entries, parts);
-  assert(execution.seq > 0, "a stored execution has at least one event");
+  if (execution.seq === 0) throw missing(execution);
   return execution;
+}
+
+function missing({ id, seq }: Execution): DamagedData {
+  return new DamagedData({ table: "journal", execution: id, row: seq + 1, why: "it is missing" });
 }

@@ -86,17 +86,22 @@ describe("a snapshot", () => {
     const { seq } = run.execution;
     run.done("a", 0, 2);
     run.done("b", 0);
-    const entries = encodeEntries(run.events);
+    const entries = encodeEntries(run.events, run.execution.id);
     const whole = restore("e1", run.plan, { snapshot: null, entries });
-    const rest = encodeEntries(run.events.filter((recorded) => recorded.seq > seq));
+    const rest = encodeEntries(
+      run.events.filter((recorded) => recorded.seq > seq),
+      "e1",
+    );
     expect(writeSnapshot(restore("e1", run.plan, { snapshot: early, entries: rest }))).toBe(
       writeSnapshot(whole),
     );
     expect(writeSnapshot(whole)).toBe(writeSnapshot(run.execution));
   });
 
-  test("of nothing is a bug: a stored execution has at least one event", () => {
+  test("of nothing is a damage: a stored execution has at least one event", () => {
     const run = new KernelRun([phase("a")]);
-    expect(() => restore("e1", run.plan, { snapshot: null, entries: [] })).toThrow("at least one event");
+    expect(() => restore("e1", run.plan, { snapshot: null, entries: [] })).toThrow(
+      "journal row 1 of execution e1 cannot be read: it is missing",
+    );
   });
 });

@@ -93,6 +93,11 @@ interface ExecutionSnapshot {
   readonly referred: readonly (readonly [string, string])[];
 }
 
+/** What the checksum of a stored snapshot covers besides its text (std/seal.ts). */
+export function snapshotKey(execution: string, seq: number): string {
+  return `${execution}\n${seq}`;
+}
+
 /** The execution as text. */
 export function writeSnapshot(execution: Execution): string {
   const snapshot: ExecutionSnapshot = {

@@ -23,12 +23,17 @@ export interface PhaseView {
   readonly handlers: readonly HandlerView[];
 }
 
+/** A status as it is shown: that of the execution, or `damaged`, which only its stored data can be. */
+export type ShownStatus = ExecutionStatus | "damaged";
+
 export interface ExecutionView {
   readonly id: string;
   readonly workflow: string;
   readonly workflowHash: string;
   readonly project: string;
-  readonly status: ExecutionStatus;
+  readonly status: ShownStatus;
+  /** Of a damaged execution: which stored row cannot be read. The view is of what comes before it. */
+  readonly damage?: { readonly table: string; readonly row: number | string; readonly why: string };
   readonly phase: string | null;
   readonly input: Json;
   readonly output: Json;

@@ -7,8 +7,9 @@ import { newOwnId } from "../engine/engine-port.ts";
 import { LIMITS } from "../kernel/definition.ts";
 import { Execution } from "../kernel/execution.ts";
 import type { StartMessage } from "../kernel/message.ts";
-import { parseDefinition, parseStored } from "../kernel/parse-definition.ts";
+import { parseDefinition } from "../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/plan.ts";
+import { usableDefinition } from "../kernel/read-definition.ts";
 import { replay } from "../kernel/replay.ts";
 import { type ExecutionView, viewExecution } from "../kernel/view.ts";
 import { type CheckedStart, checkList, checkStart } from "../protocol/check-request.ts";
@@ -203,8 +204,9 @@ export class LocalRondo implements RondoClient {
         reject("invalid_input", `execution ${id} has events 1 to ${now.revision}, not ${seq}`),
       );
     }
+    const stored = await store.getDefinition({ hash: now.workflowHash });
     const definition = unwrap(
-      parseStored(JSON.parse((await store.getDefinition({ hash: now.workflowHash }))?.body ?? "null")),
+      stored === null ? reject("not_ready", "its definition is not in the store") : usableDefinition(stored),
     );
     const execution = new Execution(id, compilePlan(definition));
     while (execution.seq < seq) {
@@ -305,9 +307,7 @@ export class LocalRondo implements RondoClient {
         hint: "serve it here, or start it by its object",
       });
     const text = await validateInput({ inputSchema: undefined }, input);
-    return isRejection(text)
-      ? text
-      : { plan: compilePlan(unwrap(parseStored(JSON.parse(found.body)))), text };
+    return isRejection(text) ? text : { plan: compilePlan(unwrap(usableDefinition(found))), text };
   }
 
   #host(workflow: string, code: HandlerCode): void {

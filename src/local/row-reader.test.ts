@@ -23,6 +23,7 @@ function storeWith(rows: number, each: number) {
           reason: "done" as const,
         },
       })),
+      "e",
     ),
   ).flat();
   const reads: number[] = [];

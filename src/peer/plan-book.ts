@@ -1,6 +1,6 @@
 import { PlanCache } from "../engine/plan-cache.ts";
-import { parseStored } from "../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/plan.ts";
+import { readDefinition } from "../kernel/read-definition.ts";
 import { isRejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 
@@ -23,7 +23,7 @@ export class PlanBook {
   async #read(hash: string): Promise<Plan | null> {
     const found = await this.#store.getDefinition({ hash });
     if (found === null) return null;
-    const definition = parseStored(JSON.parse(found.body));
-    return isRejection(definition) ? null : compilePlan(definition);
+    const definition = readDefinition(found.body, hash);
+    return definition === null || isRejection(definition) ? null : compilePlan(definition);
   }
 }

@@ -48,7 +48,10 @@ async function bench(
     worker: "w",
     ms: 1,
   };
-  const entries = encodeEntries([1, 2, 3].map((seq) => ({ seq, at: 1_000, event })));
+  const entries = encodeEntries(
+    [1, 2, 3].map((seq) => ({ seq, at: 1_000, event })),
+    "e1",
+  );
   await commit(store, info, [{ ...start("ex1"), entries }]);
   const onFault = (): void => {};
   const performer = new Performer({

@@ -86,7 +86,7 @@ export function checkFrom(from: unknown): Rejection | null {
     : invalid("from", `${show(from)} is not a sequence number`, "events are numbered from 1");
 }
 
-const STATUSES = ["running", "paused", "cancelling", "done", "failed", "cancelled"];
+const STATUSES = ["running", "paused", "cancelling", "done", "failed", "cancelled", "damaged"];
 
 export interface CheckedList {
   readonly filter: { readonly project?: string; readonly workflow?: string; readonly status?: string };

@@ -50,7 +50,7 @@ export class ExecutionCancelled extends Error {
 
 /** The output of an execution that has ended; throws what became of it otherwise. */
 export function outputOf<Output>(view: ExecutionView): Output {
-  if (view.status === "failed") throw new ExecutionFailed(view);
+  if (view.status === "failed" || view.status === "damaged") throw new ExecutionFailed(view);
   if (view.status === "cancelled") throw new ExecutionCancelled(view);
   return view.output as Output;
 }

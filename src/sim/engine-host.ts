@@ -226,6 +226,8 @@ export abstract class EngineHost {
         return client.replied(output.request, output.answer, output.existed ?? false);
       case "progressed":
         return ledger.progressed(output.execution, output.seq);
+      case "damaged":
+        return must(false, `nothing damages the store here: ${output.head.error}`);
       case "unreadable":
       case "timers-changed":
       case "letters-sent":

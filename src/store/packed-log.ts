@@ -3,6 +3,8 @@
  * first one's. The engine's thread packs and unpacks; the store's thread looks inside only when lines may be there
  * already. The order of fields is known to this file only.
  */
+import { WRONG_CHECKSUM } from "../kernel/damage.ts";
+import { seal, unseal } from "../std/seal.ts";
 import type { LogLine, LogRow, StoredLogRow } from "./store.ts";
 
 type Field = string | number;
@@ -23,11 +25,25 @@ export function packLog(row: LogRow): string {
   const from = row.lines[0]?.at ?? 0;
   const packed: Field[] = [row.phase, row.visit, row.handler, row.task, row.number, row.worker, from];
   for (const { n, at, level, text, run } of row.lines) packed.push(n, at - from, level, text, run ?? 0);
-  return JSON.stringify(packed);
+  return seal(JSON.stringify(packed), row.attempt);
 }
 
-export function unpackLog({ order, attempt, body }: PackedLogRow): StoredLogRow {
-  const packed = JSON.parse(body) as Field[];
+/** The row; if it is damaged, one without lines that says so. */
+export function unpackLog(row: PackedLogRow): StoredLogRow {
+  const { order, attempt } = row;
+  const { text, state } = unseal(row.body, attempt);
+  try {
+    if (state !== "broken") return unpack(row, JSON.parse(text) as Field[]);
+  } catch (thrown) {
+    return { ...NOTHING, order, attempt, damage: (thrown as Error).message };
+  }
+  return { ...NOTHING, order, attempt, damage: WRONG_CHECKSUM };
+}
+
+/** What is left of a row that cannot be read. */
+const NOTHING = { phase: "", visit: 0, handler: "", task: -1, number: 0, worker: "", lines: [] };
+
+function unpack({ order, attempt }: PackedLogRow, packed: readonly Field[]): StoredLogRow {
   const [phase, visit, handler, task, number, worker, from] = packed as [
     string,
     number,
@@ -53,10 +69,10 @@ export function unpackLog({ order, attempt, body }: PackedLogRow): StoredLogRow 
 }
 
 /** The body without the lines up to number n; null if no line is left. */
-export function linesAfter(body: string, last: number): string | null {
+export function linesAfter(attempt: string, body: string, last: number): string | null {
   const packed = JSON.parse(body) as Field[];
   const left = packed.slice(0, HEAD_FIELDS);
   for (let i = HEAD_FIELDS; i < packed.length; i += LINE_FIELDS)
     if ((packed[i] as number) > last) left.push(...packed.slice(i, i + LINE_FIELDS));
-  return left.length === HEAD_FIELDS ? null : JSON.stringify(left);
+  return left.length === HEAD_FIELDS ? null : seal(JSON.stringify(left), attempt);
 }

@@ -27,7 +27,12 @@ export interface Ownership {
   readonly uncleanEpoch: number;
 }
 
+/** The status of an execution whose stored data cannot be read. */
+export const DAMAGED = "damaged";
+
 export interface StoreInfo {
+  /** What was found wrong when the store was opened, and did not keep it from opening. */
+  readonly warnings?: readonly string[];
   readonly generation: string;
   /** Secret key for attempt tokens, kept in the store. */
   readonly key: string;
@@ -94,6 +99,8 @@ export interface Letter {
 /** A letter as read: `order` is the order in which letters were stored. */
 export interface StoredLetter extends Letter {
   readonly order: number;
+  /** Why its body cannot be read. */
+  readonly damage?: string;
 }
 
 export interface LogLine {
@@ -126,6 +133,8 @@ export interface LogRow {
 /** A log row as read; `order` grows in the order of storing. */
 export interface StoredLogRow extends Omit<LogRow, "mayRepeat"> {
   readonly order: number;
+  /** Why its lines cannot be read; it has none then. */
+  readonly damage?: string;
 }
 
 /** Tasks that failed for good in one `tasks.settled` event. */
@@ -227,6 +236,14 @@ export interface Swap {
   readonly body: string;
 }
 
+/** A document in a list. */
+export interface StoredDocument {
+  readonly id: string;
+  readonly body: string;
+  /** Why its body is not what was put; it is not to be used. */
+  readonly damage?: string;
+}
+
 /** Which partitions a scan is about; null: all. */
 export type Partitions = readonly number[] | null;
 
@@ -244,7 +261,35 @@ export class StoreFault extends Error {
   }
 }
 
-export interface Store {
+/** What follows from the journal of an execution, to be put in order. */
+export interface Derived {
+  readonly head: Head;
+  /** All of its own timers (those of the engine begin with ~ and stay); null: they stay as they are. */
+  readonly timers: readonly { readonly timer: string; readonly due: number }[] | null;
+  /** The last event of the journal that it follows from: if there are more by now, nothing is written. Null: not asked. */
+  readonly end: number | null;
+}
+
+/** Something in the tables that does not agree, besides what one execution's journal tells. */
+export interface TableFinding {
+  readonly table: string;
+  readonly message: string;
+  readonly isRepaired: boolean;
+}
+
+/** Finding and mending what can be derived, and getting rid of what cannot be read. */
+export interface StoreRepairs {
+  /** Writes what was derived from a journal; false: the journal has gone on, or there is no such execution. */
+  putDerived(derived: Derived): Promise<boolean>;
+  /** All timers of an execution, those of the engine included. */
+  timersOf(execution: string): Promise<readonly { readonly timer: string; readonly due: number }[]>;
+  /** Forgets an execution whose status is `damaged`, with letters to it; false: it is not damaged, or not there. */
+  dropDamaged(execution: string): Promise<boolean>;
+  /** Checks counts (and the indexes of an embedded store); `repair` derives them anew. */
+  auditTables(options: { readonly repair: boolean }): Promise<readonly TableFinding[]>;
+}
+
+export interface Store extends StoreRepairs {
   /** Opens, migrates; an embedded store is owned when this resolves, in a new and durable epoch. */
   open(): Promise<StoreInfo>;
   /** The fenced, durable write. */
@@ -302,12 +347,13 @@ export interface Store {
   putDocument(kind: string, id: string, body: string | null): Promise<void>;
   /** Puts a document only if the one that is there is `was` (null: none is); false: it is another, nothing was written. */
   swapDocument(kind: string, id: string, swap: Swap): Promise<boolean>;
+  /** Throws `DamagedData` if it is not what was put. */
   getDocument(kind: string, id: string): Promise<string | null>;
   /** Documents of a kind in the order of their ids (bytewise), after an id, or newest first before one. */
   listDocuments(
     kind: string,
     options: { after?: string; before?: string; descending?: boolean; max: number },
-  ): Promise<readonly { readonly id: string; readonly body: string }[]>;
+  ): Promise<readonly StoredDocument[]>;
   /** Definitions by hash: content-addressed, so written without a fence. The newest of a name is the last one put. */
   putDefinition(name: string, hash: string, body: string): Promise<void>;
   getDefinition(by: { hash: string } | { newestOf: string }): Promise<{ hash: string; body: string } | null>;

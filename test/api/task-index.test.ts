@@ -59,7 +59,7 @@ describe.each(Array.from({ length: 6 }, (_, i) => i))("seed %i", (seed) => {
 /** A store that has one journal. */
 function storeOf(events: readonly Recorded[]): { store: Store; reads: JournalRange[] } {
   const reads: JournalRange[] = [];
-  const entries = encodeEntries(events);
+  const entries = encodeEntries(events, "e");
   const readJournal = async (range: JournalRange) => {
     reads.push(range);
     const { from, to = Number.POSITIVE_INFINITY, rowsMax = Number.POSITIVE_INFINITY } = range;

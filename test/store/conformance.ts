@@ -9,6 +9,7 @@ import { describeCommits } from "./conformance-commits.ts";
 import { describeJournals } from "./conformance-journals.ts";
 import { describePurge } from "./conformance-purge.ts";
 import { describeRecords } from "./conformance-records.ts";
+import { describeRepairs } from "./conformance-repairs.ts";
 import { describeScans } from "./conformance-scans.ts";
 import { Lives, type MakePlace } from "./lives.ts";
 
@@ -22,6 +23,7 @@ export function describeStore(name: string, makePlace: MakePlace): void {
     describeCommits(() => lives);
     describeJournals(() => lives);
     describeScans(() => lives);
+    describeRepairs(() => lives);
     describeRecords(() => lives);
     describePurge(() => lives);
     describeDocuments(() => lives);

@@ -3,8 +3,7 @@ import type { PulseShown } from "../../../src/api/pulse/pulse.ts";
 import type { Lane } from "../../../src/api/tasks/lanes.ts";
 import type { TASK_STATES as NodeStates } from "../../../src/api/tasks/task-index.ts";
 import type { OwnershipView } from "../../../src/cluster/ownership-io.ts";
-import type { ExecutionStatus } from "../../../src/kernel/execution.ts";
-import type { ExecutionView, PhaseView } from "../../../src/kernel/view.ts";
+import type { ShownStatus as ExecutionStatus, ExecutionView, PhaseView } from "../../../src/kernel/view.ts";
 import type { RingView } from "../../../src/ring/io.ts";
 
 export type { AuditEntry } from "../../../src/api/desks/audit-log.ts";
@@ -37,6 +36,7 @@ export const EXECUTION_STATUSES: readonly ExecutionStatus[] = [
   "done",
   "failed",
   "cancelled",
+  "damaged",
 ];
 
 /** States of tasks, in the order of the bytes of `tasks/states`. */

@@ -10,15 +10,23 @@ const SIGNS: Readonly<Record<BadgeState, string>> = {
   waiting: "◷",
   done: "✓",
   failed: "✕",
+  damaged: "!",
   cancelled: "–",
   cancelling: "–",
   paused: "‖",
   skipped: "→",
 };
 
+/** States that have the colours of another one. */
+const TONES: Partial<Record<BadgeState, BadgeState>> = {
+  cancelling: "cancelled",
+  skipped: "pending",
+  damaged: "failed",
+};
+
 /** The state of something, as a word with its sign. */
 export function Badge({ state, text }: { readonly state: BadgeState; readonly text?: string }) {
-  const tone = state === "cancelling" ? "cancelled" : state === "skipped" ? "pending" : state;
+  const tone = TONES[state] ?? state;
   return (
     <span class={`badge tone-${tone}`}>
       <span aria-hidden="true" class={state === "running" ? "sign alive" : "sign"}>

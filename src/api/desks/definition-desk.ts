@@ -3,6 +3,7 @@ import { isSubmissionName } from "../../command/submission-definition.ts";
 import type { Definition } from "../../kernel/definition.ts";
 import { parseDefinition } from "../../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../../kernel/plan.ts";
+import { usableDefinition } from "../../kernel/read-definition.ts";
 import { noteReplaced } from "../../retention/unused-definitions.ts";
 import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -43,7 +44,7 @@ export class DefinitionDesk {
         path: "workflow",
         hint: "register it with POST /v1/workflows, or run a worker that serves it",
       });
-    return this.#kept.get(found.hash) ?? this.#know(JSON.parse(found.body));
+    return this.#kept.get(found.hash) ?? this.#read(found);
   }
 
   /** The definition of a hash. */
@@ -53,7 +54,7 @@ export class DefinitionDesk {
     const found = await this.#store.getDefinition({ hash });
     return found === null
       ? reject("not_found", `there is no definition with the hash ${hash.slice(0, 80)}`)
-      : this.#know(JSON.parse(found.body));
+      : this.#read(found);
   }
 
   /** Stores a definition as the newest of its name. `isNew`: it was not the newest before. */
@@ -64,7 +65,8 @@ export class DefinitionDesk {
     const wrong = await this.#wrongPlace(known.plan);
     if (wrong !== null) return wrong;
     const before = await this.#store.getDefinition({ newestOf: definition.name });
-    if (before?.hash === hash) return { known, isNew: false };
+    // One that is damaged is put again, which mends it.
+    if (before?.hash === hash && !isRejection(usableDefinition(before))) return { known, isNew: false };
     // Those that are named by their content go with their last execution, the others of the name too.
     if (before !== null && isSubmissionName(definition.name))
       await noteReplaced(this.#store, { name: definition.name, hash: before.hash });
@@ -84,6 +86,11 @@ export class DefinitionDesk {
         });
     }
     return null;
+  }
+
+  async #read(found: { readonly hash: string; readonly body: string }): Promise<KnownDefinition | Rejection> {
+    const definition = usableDefinition(found);
+    return isRejection(definition) ? definition : this.#know(definition);
   }
 
   async #know(data: unknown): Promise<KnownDefinition | Rejection> {

@@ -13,7 +13,7 @@ function commitOf(events: readonly Event[], at: number): Commit {
   const write = {
     execution: "a",
     create: false,
-    entries: encodeEntries(recorded),
+    entries: encodeEntries(recorded, "e"),
   } as unknown as ExecutionWrite;
   return { fence: { generation: "g", epochs: {} }, writes: [write] };
 }

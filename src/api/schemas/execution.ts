@@ -2,7 +2,15 @@
 import { z } from "@hono/zod-openapi";
 import { anyJson, executionId, name, time } from "./paging.ts";
 
-export const EXECUTION_STATUSES = ["running", "paused", "cancelling", "done", "failed", "cancelled"] as const;
+export const EXECUTION_STATUSES = [
+  "running",
+  "paused",
+  "cancelling",
+  "done",
+  "failed",
+  "cancelled",
+  "damaged",
+] as const;
 
 const status = z.enum(EXECUTION_STATUSES);
 const count = z.number().int().nonnegative();
@@ -71,6 +79,13 @@ export const executionSchema = z
     workflowHash: z.string(),
     project: z.string(),
     status,
+    damage: z
+      .object({ table: z.string(), row: z.union([z.number().int(), z.string()]), why: z.string() })
+      .optional()
+      .openapi({
+        description:
+          "of a damaged execution: the stored row that cannot be read; the rest is of what is before it",
+      }),
     phase: z.string().nullable(),
     input: anyJson,
     output: anyJson,

@@ -8,6 +8,7 @@ const STYLES: Readonly<Record<string, Style>> = {
   cancelling: "yellow",
   done: "green",
   failed: "red",
+  damaged: "red",
   cancelled: "yellow",
   pending: "dim",
   skipped: "dim",

@@ -98,6 +98,10 @@ export class MemoryRecords {
     this.#deadLetters = this.#deadLetters.filter((dead) => dead.execution !== execution);
   }
 
+  dropLettersTo(execution: string): void {
+    for (const [id, { to }] of this.#letters) if (to === execution) this.#letters.delete(id);
+  }
+
   #storeLetter({ id, to, body }: Letter, undo: Undo): void {
     if (this.#letters.has(id)) return;
     this.#letters.set(id, { id, to, body, order: ++this.#last.letter });

@@ -5,6 +5,7 @@
 import {
   type Commit,
   type CommitVerdict,
+  type Derived,
   fenceOf,
   type HeadFilter,
   type JournalRange,
@@ -21,6 +22,7 @@ import {
   StoreFault,
   type StoreInfo,
   type Swap,
+  type TableFinding,
 } from "../store.ts";
 import { MemoryTables } from "./memory-tables.ts";
 
@@ -118,6 +120,27 @@ export class MemoryStore implements Store {
 
   async purge(ids: readonly string[]): Promise<void> {
     this.opened().purge(ids);
+  }
+
+  async putDerived(derived: Derived): Promise<boolean> {
+    const tables = this.opened();
+    tables.settle();
+    return tables.repairs.putDerived(derived);
+  }
+
+  async timersOf(execution: string): Promise<readonly { timer: string; due: number }[]> {
+    return this.opened().repairs.timersOf(execution);
+  }
+
+  async dropDamaged(execution: string): Promise<boolean> {
+    const tables = this.opened();
+    tables.settle();
+    return tables.repairs.dropDamaged(execution);
+  }
+
+  /** Counts and the like are never kept here, but counted. */
+  async auditTables(): Promise<readonly TableFinding[]> {
+    return [];
   }
 
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {

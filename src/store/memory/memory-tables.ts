@@ -37,6 +37,7 @@ import {
 import { compareText, MemoryDocuments } from "./memory-documents.ts";
 import { EMBEDDED, MemoryOwnership, type Renewal } from "./memory-ownership.ts";
 import { MemoryRecords, type Undo } from "./memory-records.ts";
+import { MemoryRepairs } from "./memory-repairs.ts";
 import { type ExecutionRow, endOf, loadRow, newRow, nextRow } from "./memory-rows.ts";
 
 /** The rows that a commit replaced (undefined: it created them), and the last order number before it. */
@@ -59,6 +60,7 @@ export class MemoryTables {
   readonly #executions = new Map<string, ExecutionRow>();
   readonly #records = new MemoryRecords();
   readonly #documents = new MemoryDocuments();
+  readonly repairs = new MemoryRepairs(this.#executions, this.#records);
   /** Who is told by other nodes of the cluster that there may be something to do. */
   readonly hinted = new Set<(hint: Hint) => void>();
 
@@ -225,8 +227,7 @@ export class MemoryTables {
 
   listHeads(filter: HeadFilter, options: { before: number | null; max: number }): StoredHead[] {
     const fields = Object.entries(filter) as [keyof HeadFilter, string | undefined][];
-    return [...this.#executions.values()]
-      .map(({ head }) => head)
+    return Array.from(this.#executions.values(), ({ head }) => head)
       .filter((head) => head.order < (options.before ?? Infinity))
       .filter((head) => fields.every(([field, value]) => value === undefined || head[field] === value))
       .reverse()
@@ -265,9 +266,8 @@ export class MemoryTables {
   listEnded(options: { finishedBefore: number; max: number }): string[] {
     return [...this.#executions.values()]
       .flatMap(({ head: { id, order, want, finishedAt: at } }) =>
-        at === null || want !== "nothing" ? [] : { id, order, at },
+        at === null || want !== "nothing" || at >= options.finishedBefore ? [] : { id, order, at },
       )
-      .filter(({ at }) => at < options.finishedBefore)
       .sort((a, b) => a.at - b.at || a.order - b.order)
       .slice(0, options.max)
       .map(({ id }) => id);

@@ -14,6 +14,7 @@ import { partitionOf } from "../partition-of.ts";
 import {
   type Commit,
   type CommitVerdict,
+  type Derived,
   type HeadFilter,
   type JournalRange,
   type JournalRow,
@@ -23,6 +24,7 @@ import {
   type Partitions,
   type StatusCounts,
   type StoredDeadLetter,
+  type StoredDocument,
   type StoredHead,
   type StoredLetter,
   type StoredLogRow,
@@ -41,6 +43,7 @@ import { Links } from "./links.ts";
 import { PostgresMembership } from "./membership.ts";
 import { PostgresReader } from "./reader.ts";
 import { RecordReader } from "./record-reader.ts";
+import { PostgresRepairs } from "./repairs.ts";
 import { SCHEMA_DEFAULT } from "./schema-place.ts";
 import { SideWriter } from "./side-writer.ts";
 
@@ -82,6 +85,7 @@ interface Opened {
   readonly reader: PostgresReader;
   readonly records: RecordReader;
   readonly side: SideWriter;
+  readonly repairs: PostgresRepairs;
 }
 
 /** A store that many nodes share. */
@@ -213,6 +217,11 @@ export class PostgresStore implements ClusterStore {
     await side.sweep();
   }
 
+  readonly putDerived = (derived: Derived) => this.#use().repairs.putDerived(derived);
+  readonly timersOf = (execution: string) => this.#use().repairs.timersOf(execution);
+  readonly dropDamaged = (execution: string) => this.#use().repairs.dropDamaged(execution);
+  readonly auditTables = (how: { readonly repair: boolean }) => this.#use().repairs.auditTables(how);
+
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {
     assertDocumentKey(kind, id);
     await this.#use().side.putDocument(kind, id, body);
@@ -230,7 +239,7 @@ export class PostgresStore implements ClusterStore {
   async listDocuments(
     kind: string,
     options: { after?: string; before?: string; descending?: boolean; max: number },
-  ): Promise<readonly { id: string; body: string }[]> {
+  ): Promise<readonly StoredDocument[]> {
     return this.#use().records.listDocuments(kind, options);
   }
 
@@ -332,6 +341,8 @@ export class PostgresStore implements ClusterStore {
     const knowledge = new Knowledge(commits);
     const membership = new PostgresMembership({ link: control, nodeUrl, generation, lock, leaseMs });
     const owner = () => membership.incarnation;
+    const queue = new CommitQueue({ link: commits, knowledge, partitions, generation, lock, owner, clock });
+    const side = new SideWriter(links, generation);
     return {
       database,
       meta,
@@ -341,10 +352,11 @@ export class PostgresStore implements ClusterStore {
       knowledge,
       membership,
       hints,
-      queue: new CommitQueue({ link: commits, knowledge, partitions, generation, lock, owner, clock }),
+      queue,
       reader: new PostgresReader(links),
       records: new RecordReader(links),
-      side: new SideWriter(links, generation),
+      side,
+      repairs: new PostgresRepairs({ links, side, queue, knowledge, generation, lock }),
     };
   }
 

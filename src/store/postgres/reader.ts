@@ -1,5 +1,6 @@
 /** All reads of executions in the PostgreSQL store; each is one statement, so what it answers is of one moment. */
-import type { Entry } from "../../kernel/journal-entry.ts";
+import { checkedEntry, type Entry } from "../../kernel/journal-entry.ts";
+import { readTags } from "../read-tags.ts";
 import type {
   HeadFilter,
   JournalRange,
@@ -148,7 +149,7 @@ export class PostgresReader {
     type Row = [seq: number, count: number, at: number, body: string, chain: string | null];
     const rows = await this.#read<Row>("journal", values);
     return rows.map(([seq, count, at, body, chain]) => ({
-      ...{ seq, count, at, body: decodeText(body) },
+      ...checkedEntry({ seq, count, at, body: decodeText(body) }, String(values[0])),
       chain: chain === null ? null : decodeText(chain),
     }));
   }
@@ -182,7 +183,7 @@ function loadedOf(row: LoadRow): Loaded {
     execution: {
       head: headOf(row as unknown as HeadRow),
       snapshot: seq === null ? null : { seq, foldVersion, chain: decodeText(chain), body: decodeText(body) },
-      entries: rows === null ? [] : entriesOf(rows, bodies),
+      entries: rows === null ? [] : entriesOf(row[1], rows, bodies),
       chain: lastChain === null ? "" : decodeText(lastChain),
       opened: opened === null ? {} : (JSON.parse(opened) as Record<string, number>),
       epoch,
@@ -193,11 +194,11 @@ function loadedOf(row: LoadRow): Loaded {
 const HEAD_FIELDS = 14;
 type Rest = LoadRow extends readonly [...HeadRow, ...infer R] ? R : never;
 
-function entriesOf(rows: string, joined: string): Entry[] {
+function entriesOf(execution: string, rows: string, joined: string): Entry[] {
   const bodies = splitTexts(joined);
   return rows.split(";").map((row, i) => {
     const [seq, count, at] = row.split(",").map(Number) as [number, number, number];
-    return { seq, count, at, body: decodeText(bodies[i] as string) };
+    return checkedEntry({ seq, count, at, body: decodeText(bodies[i] ?? "") }, execution);
   });
 }
 
@@ -217,7 +218,7 @@ function headOf(row: HeadRow): StoredHead {
     priority,
     createdAt,
     finishedAt,
-    tags: JSON.parse(decodeText(tags)) as Record<string, string>,
+    tags: readTags(decodeText(tags)),
     error: error === null ? null : decodeText(error),
   };
 }

@@ -4,7 +4,16 @@
  * execution that is being purged are there for a while and are passed over.
  */
 import { unpackLog } from "../packed-log.ts";
-import type { HeadFilter, Partitions, StoredDeadLetter, StoredLetter, StoredLogRow } from "../store.ts";
+import { readTasks } from "../read-tags.ts";
+import { listedDocument, openDocument } from "../sealed-documents.ts";
+import type {
+  HeadFilter,
+  Partitions,
+  StoredDeadLetter,
+  StoredDocument,
+  StoredLetter,
+  StoredLogRow,
+} from "../store.ts";
 import type { Links } from "./links.ts";
 import { LAST, limit, partitionsValue } from "./reader.ts";
 import { decodeText } from "./text.ts";
@@ -131,7 +140,7 @@ export class RecordReader {
       seq,
       project: ofProject,
       workflow: ofWorkflow,
-      tasks: JSON.parse(tasks) as number[],
+      tasks: readTasks(tasks) ?? [],
     }));
   }
 
@@ -149,13 +158,13 @@ export class RecordReader {
 
   async getDocument(kind: string, id: string): Promise<string | null> {
     const [row] = await this.#read<[body: string]>("document", [kind, id]);
-    return row === undefined ? null : decodeText(row[0]);
+    return row === undefined ? null : openDocument(kind, id, decodeText(row[0]));
   }
 
   async listDocuments(
     kind: string,
     options: { after?: string; before?: string; descending?: boolean; max: number },
-  ): Promise<{ id: string; body: string }[]> {
+  ): Promise<StoredDocument[]> {
     const { after = "", before, descending = false, max } = options;
     const values = [kind, after, limit(max)];
     const rows = await (before === undefined
@@ -164,7 +173,7 @@ export class RecordReader {
           ...values,
           before,
         ]));
-    return rows.map(([id, body]) => ({ id, body: decodeText(body) }));
+    return rows.map(([id, body]) => listedDocument(kind, { id, body: decodeText(body) }));
   }
 
   async getDefinition(

@@ -2,6 +2,8 @@
  * What is written beside commits, and is no partition's: definitions, documents, dead letters that are dropped; and
  * purges. Each statement checks the generation ($1), so that a node of before a restore writes nothing.
  */
+
+import { sealDocument } from "../sealed-documents.ts";
 import type { Swap } from "../store.ts";
 import type { Value } from "./link.ts";
 import type { Links } from "./links.ts";
@@ -11,7 +13,10 @@ const CHECKED = "check_generation_1($1) AS checked";
 
 const STATEMENTS = {
   "put-definition": `
-    WITH put AS (INSERT INTO definitions (hash, body) SELECT $3, $4 FROM ${CHECKED} ON CONFLICT DO NOTHING)
+    WITH put AS (
+      INSERT INTO definitions (hash, body) SELECT $3, $4 FROM ${CHECKED}
+      ON CONFLICT (hash) DO UPDATE SET body = excluded.body WHERE definitions.body <> excluded.body
+    )
     INSERT INTO newest_definitions (name, hash) VALUES ($2, $3)
     ON CONFLICT (name) DO UPDATE SET hash = excluded.hash WHERE newest_definitions.hash <> excluded.hash`,
   "drop-definition": `
@@ -23,7 +28,7 @@ const STATEMENTS = {
   "add-document": `
     INSERT INTO documents (kind, id, body) SELECT $2, $3, $4 FROM ${CHECKED} ON CONFLICT DO NOTHING RETURNING 1`,
   "swap-document": `
-    UPDATE documents SET body = $4 FROM ${CHECKED} WHERE kind = $2 AND id = $3 AND body = $5 RETURNING 1`,
+    UPDATE documents SET body = $4 FROM ${CHECKED} WHERE kind = $2 AND id = $3 AND body IN ($5, $6) RETURNING 1`,
   "delete-document": `DELETE FROM documents USING ${CHECKED} WHERE kind = $2 AND id = $3`,
   // The tasks are a JSON array of numbers, whose order stays.
   "drop-dead-letter": `
@@ -64,13 +69,15 @@ export class SideWriter {
 
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {
     if (body === null) await this.#run("delete-document", [kind, id]);
-    else await this.#run("put-document", [kind, id, encodeText(body)]);
+    else await this.#run("put-document", [kind, id, encodeText(sealDocument(kind, id, body))]);
   }
 
   async swapDocument(kind: string, id: string, { was, body }: Swap): Promise<boolean> {
-    const [name, more] =
-      was === null ? ["add-document" as const, []] : ["swap-document" as const, [encodeText(was)]];
-    return (await this.#run(name, [kind, id, encodeText(body), ...more])).length === 1;
+    const stored = encodeText(sealDocument(kind, id, body));
+    if (was === null) return (await this.#run("add-document", [kind, id, stored])).length === 1;
+    // One that an older version has put has no checksum.
+    const before = [encodeText(was), encodeText(sealDocument(kind, id, was))];
+    return (await this.#run("swap-document", [kind, id, stored, ...before])).length === 1;
   }
 
   async dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void> {

@@ -11,27 +11,31 @@ import { assert } from "../../std/assert.ts";
 import type { PackedLogRow } from "../packed-log.ts";
 import {
   type CommitVerdict,
+  type Derived,
   type Fence,
   type HeadFilter,
   type JournalRange,
   type LoadedExecution,
   type StoredDeadLetter,
+  type StoredDocument,
   type StoredHead,
   type StoredLetter,
   type StoredTimer,
   StoreFault,
   type StoreInfo,
   type Swap,
+  type TableFinding,
 } from "../store.ts";
 import { Checkpoints } from "./checkpoints.ts";
 import { copyDatabase } from "./copy-database.ts";
 import { DirectoryLock } from "./directory-lock.ts";
-import type { Connection, Driver } from "./driver.ts";
+import { type Bytes, type Connection, type Driver, integer, text, textOf } from "./driver.ts";
 import { DiskFailed, faultOf, type Owner, StoreUnreadable } from "./faults.ts";
 import { databaseFile, openDatabase } from "./open-database.ts";
 import type { RowWrite } from "./packed-commit.ts";
 import { Purger } from "./purger.ts";
 import { RecordReader } from "./record-reader.ts";
+import { Repairs } from "./repairs.ts";
 import { SideWriter } from "./side-writer.ts";
 import { SqliteReader } from "./sqlite-reader.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
@@ -44,12 +48,16 @@ interface Opened {
   readonly records: RecordReader;
   readonly side: SideWriter;
   readonly purger: Purger;
+  readonly repairs: Repairs;
   readonly checkpoints: Checkpoints;
 }
 
+const META = `SELECT ${text("generation")} AS generation, ${text("key")} AS key, ${integer("partitions")} AS partitions,
+  ${integer("epoch")} AS epoch, ${integer("unclean_epoch")} AS unclean_epoch FROM meta`;
+
 interface MetaRow {
-  readonly generation: string;
-  readonly key: string;
+  readonly generation: Bytes;
+  readonly key: Bytes;
   readonly partitions: number;
   readonly epoch: number;
   readonly unclean_epoch: number;
@@ -141,6 +149,33 @@ export class DirectoryStore {
     return this.#readRecords((records) => records.listEnded(options));
   }
 
+  putDerived(derived: Derived): boolean {
+    return this.#guard({ writing: true }, () => {
+      const { repairs, writer, checkpoints } = this.#use();
+      const isPut = repairs.putDerived(derived);
+      writer.forget([derived.head.id]);
+      checkpoints.note(4 + (derived.timers?.length ?? 0), 0);
+      return isPut;
+    });
+  }
+
+  timersOf(execution: string): { timer: string; due: number }[] {
+    return this.#guard({ writing: false }, () => this.#use().repairs.timersOf(execution));
+  }
+
+  dropDamaged(execution: string): boolean {
+    return this.#guard({ writing: true }, () => {
+      const { repairs, writer } = this.#use();
+      const isDropped = repairs.dropDamaged(execution, writer.lastE);
+      writer.forget([execution]);
+      return isDropped;
+    });
+  }
+
+  auditTables(options: { readonly repair: boolean }): TableFinding[] {
+    return this.#guard({ writing: options.repair }, () => this.#use().repairs.auditTables(options));
+  }
+
   /** The first part of a purge: the executions are gone for everybody. */
   forget(ids: readonly string[]): void {
     this.#guard({ writing: true }, () => {
@@ -176,7 +211,7 @@ export class DirectoryStore {
   listDocuments(
     kind: string,
     options: { after?: string; before?: string; descending?: boolean; max: number },
-  ): { id: string; body: string }[] {
+  ): StoredDocument[] {
     return this.#readRecords((records) => records.listDocuments(kind, options));
   }
 
@@ -225,9 +260,10 @@ export class DirectoryStore {
       `UPDATE meta SET unclean_epoch = CASE clean WHEN 0 THEN epoch ELSE unclean_epoch END,
         epoch = epoch + 1, clean = 0`,
     );
-    const meta = connection.prepare("SELECT * FROM meta").get<MetaRow>([]);
+    const meta = connection.prepare(META).get<MetaRow>([]);
     assert(meta !== undefined, "the store has its meta row");
-    const { generation, key, partitions, epoch, unclean_epoch: uncleanEpoch } = meta;
+    const { partitions, epoch, unclean_epoch: uncleanEpoch } = meta;
+    const [generation, key] = [textOf(meta.generation), textOf(meta.key)];
     this.#opened = {
       lock,
       connection,
@@ -236,6 +272,7 @@ export class DirectoryStore {
       records: new RecordReader(connection),
       side: new SideWriter(connection),
       purger: new Purger(connection),
+      repairs: new Repairs(connection),
       checkpoints: new Checkpoints(connection),
     };
     return { generation, key, partitions, owned: [{ partition: 0, epoch, uncleanEpoch }] };

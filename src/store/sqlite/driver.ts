@@ -1,9 +1,11 @@
 /**
  * One small interface over two SQLite drivers: `node:sqlite` where the runtime has it (>= 22.13), else libsql.
  * Both are synchronous. Both cut a text at a NUL when they read it, so a text that holds one is kept as bytes
- * (`textValue`, `textOf`). A libsql connection is closed for good only when no prepared statement is left, so
+ * (`textValue`). libsql ends the process at a text that is not UTF-8, so no statement reads a text: columns are read as
+ * bytes (`text`) or as numbers (`integer`), whatever a damaged file says of their types, and decoded here. A libsql connection is closed for good only when no prepared statement is left, so
  * whatever must be closed before the thread ends uses `exec` alone.
  */
+import { isUtf8 } from "node:buffer";
 import { pathToFileURL } from "node:url";
 
 export type Value = string | number | null | Uint8Array;
@@ -50,9 +52,39 @@ export function textValue(text: string): string | Uint8Array {
   return text.includes("\0") ? Buffer.from(text) : text;
 }
 
-/** A text as it was bound by `textValue`. */
-export function textOf(value: string | Uint8Array): string {
-  return typeof value === "string" ? value : Buffer.from(value).toString();
+/** A column to be read as the bytes of its text. */
+export function text(column: string): string {
+  return `CAST(${column} AS BLOB)`;
+}
+
+/** A column to be read as a number that JavaScript can hold. */
+export function integer(column: string): string {
+  return `max(-${MAX}, min(${MAX}, CAST(${column} AS INTEGER)))`;
+}
+
+const MAX = Number.MAX_SAFE_INTEGER;
+
+/** The bytes of a text as they are read; libsql gives an `ArrayBuffer` in lists. */
+export type Bytes = Uint8Array | ArrayBuffer;
+
+/** The text of bytes; what is not UTF-8 becomes U+FFFD. */
+export function textOf(bytes: Bytes): string {
+  return asBuffer(bytes).toString();
+}
+
+/** Whether the bytes are a text at all. */
+export function isText(bytes: Bytes): boolean {
+  return isUtf8(bytes);
+}
+
+/** A text as bytes to bind in the place of a text: `CAST(? AS TEXT)` compares them as they are. */
+export function bytesOf(value: string): Uint8Array {
+  return Buffer.from(value);
+}
+
+function asBuffer(bytes: Bytes): Buffer {
+  if (bytes instanceof ArrayBuffer) return Buffer.from(bytes);
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 function nodeSqlite(): Driver | null {

@@ -2,6 +2,7 @@
  * What can go wrong with the files of a store, in words that say what to do, and how such an error crosses from the
  * store's thread to the engine's: as a plain report, since classes do not survive the trip.
  */
+import { type Damage, DamagedData } from "../../kernel/damage.ts";
 import { Bug } from "../../std/assert.ts";
 import { StoreFault } from "../store.ts";
 import { SqliteError } from "./driver.ts";
@@ -149,6 +150,7 @@ export type FaultReport =
       readonly reason: UnreadableReason;
       readonly what: string;
     }
+  | { readonly kind: "damaged"; readonly damage: Damage }
   | { readonly kind: "disk"; readonly message: string }
   | {
       readonly kind: "fault";
@@ -163,6 +165,7 @@ export function toReport(error: unknown): FaultReport {
     return { kind: "owned", directory: error.directory, owner: error.owner };
   if (error instanceof StoreUnreadable)
     return { kind: "unreadable", file: error.file, reason: error.reason, what: error.what };
+  if (error instanceof DamagedData) return { kind: "damaged", damage: error.damage };
   if (error instanceof DiskFailed) return { kind: "disk", message: error.message };
   if (error instanceof StoreFault) {
     const { message, retryable, nothingWritten } = error;
@@ -177,6 +180,8 @@ export function fromReport(report: FaultReport): Error {
       return new DirectoryOwned(report.directory, report.owner);
     case "unreadable":
       return new StoreUnreadable(report.file, report);
+    case "damaged":
+      return new DamagedData(report.damage);
     case "disk":
       return new DiskFailed(report.message);
     case "fault":

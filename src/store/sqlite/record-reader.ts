@@ -5,32 +5,53 @@
  * purged are there for a while and are passed over.
  */
 
+import { NO_TEXT } from "../../kernel/damage.ts";
 import type { PackedLogRow } from "../packed-log.ts";
-import type { HeadFilter, StoredDeadLetter, StoredLetter } from "../store.ts";
-import { type Connection, type Statement, textOf, type Value } from "./driver.ts";
+import { readTasks } from "../read-tags.ts";
+import { listedDocument, openDocument } from "../sealed-documents.ts";
+import type { HeadFilter, StoredDeadLetter, StoredDocument, StoredLetter } from "../store.ts";
+import {
+  type Bytes,
+  type Connection,
+  integer,
+  isText,
+  type Statement,
+  text,
+  textOf,
+  type Value,
+} from "./driver.ts";
 import { distinct, LAST, limit, oneOrAll } from "./skip-scan.ts";
 
-const DEAD =
-  "row, id, seq, x.project, x.workflow, tasks FROM dead_letters d CROSS JOIN executions x USING (e)";
+const DEAD = `row, ${text("id")} AS id, ${integer("seq")} AS seq, ${text("x.project")} AS project,
+  ${text("x.workflow")} AS workflow, ${text("tasks")} AS tasks
+  FROM dead_letters d CROSS JOIN executions x USING (e)`;
+const DOCUMENT = `${text("id")} AS id, ${text("body")} AS body FROM documents`;
 
 export const RECORD_READS = {
-  letters: "SELECT row, id, recipient, body FROM letters WHERE row > ? ORDER BY row LIMIT ?",
-  execution: "SELECT e, project, workflow FROM executions WHERE id = ?",
-  logs: "SELECT row, attempt, body FROM logs WHERE e = ? AND row > ? ORDER BY row LIMIT ?",
+  letters: `SELECT row, ${text("id")} AS id, ${text("recipient")} AS recipient, ${text("body")} AS body FROM letters
+    WHERE row > ? ORDER BY row LIMIT ?`,
+  execution: `SELECT e, ${text("project")} AS project, ${text("workflow")} AS workflow FROM executions WHERE id = ?`,
+  logs: `SELECT row, ${text("attempt")} AS attempt, ${text("body")} AS body FROM logs
+    WHERE e = ? AND row > ? ORDER BY row LIMIT ?`,
   newestDead: `SELECT ${DEAD} WHERE row < ? ORDER BY row DESC LIMIT ?`,
   newestDeadOfExecution: `SELECT ${DEAD} WHERE d.e = ? AND row < ? ORDER BY row DESC LIMIT ?`,
-  nextProjectWithDead: "SELECT project AS next FROM dead_letters WHERE project > ? ORDER BY project LIMIT 1",
-  nextWorkflowWithDead: `SELECT workflow AS next FROM dead_letters WHERE project = ? AND workflow > ?
-    ORDER BY workflow LIMIT 1`,
-  newestDeadOfGroup: `SELECT ${DEAD} WHERE d.project = ? AND d.workflow = ? AND row < ? ORDER BY row DESC LIMIT ?`,
-  counts: "SELECT project, workflow, status, n FROM head_counts WHERE project >= ?",
-  ended: `SELECT id FROM executions WHERE finished_at IS NOT NULL AND finished_at < ? AND want = 'nothing'
-    ORDER BY finished_at, e LIMIT ?`,
-  document: "SELECT body FROM documents WHERE kind = ? AND id = ?",
-  documents: "SELECT id, body FROM documents WHERE kind = ? AND id > ? AND id < ? ORDER BY id LIMIT ?",
-  documentsDescending: `SELECT id, body FROM documents WHERE kind = ? AND id > ? AND id < ?
-    ORDER BY id DESC LIMIT ?`,
-  definitions: "SELECT name, hash FROM newest_definitions WHERE name > ? ORDER BY name LIMIT ?",
+  nextProjectWithDead: `SELECT ${text("project")} AS next FROM dead_letters WHERE project > CAST(? AS TEXT)
+    ORDER BY project LIMIT 1`,
+  nextWorkflowWithDead: `SELECT ${text("workflow")} AS next FROM dead_letters WHERE project = CAST(? AS TEXT)
+    AND workflow > CAST(? AS TEXT) ORDER BY workflow LIMIT 1`,
+  newestDeadOfGroup: `SELECT ${DEAD} WHERE d.project = CAST(? AS TEXT) AND d.workflow = CAST(? AS TEXT) AND row < ?
+    ORDER BY row DESC LIMIT ?`,
+  counts: `SELECT ${text("project")} AS project, ${text("workflow")} AS workflow, ${text("status")} AS status,
+    ${integer("n")} AS n FROM head_counts WHERE head_counts.project >= ?`,
+  ended: `SELECT ${text("id")} AS id FROM executions WHERE finished_at IS NOT NULL AND finished_at < ?
+    AND want = 'nothing' ORDER BY finished_at, e LIMIT ?`,
+  document: `SELECT ${text("body")} AS body FROM documents WHERE kind = ? AND id = ?`,
+  documents: `SELECT ${DOCUMENT} WHERE kind = ? AND documents.id > ? AND documents.id < ?
+    ORDER BY documents.id LIMIT ?`,
+  documentsDescending: `SELECT ${DOCUMENT} WHERE kind = ? AND documents.id > ? AND documents.id < ?
+    ORDER BY documents.id DESC LIMIT ?`,
+  definitions: `SELECT ${text("name")} AS name, ${text("hash")} AS hash FROM newest_definitions
+    WHERE newest_definitions.name > ? ORDER BY newest_definitions.name LIMIT ?`,
 } as const;
 
 /** In SQLite's order every text is before any bytes, so this is after every id. */
@@ -38,17 +59,17 @@ const AFTER_ALL_TEXTS = new Uint8Array([0]);
 
 interface DeadRow {
   readonly row: number;
-  readonly id: string;
+  readonly id: Bytes;
   readonly seq: number;
-  readonly project: string;
-  readonly workflow: string;
-  readonly tasks: string;
+  readonly project: Bytes;
+  readonly workflow: Bytes;
+  readonly tasks: Bytes;
 }
 
 interface CountRow {
-  readonly project: string;
-  readonly workflow: string;
-  readonly status: string;
+  readonly project: Bytes;
+  readonly workflow: Bytes;
+  readonly status: Bytes;
   readonly n: number;
 }
 
@@ -61,22 +82,27 @@ export class RecordReader {
   }
 
   scanLetters(options: { after: number; max: number }): StoredLetter[] {
-    type Row = { row: number; id: string; recipient: string; body: string | Uint8Array };
+    type Row = { row: number; id: Bytes; recipient: Bytes; body: Bytes };
     const rows = this.#statements.letters.all<Row>([options.after, limit(options.max)]);
     return rows.map(({ row, id, recipient, body }) => ({
       order: row,
-      id,
-      to: recipient,
+      id: textOf(id),
+      to: textOf(recipient),
       body: textOf(body),
+      ...(isText(body) ? {} : { damage: NO_TEXT }),
     }));
   }
 
   readLogs(options: { execution: string; after: number; rowsMax: number }): PackedLogRow[] {
     const e = this.#find(options.execution)?.e;
     if (e === undefined) return [];
-    type Row = { row: number; attempt: string; body: string };
+    type Row = { row: number; attempt: Bytes; body: Bytes };
     const rows = this.#statements.logs.all<Row>([e, options.after, limit(options.rowsMax)]);
-    return rows.map(({ row, attempt, body }) => ({ order: row, attempt, body }));
+    return rows.map(({ row, attempt, body }) => ({
+      order: row,
+      attempt: textOf(attempt),
+      body: textOf(body),
+    }));
   }
 
   listDeadLetters(
@@ -102,49 +128,47 @@ export class RecordReader {
   countHeads({ project, workflow }: Omit<HeadFilter, "status">): Record<string, number> {
     const counts: Record<string, number> = {};
     for (const row of this.#statements.counts.all<CountRow>([project ?? ""])) {
-      if ((project ?? row.project) !== row.project || (workflow ?? row.workflow) !== row.workflow) continue;
-      if (row.n > 0) counts[row.status] = (counts[row.status] ?? 0) + row.n;
+      const [ofProject, ofWorkflow, status] = [row.project, row.workflow, row.status].map(textOf);
+      if ((project ?? ofProject) !== ofProject || (workflow ?? ofWorkflow) !== ofWorkflow) continue;
+      if (row.n > 0) counts[status as string] = (counts[status as string] ?? 0) + row.n;
     }
     return counts;
   }
 
   listEnded(options: { finishedBefore: number; max: number }): string[] {
     const before = Math.min(options.finishedBefore, LAST);
-    const rows = this.#statements.ended.all<{ id: string }>([before, limit(options.max)]);
-    return rows.map(({ id }) => id);
+    const rows = this.#statements.ended.all<{ id: Bytes }>([before, limit(options.max)]);
+    return rows.map(({ id }) => textOf(id));
   }
 
   getDocument(kind: string, id: string): string | null {
-    const row = this.#statements.document.get<{ body: string | Uint8Array }>([kind, id]);
-    return row === undefined ? null : textOf(row.body);
+    const row = this.#statements.document.get<{ body: Bytes }>([kind, id]);
+    return row === undefined ? null : openDocument(kind, id, textOf(row.body));
   }
 
   listDocuments(
     kind: string,
     options: { after?: string; before?: string; descending?: boolean; max: number },
-  ): { id: string; body: string }[] {
+  ): StoredDocument[] {
     const { documents, documentsDescending } = this.#statements;
     const statement = options.descending === true ? documentsDescending : documents;
     const { after = "", before = AFTER_ALL_TEXTS } = options;
-    const rows = statement.all<{ id: string; body: string | Uint8Array }>([
-      kind,
-      after,
-      before,
-      limit(options.max),
-    ]);
-    return rows.map(({ id, body }) => ({ id, body: textOf(body) }));
+    const rows = statement.all<{ id: Bytes; body: Bytes }>([kind, after, before, limit(options.max)]);
+    return rows.map(({ id, body }) => listedDocument(kind, { id: textOf(id), body: textOf(body) }));
   }
 
   listDefinitions(options: { after: string; max: number }): { name: string; hash: string }[] {
-    const rows = this.#statements.definitions.all<{ name: string; hash: string }>([
+    const rows = this.#statements.definitions.all<{ name: Bytes; hash: Bytes }>([
       options.after,
       limit(options.max),
     ]);
-    return rows.map(({ name, hash }) => ({ name, hash }));
+    return rows.map(({ name, hash }) => ({ name: textOf(name), hash: textOf(hash) }));
   }
 
   #find(id: string): { e: number; project: string; workflow: string } | undefined {
-    return this.#statements.execution.get([id]);
+    const found = this.#statements.execution.get<{ e: number; project: Bytes; workflow: Bytes }>([id]);
+    if (found === undefined) return undefined;
+    return { e: found.e, project: textOf(found.project), workflow: textOf(found.workflow) };
   }
 
   #deadOfGroups(
@@ -161,5 +185,12 @@ export class RecordReader {
 }
 
 function deadLetterOf({ row, id, seq, project, workflow, tasks }: DeadRow): StoredDeadLetter {
-  return { order: row, execution: id, workflow, project, seq, tasks: JSON.parse(tasks) };
+  return {
+    order: row,
+    execution: textOf(id),
+    workflow: textOf(workflow),
+    project: textOf(project),
+    seq,
+    tasks: readTasks(textOf(tasks)) ?? [],
+  };
 }

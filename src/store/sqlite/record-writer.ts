@@ -4,7 +4,7 @@
  */
 
 import { linesAfter } from "../packed-log.ts";
-import { type Connection, type Statement, textValue } from "./driver.ts";
+import { type Connection, integer, type Statement, textValue } from "./driver.ts";
 import type { RowLog, RowRecords } from "./packed-commit.ts";
 
 /** How much was written, for the estimate of the WAL's length. */
@@ -56,7 +56,7 @@ export class RecordWriter {
     let left: string | null = body;
     if (mayRepeat) {
       const stored = this.#statements.lastLine.get<{ last: number }>([e, attempt])?.last ?? 0;
-      if (stored > 0) left = linesAfter(body, stored);
+      if (stored > 0) left = linesAfter(attempt, body, stored);
     }
     if (left === null) return 0;
     return this.#statements.log.run([e, attempt, lastN, left]);
@@ -75,7 +75,7 @@ function prepareStatements(connection: Connection) {
     takeLetter: prepare("DELETE FROM letters WHERE id = ?"),
     log: prepare("INSERT INTO logs (e, attempt, last_n, body) VALUES (?, ?, ?, ?)"),
     lastLine: prepare(
-      "SELECT last_n AS last FROM logs WHERE e = ? AND attempt = ? ORDER BY last_n DESC LIMIT 1",
+      `SELECT ${integer("last_n")} AS last FROM logs WHERE e = ? AND attempt = ? ORDER BY last_n DESC LIMIT 1`,
     ),
     clearDeadLetters: prepare("DELETE FROM dead_letters WHERE e = ? AND seq >= ?"),
     deadLetter: prepare(

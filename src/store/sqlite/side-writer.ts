@@ -1,6 +1,9 @@
 /** What is written beside commits, without a fence: definitions, documents, and dead letters that are dropped. */
+
+import { readTasks } from "../read-tags.ts";
+import { openDocument, sealDocument } from "../sealed-documents.ts";
 import type { Swap } from "../store.ts";
-import { type Connection, type Statement, textOf, textValue } from "./driver.ts";
+import { type Bytes, type Connection, type Statement, text, textOf, textValue } from "./driver.ts";
 import { inTransaction } from "./in-transaction.ts";
 
 export class SideWriter {
@@ -28,23 +31,24 @@ export class SideWriter {
 
   putDocument(kind: string, id: string, body: string | null): void {
     if (body === null) this.#statements.deleteDocument.run([kind, id]);
-    else this.#statements.document.run([kind, id, textValue(body)]);
+    else this.#statements.document.run([kind, id, textValue(sealDocument(kind, id, body))]);
   }
 
   swapDocument(kind: string, id: string, { was, body }: Swap): boolean {
     return inTransaction(this.#connection, () => {
-      const found = this.#statements.documentOf.get<{ body: string | Uint8Array }>([kind, id]);
-      if ((found === undefined ? null : textOf(found.body)) !== was) return false;
-      this.#statements.document.run([kind, id, textValue(body)]);
+      const found = this.#statements.documentOf.get<{ body: Bytes }>([kind, id]);
+      const stored = found === undefined ? null : openDocument(kind, id, textOf(found.body));
+      if (stored !== was) return false;
+      this.#statements.document.run([kind, id, textValue(sealDocument(kind, id, body))]);
       return true;
     });
   }
 
   dropDeadLetter(order: number, dropped: readonly number[] | null): void {
     inTransaction(this.#connection, () => {
-      const found = this.#statements.tasksOfDeadLetter.get<{ tasks: string }>([order]);
+      const found = this.#statements.tasksOfDeadLetter.get<{ tasks: Bytes }>([order]);
       if (found === undefined) return;
-      const tasks = JSON.parse(found.tasks) as number[];
+      const tasks = readTasks(textOf(found.tasks)) ?? [];
       const gone = new Set(dropped ?? tasks);
       const left = tasks.filter((task) => !gone.has(task));
       if (left.length === 0) this.#statements.deleteDeadLetter.run([order]);
@@ -56,14 +60,16 @@ export class SideWriter {
 function prepareStatements(connection: Connection) {
   const prepare = (sql: string): Statement => connection.prepare(sql);
   return {
-    definition: prepare("INSERT INTO definitions VALUES (?, ?) ON CONFLICT DO NOTHING"),
+    definition: prepare(
+      "INSERT INTO definitions VALUES (?, ?) ON CONFLICT DO UPDATE SET body = excluded.body WHERE body <> excluded.body",
+    ),
     newestDefinition: prepare("INSERT OR REPLACE INTO newest_definitions VALUES (?, ?)"),
     dropDefinition: prepare("DELETE FROM definitions WHERE hash = ?"),
     dropNewest: prepare("DELETE FROM newest_definitions WHERE name = ? AND hash = ?"),
     document: prepare("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)"),
-    documentOf: prepare("SELECT body FROM documents WHERE kind = ? AND id = ?"),
+    documentOf: prepare(`SELECT ${text("body")} AS body FROM documents WHERE kind = ? AND id = ?`),
     deleteDocument: prepare("DELETE FROM documents WHERE kind = ? AND id = ?"),
-    tasksOfDeadLetter: prepare("SELECT tasks FROM dead_letters WHERE row = ?"),
+    tasksOfDeadLetter: prepare(`SELECT ${text("tasks")} AS tasks FROM dead_letters WHERE row = ?`),
     changeDeadLetter: prepare("UPDATE dead_letters SET tasks = ? WHERE row = ?"),
     deleteDeadLetter: prepare("DELETE FROM dead_letters WHERE row = ?"),
   } satisfies Record<string, Statement>;

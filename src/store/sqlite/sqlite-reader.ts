@@ -3,7 +3,10 @@
  * found by skipping through an index, one seek per group. `READS` holds every statement, so that a test can ask
  * SQLite for its plans.
  */
-import type { Entry } from "../../kernel/journal-entry.ts";
+
+import { NO_TEXT } from "../../kernel/damage.ts";
+import { checkedEntry, type Entry } from "../../kernel/journal-entry.ts";
+import { readTags } from "../read-tags.ts";
 import {
   type HeadFilter,
   type JournalRange,
@@ -14,39 +17,51 @@ import {
   type StoredTimer,
   workKey,
 } from "../store.ts";
-import { type Connection, type Statement, textOf } from "./driver.ts";
+import { type Bytes, type Connection, integer, isText, type Statement, text, textOf } from "./driver.ts";
 import { distinct, LAST, limit, oneOrAll } from "./skip-scan.ts";
 
-const HEAD = `e, id, partition, workflow, hash, project, status, phase, want, priority, created_at, finished_at,
-  tags, error, epoch`;
+const HEAD = `e, ${text("id")} AS id, ${integer("partition")} AS partition, ${text("workflow")} AS workflow,
+  ${text("hash")} AS hash, ${text("project")} AS project, ${text("status")} AS status, ${text("phase")} AS phase,
+  ${text("want")} AS want, ${integer("priority")} AS priority, ${integer("created_at")} AS created_at,
+  ${integer("finished_at")} AS finished_at, ${text("tags")} AS tags, ${text("error")} AS error,
+  ${integer("epoch")} AS epoch`;
+/** A text that is bound as bytes. */
+const IS = "= CAST(? AS TEXT)";
+const AFTER = "> CAST(? AS TEXT)";
 
 export const READS = {
   headById: `SELECT ${HEAD} FROM executions WHERE id = ?`,
   headByE: `SELECT ${HEAD} FROM executions WHERE e = ?`,
   newest: `SELECT ${HEAD} FROM executions WHERE e < ? ORDER BY e DESC LIMIT ?`,
-  nextProject: "SELECT project AS next FROM executions WHERE project > ? ORDER BY project LIMIT 1",
-  nextWorkflow:
-    "SELECT workflow AS next FROM executions WHERE project = ? AND workflow > ? ORDER BY workflow LIMIT 1",
-  nextStatus:
-    "SELECT status AS next FROM executions WHERE project = ? AND workflow = ? AND status > ? ORDER BY status LIMIT 1",
-  newestOfGroup: `SELECT e FROM executions WHERE project = ? AND workflow = ? AND status = ? AND e < ?
-    ORDER BY e DESC LIMIT ?`,
-  nextProjectWithWork:
-    "SELECT project AS next FROM executions WHERE want = 'work' AND project > ? ORDER BY project LIMIT 1",
-  nextWorkflowWithWork: `SELECT workflow AS next FROM executions WHERE want = 'work' AND project = ? AND workflow > ?
+  nextProject: `SELECT ${text("project")} AS next FROM executions WHERE project ${AFTER} ORDER BY project LIMIT 1`,
+  nextWorkflow: `SELECT ${text("workflow")} AS next FROM executions WHERE project ${IS} AND workflow ${AFTER}
     ORDER BY workflow LIMIT 1`,
-  work: `SELECT ${HEAD} FROM executions WHERE want = 'work' AND project = ? AND workflow = ? AND e > ?
+  nextStatus: `SELECT ${text("status")} AS next FROM executions WHERE project ${IS} AND workflow ${IS}
+    AND status ${AFTER} ORDER BY status LIMIT 1`,
+  newestOfGroup: `SELECT e FROM executions WHERE project ${IS} AND workflow ${IS} AND status ${IS} AND e < ?
+    ORDER BY e DESC LIMIT ?`,
+  nextProjectWithWork: `SELECT ${text("project")} AS next FROM executions WHERE want = 'work' AND project ${AFTER}
+    ORDER BY project LIMIT 1`,
+  nextWorkflowWithWork: `SELECT ${text("workflow")} AS next FROM executions WHERE want = 'work' AND project ${IS}
+    AND workflow ${AFTER} ORDER BY workflow LIMIT 1`,
+  work: `SELECT ${HEAD} FROM executions WHERE want = 'work' AND project ${IS} AND workflow ${IS} AND e > ?
     ORDER BY e LIMIT ?`,
-  timers: `SELECT id, timer, due FROM timers JOIN executions USING (e) WHERE due >= ? AND due <= ? ORDER BY due, e, timer LIMIT ?`,
-  rowAt: "SELECT seq, count, chain FROM journal WHERE e = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
-  lastRow: "SELECT chain FROM journal WHERE e = ? ORDER BY seq DESC LIMIT 1",
-  rows: "SELECT seq, count, at, chain, body FROM journal WHERE e = ? AND seq >= ? AND seq <= ? ORDER BY seq LIMIT ?",
+  timers: `SELECT ${text("id")} AS id, ${text("timer")} AS timer, ${integer("due")} AS due FROM timers
+    JOIN executions USING (e) WHERE timers.due >= ? AND timers.due <= ?
+    ORDER BY timers.due, timers.e, timers.timer LIMIT ?`,
+  rowAt: `SELECT ${integer("seq")} AS seq, ${integer("count")} AS count, ${text("chain")} AS chain FROM journal
+    WHERE e = ? AND journal.seq <= ? ORDER BY journal.seq DESC LIMIT 1`,
+  lastRow: `SELECT ${text("chain")} AS chain FROM journal WHERE e = ? ORDER BY journal.seq DESC LIMIT 1`,
+  rows: `SELECT ${integer("seq")} AS seq, ${integer("count")} AS count, ${integer("at")} AS at,
+    ${text("chain")} AS chain, ${text("body")} AS body FROM journal
+    WHERE e = ? AND journal.seq >= ? AND journal.seq <= ? ORDER BY journal.seq LIMIT ?`,
   e: "SELECT e FROM executions WHERE id = ?",
-  snapshot: "SELECT seq, fold_version, chain, body FROM snapshots WHERE e = ?",
-  opened: "SELECT mark, tasks FROM opened WHERE e = ?",
-  definition: "SELECT hash, body FROM definitions WHERE hash = ?",
-  newestDefinition:
-    "SELECT hash, body FROM definitions WHERE hash = (SELECT hash FROM newest_definitions WHERE name = ?)",
+  snapshot: `SELECT ${integer("seq")} AS seq, ${integer("fold_version")} AS fold_version, ${text("chain")} AS chain,
+    ${text("body")} AS body FROM snapshots WHERE e = ?`,
+  opened: `SELECT ${text("mark")} AS mark, ${integer("tasks")} AS tasks FROM opened WHERE e = ?`,
+  definition: `SELECT ${text("hash")} AS hash, ${text("body")} AS body FROM definitions WHERE hash = ?`,
+  newestDefinition: `SELECT ${text("hash")} AS hash, ${text("body")} AS body FROM definitions
+    WHERE hash = (SELECT hash FROM newest_definitions WHERE name = ?)`,
 } as const;
 
 /** Rows of a journal read in one go while counting characters: bounds what is held beyond the limit. */
@@ -54,25 +69,25 @@ const ROWS_AT_ONCE = 32;
 
 interface HeadRow {
   readonly e: number;
-  readonly id: string;
+  readonly id: Bytes;
   readonly partition: number;
-  readonly workflow: string;
-  readonly hash: string;
-  readonly project: string;
-  readonly status: string;
-  readonly phase: string | null;
-  readonly want: StoredHead["want"];
+  readonly workflow: Bytes;
+  readonly hash: Bytes;
+  readonly project: Bytes;
+  readonly status: Bytes;
+  readonly phase: Bytes | null;
+  readonly want: Bytes;
   readonly priority: number;
   readonly created_at: number;
   readonly finished_at: number | null;
-  readonly tags: string;
-  readonly error: string | Uint8Array | null;
+  readonly tags: Bytes;
+  readonly error: Bytes | null;
   readonly epoch: number;
 }
 
 interface EntryRow extends Omit<Entry, "body"> {
-  readonly chain: string | null;
-  readonly body: string | Uint8Array;
+  readonly chain: Bytes | null;
+  readonly body: Bytes;
 }
 
 export class SqliteReader {
@@ -87,13 +102,15 @@ export class SqliteReader {
     const row = this.#statements.headById.get<HeadRow>([id]);
     if (row === undefined) return null;
     const snapshot = this.#validSnapshot(row.e, foldVersion);
-    const opened = this.#statements.opened.all<{ mark: string; tasks: number }>([row.e]);
+    const opened = this.#statements.opened.all<{ mark: Bytes; tasks: number }>([row.e]);
+    const of = { id, e: row.e };
     return {
-      head: headOf(row),
+      // The row was found by this id, whatever damage has made of it in the row itself.
+      head: { ...headOf(row), id },
       snapshot,
-      entries: this.#rows(row.e, { from: (snapshot?.seq ?? 0) + 1, to: LAST, max: LAST }),
-      chain: this.#statements.lastRow.get<{ chain: string }>([row.e])?.chain ?? "",
-      opened: Object.fromEntries(opened.map(({ mark, tasks }) => [mark, tasks])),
+      entries: this.#rows(of, { from: (snapshot?.seq ?? 0) + 1, to: LAST, max: LAST }),
+      chain: textOrNull(this.#statements.lastRow.get<{ chain: Bytes | null }>([row.e])?.chain) ?? "",
+      opened: Object.fromEntries(opened.map(({ mark, tasks }) => [textOf(mark), tasks])),
       epoch: row.epoch,
     };
   }
@@ -108,7 +125,8 @@ export class SqliteReader {
     let chars = 0;
     for (;;) {
       const max = Math.min(ROWS_AT_ONCE, rowsMax - found.length);
-      const rows = max > 0 ? this.#rows(e, { from, to, max, chains }) : [];
+      const of = { id: range.execution, e };
+      const rows = max > 0 ? this.#rows(of, { from, to, max, chains }) : [];
       for (const row of rows) {
         if (chars >= charsMax) return found;
         found.push(row);
@@ -124,7 +142,7 @@ export class SqliteReader {
     const found: StoredHead[] = [];
     for (const project of distinct(nextProjectWithWork, []))
       for (const workflow of distinct(nextWorkflowWithWork, [project])) {
-        const after = options.after[workKey(project, workflow)] ?? 0;
+        const after = options.after[workKey(textOf(project), textOf(workflow))] ?? 0;
         for (const row of work.all<HeadRow>([project, workflow, after, limit(options.each)]))
           found.push(headOf(row));
       }
@@ -132,12 +150,12 @@ export class SqliteReader {
   }
 
   scanTimers(options: { from?: number; until: number; max: number }): StoredTimer[] {
-    const rows = this.#statements.timers.all<{ id: string; timer: string; due: number }>([
+    const rows = this.#statements.timers.all<{ id: Bytes; timer: Bytes; due: number }>([
       options.from ?? 0,
       Math.min(options.until, LAST),
       limit(options.max),
     ]);
-    return rows.map(({ id, timer, due }) => ({ execution: id, timer, due }));
+    return rows.map(({ id, timer, due }) => ({ execution: textOf(id), timer: textOf(timer), due }));
   }
 
   listHeads(filter: HeadFilter, options: { before: number | null; max: number }): StoredHead[] {
@@ -155,21 +173,26 @@ export class SqliteReader {
     return found
       .sort((a, b) => b - a)
       .slice(0, max)
-      .map((e) => headOf(headByE.get<HeadRow>([e]) as HeadRow));
+      .flatMap((e) => headByE.get<HeadRow>([e]) ?? [])
+      .map(headOf);
   }
 
   getDefinition(by: { hash: string } | { newestOf: string }): { hash: string; body: string } | null {
     const { definition, newestDefinition } = this.#statements;
-    type Row = { hash: string; body: string | Uint8Array };
+    type Row = { hash: Bytes; body: Bytes };
     const row = "hash" in by ? definition.get<Row>([by.hash]) : newestDefinition.get<Row>([by.newestOf]);
-    return row === undefined ? null : { hash: row.hash, body: textOf(row.body) };
+    return row === undefined ? null : { hash: textOf(row.hash), body: textOf(row.body) };
   }
 
-  #rows(e: number, range: { from: number; to: number; max: number; chains?: boolean }): JournalRow[] {
+  #rows(
+    { id, e }: { readonly id: string; readonly e: number },
+    range: { from: number; to: number; max: number; chains?: boolean },
+  ): JournalRow[] {
     const rows = this.#statements.rows.all<EntryRow>([e, range.from, limit(range.to), limit(range.max)]);
     return rows.map(({ seq, count, at, chain, body }) => {
-      const entry = { seq, count, at, body: textOf(body) };
-      return range.chains === true ? { ...entry, chain } : entry;
+      const entry = checkedEntry<Entry>({ seq, count, at, body: textOf(body) }, id);
+      const whole = isText(body) || entry.damage !== undefined ? entry : { ...entry, damage: NO_TEXT };
+      return range.chains === true ? { ...whole, chain: textOrNull(chain) } : whole;
     });
   }
 
@@ -178,31 +201,36 @@ export class SqliteReader {
     const row = this.#statements.snapshot.get<{
       seq: number;
       fold_version: number;
-      chain: string;
-      body: string | Uint8Array;
+      chain: Bytes;
+      body: Bytes;
     }>([e]);
     if (row === undefined || row.fold_version !== (foldVersion ?? row.fold_version)) return null;
-    const at = this.#statements.rowAt.get<{ seq: number; count: number; chain: string | null }>([e, row.seq]);
-    if (at === undefined || at.seq + at.count - 1 !== row.seq || at.chain !== row.chain) return null;
-    return { seq: row.seq, foldVersion: row.fold_version, chain: row.chain, body: textOf(row.body) };
+    const at = this.#statements.rowAt.get<{ seq: number; count: number; chain: Bytes | null }>([e, row.seq]);
+    const chain = textOf(row.chain);
+    if (at === undefined || at.seq + at.count - 1 !== row.seq || textOrNull(at.chain) !== chain) return null;
+    return { seq: row.seq, foldVersion: row.fold_version, chain, body: textOf(row.body) };
   }
 }
 
 function headOf(row: HeadRow): StoredHead {
   return {
     order: row.e,
-    id: row.id,
+    id: textOf(row.id),
     partition: row.partition,
-    workflow: row.workflow,
-    hash: row.hash,
-    project: row.project,
-    status: row.status,
-    phase: row.phase,
-    want: row.want,
+    workflow: textOf(row.workflow),
+    hash: textOf(row.hash),
+    project: textOf(row.project),
+    status: textOf(row.status),
+    phase: textOrNull(row.phase),
+    want: textOf(row.want) as StoredHead["want"],
     priority: row.priority,
     createdAt: row.created_at,
     finishedAt: row.finished_at,
-    tags: JSON.parse(row.tags),
-    error: row.error === null ? null : textOf(row.error),
+    tags: readTags(textOf(row.tags)),
+    error: textOrNull(row.error),
   };
+}
+
+function textOrNull(bytes: Bytes | null | undefined): string | null {
+  return bytes === null || bytes === undefined ? null : textOf(bytes);
 }

@@ -12,6 +12,7 @@ import { type PackedLogRow, unpackLog } from "../packed-log.ts";
 import {
   type Commit,
   type CommitVerdict,
+  type Derived,
   type HeadFilter,
   type JournalRange,
   type JournalRow,
@@ -20,6 +21,7 @@ import {
   type StatusCounts,
   type Store,
   type StoredDeadLetter,
+  type StoredDocument,
   type StoredHead,
   type StoredLetter,
   type StoredLogRow,
@@ -27,6 +29,7 @@ import {
   StoreFault,
   type StoreInfo,
   type Swap,
+  type TableFinding,
 } from "../store.ts";
 import { reserveFile } from "./copy-database.ts";
 import { claimInProcess, releaseInProcess } from "./directory-lock.ts";
@@ -170,6 +173,24 @@ export class SqliteStore implements Store {
     while (await this.#call<boolean>({ kind: "sweep" }));
   }
 
+  async putDerived(derived: Derived): Promise<boolean> {
+    return this.#call({ kind: "putDerived", derived });
+  }
+
+  async timersOf(execution: string): Promise<readonly { timer: string; due: number }[]> {
+    return this.#call({ kind: "timersOf", execution });
+  }
+
+  async dropDamaged(execution: string): Promise<boolean> {
+    const isDropped = await this.#call<boolean>({ kind: "dropDamaged", execution });
+    while (await this.#call<boolean>({ kind: "sweep" }));
+    return isDropped;
+  }
+
+  async auditTables({ repair }: { readonly repair: boolean }): Promise<readonly TableFinding[]> {
+    return this.#call({ kind: "auditTables", repair });
+  }
+
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {
     assertDocumentKey(kind, id);
     await this.#call({ kind: "putDocument", of: kind, id, body });
@@ -187,7 +208,7 @@ export class SqliteStore implements Store {
   async listDocuments(
     kind: string,
     options: { after?: string; before?: string; descending?: boolean; max: number },
-  ): Promise<readonly { id: string; body: string }[]> {
+  ): Promise<readonly StoredDocument[]> {
     return this.#call({ kind: "listDocuments", of: kind, options });
   }
 

@@ -5,7 +5,7 @@
 import { whyNotAtEnd, whyOfAnotherTime, whyStale } from "../check-write.ts";
 import { RecentExecutions } from "../recent-executions.ts";
 import type { CommitVerdict, Fence } from "../store.ts";
-import { type Connection, type Statement, textValue } from "./driver.ts";
+import { type Bytes, type Connection, integer, type Statement, text, textOf, textValue } from "./driver.ts";
 import { DiskFailed } from "./faults.ts";
 import { ManyRows } from "./many-rows.ts";
 import type { RowHead, RowWrite } from "./packed-commit.ts";
@@ -203,9 +203,12 @@ export class SqliteWriter {
   #find(id: string): Known | null {
     const recent = this.#recent.get(id);
     if (recent !== undefined) return recent;
-    const found = this.#statements.find.get<Omit<Known, "end">>([id]);
+    type Row = { e: number; status: Bytes; want: Bytes; finishedAt: number | null; epoch: number };
+    const found = this.#statements.find.get<Row>([id]);
     if (found === undefined) return null;
-    const { e, status, want, finishedAt, epoch } = found;
+    const { e, finishedAt, epoch } = found;
+    const status = textOf(found.status);
+    const want = textOf(found.want);
     const end = this.#statements.end.get<{ end: number }>([e])?.end ?? 0;
     const known = { e, end, status, want, finishedAt, epoch };
     this.#recent.set(id, known);
@@ -240,9 +243,16 @@ type Statements = ReturnType<typeof prepareStatements>;
 function prepareStatements(connection: Connection) {
   const prepare = (sql: string): Statement => connection.prepare(sql);
   return {
-    lastE: prepare("SELECT max(last_e, coalesce((SELECT max(e) FROM executions), 0)) AS e FROM meta"),
-    find: prepare("SELECT e, status, want, finished_at AS finishedAt, epoch FROM executions WHERE id = ?"),
-    end: prepare('SELECT seq + count - 1 AS "end" FROM journal WHERE e = ? ORDER BY seq DESC LIMIT 1'),
+    lastE: prepare(
+      `SELECT ${integer("max(last_e, coalesce((SELECT max(e) FROM executions), 0))")} AS e FROM meta`,
+    ),
+    find: prepare(
+      `SELECT e, ${text("status")} AS status, ${text("want")} AS want, ${integer("finished_at")} AS finishedAt,
+        ${integer("epoch")} AS epoch FROM executions WHERE id = ?`,
+    ),
+    end: prepare(
+      `SELECT ${integer("seq + count - 1")} AS "end" FROM journal WHERE e = ? ORDER BY seq DESC LIMIT 1`,
+    ),
     create: prepare(
       "INSERT INTO executions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
     ),

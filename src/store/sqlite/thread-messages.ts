@@ -1,5 +1,5 @@
 /** What the engine's thread asks of the store's thread, and what it gets back. */
-import type { Fence, HeadFilter, JournalRange, Swap } from "../store.ts";
+import type { Derived, Fence, HeadFilter, JournalRange, Swap } from "../store.ts";
 import type { FaultReport } from "./faults.ts";
 import type { Packed } from "./packed-commit.ts";
 
@@ -42,6 +42,10 @@ export type Call =
   | { readonly kind: "listEnded"; readonly finishedBefore: number; readonly max: number }
   | { readonly kind: "forget"; readonly ids: readonly string[] }
   | { readonly kind: "sweep" }
+  | { readonly kind: "putDerived"; readonly derived: Derived }
+  | { readonly kind: "timersOf"; readonly execution: string }
+  | { readonly kind: "dropDamaged"; readonly execution: string }
+  | { readonly kind: "auditTables"; readonly repair: boolean }
   | {
       readonly kind: "putDocument";
       readonly of: string;

@@ -66,6 +66,14 @@ function answer(call: Call): unknown {
       return store.forget(call.ids);
     case "sweep":
       return store.sweep();
+    case "putDerived":
+      return store.putDerived(call.derived);
+    case "timersOf":
+      return store.timersOf(call.execution);
+    case "dropDamaged":
+      return store.dropDamaged(call.execution);
+    case "auditTables":
+      return store.auditTables(call);
     case "putDocument":
       return store.putDocument(call.of, call.id, call.body);
     case "swapDocument":

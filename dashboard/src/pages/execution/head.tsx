@@ -98,6 +98,7 @@ const DONE: Readonly<Record<Exclude<Action, "signal">, string>> = {
 /** Why an action cannot be done now; null: it can. */
 function whyNot(action: Action, status: ExecutionStatus, who: Session): string | null {
   if (!may("operator", who)) return `This needs the role operator; ${who.name} is ${who.role}.`;
+  if (status === "damaged") return "It is damaged: restore it from a backup, or drop it with rondo drop.";
   const isEnded = status === "done" || status === "failed" || status === "cancelled";
   switch (action) {
     case "pause":

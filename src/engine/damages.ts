@@ -1,0 +1,85 @@
+/**
+ * Executions whose stored data cannot be read. Such an execution leaves memory, its head says `damaged` with the reason,
+ * and whoever asks is shown what can be read. Nothing else of the node is touched: other executions go on.
+ */
+import { type Damage, describeDamage } from "../kernel/damage.ts";
+import type { Execution } from "../kernel/execution.ts";
+import { type ExecutionView, viewExecution } from "../kernel/view.ts";
+import { type Rejection, reject } from "../std/rejection.ts";
+import { DAMAGED, type StoredHead } from "../store/store.ts";
+import type { Inspection } from "./io.ts";
+import type { NodeState } from "./node-state.ts";
+import { tellToStop } from "./reporting.ts";
+import type { Slot } from "./slot.ts";
+
+const ERROR_CHARS = 500;
+
+/** What was found, with what can be shown. */
+export interface Found {
+  readonly damage: Damage;
+  readonly head: StoredHead;
+  /** The state up to the damaged row; null: nothing of it can be read. */
+  readonly readable: Execution | null;
+}
+
+/** How a damaged execution is shown: what its readable rows say, with the damage named. */
+export function inspectDamaged(found: Found, now: number): Inspection {
+  const { damage } = found;
+  return { view: viewDamaged(found, now), why: `It is damaged: ${describeDamage(damage)}. ${WHAT_TO_DO}` };
+}
+
+/** What whoever wants to change a damaged execution is told. */
+export function refuseDamaged({ damage, head }: Found): Rejection {
+  return reject("wrong_status", `execution ${head.id} is damaged: ${describeDamage(damage)}`, {
+    hint: HINT,
+  });
+}
+
+const HINT = "restore it from a backup or an export, or drop it: rondo drop ID";
+const WHAT_TO_DO = "Restore it from a backup or an export, or drop it.";
+
+/** The head of a damaged execution: nobody works on it, and lists show why. */
+export function damagedHead({ head, damage }: Found): StoredHead {
+  return { ...head, status: DAMAGED, want: "nothing", error: describeDamage(damage).slice(0, ERROR_CHARS) };
+}
+
+function viewDamaged(found: Found, now: number): ExecutionView {
+  const { damage, head, readable } = found;
+  const shown = {
+    status: DAMAGED,
+    damage: { table: damage.table, row: damage.row, why: damage.why },
+    error: { code: "Damaged", message: describeDamage(damage) },
+  } as const;
+  const { id, workflow, hash, project, phase, tags, createdAt, finishedAt } = head;
+  const nothing: ExecutionView = {
+    ...{ id, workflow, workflowHash: hash, project, phase, tags, createdAt, finishedAt },
+    ...{ input: null, output: null, phases: [], parent: null, revision: 0 },
+    ...shown,
+  };
+  if (readable === null) return nothing;
+  try {
+    return { ...viewExecution(readable, now), ...shown };
+  } catch {
+    // The readable part ends in the middle of something that cannot be shown by itself.
+    return { ...nothing, revision: readable.seq };
+  }
+}
+
+/** Ends what the node holds of the execution: open leases, and what a former owner handed over. */
+export function letGo(node: NodeState, slot: Slot): void {
+  for (const desk of slot.allDesks)
+    for (const lease of [...desk.leases.values()]) {
+      if (!lease.reported) tellToStop(node, slot, { desk, lease }, "lost");
+      node.endLease(desk, lease, null);
+    }
+  for (const { permits } of node.handedOver.get(slot.id) ?? [])
+    for (const permit of permits) node.limits.give(permit);
+  node.handedOver.delete(slot.id);
+  node.suspects.delete(slot.id);
+  const told = new Set(slot.beats.map(({ worker }) => worker));
+  for (const worker of told) {
+    const attempts = slot.beats.filter((one) => one.worker === worker).map(({ beat }) => beat);
+    node.emit({ kind: "cancel", worker, attempts, why: "lost" });
+  }
+  slot.beats.splice(0);
+}

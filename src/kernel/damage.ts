@@ -1,0 +1,41 @@
+/** Stored data that cannot be read, or that is not what was written. It concerns one row, never the node that met it. */
+
+/** Where the damage is. */
+export interface DamagePlace {
+  /** The kind of row: journal, snapshots, letters, logs, documents, definitions, executions. */
+  readonly table: string;
+  /** The execution that it belongs to; null: to none. */
+  readonly execution: string | null;
+  /** The first event of a journal row; else the name of the row. */
+  readonly row: number | string;
+}
+
+/** What is known of a damage: shown in views, lists and logs. */
+export interface Damage extends DamagePlace {
+  readonly why: string;
+}
+
+/** Thrown by whoever decodes stored data; caught where the work for one execution, or one request, begins. */
+export class DamagedData extends Error {
+  override name = "DamagedData";
+  readonly damage: Damage;
+  constructor(damage: Damage, options?: ErrorOptions) {
+    super(describeDamage(damage), options);
+    this.damage = damage;
+  }
+}
+
+/** One sentence: which row, of which execution, and why. */
+export function describeDamage({ table, execution, row, why }: Damage): string {
+  const of = execution === null ? "" : ` of execution ${execution}`;
+  return `${table} row ${row}${of} cannot be read: ${why}`;
+}
+
+/** The damage behind anything that was thrown while a row was decoded. */
+export function damageOf(thrown: unknown, place: DamagePlace): Damage {
+  if (thrown instanceof DamagedData) return thrown.damage;
+  return { ...place, why: thrown instanceof Error ? thrown.message : String(thrown) };
+}
+
+export const NO_TEXT = "it is not a text in UTF-8";
+export const WRONG_CHECKSUM = "its checksum does not fit, so it is not what was written";

@@ -1,0 +1,29 @@
+/** Documents with a checksum at their end (std/seal.ts), as databases keep them. */
+import { DamagedData, WRONG_CHECKSUM } from "../kernel/damage.ts";
+import { seal, unseal } from "../std/seal.ts";
+
+/** Kinds that older versions compare as texts: these are kept as they are. */
+const PLAIN_KINDS: readonly string[] = ["cluster-secret", "schedule-mark"];
+
+/** A document as it is stored. */
+export function sealDocument(kind: string, id: string, body: string): string {
+  return PLAIN_KINDS.includes(kind) ? body : seal(body, keyOf(kind, id));
+}
+
+/** A document as it was put; throws `DamagedData` if it is not what was put. */
+export function openDocument(kind: string, id: string, stored: string): string {
+  const { body, damage } = listedDocument(kind, { id, body: stored });
+  if (damage === undefined) return body;
+  throw new DamagedData({ table: "documents", execution: null, row: `${kind}/${id}`, why: damage });
+}
+
+/** The same for a document in a list: one that is damaged says so, and does not hide the others. */
+export function listedDocument(kind: string, { id, body }: { readonly id: string; readonly body: string }) {
+  if (PLAIN_KINDS.includes(kind)) return { id, body };
+  const { text, state } = unseal(body, keyOf(kind, id));
+  return state === "broken" ? { id, body: text, damage: WRONG_CHECKSUM } : { id, body: text };
+}
+
+function keyOf(kind: string, id: string): string {
+  return `${kind}\n${id}`;
+}

@@ -1,0 +1,115 @@
+/**
+ * What is written when something has been damaged: heads and timers that follow from a journal, counts that follow from
+ * heads, indexes that follow from tables; and damaged executions that are dropped.
+ */
+import { DAMAGED, type Derived, type TableFinding } from "../store.ts";
+import { type Bytes, type Connection, integer, type Statement, text, textOf, textValue } from "./driver.ts";
+import { inTransaction } from "./in-transaction.ts";
+import { indexFindings, rebuildIndexes } from "./index-repair.ts";
+
+export class Repairs {
+  readonly #connection: Connection;
+  readonly #statements: ReturnType<typeof prepareStatements>;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+    this.#statements = prepareStatements(connection);
+  }
+
+  putDerived({ head, timers, end }: Derived): boolean {
+    const { find, last, change, clearTimers, setTimer } = this.#statements;
+    return inTransaction(this.#connection, () => {
+      const e = find.get<{ e: number }>([head.id])?.e;
+      if (e === undefined) return false;
+      if (end !== null && (last.get<{ last: number }>([e])?.last ?? 0) !== end) return false;
+      const { partition, workflow, hash, project, status, phase, want, priority } = head;
+      const { createdAt, finishedAt, tags, error } = head;
+      change.run([
+        ...[partition, workflow, hash, project, status, phase, want, priority, createdAt, finishedAt],
+        ...[JSON.stringify(tags), error === null ? null : textValue(error), e],
+      ]);
+      if (timers === null) return true;
+      clearTimers.run([e]);
+      for (const { timer, due } of timers) setTimer.run([e, timer, due]);
+      return true;
+    });
+  }
+
+  timersOf(execution: string): { timer: string; due: number }[] {
+    const rows = this.#statements.timers.all<{ timer: Bytes; due: number }>([execution]);
+    return rows.map(({ timer, due }) => ({ timer: textOf(timer), due }));
+  }
+
+  /** The first part of a purge, of an execution that cannot end; `lastE` is the greatest number given so far. */
+  dropDamaged(execution: string, lastE: number): boolean {
+    const { damaged, note, keepLastE, letters, gone } = this.#statements;
+    return inTransaction(this.#connection, () => {
+      const e = damaged.get<{ e: number }>([execution])?.e;
+      if (e === undefined) return false;
+      keepLastE.run([lastE]);
+      note.run([e]);
+      for (const statement of gone) statement.run([e]);
+      letters.run([execution]);
+      return true;
+    });
+  }
+
+  /** Counts against heads, and indexes against tables. */
+  auditTables({ repair }: { readonly repair: boolean }): TableFinding[] {
+    const indexes = indexFindings(this.#connection);
+    if (repair && indexes.length > 0) rebuildIndexes(this.#connection);
+    const counts = this.#statements.wrongCounts
+      .all<{ project: Bytes; workflow: Bytes; status: Bytes; kept: number; there: number }>([])
+      .map(({ kept, there, ...of }) => {
+        const [project, workflow, status] = [of.project, of.workflow, of.status].map(textOf);
+        return `${project}/${workflow}: ${kept} executions are counted as ${status}; there are ${there}`;
+      });
+    if (repair && counts.length > 0)
+      inTransaction(this.#connection, () => {
+        this.#statements.dropCounts.run([]);
+        this.#statements.recount.run([]);
+      });
+    return [
+      ...indexes.map((message) => ({ table: "indexes", message, isRepaired: repair })),
+      ...counts.map((message) => ({ table: "head_counts", message, isRepaired: repair })),
+    ];
+  }
+}
+
+function prepareStatements(connection: Connection) {
+  const prepare = (sql: string): Statement => connection.prepare(sql);
+  return {
+    find: prepare("SELECT e FROM executions WHERE id = ?"),
+    damaged: prepare(`SELECT e FROM executions WHERE id = ? AND status = '${DAMAGED}'`),
+    last: prepare(
+      `SELECT ${integer("seq + count - 1")} AS last FROM journal WHERE e = ? ORDER BY seq DESC LIMIT 1`,
+    ),
+    change: prepare(
+      `UPDATE executions SET partition = ?, workflow = ?, hash = ?, project = ?, status = ?, phase = ?, want = ?,
+        priority = ?, created_at = ?, finished_at = ?, tags = ?, error = ? WHERE e = ?`,
+    ),
+    timers: prepare(
+      `SELECT ${text("timer")} AS timer, ${integer("due")} AS due FROM timers
+        WHERE e = (SELECT e FROM executions WHERE id = ?) ORDER BY timers.timer`,
+    ),
+    clearTimers: prepare("DELETE FROM timers WHERE e = ? AND substr(timer, 1, 1) <> '~'"),
+    setTimer: prepare("INSERT OR REPLACE INTO timers VALUES (?, ?, ?)"),
+    note: prepare("INSERT INTO purged VALUES (?)"),
+    keepLastE: prepare("UPDATE meta SET last_e = max(last_e, ?)"),
+    gone: ["executions", "snapshots", "timers", "opened"].map((table) =>
+      prepare(`DELETE FROM ${table} WHERE e = ?`),
+    ),
+    letters: prepare("DELETE FROM letters WHERE recipient = ?"),
+    wrongCounts: prepare(
+      `SELECT ${text("project")} AS project, ${text("workflow")} AS workflow, ${text("status")} AS status,
+        ${integer("sum(kept)")} AS kept, ${integer("sum(there)")} AS there FROM (
+          SELECT project, workflow, status, n AS kept, 0 AS there FROM head_counts
+          UNION ALL SELECT project, workflow, status, 0, count(*) FROM executions NOT INDEXED GROUP BY 1, 2, 3
+        ) AS both GROUP BY both.project, both.workflow, both.status HAVING sum(kept) <> sum(there)`,
+    ),
+    dropCounts: prepare("DELETE FROM head_counts"),
+    recount: prepare(
+      "INSERT INTO head_counts SELECT project, workflow, status, count(*) FROM executions GROUP BY 1, 2, 3",
+    ),
+  };
+}

@@ -1,0 +1,69 @@
+/** The part of the conformance suite about repairs: what is derived from journals, and what is dropped since it cannot be read. */
+import { describe, expect, test } from "vitest";
+import { commit, headOf, start, step } from "./example-writes.ts";
+import type { Lives } from "./lives.ts";
+
+export function describeRepairs(get: () => Lives): void {
+  describe("repairs", () => {
+    test("put head and timers as they follow from the journal, unless that has gone on", async () => {
+      const lives = get();
+      const { store, info } = lives;
+      const timersSet = [
+        { timer: "t1", due: 50 },
+        { timer: "~retry", due: 70 },
+      ];
+      await commit(store, info, [start("a", { timersSet }), start("b")]);
+      const head = {
+        ...headOf("a"),
+        status: "failed",
+        want: "nothing" as const,
+        finishedAt: 9,
+        error: "E: \0x",
+      };
+      const timers = [
+        { timer: "t2", due: 60 },
+        { timer: "t3", due: 61 },
+      ];
+      expect(await store.putDerived({ head, timers, end: 7 })).toBe(false);
+      expect(await store.timersOf("a")).toEqual(timersSet);
+      expect(await store.putDerived({ head, timers, end: 1 })).toBe(true);
+      expect(await store.timersOf("a")).toEqual([...timers, { timer: "~retry", due: 70 }]);
+      expect(await store.listHeads({ status: "failed" }, { before: null, max: 9 })).toMatchObject([head]);
+      expect(await store.countHeads({})).toMatchObject({ failed: 1 });
+      expect(await store.putDerived({ head, timers: [], end: null })).toBe(true);
+      expect(await store.timersOf("a")).toEqual([{ timer: "~retry", due: 70 }]);
+      expect(await store.putDerived({ head: { ...head, id: "nobody" }, timers: null, end: null })).toBe(
+        false,
+      );
+      expect(await store.timersOf("nobody")).toEqual([]);
+      // What the writer knew of the head is forgotten: the next write is of the execution as it is.
+      await commit(store, info, [step("a", 1, { head: headOf("a") })]);
+      expect(await store.countHeads({})).toEqual({ [headOf("a").status]: 2 });
+      expect(await store.auditTables({ repair: false })).toEqual([]);
+    });
+
+    test("drop a damaged execution with all that is of it, and no other one", async () => {
+      const lives = get();
+      const { store, info } = lives;
+      const letters = [
+        { id: "l1", to: "a", body: "{}" },
+        { id: "l2", to: "b", body: "{}" },
+      ];
+      await commit(store, info, [start("a", { letters, timersSet: [{ timer: "t", due: 5 }] }), start("b")]);
+      expect(await store.dropDamaged("a")).toBe(false);
+      const head = { ...headOf("a"), status: "damaged", want: "nothing" as const, error: "journal row 1" };
+      expect(await store.putDerived({ head, timers: null, end: null })).toBe(true);
+      expect(await store.dropDamaged("b")).toBe(false);
+      expect(await store.dropDamaged("a")).toBe(true);
+      expect(await store.dropDamaged("a")).toBe(false);
+      expect(await store.load(["a"])).toEqual([null]);
+      expect(await store.readJournal({ execution: "a", from: 1 })).toEqual([]);
+      const left = await store.scanLetters({ after: 0, max: 9, partitions: null });
+      expect(left.map(({ id }) => id)).toEqual(["l2"]);
+      expect(await store.countHeads({})).toEqual({ [headOf("b").status]: 1 });
+      await lives.restart();
+      await commit(lives.store, lives.info, [start("a")]);
+      expect((await lives.store.load(["a"]))[0]?.entries).toHaveLength(1);
+    });
+  });
+}
