@@ -68,7 +68,7 @@ export class DeskBook {
     const found: T[] = [];
     for (let after = ""; ; ) {
       const page = await this.#store.listDocuments(kind, { after, max: PAGE });
-      for (const { body } of page) found.push(JSON.parse(body) as T);
+      for (const { body, damage } of page) if (damage === undefined) found.push(JSON.parse(body) as T);
       if (page.length < PAGE) return found;
       after = page.at(-1)?.id ?? "";
     }

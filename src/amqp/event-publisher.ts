@@ -11,7 +11,7 @@ import type { EnginePort } from "../engine/engine-port.ts";
 import { EVENTS_DUE } from "../engine/outbox.ts";
 import type { EventsOut } from "../engine/outbox-door.ts";
 import type { Recorded } from "../kernel/event.ts";
-import { decodeEntry } from "../kernel/journal-entry.ts";
+import { decodeReadable } from "../kernel/journal-entry.ts";
 import { encodeName } from "../kernel/names.ts";
 import { publicEvent } from "../kernel/public-event.ts";
 import type { Clock } from "../std/clock.ts";
@@ -140,12 +140,13 @@ export class EventPublisher {
   }
 
   async #publish({ execution, from, to, rows }: EventsOut): Promise<void> {
-    if (rows !== null) return this.#send(execution, rows.flatMap(decodeEntry), to);
+    if (rows !== null) return this.#send(execution, rows.flatMap(decodeReadable), to);
     const { store } = this.#options;
     for (let next = from; next <= to; ) {
       const entries = await store.readJournal({ execution, from: next, to, rowsMax: ROWS, charsMax: CHARS });
       const first = next;
-      const found = entries.flatMap(decodeEntry).filter(({ seq }) => seq >= first && seq <= to);
+      const found = entries.flatMap(decodeReadable).filter(({ seq }) => seq >= first && seq <= to);
+      // Events of a damaged row cannot be published: its execution shows as damaged.
       if (found.length === 0) return;
       next = (found.at(-1) as Recorded).seq + 1;
       this.#send(execution, found, next - 1);

@@ -2,6 +2,7 @@
  * Remembers in the store that workers of other processes have joined in this epoch: if it ends uncleanly, their attempts
  * may still run, and whoever opens the store next leaves such tasks alone for a while.
  */
+import { DamagedData } from "../kernel/damage.ts";
 import type { Store, StoreInfo } from "../store/store.ts";
 import type { Route } from "./route.ts";
 
@@ -12,10 +13,20 @@ const ID = "remote";
 export async function mayRunRemotely(store: Store, { owned }: StoreInfo): Promise<boolean> {
   const uncleanEpoch = Math.max(0, ...owned.map((own) => own.uncleanEpoch));
   if (uncleanEpoch === 0) return false;
-  const body = await store.getDocument(KIND, ID);
-  if (body === null || (JSON.parse(body) as { epoch: number }).epoch < uncleanEpoch) return false;
+  if ((await remoteEpoch(store)) < uncleanEpoch) return false;
   await store.putDocument(KIND, ID, JSON.stringify({ epoch: Math.max(...owned.map(({ epoch }) => epoch)) }));
   return true;
+}
+
+/** The last epoch in which workers of other processes had joined; a mark that is damaged may be of any. */
+async function remoteEpoch(store: Pick<Store, "getDocument">): Promise<number> {
+  try {
+    const body = await store.getDocument(KIND, ID);
+    return body === null ? 0 : (JSON.parse(body) as { epoch: number }).epoch;
+  } catch (thrown) {
+    if (thrown instanceof DamagedData) return Number.POSITIVE_INFINITY;
+    throw thrown;
+  }
 }
 
 /** Notes that attempts may run at workers of other processes from now on. */

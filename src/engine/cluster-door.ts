@@ -1,7 +1,7 @@
 /** An engine as its cluster sees it: partitions are given to it and taken from it, and the others speak to it. */
 import type { Ownership, Store } from "../store/store.ts";
 import type { ClusterWord } from "./driver-options.ts";
-import { type LeaseTable, readLeases, storeLeases } from "./hand-over.ts";
+import { inDoubt, type LeaseTable, readLeases, storeLeases } from "./hand-over.ts";
 import type { Input, Output } from "./io.ts";
 import { Pending } from "./pending.ts";
 
@@ -31,7 +31,7 @@ export class ClusterDoor {
     const left = await readLeases(this.#store, owned);
     // Some may have been lost meanwhile.
     const here = owned.filter((own) => this.#coming.delete(own));
-    if (here.length > 0) this.#input({ kind: "taken", owned: here, left });
+    if (here.length > 0) this.#input({ kind: "taken", owned: inDoubt(here, left), left });
   }
 
   /**

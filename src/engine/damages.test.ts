@@ -199,7 +199,7 @@ test("a damaged letter makes its receiver damaged, and is left where it is", asy
   expect(await r.engine.inspect("e2")).toMatchObject({ view: { status: "running" } });
   expect(r.stops).toEqual([]);
   expect(await r.store.scanLetters({ after: 0, max: 9, partitions: null })).toHaveLength(1);
-  expect(await r.store.dropDamaged("e1")).toBe(true);
+  expect(await r.store.dropDamaged("e1", null)).toBe(true);
   expect(await r.store.scanLetters({ after: 0, max: 9, partitions: null })).toEqual([]);
   expect(await r.engine.inspect("e1")).toMatchObject({ code: "not_found" });
   expect(await start(r, "e1")).toMatchObject({ kind: "applied" });

@@ -19,7 +19,7 @@ import {
 } from "./driver-options.ts";
 import type { EnginePort, Request, StartOf } from "./engine-port.ts";
 import { Errands } from "./errands.ts";
-import { readLeases, storeAllLeases } from "./hand-over.ts";
+import { inDoubt, readLeases, storeAllLeases } from "./hand-over.ts";
 import type {
   AttemptFilter,
   Dropped,
@@ -81,9 +81,12 @@ export class Engine implements EnginePort {
 
   /** Opens the store and starts the node. */
   static async open(options: EngineOptions): Promise<Engine> {
-    const info = await options.store.open();
+    const opened = await options.store.open();
+    const left = await readLeases(options.store, opened.owned);
+    const info = { ...opened, owned: inDoubt(opened.owned, left) };
+    for (const warning of info.warnings ?? []) options.onFault?.(new Error(warning));
     const engine = new Engine(options, info, await options.settingsFor?.(info, options.store));
-    engine.#node.takeOver((await readLeases(options.store, info.owned)).leases);
+    engine.#node.takeOver(left.leases);
     engine.#schedule();
     return engine;
   }
@@ -147,9 +150,7 @@ export class Engine implements EnginePort {
   }
 
   /** Forgets executions that have ended and are not in use. */
-  purge(ids: readonly string[]): void {
-    this.#input({ kind: "purge", ids });
-  }
+  readonly purge = (ids: readonly string[]): void => this.#input({ kind: "purge", ids });
 
   /** A definition was stored: executions that wait for a workflow of this name go on. */
   definitionStored(workflow: string): void {
@@ -182,9 +183,7 @@ export class Engine implements EnginePort {
   }
 
   /** Stops giving out work. */
-  quiesce(): void {
-    this.#input({ kind: "closing" });
-  }
+  readonly quiesce = (): void => this.#input({ kind: "closing" });
 
   /** Waits for what is under way, then releases the store: clean if no lease is open, or the next owner gets them all. */
   async close(): Promise<void> {

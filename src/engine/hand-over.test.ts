@@ -185,6 +185,7 @@ test("an owner that stood still while it stored its table does not cover what a 
   // It stands still between looking and writing.
   const standing = {
     swapDocument: store.swapDocument.bind(store),
+    putDocument: store.putDocument.bind(store),
     getDocument: async (kind: string, id: string) => {
       const seen = await store.getDocument(kind, id);
       await storeLeases(store, 0, table(6));

@@ -2,6 +2,7 @@
  * The lease table of an owner that ends gracefully while attempts still run at workers of other processes. It is stored,
  * and the next owner begins with it: those attempts go on, everything else is given out at once, nothing is in doubt.
  */
+import { DamagedData } from "../kernel/damage.ts";
 import type { ReportPlace } from "../protocol/work.ts";
 import type { Ownership, Store } from "../store/store.ts";
 import { receiptDueAt } from "./command-work.ts";
@@ -37,6 +38,8 @@ export interface Left {
   /** Limits at home in these partitions; null: they have to be asked for. */
   readonly homes: ReadonlyMap<number, HandedHome | null>;
   readonly declared: Readonly<Record<string, Declared>>;
+  /** Partitions whose tables are damaged: it is not known what is open there. */
+  readonly doubtful?: readonly number[];
 }
 
 const KIND = "leases";
@@ -98,16 +101,18 @@ function declaredOf({ limits }: NodeState, leases: readonly HandedLease[]): Pick
  * cover what a later owner has left.
  */
 export async function storeLeases(
-  store: Pick<Store, "getDocument" | "swapDocument">,
+  store: Pick<Store, "getDocument" | "putDocument" | "swapDocument">,
   partition: number,
   table: LeaseTable | null,
 ): Promise<boolean> {
   if (table === null) return false;
   if (table.leases.length === 0 && table.home === undefined) return true;
   const id = String(partition);
-  const was = await store.getDocument(KIND, id);
-  if (was !== null && (JSON.parse(was) as LeaseTable).epoch > table.epoch) return false;
-  return store.swapDocument(KIND, id, { was, body: JSON.stringify(table) });
+  const was = await readTable(store, partition);
+  // A damaged one is in nobody's way. Until it is gone, what is open is in doubt.
+  if (was === "damaged") await store.putDocument(KIND, id, null);
+  if (was === "damaged" || (was !== null && was.table.epoch > table.epoch)) return false;
+  return store.swapDocument(KIND, id, { was: was?.body ?? null, body: JSON.stringify(table) });
 }
 
 /** Stores the tables of all partitions; false: something is open in this process, and ends with it. */
@@ -125,13 +130,37 @@ export async function storeAllLeases(
 /** What the last owners left of these partitions, as far as they ended well. */
 export async function readLeases(store: Store, owned: readonly Ownership[]): Promise<Left> {
   const clean = owned.filter(({ epoch, uncleanEpoch }) => epoch > 1 && uncleanEpoch !== epoch - 1);
+  const doubtful: number[] = [];
   const tables = await Promise.all(
     clean.map(async (own) => {
-      const table = tableFor(own, await store.getDocument(KIND, String(own.partition)));
+      const read = await readTable(store, own.partition);
+      if (read === "damaged") doubtful.push(own.partition);
+      const table = read === "damaged" ? null : tableFor(own, read?.body ?? null);
       return table === null ? [] : [{ own, table }];
     }),
   );
-  return leftBy(tables.flat());
+  return { ...leftBy(tables.flat()), doubtful };
+}
+
+/** What was taken, where partitions whose lease tables are damaged count as if their last owner had not ended well. */
+export function inDoubt(owned: readonly Ownership[], { doubtful = [] }: Left): readonly Ownership[] {
+  return owned.map((own) =>
+    doubtful.includes(own.partition) ? { ...own, uncleanEpoch: own.epoch - 1 } : own,
+  );
+}
+
+/** The stored table of a partition; null: there is none. */
+async function readTable(
+  store: Pick<Store, "getDocument">,
+  partition: number,
+): Promise<{ readonly body: string; readonly table: LeaseTable } | "damaged" | null> {
+  try {
+    const body = await store.getDocument(KIND, String(partition));
+    return body === null ? null : { body, table: JSON.parse(body) as LeaseTable };
+  } catch (thrown) {
+    if (thrown instanceof DamagedData || thrown instanceof SyntaxError) return "damaged";
+    throw thrown;
+  }
 }
 
 /** What these tables leave. */

@@ -6,7 +6,7 @@
 import { WRONG_CHECKSUM } from "../kernel/damage.ts";
 import type { Sent, StartMessage } from "../kernel/message.ts";
 import type { Plan } from "../kernel/plan.ts";
-import { unseal } from "../std/seal.ts";
+import { seal, unseal } from "../std/seal.ts";
 import type { Letter, StoredLetter } from "../store/store.ts";
 import type { NodeState } from "./node-state.ts";
 import type { Residency } from "./residency.ts";
@@ -14,8 +14,13 @@ import type { Residency } from "./residency.ts";
 const SCAN_MAX = 1_000;
 
 /** What the checksum of a letter covers besides its body (std/seal.ts). */
-export function letterKey({ id, to }: Pick<Letter, "id" | "to">): string {
+function letterKey({ id, to }: Pick<Letter, "id" | "to">): string {
   return `${id}\n${to}`;
+}
+
+/** What is sent, as it is stored. */
+export function toLetter({ id, to, message }: Sent): Letter {
+  return { id, to, body: seal(JSON.stringify(message), letterKey({ id, to })) };
 }
 
 /** A letter that a commit takes without a write of its receiver. */

@@ -288,6 +288,7 @@ export class EngineNode {
       return isIdle;
     });
     if (free.length === 0) return;
+    this.#letters.rescan();
     this.#residency.purging(free);
     this.#node.emit({ kind: "purge", ids: free });
   }

@@ -16,10 +16,10 @@ import { canonicalJson } from "../std/canonical-json.ts";
 import type { Json } from "../std/json.ts";
 import { reject } from "../std/rejection.ts";
 import { seal } from "../std/seal.ts";
-import type { DeadLetter, ExecutionWrite, Letter, LogRow, Snapshot } from "../store/store.ts";
+import type { DeadLetter, ExecutionWrite, LogRow, Snapshot } from "../store/store.ts";
 import { knownRuns } from "./attempt-facts.ts";
 import { extendChain } from "./chain.ts";
-import { letterKey } from "./letter-desk.ts";
+import { toLetter } from "./letter-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import { EVENTS_DUE, EVENTS_TIMER, outboxMark, outboxRow } from "./outbox.ts";
 import { toLogRow, toMessage, unrecordedStarts, verdictOnRest, verdictsOnStarts } from "./reporting.ts";
@@ -351,10 +351,6 @@ function isOwnRow(timer: string): boolean {
 }
 
 type Writable = { -readonly [Field in keyof ExecutionWrite]: ExecutionWrite[Field] };
-
-function toLetter({ id, to, message }: Sent): Letter {
-  return { id, to, body: seal(JSON.stringify(message), letterKey({ id, to })) };
-}
 
 function failedIn({ tasks, statuses }: TasksSettled): number[] {
   const failed: number[] = [];

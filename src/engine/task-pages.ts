@@ -1,8 +1,6 @@
 /** Tasks' texts and keys out of the pages in memory; a page that is not there is asked for. */
-import { DamagedData } from "../kernel/damage.ts";
-import type { Recorded } from "../kernel/event.ts";
 import type { Execution } from "../kernel/execution.ts";
-import { decodeEntry, type Entry } from "../kernel/journal-entry.ts";
+import { decodeReadable, type Entry } from "../kernel/journal-entry.ts";
 import { nameOf, pointedAt } from "../kernel/task-name.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { NodeState } from "./node-state.ts";
@@ -59,7 +57,7 @@ export function pageRead(
   const { seq, entry } = read;
   desk.fetching = -1;
   let isThere = false;
-  for (const { event, seq: at } of entry === null ? [] : readable(entry)) {
+  for (const { event, seq: at } of entry === null ? [] : decodeReadable(entry)) {
     if (event.kind !== "tasks.enumerated") continue;
     node.pages.put(slot.id, at, event, at === seq);
     if (at !== seq) continue;
@@ -67,14 +65,4 @@ export function pageRead(
     isThere = true;
   }
   return isThere;
-}
-
-/** The events of a row; none if it is damaged. */
-function readable(entry: Entry): readonly Recorded[] {
-  try {
-    return decodeEntry(entry);
-  } catch (thrown) {
-    if (thrown instanceof DamagedData) return [];
-    throw thrown;
-  }
 }

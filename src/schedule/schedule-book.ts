@@ -2,7 +2,7 @@
 import { NAME_PATTERN } from "../kernel/definition.ts";
 import { sha256 } from "../std/hash.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
-import type { Store } from "../store/store.ts";
+import type { Store, StoredDocument } from "../store/store.ts";
 import { CronTimes } from "./cron-times.ts";
 import { encode, type Schedule } from "./schedule.ts";
 import {
@@ -96,7 +96,7 @@ export class ScheduleBook {
       const schedule = assembleSchedule(bodies)?.schedule;
       if (schedule !== undefined && !isRejection(CronTimes.parse(schedule.cron, schedule.timeZone)))
         yield schedule;
-      else onUnreadable(new Error(`schedule ${id} is left alone: this version cannot read it`));
+      else onUnreadable(new Error(`schedule ${id} is left alone: it is damaged, or of a newer version`));
     }
   }
 
@@ -118,8 +118,11 @@ export class ScheduleBook {
         const { id, part } = partOf(document.id);
         if (part === "said") {
           if (open !== null) yield open;
-          open = { id, bodies: { said: document.body, state: null, run: null } };
-        } else if (open?.id === id) open.bodies[part] = document.body;
+          open = { id, bodies: { said: bodyOf(document), state: null, run: null } };
+        } else if (open?.id === id) {
+          if (document.damage === undefined) open.bodies[part] = document.body;
+          else open.bodies.said = UNREADABLE;
+        }
       }
       if (page.length < PAGE) break;
     }
@@ -148,6 +151,13 @@ export class ScheduleBook {
     }
     return { data, next: null };
   }
+}
+
+/** What stands for a document that is damaged: no version has written it. */
+const UNREADABLE = '{"v":0}';
+
+function bodyOf({ body, damage }: StoredDocument): string {
+  return damage === undefined ? body : UNREADABLE;
 }
 
 /** The view of a schedule: when it is paused, nothing is next. */

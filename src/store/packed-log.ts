@@ -28,20 +28,23 @@ export function packLog(row: LogRow): string {
   return seal(JSON.stringify(packed), row.attempt);
 }
 
-/** The row; if it is damaged, one without lines that says so. */
+/** The row; one that is damaged says so in its only line. */
 export function unpackLog(row: PackedLogRow): StoredLogRow {
-  const { order, attempt } = row;
-  const { text, state } = unseal(row.body, attempt);
+  const { text, state } = unseal(row.body, row.attempt);
   try {
     if (state !== "broken") return unpack(row, JSON.parse(text) as Field[]);
   } catch (thrown) {
-    return { ...NOTHING, order, attempt, damage: (thrown as Error).message };
+    return damagedLog(row, (thrown as Error).message);
   }
-  return { ...NOTHING, order, attempt, damage: WRONG_CHECKSUM };
+  return damagedLog(row, WRONG_CHECKSUM);
 }
 
-/** What is left of a row that cannot be read. */
-const NOTHING = { phase: "", visit: 0, handler: "", task: -1, number: 0, worker: "", lines: [] };
+/** What is shown of a row that cannot be read: one line that says so. */
+function damagedLog({ order, attempt }: PackedLogRow, why: string): StoredLogRow {
+  const text = `log lines of this attempt are damaged (row ${order}): ${why}`;
+  const lines = [{ n: 1, at: 0, level: "error", text }];
+  return { order, attempt, phase: "", visit: 0, handler: "", task: -1, number: 0, worker: "", lines };
+}
 
 function unpack({ order, attempt }: PackedLogRow, packed: readonly Field[]): StoredLogRow {
   const [phase, visit, handler, task, number, worker, from] = packed as [

@@ -133,8 +133,6 @@ export interface LogRow {
 /** A log row as read; `order` grows in the order of storing. */
 export interface StoredLogRow extends Omit<LogRow, "mayRepeat"> {
   readonly order: number;
-  /** Why its lines cannot be read; it has none then. */
-  readonly damage?: string;
 }
 
 /** Tasks that failed for good in one `tasks.settled` event. */
@@ -283,8 +281,11 @@ export interface StoreRepairs {
   putDerived(derived: Derived): Promise<boolean>;
   /** All timers of an execution, those of the engine included. */
   timersOf(execution: string): Promise<readonly { readonly timer: string; readonly due: number }[]>;
-  /** Forgets an execution whose status is `damaged`, with letters to it; false: it is not damaged, or not there. */
-  dropDamaged(execution: string): Promise<boolean>;
+  /**
+   * Forgets an execution whose status is `damaged`, with letters to it, and stores a letter to whoever waits for it.
+   * False: it is not damaged, or not there; nothing was written.
+   */
+  dropDamaged(execution: string, letter: Letter | null): Promise<boolean>;
   /** Checks counts (and the indexes of an embedded store); `repair` derives them anew. */
   auditTables(options: { readonly repair: boolean }): Promise<readonly TableFinding[]>;
 }

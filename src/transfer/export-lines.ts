@@ -61,8 +61,9 @@ async function* documents(store: Store): AsyncGenerator<Line> {
   for (const of of DOCUMENT_KINDS)
     for (let after = ""; ; ) {
       const page = await store.listDocuments(of, { after, max: ROWS });
-      for (const { id, body } of page)
-        if (of !== REMOTE_MARK.of || id !== REMOTE_MARK.id) yield { kind: "document", of, id, body };
+      for (const { id, body, damage } of page)
+        if (damage === undefined && (of !== REMOTE_MARK.of || id !== REMOTE_MARK.id))
+          yield { kind: "document", of, id, body };
       const last = page.at(-1);
       if (last === undefined) break;
       after = last.id;
@@ -118,6 +119,7 @@ async function* execution(
   { opened, snapshot, entries }: LoadedExecution,
 ): AsyncGenerator<Line> {
   yield { kind: "execution", head, opened };
+  const journal = new Contiguous();
   if (snapshot !== null) {
     for (let from = 1; from <= snapshot.seq; ) {
       const rows = await store.readJournal({
@@ -128,13 +130,41 @@ async function* execution(
         charsMax: CHARS,
       });
       const last = rows.at(-1);
-      assert(last !== undefined, "a journal reaches as far as its snapshot");
-      yield { kind: "journal", entries: [...rows] };
-      from = last.seq + last.count;
+      const entries = journal.take(rows);
+      if (entries.length > 0) yield { kind: "journal", entries };
+      from = last === undefined ? snapshot.seq + 1 : Math.max(from + 1, last.seq + last.count);
     }
+    const rest = journal.fill(snapshot.seq);
+    if (rest.length > 0) yield { kind: "journal", entries: rest };
     yield { kind: "snapshot", foldVersion: snapshot.foldVersion, body: snapshot.body };
   }
-  for (const page of pages(entries)) yield { kind: "journal", entries: page };
+  for (const page of pages(journal.take(entries))) yield { kind: "journal", entries: page };
+  if (journal.end === 0) yield { kind: "journal", entries: journal.fill(1) };
+}
+
+/** What stands for rows that are missing: nobody can read it, so whoever imports it has a damaged execution too. */
+const MISSING = "(missing)";
+
+/** Rows of a journal that follow one another, as an import wants them, whatever damage has made of them. */
+class Contiguous {
+  /** The last event so far. */
+  end = 0;
+
+  take(rows: readonly Entry[]): Entry[] {
+    return rows.flatMap(({ seq, count, at, body }) => {
+      if (seq <= this.end || count < 1) return [];
+      const missing = this.fill(seq - 1);
+      this.end = seq + count - 1;
+      return [...missing, { seq, count, at, body }];
+    });
+  }
+
+  fill(to: number): Entry[] {
+    if (to <= this.end) return [];
+    const missing = { seq: this.end + 1, count: to - this.end, at: 0, body: MISSING };
+    this.end = to;
+    return [missing];
+  }
 }
 
 function* pages(entries: readonly Entry[]): Generator<Entry[]> {

@@ -20,6 +20,7 @@ const MATRIX: Readonly<Record<string, string>> = {
   whyExecution: VIEWERS,
   listDropped: VIEWERS,
   cancelExecution: OPERATORS,
+  dropExecution: OPERATORS,
   pauseExecution: OPERATORS,
   resumeExecution: OPERATORS,
   retryExecution: OPERATORS,

@@ -22,7 +22,9 @@ export const counts = (run: KernelRun) => {
 /** The same run, from its journal. */
 export function replayed(run: KernelRun): string {
   const { id } = run.execution;
-  return writeSnapshot(restore(id, run.plan, { snapshot: null, entries: encodeEntries(run.events, run.execution.id) }));
+  return writeSnapshot(
+    restore(id, run.plan, { snapshot: null, entries: encodeEntries(run.events, run.execution.id) }),
+  );
 }
 
 /** What waits were given: the signal's data, or the code of the error. */

@@ -69,9 +69,10 @@ export class EndedSessions {
   async #read(): Promise<void> {
     for (let after = ""; ; ) {
       const page = await this.#store.listDocuments(KIND, { after, max: PAGE });
-      for (const { id, body } of page) {
+      for (const { id, body, damage } of page) {
         after = id;
-        this.#until.set(id, Number(body));
+        // A session that ended stays ended, even if it is not known until when that matters.
+        this.#until.set(id, damage === undefined ? Number(body) : Number.POSITIVE_INFINITY);
       }
       if (page.length < PAGE) return;
     }

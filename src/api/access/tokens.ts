@@ -159,9 +159,10 @@ export class TokenDesk {
     if (fromEnvironment !== undefined) read.set(FROM_ENVIRONMENT, fromEnvironment);
     for (let after = ""; ; ) {
       const page = await this.#parts.store.listDocuments(KIND, { after, max: PAGE });
-      for (const { id, body } of page) {
+      for (const { id, body, damage } of page) {
         after = id;
-        read.set(id, JSON.parse(body) as StoredToken);
+        // A damaged token opens nothing.
+        if (damage === undefined) read.set(id, JSON.parse(body) as StoredToken);
       }
       if (page.length < PAGE) break;
     }

@@ -63,8 +63,8 @@ export class AuditLog {
         max: 100,
         ...(before === null ? {} : { before }),
       });
-      for (const { id, body } of page) {
-        const entries = (JSON.parse(body) as AuditEntry[]).toReversed();
+      for (const { id, body, damage } of page) {
+        const entries = damage === undefined ? (JSON.parse(body) as AuditEntry[]).toReversed() : [];
         for (let i = skip; i < entries.length; i++) {
           const entry = entries[i] as AuditEntry;
           if (options.project !== null && entry.project !== options.project) continue;

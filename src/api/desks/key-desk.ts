@@ -147,9 +147,9 @@ export class KeyDesk {
     let after = "";
     while (!this.#isClosed) {
       const page = await this.#store.listDocuments(KIND, { after, max: PAGE });
-      for (const { id, body } of page) {
+      for (const { id, body, damage } of page) {
         after = id;
-        if ((JSON.parse(body) as Kept).until > now) continue;
+        if (damage !== undefined || (JSON.parse(body) as Kept).until > now) continue;
         this.#known.delete(id);
         await this.#store.putDocument(KIND, id, null);
       }

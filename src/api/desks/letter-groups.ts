@@ -2,7 +2,7 @@
  * Dead letters by what went wrong: the same error of the same handler, whatever the numbers and names in its message.
  * What a letter says never changes, so what was read of one is kept; a bounded number of the newest is looked at.
  */
-import { decodeEntry } from "../../kernel/journal-entry.ts";
+import { decodeReadable } from "../../kernel/journal-entry.ts";
 import { sha256 } from "../../std/hash.ts";
 import type { Store, StoredDeadLetter } from "../../store/store.ts";
 
@@ -95,7 +95,7 @@ export class LetterGroups {
 
   async #read({ execution, seq, workflow, project, tasks }: StoredDeadLetter): Promise<readonly Part[]> {
     const [entry] = await this.#store.readJournal({ execution, from: seq, to: seq, rowsMax: 1 });
-    const recorded = entry === undefined ? undefined : decodeEntry(entry).find((one) => one.seq === seq);
+    const recorded = entry === undefined ? undefined : decodeReadable(entry).find((one) => one.seq === seq);
     const event = recorded?.event;
     const at = recorded?.at ?? null;
     const place = event !== undefined && "handler" in event ? event : null;

@@ -34,7 +34,7 @@ export function noteVersions(store: Store, clock: Clock): void {
     const [last] = await store.listDocuments(KIND, { ...rangeOf(name), descending: true, max: 1 });
     const at = Math.max(
       clock.now(),
-      last === undefined ? 0 : (JSON.parse(last.body) as { at: number }).at + 1,
+      last === undefined || last.damage !== undefined ? 0 : (JSON.parse(last.body) as { at: number }).at + 1,
     );
     await store.putDocument(
       KIND,
@@ -58,7 +58,8 @@ export async function listVersions(
     descending: true,
     max,
   });
-  const data: Version[] = found.map(({ body }) => JSON.parse(body) as Version);
+  const whole = found.filter(({ damage }) => damage === undefined);
+  const data: Version[] = whole.map(({ body }) => JSON.parse(body) as Version);
   if (cursor === null && data[0]?.hash !== newest.hash) data.unshift({ hash: newest.hash, at: null });
   const next = found.length === max ? (found.at(-1)?.id.slice(name.length + 1) ?? null) : null;
   return { data: data.slice(0, max), next };

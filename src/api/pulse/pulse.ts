@@ -4,7 +4,7 @@
  * commits. How long tasks waited and ran is sampled: of some commits in each second, some tasks.
  */
 import type { Totals } from "../../engine/totals.ts";
-import { decodeEntry, type Entry } from "../../kernel/journal-entry.ts";
+import { decodeReadable, type Entry } from "../../kernel/journal-entry.ts";
 import type { Commit, CommitVerdict } from "../../store/store.ts";
 import { PageTimes } from "./page-times.ts";
 
@@ -79,7 +79,7 @@ export class Pulse {
   }
 
   #look(execution: string, entry: Entry): void {
-    for (const { event } of decodeEntry(entry))
+    for (const { event } of decodeReadable(entry))
       switch (event.kind) {
         case "handler.started":
           this.#pages.begin(execution, event, entry.at);

@@ -1,5 +1,6 @@
 /** Changing executions: cancel, pause, resume, retry, signals, and the same for many at once. */
 import { z } from "@hono/zod-openapi";
+import { dropDamaged } from "../../engine/drop-damaged.ts";
 import type { ControlMessage } from "../../kernel/message.ts";
 import { checkList } from "../../protocol/check-request.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../../std/rejection.ts";
@@ -53,7 +54,39 @@ const bulkAnswer = z
 
 /** The routes. */
 export function controlRoutes(desk: Desk): Route[] {
-  return [...ACTIONS.map((action) => controlRoute(desk, action)), signalRoute(desk), bulkRoute(desk)];
+  return [
+    ...ACTIONS.map((action) => controlRoute(desk, action)),
+    signalRoute(desk),
+    dropRoute(desk),
+    bulkRoute(desk),
+  ];
+}
+
+function dropRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "dropExecution",
+      method: "post",
+      path: "/v1/executions/{id}/drop",
+      tag: TAG,
+      summary: "Forget a damaged execution, with all that is stored of it",
+      description:
+        "Only what is damaged can be dropped. A parent that waits for it hears that it has failed.",
+      access: "operator",
+      params: executionParams,
+      answers: { 200: { description: "it is gone", schema: z.object({ dropped: z.string() }) } },
+      refusals: ["wrong_status"],
+      audit: "execution.drop",
+    },
+    async (ask) => {
+      const found = await inspectFor(desk, ask.caller, ask.params.id);
+      if (isRejection(found)) return found;
+      const refused = await dropDamaged(desk, found.view);
+      if (refused !== null) return refused;
+      ask.target(ask.params.id, found.view.project);
+      return json({ dropped: ask.params.id });
+    },
+  );
 }
 
 function controlRoute(desk: Desk, action: ControlMessage["kind"]): Route {

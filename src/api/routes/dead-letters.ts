@@ -1,7 +1,7 @@
 /** Dead letters: tasks that failed for good, and broadcasts of results that were given up. */
 import { z } from "@hono/zod-openapi";
 import type { PostOpEvent, Recorded } from "../../kernel/event.ts";
-import { decodeEntry } from "../../kernel/journal-entry.ts";
+import { decodeReadable } from "../../kernel/journal-entry.ts";
 import { ENGINE } from "../../kernel/timers.ts";
 import type { Json } from "../../std/json.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -180,7 +180,7 @@ async function find({ store }: Desk, caller: Caller, id: number): Promise<Stored
 /** The event that a letter is of. */
 async function eventOf({ store }: Desk, { execution, seq }: StoredDeadLetter): Promise<Recorded | undefined> {
   const [entry] = await store.readJournal({ execution, from: seq, to: seq, rowsMax: 1 });
-  return entry === undefined ? undefined : decodeEntry(entry).find((one) => one.seq === seq);
+  return entry === undefined ? undefined : decodeReadable(entry).find((one) => one.seq === seq);
 }
 
 /** A letter with what its event says of its tasks, or of the post-operation. */

@@ -260,6 +260,8 @@ async function eventPage(
     for (const entry of entries) {
       rows++;
       const mayHold = kinds === null || kinds.some((begin) => entry.body.includes(`"kind":"${begin}`));
+      // What is before a damaged row is shown; the next page says what is wrong.
+      if (entry.damage !== undefined && count > 0) return page(text, String(next));
       for (const recorded of mayHold ? decodeEntry(entry) : []) {
         if (recorded.seq < next || !isWanted(recorded)) continue;
         if (count === max || text.length > PAGE_CHARS) return page(text, String(next));

@@ -31,6 +31,8 @@ export function eventSource(
       const isAll =
         entries.length < ROWS && entries.reduce((sum, { body }) => sum + body.length, 0) < PIECE_CHARS;
       for (const entry of entries) {
+        if (entry.damage !== undefined && text !== "")
+          return { bytes: Buffer.from(text), next: String(next), isLast: false, endsAt };
         for (const recorded of decodeEntry(entry)) {
           if (recorded.seq < next) continue;
           if (text.length > PIECE_CHARS)

@@ -7,7 +7,7 @@ import { isRejection, RondoError } from "../../std/rejection.ts";
  */
 export async function isOver(engine: Pick<EnginePort, "inspect">, execution: string): Promise<boolean> {
   const found = await engine.inspect(execution);
-  if (!isRejection(found)) return found.view.finishedAt !== null;
+  if (!isRejection(found)) return found.view.finishedAt !== null || found.view.status === "damaged";
   if (found.code === "not_found") return true;
   throw new RondoError(found);
 }

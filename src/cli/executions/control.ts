@@ -30,6 +30,16 @@ export async function control(kind: Control, id: string, options: ControlFlags):
   });
 }
 
+/** Forgets a damaged execution. */
+export async function drop(id: string, options: ServerFlags): Promise<ExitCode> {
+  return withServer(options, async ({ rondo }) => {
+    await rondo.requester.json(`/v1/executions/${encodeURIComponent(id)}/drop`, { method: "POST" });
+    if (options.json) printJson({ dropped: id });
+    else tell(`${id} is dropped, with all that was stored of it`);
+    return EXIT.ok;
+  });
+}
+
 export interface SignalFlags extends ServerFlags {
   /** JSON, `@file`, or `-` for standard input. */
   readonly data?: string;

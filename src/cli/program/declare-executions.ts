@@ -19,7 +19,7 @@ export function declareExecutions(program: Command, end: End): void {
 
 function declareReading(program: Command, end: End): void {
   verb(program, "ps", { summary: "list executions, newest first", isRemote: true })
-    .option("--status <status>", "running, paused, cancelling, done, failed or cancelled")
+    .option("--status <status>", "running, paused, cancelling, done, failed, cancelled or damaged")
     .option("--workflow <name>", "of this workflow only")
     .option("--project <name>", "of this project only")
     .option("--limit <n>", "at most so many (default: 50)")
@@ -102,6 +102,10 @@ function declareChanging(program: Command, end: End): void {
       .action(async (id: string, options: ControlFlags) =>
         end(await (await import("../executions/control.ts")).control(kind, id, options)),
       );
+  verb(program, "drop <id>", { summary: "forget a damaged execution", isRemote: true }).action(
+    async (id: string, options: ServerFlags) =>
+      end(await (await import("../executions/control.ts")).drop(id, options)),
+  );
   verb(program, "signal <id> <name>", { summary: "send a signal to an execution", isRemote: true })
     .option("-d, --data <json>", "what it carries: JSON, @file, or - for stdin")
     .option("--id <id>", "sent again under the same id, it changes nothing")

@@ -10,6 +10,7 @@ import {
   type HeadFilter,
   type JournalRange,
   type JournalRow,
+  type Letter,
   type LoadedExecution,
   type Partitions,
   type StatusCounts,
@@ -132,10 +133,10 @@ export class MemoryStore implements Store {
     return this.opened().repairs.timersOf(execution);
   }
 
-  async dropDamaged(execution: string): Promise<boolean> {
+  async dropDamaged(execution: string, letter: Letter | null): Promise<boolean> {
     const tables = this.opened();
     tables.settle();
-    return tables.repairs.dropDamaged(execution);
+    return tables.repairs.dropDamaged(execution, letter);
   }
 
   /** Counts and the like are never kept here, but counted. */

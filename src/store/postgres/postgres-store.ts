@@ -219,7 +219,8 @@ export class PostgresStore implements ClusterStore {
 
   readonly putDerived = (derived: Derived) => this.#use().repairs.putDerived(derived);
   readonly timersOf = (execution: string) => this.#use().repairs.timersOf(execution);
-  readonly dropDamaged = (execution: string) => this.#use().repairs.dropDamaged(execution);
+  readonly dropDamaged = (execution: string, letter: Letter | null) =>
+    this.#use().repairs.dropDamaged(execution, letter);
   readonly auditTables = (how: { readonly repair: boolean }) => this.#use().repairs.auditTables(how);
 
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {
@@ -356,7 +357,7 @@ export class PostgresStore implements ClusterStore {
       reader: new PostgresReader(links),
       records: new RecordReader(links),
       side,
-      repairs: new PostgresRepairs({ links, side, queue, knowledge, generation, lock }),
+      repairs: new PostgresRepairs({ links, side, queue, knowledge, hints, meta }),
     };
   }
 

@@ -2,8 +2,12 @@
  * What is written when something has been damaged: heads and timers that follow from a journal, counts that follow from
  * heads; and damaged executions that are dropped. Each statement checks the generation ($1), as in side-writer.ts.
  */
-import { DAMAGED, type Derived, type TableFinding } from "../store.ts";
+
+import { partitionOf } from "../partition-of.ts";
+import { DAMAGED, type Derived, type Letter, type TableFinding } from "../store.ts";
 import type { CommitQueue } from "./commit-queue.ts";
+import type { Meta } from "./database.ts";
+import type { Hints } from "./hints.ts";
 import type { Knowledge } from "./knowledge.ts";
 import type { Value } from "./link.ts";
 import type { Links } from "./links.ts";
@@ -22,7 +26,11 @@ const STATEMENTS = {
       timers_gone AS (DELETE FROM timers t USING gone WHERE t.e = gone.e),
       opened_gone AS (DELETE FROM opened o USING gone WHERE o.e = gone.e),
       letters_gone AS (DELETE FROM letters l USING gone WHERE l.recipient = $2),
-      noted AS (INSERT INTO purged SELECT e FROM gone)
+      noted AS (INSERT INTO purged SELECT e FROM gone),
+      posted AS (
+        INSERT INTO letters (n, partition, id, recipient, body)
+        SELECT nextval('letters_n'), $3::int, $4, $5, $6 FROM gone WHERE $4::text IS NOT NULL ON CONFLICT DO NOTHING
+      )
     SELECT e FROM gone`,
   // One statement is of one moment, and the counts are changed with the rows: so what differs is wrong.
   "wrong-counts": `
@@ -48,8 +56,8 @@ export interface RepairParts {
   readonly side: SideWriter;
   readonly queue: CommitQueue;
   readonly knowledge: Knowledge;
-  readonly generation: string;
-  readonly lock: number;
+  readonly hints: Hints;
+  readonly meta: Meta;
 }
 
 export class PostgresRepairs {
@@ -72,7 +80,7 @@ export class PostgresRepairs {
     const { createdAt, finishedAt, tags, error } = head;
     const [row] = await this.#run<[isPut: boolean]>("put-derived", [
       ...[
-        this.#parts.lock,
+        this.#parts.meta.lock,
         plainText(id),
         partition,
         end,
@@ -96,12 +104,19 @@ export class PostgresRepairs {
     return rows.map(([timer, due]) => ({ timer, due }));
   }
 
-  async dropDamaged(execution: string): Promise<boolean> {
+  async dropDamaged(execution: string, letter: Letter | null): Promise<boolean> {
+    const { hints, meta, side } = this.#parts;
+    const partition = letter === null ? null : partitionOf(letter.to, meta.partitions);
+    const posted =
+      letter === null
+        ? [null, null, null]
+        : [plainText(letter.id), plainText(letter.to), encodeText(letter.body)];
     let isDropped = false;
     await this.#alone(execution, async () => {
-      isDropped = (await this.#run("drop-damaged", [execution])).length > 0;
+      isDropped = (await this.#run("drop-damaged", [execution, partition, ...posted])).length > 0;
     });
-    await this.#parts.side.sweep();
+    if (partition !== null) hints.letters([partition]);
+    await side.sweep();
     return isDropped;
   }
 
@@ -129,7 +144,7 @@ export class PostgresRepairs {
     name: keyof typeof STATEMENTS,
     values: readonly Value[],
   ): Promise<Row[]> {
-    const { links, generation } = this.#parts;
-    return links.run<Row>({ name, text: STATEMENTS[name] }, [generation, ...values], { writes: true });
+    const { links, meta } = this.#parts;
+    return links.run<Row>({ name, text: STATEMENTS[name] }, [meta.generation, ...values], { writes: true });
   }
 }

@@ -15,6 +15,7 @@ import {
   type Fence,
   type HeadFilter,
   type JournalRange,
+  type Letter,
   type LoadedExecution,
   type StoredDeadLetter,
   type StoredDocument,
@@ -163,10 +164,10 @@ export class DirectoryStore {
     return this.#guard({ writing: false }, () => this.#use().repairs.timersOf(execution));
   }
 
-  dropDamaged(execution: string): boolean {
+  dropDamaged(execution: string, letter: Letter | null): boolean {
     return this.#guard({ writing: true }, () => {
       const { repairs, writer } = this.#use();
-      const isDropped = repairs.dropDamaged(execution, writer.lastE);
+      const isDropped = repairs.dropDamaged(execution, letter, writer.lastE);
       writer.forget([execution]);
       return isDropped;
     });

@@ -2,7 +2,7 @@
  * What is written when something has been damaged: heads and timers that follow from a journal, counts that follow from
  * heads, indexes that follow from tables; and damaged executions that are dropped.
  */
-import { DAMAGED, type Derived, type TableFinding } from "../store.ts";
+import { DAMAGED, type Derived, type Letter, type TableFinding } from "../store.ts";
 import { type Bytes, type Connection, integer, type Statement, text, textOf, textValue } from "./driver.ts";
 import { inTransaction } from "./in-transaction.ts";
 import { indexFindings, rebuildIndexes } from "./index-repair.ts";
@@ -41,8 +41,8 @@ export class Repairs {
   }
 
   /** The first part of a purge, of an execution that cannot end; `lastE` is the greatest number given so far. */
-  dropDamaged(execution: string, lastE: number): boolean {
-    const { damaged, note, keepLastE, letters, gone } = this.#statements;
+  dropDamaged(execution: string, letter: Letter | null, lastE: number): boolean {
+    const { damaged, note, keepLastE, letters, gone, post } = this.#statements;
     return inTransaction(this.#connection, () => {
       const e = damaged.get<{ e: number }>([execution])?.e;
       if (e === undefined) return false;
@@ -50,6 +50,7 @@ export class Repairs {
       note.run([e]);
       for (const statement of gone) statement.run([e]);
       letters.run([execution]);
+      if (letter !== null) post.run([letter.id, letter.to, textValue(letter.body), letter.id]);
       return true;
     });
   }
@@ -98,6 +99,10 @@ function prepareStatements(connection: Connection) {
     keepLastE: prepare("UPDATE meta SET last_e = max(last_e, ?)"),
     gone: ["executions", "snapshots", "timers", "opened"].map((table) =>
       prepare(`DELETE FROM ${table} WHERE e = ?`),
+    ),
+    post: prepare(
+      `INSERT INTO letters (id, recipient, body) SELECT ?, ?, ?
+        WHERE NOT EXISTS (SELECT 1 FROM letters WHERE id = ?)`,
     ),
     letters: prepare("DELETE FROM letters WHERE recipient = ?"),
     wrongCounts: prepare(

@@ -16,6 +16,7 @@ import {
   type HeadFilter,
   type JournalRange,
   type JournalRow,
+  type Letter,
   type LoadedExecution,
   type Partitions,
   type StatusCounts,
@@ -181,8 +182,8 @@ export class SqliteStore implements Store {
     return this.#call({ kind: "timersOf", execution });
   }
 
-  async dropDamaged(execution: string): Promise<boolean> {
-    const isDropped = await this.#call<boolean>({ kind: "dropDamaged", execution });
+  async dropDamaged(execution: string, letter: Letter | null): Promise<boolean> {
+    const isDropped = await this.#call<boolean>({ kind: "dropDamaged", execution, letter });
     while (await this.#call<boolean>({ kind: "sweep" }));
     return isDropped;
   }

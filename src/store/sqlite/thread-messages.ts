@@ -1,5 +1,5 @@
 /** What the engine's thread asks of the store's thread, and what it gets back. */
-import type { Derived, Fence, HeadFilter, JournalRange, Swap } from "../store.ts";
+import type { Derived, Fence, HeadFilter, JournalRange, Letter, Swap } from "../store.ts";
 import type { FaultReport } from "./faults.ts";
 import type { Packed } from "./packed-commit.ts";
 
@@ -44,7 +44,7 @@ export type Call =
   | { readonly kind: "sweep" }
   | { readonly kind: "putDerived"; readonly derived: Derived }
   | { readonly kind: "timersOf"; readonly execution: string }
-  | { readonly kind: "dropDamaged"; readonly execution: string }
+  | { readonly kind: "dropDamaged"; readonly execution: string; readonly letter: Letter | null }
   | { readonly kind: "auditTables"; readonly repair: boolean }
   | {
       readonly kind: "putDocument";

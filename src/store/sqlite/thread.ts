@@ -71,7 +71,7 @@ function answer(call: Call): unknown {
     case "timersOf":
       return store.timersOf(call.execution);
     case "dropDamaged":
-      return store.dropDamaged(call.execution);
+      return store.dropDamaged(call.execution, call.letter);
     case "auditTables":
       return store.auditTables(call);
     case "putDocument":
