@@ -22,8 +22,16 @@ export interface Found {
   readonly readable: Execution | null;
 }
 
+/** The head is to say that the execution is damaged, whoever asked is shown it, and what the node holds of it ends. */
+export function declareDamaged(node: NodeState, slot: Slot, found: Found): void {
+  if (found.head.status !== DAMAGED) node.emit({ kind: "damaged", head: damagedHead(found) });
+  const inspection = inspectDamaged(found, node.now);
+  for (const { request } of slot.inspections.splice(0)) node.emit({ kind: "inspected", request, inspection });
+  letGo(node, slot);
+}
+
 /** How a damaged execution is shown: what its readable rows say, with the damage named. */
-export function inspectDamaged(found: Found, now: number): Inspection {
+function inspectDamaged(found: Found, now: number): Inspection {
   const { damage } = found;
   return { view: viewDamaged(found, now), why: `It is damaged: ${describeDamage(damage)}. ${WHAT_TO_DO}` };
 }
@@ -39,7 +47,7 @@ const HINT = "restore it from a backup or an export, or drop it: rondo drop ID";
 const WHAT_TO_DO = "Restore it from a backup or an export, or drop it.";
 
 /** The head of a damaged execution: nobody works on it, and lists show why. */
-export function damagedHead({ head, damage }: Found): StoredHead {
+function damagedHead({ head, damage }: Found): StoredHead {
   return { ...head, status: DAMAGED, want: "nothing", error: describeDamage(damage).slice(0, ERROR_CHARS) };
 }
 
@@ -66,7 +74,7 @@ function viewDamaged(found: Found, now: number): ExecutionView {
 }
 
 /** Ends what the node holds of the execution: open leases, and what a former owner handed over. */
-export function letGo(node: NodeState, slot: Slot): void {
+function letGo(node: NodeState, slot: Slot): void {
   for (const desk of slot.allDesks)
     for (const lease of [...desk.leases.values()]) {
       if (!lease.reported) tellToStop(node, slot, { desk, lease }, "lost");

@@ -61,7 +61,6 @@ export type Input =
   | { readonly kind: "committed"; readonly commit: number; readonly verdict: CommitVerdict }
   /** The commit threw: nothing was written, or its outcome is unknown. */
   | { readonly kind: "commit-failed"; readonly commit: number; readonly nothingWritten: boolean }
-  /** `load`: the number of the load that it answers. */
   | {
       readonly kind: "loaded";
       readonly load: number;
@@ -383,7 +382,6 @@ export type Output =
     }
   /** Letters were stored for executions of these partitions of others. */
   | { readonly kind: "letters-sent"; readonly partitions: readonly number[] }
-  /** To another node, which has to say what it has of limits that are at home here; and what it is granted of them. */
   | { readonly kind: "call-permits"; readonly node: string; readonly partitions: readonly number[] }
   | { readonly kind: "grant-permits"; readonly node: string; readonly grants: readonly PermitGrant[] }
   /** Others have these partitions: the node has let go of them. */

@@ -7,7 +7,7 @@ import type { HandlerPlan, Plan } from "../kernel/plan.ts";
 import { assert } from "../std/assert.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import { DAMAGED, type LoadedExecution, type StoredHead, workKey } from "../store/store.ts";
-import { damagedHead, type Found, inspectDamaged, letGo, refuseDamaged } from "./damages.ts";
+import { declareDamaged, type Found, refuseDamaged } from "./damages.ts";
 import type { NodeState } from "./node-state.ts";
 import { hashInJournal, restoreSlot } from "./restoring.ts";
 import { type Queued, Slot } from "./slot.ts";
@@ -370,16 +370,12 @@ export class Residency {
 
   /** Looks a second time, at the whole journal and past what is cached of it, before it is called damaged. */
   #damaged(slot: Slot, found: Found): void {
-    const node = this.#node;
     if (!slot.isDoubted) {
       slot.isDoubted = true;
       return this.drop(slot);
     }
-    if (found.head.status !== DAMAGED) node.emit({ kind: "damaged", head: damagedHead(found) });
-    const inspection = inspectDamaged(found, node.now);
-    for (const request of slot.inspections.splice(0)) node.emit({ kind: "inspected", request, inspection });
+    declareDamaged(this.#node, slot, found);
     for (const queued of slot.queue.splice(0)) this.#heir().refuse(queued, refuseDamaged(found));
-    letGo(node, slot);
     this.evict(slot);
   }
 

@@ -63,11 +63,11 @@ post /v1/dead-letters/{id}/retry
 post /v1/executions
 post /v1/executions/bulk
 post /v1/executions/{id}/cancel
+post /v1/executions/{id}/drop
 post /v1/executions/{id}/pause
 post /v1/executions/{id}/resume
 post /v1/executions/{id}/retry
 post /v1/executions/{id}/signals
-post /v1/executions/{id}/drop
 post /v1/projects/{project}/workflows
 post /v1/schedules
 post /v1/schedules/{id}/pause
