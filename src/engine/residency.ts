@@ -226,8 +226,7 @@ export class Residency {
     if (slot === undefined || slot.status !== "loading" || slot.load !== load) return;
     if (loaded === null) {
       this.#node.damagedLetters.delete(id);
-      this.#ready(slot);
-      return;
+      return this.#ready(slot);
     }
     const hash = slot.isDoubted ? hashInJournal(loaded) : loaded.head.hash;
     const plan = this.#node.plans.get(hash);
