@@ -1,4 +1,5 @@
 /** A node of a cluster: Rondo over a store that many processes share. Loaded only where the store is such a one. */
+
 import { type AddressInfo, createServer } from "node:net";
 import {
   type Assembled,
@@ -18,6 +19,7 @@ import { defined } from "./std/defined.ts";
 import { newExecutionId } from "./std/id.ts";
 import type { ClusterStore } from "./store/cluster-store.ts";
 import { StoreClock } from "./store/store-clock.ts";
+import { loggedBy } from "./worker/attempt-place.ts";
 import { serveCluster } from "./worker/remote/serve-cluster.ts";
 
 export interface ClusterOptions extends OpenOptions {
@@ -89,8 +91,7 @@ function workerFor(node: ClusterNode, options: ClusterOptions, parts: SharedPart
     clock,
     random,
     scripts: scriptsOf(options.unsafeNoJail === true),
-    onLog: ({ execution, phase, handler }, { number, attempt }, level, said) =>
-      onLog?.({ execution, phase, handler, task: number, attempt, level, parts: said }),
+    onLog: (grant, item, level, said) => onLog?.({ ...loggedBy(grant, item), level, parts: said }),
     // A node that cannot be reached is looked at by the ring: what is left to say is why.
     onTrouble: (what) => (what === null ? undefined : onFault(new Error(`work for other nodes: ${what}`))),
     onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),

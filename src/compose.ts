@@ -7,6 +7,7 @@ import { type LazyPostOps, openPostOps, type PostOpOptions } from "./compose-pos
 import { Engine, type EngineOptions } from "./engine/driver.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
 import type { Settings } from "./engine/settings.ts";
+import { DirectoryInUse } from "./local/directory-in-use.ts";
 import { type Elsewhere, LocalRondo, type LogLine } from "./local/local-rondo.ts";
 import { isBrokerUrl } from "./protocol/broker-address.ts";
 import {
@@ -25,6 +26,7 @@ import { type Random, systemRandom } from "./std/random.ts";
 import { RondoError, reject } from "./std/rejection.ts";
 import { FaultLog } from "./store/fault-log.ts";
 import { MemoryStore } from "./store/memory/memory-store.ts";
+import { DirectoryOwned } from "./store/sqlite/faults.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
 import { type Store, StoreFault, type StoreInfo } from "./store/store.ts";
 import { Secrets } from "./worker/log/secrets.ts";
@@ -87,7 +89,11 @@ const OPEN = {
   } satisfies Readonly<Record<keyof OpenOptions, OptionRule>>,
 } satisfies Called;
 
-/** Opens Rondo in this process. */
+/**
+ * Opens Rondo in this process.
+ *
+ * @throws DirectoryInUse (a `RondoError` with the code `conflict`) if a process has the directory open
+ */
 export async function openRondo(options: OpenOptions = {}): Promise<LocalRondo> {
   const refused = checkOptions(options, OPEN);
   if (refused !== null) throw new RondoError(refused);
@@ -103,7 +109,11 @@ export async function openRondo(options: OpenOptions = {}): Promise<LocalRondo> 
     const suspectMs = options.settings?.heartbeatMs ?? REMOTE_SILENCE_MS;
     return (await mayRunRemotely(store, info)) ? { suspectMs } : {};
   };
-  return (await assemble({ ...options, settingsFor })).rondo;
+  try {
+    return (await assemble({ ...options, settingsFor })).rondo;
+  } catch (thrown) {
+    throw thrown instanceof DirectoryOwned ? new DirectoryInUse(thrown) : thrown;
+  }
 }
 
 function isStore(value: unknown): boolean {

@@ -3,6 +3,7 @@
 export { type OpenOptions, openRondo } from "./compose.ts";
 export type { PublicEvent } from "./kernel/public-event.ts";
 export type { ExecutionView, HandlerView, PhaseView } from "./kernel/view.ts";
+export { DirectoryInUse, type DirectoryOwner } from "./local/directory-in-use.ts";
 export type { LocalRondo, LogLine } from "./local/local-rondo.ts";
 export type { Command, CommandSpec, PostOperations } from "./sdk/command.ts";
 export type { BatchContext, Context, EnumerateContext, TaskContext } from "./sdk/context.ts";
@@ -33,4 +34,5 @@ export {
   workflow,
 } from "./sdk/workflow.ts";
 export type { Duration } from "./std/duration.ts";
-export { RondoError } from "./std/rejection.ts";
+export { type RejectionCode, RondoError } from "./std/rejection.ts";
+export type { BatchAttempt, TaskError } from "./worker/handler-code.ts";

@@ -32,6 +32,7 @@ import { newExecutionId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { StoreFault } from "../store/store.ts";
+import { loggedBy } from "../worker/attempt-place.ts";
 import {
   type HandlerCode,
   type HostedPart,
@@ -73,6 +74,8 @@ export interface LogLine {
   readonly handler: string;
   readonly task: number;
   readonly attempt: number;
+  /** The id of the attempt, which no other attempt has. */
+  readonly attemptId: string;
   readonly level: string;
   readonly parts: readonly unknown[];
 }
@@ -109,8 +112,7 @@ export class LocalRondo implements RondoClient {
       results: resultsOf(options.store),
       concurrency: Math.max(1, Math.floor(options.capacity / 2)),
       send: (reports) => options.engine.report(this.#workerId, reports),
-      log: ({ execution, phase, handler }, { number, attempt }, level, parts) =>
-        options.onLog({ execution, phase, handler, task: number, attempt, level, parts }),
+      log: (grant, item, level, parts) => options.onLog({ ...loggedBy(grant, item), level, parts }),
       onBug: options.onBug,
       scripts: options.scripts,
       secrets: options.secrets,
@@ -223,7 +225,14 @@ export class LocalRondo implements RondoClient {
     return viewExecution(execution, execution.now);
   }
 
-  /** Ends gracefully: takes no new work, lets what runs end within `graceMs`, releases the store. */
+  /**
+   * Ends gracefully: takes no new work, lets what runs end within `graceMs`, releases the store. A handler that runs longer
+   * is aborted by its `signal`, and its task runs again when the store is opened next. `await using` does the same.
+   *
+   * @param options.graceMs how long handlers that run may take to end
+   * @default { graceMs: 10_000 }
+   * @example await rondo.close({ graceMs: 60_000 });
+   */
   async close(options: { graceMs?: number } = {}): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;

@@ -9,10 +9,11 @@ export async function* readLines(store: Store, execution: string, after: number)
   for (let last = after; ; ) {
     const rows = await store.readLogs({ execution, after: last, rowsMax: ROWS });
     if (rows.length === 0) return;
-    for (const { order, phase, visit, handler, task, number, worker, lines } of rows) {
+    for (const { order, phase, visit, handler, task, attempt, number, worker, lines } of rows) {
+      const place = { phase, visit, handler, task, attempt: number, attemptId: attempt, worker };
       last = order;
       for (const { at, level, text, run } of lines) {
-        const line = { order, at, phase, visit, handler, task, attempt: number, worker, level, text };
+        const line = { order, at, ...place, level, text };
         yield run === undefined ? line : { ...line, run };
       }
     }

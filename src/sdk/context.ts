@@ -9,7 +9,7 @@ import type { SchemaOutput, StandardSchema } from "./standard-schema.ts";
 import type { Stored } from "./stored.ts";
 
 /** What all code of a workflow is given; `next` and `returns` get just this. */
-export interface Context<Input, Phases> extends Omit<untyped.BaseContext, "input" | "phases"> {
+export interface Context<Input, Phases> extends Omit<untyped.AnswerContext, "input" | "phases"> {
   /** The output of the input's schema; without one, the input as stored. */
   readonly input: Input;
   /** The phases declared before this one, and in `next` this one too. */
@@ -27,8 +27,6 @@ export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases>
   readonly task: Task;
   /** The task's number within its handler, from 0. */
   readonly number: number;
-  /** The number of this attempt, from 1. */
-  readonly attempt: number;
   /** The same for all attempts of the task. */
   readonly idempotencyKey: string;
   /** Tells how far the task is. */
@@ -59,6 +57,9 @@ export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases>
 }
 
 /** What `processBatch` is given; what it logs belongs to the first of the tasks. */
-export interface BatchContext<Task, Input, Phases> extends Context<Input, Phases> {
+export interface BatchContext<Task, Input, Phases>
+  extends Omit<Context<Input, Phases>, "attempt" | "attemptId"> {
   readonly tasks: readonly Task[];
+  /** The attempts at these tasks, in the same order: number, attempt, attemptId and idempotencyKey of each. */
+  readonly attempts: readonly untyped.BatchAttempt[];
 }

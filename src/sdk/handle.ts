@@ -54,6 +54,8 @@ export interface LogEntry {
   readonly task: number;
   /** The number of the attempt. */
   readonly attempt: number;
+  /** The id of the attempt, which no other attempt has. Servers of 0.2 do not say it. */
+  readonly attemptId?: string;
   readonly worker: string;
   /** debug, info, warn or error; progress; run (the life of a script's runs). */
   readonly level: string;

@@ -11,7 +11,12 @@ export interface CommandContext<Data = unknown> {
   /** The command, with references to earlier results replaced by them. */
   readonly cmd: Required<CommandDefinition> & { readonly cmd_data: Data };
   readonly execution: string;
+  /** The number of this attempt, from 1. */
   readonly attempt: number;
+  /** The id of this attempt, which no other attempt gets. */
+  readonly attemptId: string;
+  /** The time in milliseconds since 1970; the virtual time under `testRondo`. */
+  readonly now: () => number;
   /** The same for all attempts at the command. */
   readonly idempotencyKey: string;
   /** Lines that are stored with the attempt. */
@@ -43,6 +48,8 @@ function commandContext<Data>(context: ProcessContext): CommandContext<Data> {
     cmd: context.task as CommandContext<Data>["cmd"],
     execution: context.execution,
     attempt: context.attempt,
+    attemptId: context.attemptId,
+    now: context.now,
     idempotencyKey: context.idempotencyKey,
     // Made on first use, as for any task.
     get log() {

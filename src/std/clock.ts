@@ -14,9 +14,18 @@ export interface Clock {
 
 const LONGEST_TIMER_MS = 2_000_000_000;
 
+/** As they are when this module is loaded: a test may put fake ones in their place later, under which nothing would run. */
+const real = {
+  setTimeout: globalThis.setTimeout,
+  clearTimeout: globalThis.clearTimeout,
+  setImmediate: globalThis.setImmediate,
+  dateNow: Date.now.bind(Date),
+  elapsed: performance.now.bind(performance),
+};
+
 /** The machine's clock, which never goes back. Its timers do not keep the process alive unless `hold` is set. */
 export function systemClock(options: { hold?: boolean } = {}): Clock {
-  const time = new SteadyTime({ wall: () => Date.now(), elapsed: () => performance.now() });
+  const time = new SteadyTime({ wall: () => real.dateNow(), elapsed: () => real.elapsed() });
   return {
     now: () => time.now(),
     stepped: () => time.stepped,
@@ -25,14 +34,14 @@ export function systemClock(options: { hold?: boolean } = {}): Clock {
       // Longer than a timer can be: in several pieces.
       const arm = (left: number): void => {
         const piece = Math.min(left, LONGEST_TIMER_MS);
-        timer = setTimeout(() => (left > piece ? arm(left - piece) : run()), piece);
+        timer = real.setTimeout(() => (left > piece ? arm(left - piece) : run()), piece);
         if (!options.hold) timer.unref();
       };
       arm(Math.max(0, ms));
-      return () => clearTimeout(timer);
+      return () => real.clearTimeout(timer);
     },
     soon(run) {
-      setImmediate(run);
+      real.setImmediate(run);
     },
   };
 }

@@ -1,4 +1,5 @@
 /** Where an attempt is: told apart by execution, phase visit, handler, round and epoch. */
+import { encodeAttempt } from "../protocol/attempt-id.ts";
 import type { GrantItem, ReportedAttempt, ReportPlace } from "../protocol/work.ts";
 
 /** Just the place of a grant. */
@@ -9,6 +10,16 @@ export function reportPlace({ execution, phase, visit, handler, round, epoch }: 
 /** One attempt of a grant, as reports name it. */
 export function reportedAttempt(place: ReportPlace, item: GrantItem): ReportedAttempt {
   return { ...reportPlace(place), task: item.number, attempt: item.attempt, claim: item.claim };
+}
+
+/** Who logs: the attempt as lines of logs name it. */
+export function loggedBy(
+  grant: ReportPlace,
+  item: GrantItem,
+): { execution: string; phase: string; handler: string; task: number; attempt: number; attemptId: string } {
+  const { execution, phase, handler } = grant;
+  const attemptId = encodeAttempt(reportedAttempt(grant, item));
+  return { execution, phase, handler, task: item.number, attempt: item.attempt, attemptId };
 }
 
 /** A key for one attempt. */

@@ -2,11 +2,13 @@
 
 import type { Outcome } from "../kernel/message.ts";
 import { encodeName } from "../kernel/names.ts";
+import { encodeAttempt } from "../protocol/attempt-id.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
 import type { Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { reportedAttempt } from "./attempt-place.ts";
 import type {
+  BatchAttempt,
   BatchContext,
   EnumerateContext,
   HandlerCode,
@@ -82,6 +84,19 @@ export class AttemptContext {
 
   get execution(): string {
     return this.shared.grant.execution;
+  }
+
+  get attempt(): number {
+    return this.item.attempt;
+  }
+
+  get attemptId(): string {
+    return idOf(this.shared.grant, this.item);
+  }
+
+  get now(): () => number {
+    const { clock } = this.shared.around;
+    return () => clock.now();
   }
 
   get input(): unknown {
@@ -187,13 +202,8 @@ export class TaskContext extends AttemptContext implements ProcessContext {
     return this.item.number;
   }
 
-  get attempt(): number {
-    return this.item.attempt;
-  }
-
   get idempotencyKey(): string {
-    const { execution, phase, visit, handler } = this.shared.grant;
-    return `${encodeName(execution)}/${phase}/${visit}/${handler}/${this.item.number}`;
+    return idempotencyKeyOf(this.shared.grant, this.item);
   }
 
   get progress(): (done: number, total?: number) => void {
@@ -235,11 +245,31 @@ export class TaskContext extends AttemptContext implements ProcessContext {
 /** Several tasks done together; what they log belongs to the first. */
 export class GroupContext extends AttemptContext implements BatchContext {
   readonly tasks: readonly unknown[];
+  readonly #items: readonly GrantItem[];
 
   constructor(shared: Shared, items: readonly GrantItem[]) {
     super(shared, items[0] as GrantItem);
+    this.#items = items;
     this.tasks = items.map((item) => taskOf(shared, item));
   }
+
+  get attempts(): readonly BatchAttempt[] {
+    const { grant } = this.shared;
+    return this.#items.map((item) => ({
+      number: item.number,
+      attempt: item.attempt,
+      attemptId: idOf(grant, item),
+      idempotencyKey: idempotencyKeyOf(grant, item),
+    }));
+  }
+}
+
+function idOf(grant: Grant, item: GrantItem): string {
+  return encodeAttempt(reportedAttempt(grant, item));
+}
+
+function idempotencyKeyOf({ execution, phase, visit, handler }: Grant, { number }: GrantItem): string {
+  return `${encodeName(execution)}/${phase}/${visit}/${handler}/${number}`;
 }
 
 function taskOf({ code, input }: Shared, { task }: GrantItem): unknown {

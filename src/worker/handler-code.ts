@@ -13,8 +13,8 @@ export interface ResultsReader {
   readonly total: number;
   /** Results of done tasks, in journal order. */
   results(): AsyncIterable<unknown>;
-  /** Failed tasks: number and error. */
-  failures(): AsyncIterable<{ task: number; error: unknown }>;
+  /** Failed tasks: their numbers and what went wrong. */
+  failures(): AsyncIterable<{ task: number; error: TaskError }>;
   /** Folds the results. */
   reduce<T>(fold: (sum: T, result: unknown) => T | Promise<T>, initial: T): Promise<T>;
   /** The same handler in an earlier visit of its phase. */
@@ -23,11 +23,39 @@ export interface ResultsReader {
   readonly value: unknown;
 }
 
+/** What went wrong with a task, as it is stored. */
+export interface TaskError {
+  readonly name: string;
+  readonly message: string;
+  /** A code of Rondo's own (`timeout`, `crashes`, `not_storable`), or the error's own `code`. */
+  readonly code?: string;
+  readonly stack?: string;
+  readonly hint?: string;
+  /** Where in the result, if that could not be stored. */
+  readonly path?: string;
+  /** Of a script: the run, and the line in it. */
+  readonly run?: string;
+  readonly line?: number;
+}
+
 /** Phases by name: a reader for a phase with one unnamed handler, else readers by handler name. */
 export type PhasesReader = Readonly<Record<string, ResultsReader & Readonly<Record<string, ResultsReader>>>>;
 
+/** What code gets that is called for one attempt. */
+export interface AnswerContext extends BaseContext {
+  /**
+   * The number of this attempt, from 1. It counts attempts that are recorded: where no start of an attempt was recorded, the
+   * next one has the same number.
+   */
+  readonly attempt: number;
+  /** The id of this attempt. No other attempt gets it, also where the number is the same. */
+  readonly attemptId: string;
+}
+
 export interface BaseContext {
   readonly execution: string;
+  /** The time in milliseconds since 1970. Under `testRondo` it is the virtual time, which `Date.now()` is not. */
+  readonly now: () => number;
   readonly input: unknown;
   readonly phases: PhasesReader;
   /** Aborted when the attempt is cancelled, out of time, or its lease is lost. */
@@ -47,15 +75,14 @@ export interface Log {
   error(...parts: unknown[]): void;
 }
 
-export interface EnumerateContext extends BaseContext {
+export interface EnumerateContext extends AnswerContext {
   /** What is journaled already, in a second attempt. Code that reads it goes on from there; code that does not starts over, and what is known is skipped. */
   readonly resume: { readonly count: number; readonly last: unknown } | undefined;
 }
 
-export interface ProcessContext extends BaseContext {
+export interface ProcessContext extends AnswerContext {
   readonly task: unknown;
   readonly number: number;
-  readonly attempt: number;
   /** The same for all attempts of the task. */
   readonly idempotencyKey: string;
   progress(done: number, total?: number): void;
@@ -76,6 +103,20 @@ export interface ProcessContext extends BaseContext {
 /** What is logged belongs to the first of the tasks. */
 export interface BatchContext extends BaseContext {
   readonly tasks: readonly unknown[];
+  /** The attempts at these tasks, in the same order. */
+  readonly attempts: readonly BatchAttempt[];
+}
+
+/** The attempt at one task of a batch. */
+export interface BatchAttempt {
+  /** The task's number within its handler, from 0. */
+  readonly number: number;
+  /** The number of the attempt, from 1. */
+  readonly attempt: number;
+  /** The id of the attempt, which no other attempt gets. */
+  readonly attemptId: string;
+  /** The same for all attempts of the task. */
+  readonly idempotencyKey: string;
 }
 
 type Items = Iterable<unknown> | AsyncIterable<unknown>;
@@ -88,7 +129,7 @@ export interface HandlerCode {
   readonly process?: (context: ProcessContext) => unknown;
   readonly processBatch?: (context: BatchContext) => unknown;
   /** A decision or the output of the workflow. */
-  readonly answer?: (context: BaseContext) => unknown;
+  readonly answer?: (context: AnswerContext) => unknown;
   readonly key?: (task: unknown) => string;
   readonly identity?: (task: unknown) => string;
   readonly parseInput?: (input: unknown) => unknown;

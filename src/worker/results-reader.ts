@@ -2,7 +2,7 @@
 
 import type { PhaseCounts } from "../protocol/work.ts";
 import type { Json } from "../std/json.ts";
-import type { PhasesReader, ResultsReader } from "./handler-code.ts";
+import type { PhasesReader, ResultsReader, TaskError } from "./handler-code.ts";
 
 /** Where settled tasks and checkpoints come from: the store in process, the API for a remote worker. */
 export interface ResultsSource {
@@ -72,7 +72,7 @@ function reader(read: Read, visit: Visit, name: string): ResultsReader {
       for await (const { status, payload } of source.settled(place))
         if (status === "done") yield JSON.parse(payload) as Json;
   }
-  async function* failures(): AsyncGenerator<{ task: number; error: unknown }> {
+  async function* failures(): AsyncGenerator<{ task: number; error: TaskError }> {
     if (place.visit === 0) return;
     // A later round may have the last word on a task.
     const failed = new Map<number, string>();
@@ -80,7 +80,7 @@ function reader(read: Read, visit: Visit, name: string): ResultsReader {
       failed.delete(task);
       if (status === "failed") failed.set(task, payload);
     }
-    for (const [task, payload] of failed) yield { task, error: JSON.parse(payload) as Json };
+    for (const [task, payload] of failed) yield { task, error: JSON.parse(payload) as TaskError };
   }
   return {
     count: counts.done,

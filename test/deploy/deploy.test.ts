@@ -173,7 +173,7 @@ describe("the Dockerfile", () => {
   });
 
   test("is built from the oldest Node that is supported, in stages, and does not run as root", () => {
-    expect(of("FROM")).toEqual(["node:20-slim AS build", "node:20-slim"]);
+    expect(of("FROM")).toEqual(["node:24-slim AS build", "node:24-slim"]);
     const user = of("USER", last).at(-1);
     expect(user).toBe("node");
     expect(last.findIndex((step) => step.startsWith("USER"))).toBeLessThan(

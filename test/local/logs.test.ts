@@ -36,6 +36,7 @@ describe("stored logs", () => {
       handler: "a",
       task: -1,
       attempt: 1,
+      attemptId: expect.stringContaining(`${execution.id}.a.1.a.1.-1.1.`),
       worker: expect.stringMatching(/^local~/),
       level: "info",
       text: "there are 2",

@@ -271,8 +271,9 @@ test("what handlers log is told to the test", async () => {
     onLog: ({ execution: _, ...line }) => void lines.push(line),
   });
   await t.run(talk, null);
+  const attemptId = expect.stringMatching(/^ex_\w+\.a\.1\.a\.1\.0\.1\.0\.\d+$/);
   expect(lines).toEqual([
-    { phase: "a", handler: "a", task: 0, attempt: 1, level: "warn", parts: ["careful", 7] },
+    { phase: "a", handler: "a", task: 0, attempt: 1, attemptId, level: "warn", parts: ["careful", 7] },
   ]);
 });
 

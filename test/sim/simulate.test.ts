@@ -17,6 +17,23 @@ const copy = workflow({ name: "copy" })
   });
 
 describe("simulate", () => {
+  test("says that the run without faults failed, and why, instead of comparing others with it", async () => {
+    const broken = workflow({ name: "broken" }).phase("load", {
+      process: () => {
+        throw new Error("no such table");
+      },
+      retry: { attempts: 2 },
+    });
+    const thrown = await simulate(broken, { seeds: 3, input: null }).catch((error: unknown) => error);
+    expect(thrown).toBeInstanceOf(SimulationFailed);
+    expect(thrown).toMatchObject({
+      seed: 0,
+      message: expect.stringContaining(
+        "the run without faults ended failed in load/load, task 0: task_failed: no such table",
+      ),
+    });
+  });
+
   test("runs a workflow through crashes and faults, and each run ends as without them", async () => {
     const summary = await simulate(copy, { seeds: 25, input: null });
     expect(summary.runs).toBe(25);

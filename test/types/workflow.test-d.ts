@@ -3,6 +3,7 @@ import { z } from "zod";
 import { handler } from "../../src/sdk/handler.ts";
 import { type WorkflowInput, type WorkflowOutput, workflow } from "../../src/sdk/workflow.ts";
 import type { Json } from "../../src/std/json.ts";
+import type { TaskError } from "../../src/worker/handler-code.ts";
 import { same, some } from "./same.ts";
 
 const schema = z.object({ bucket: z.string(), size: z.number().default(3), since: z.coerce.date() });
@@ -102,12 +103,19 @@ const thumbnails = workflow({ name: "thumbnails", input: schema })
   .script("map", { runs: [{ name: "one", expression: "s => s" }], state: {} })
   .phase("end", {}, { final: true })
   .phase("cleanup", { process: async () => {} }, { final: "failed" })
-  .returns(async ({ phases, input }) => {
+  .returns(async ({ phases, input, attempt, attemptId, now }) => {
     same<Seen>()(input);
+    same<number>()(attempt);
+    same<string>()(attemptId);
+    same<() => number>()(now);
     for await (const result of phases.resize.results())
       same<{ key: string; at: string; note?: string }>()(result);
     for await (const result of phases.resize.visit(1).results()) same<string>()(result.key);
-    for await (const failure of phases.resize.failures()) same<number>()(failure.task);
+    for await (const { task, error } of phases.resize.failures()) {
+      same<number>()(task);
+      same<TaskError>()(error);
+      same<string>()(error.message);
+    }
     for await (const result of phases.publish.notify.results()) same<null>()(result);
     for await (const result of phases.batched.results()) same<{ n: number }>()(result);
     for await (const result of phases.embed.results()) same<Json>()(result);

@@ -28,6 +28,8 @@ export interface ShownLine {
   /** -1: the enumeration. */
   readonly task: number;
   readonly attempt: number;
+  /** The id of the attempt, which no other attempt has. */
+  readonly attemptId: string;
   readonly worker: string;
 }
 
@@ -119,7 +121,7 @@ export function logSource(
 
 function showLine(row: StoredLogRow, index: number): ShownLine {
   const { at, level, text, run } = row.lines[index] as StoredLogRow["lines"][number];
-  const { order, phase, visit, handler, task, number, worker } = row;
+  const { order, phase, visit, handler, task, attempt, number, worker } = row;
   return {
     id: `${order}.${index}`,
     at,
@@ -131,6 +133,7 @@ function showLine(row: StoredLogRow, index: number): ShownLine {
     handler,
     task,
     attempt: number,
+    attemptId: attempt,
     worker,
   };
 }

@@ -11,6 +11,7 @@ import { HttpFault } from "../../http/http-fault.ts";
 import { systemClock } from "../../std/clock.ts";
 import { systemRandom } from "../../std/random.ts";
 import { RondoError } from "../../std/rejection.ts";
+import { loggedBy } from "../../worker/attempt-place.ts";
 import { withChildren } from "../../worker/handler-code.ts";
 import { RemoteWorker } from "../../worker/remote/remote-worker.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -117,9 +118,8 @@ function makeWorker(
     version: readManifest().version,
     clock: systemClock({ hold: true }),
     random: systemRandom,
-    onLog: ({ execution, phase, handler }, { number, attempt }, level, parts) => {
-      const line = { execution, phase, handler, task: number, attempt, level, parts };
-      const pieces = logLine(line, own.id ?? "");
+    onLog: (grant, item, level, parts) => {
+      const pieces = logLine({ ...loggedBy(grant, item), level, parts }, own.id ?? "");
       if (pieces !== null) screen.say(...pieces);
     },
     onTrouble: (what) => {

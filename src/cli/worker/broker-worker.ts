@@ -8,6 +8,7 @@ import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { systemClock } from "../../std/clock.ts";
 import { systemRandom } from "../../std/random.ts";
 import { AmqpWorker } from "../../worker/amqp/amqp-worker.ts";
+import { loggedBy } from "../../worker/attempt-place.ts";
 import { type HostedPart, withChildren } from "../../worker/handler-code.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -86,8 +87,8 @@ async function work({ screen, guard, shutdown, settings, flags, hosted, prefix }
     workflows: hosted,
     clock: systemClock({ hold: true }),
     random: systemRandom,
-    onLog: ({ execution, phase, handler }, { number, attempt }, level, parts) => {
-      const pieces = logLine({ execution, phase, handler, task: number, attempt, level, parts }, "");
+    onLog: (grant, item, level, parts) => {
+      const pieces = logLine({ ...loggedBy(grant, item), level, parts }, "");
       if (pieces !== null) screen.say(...pieces);
     },
     onTrouble: (what) => {

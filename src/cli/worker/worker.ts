@@ -10,6 +10,7 @@ import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { systemClock } from "../../std/clock.ts";
 import { systemRandom } from "../../std/random.ts";
 import { RondoError } from "../../std/rejection.ts";
+import { loggedBy } from "../../worker/attempt-place.ts";
 import { type HostedTopic, withChildren } from "../../worker/handler-code.ts";
 import { RemoteWorker, type RemoteWorkerOptions } from "../../worker/remote/remote-worker.ts";
 import { CliError } from "../cli-error.ts";
@@ -161,8 +162,8 @@ class WorkerHost {
       version: readManifest().version,
       clock: systemClock({ hold: true }),
       random: systemRandom,
-      onLog: ({ execution, phase, handler }, { number, attempt }, level, parts) => {
-        const pieces = logLine({ execution, phase, handler, task: number, attempt, level, parts }, "");
+      onLog: (grant, item, level, parts) => {
+        const pieces = logLine({ ...loggedBy(grant, item), level, parts }, "");
         if (pieces !== null) screen.say(...pieces);
       },
       onTrouble: (what) => this.#troubled(what),
