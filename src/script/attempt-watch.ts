@@ -129,8 +129,8 @@ export class AttemptWatch {
     const bytes = byteLength(text);
     this.#logLines += 1;
     this.#logBytes += bytes;
-    // One line more than the limit: the notice that the logs end. And the one about a stuck promise.
-    const lines = limits.logLines + 2;
+    // One line more than the limit: the notice that the logs end.
+    const lines = limits.logLines + 1;
     if (bytes > limits.logLineBytes || this.#logLines > lines || this.#logBytes > 2 * limits.logBytes)
       this.#distrust("wrote more logs than it may");
     else onEvent({ kind: "log", run: this.#run().name, level, text: text.toWellFormed() });

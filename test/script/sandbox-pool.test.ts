@@ -14,6 +14,42 @@ beforeAll(async () => {
 
 const done = (state: unknown) => ({ kind: "done", state: JSON.stringify(state), oversized: false });
 
+describe("a state that cannot be stored", () => {
+  test.each([
+    ["s => ({ a: [1, NaN] })", "state.a[1] is NaN, which cannot be stored"],
+    ["s => -Infinity", "state is -Infinity, which cannot be stored"],
+    ["s => ({ rows: new Map() })", "state.rows is a Map, which cannot be stored"],
+    ["s => [new (class Order {})()]", "state[0] is an Order, which cannot be stored"],
+    ["s => [1, undefined]", "state[1] is undefined in an array, which cannot be stored"],
+    ["s => ({ n: 10n })", "state.n is a BigInt, which cannot be stored"],
+    ["s => ({ f() {} })", "state.f is a function, which cannot be stored"],
+    ["s => { const a = {}; a.a = a; return a }", "state.a is a cycle, which cannot be stored"],
+  ])("is refused with its path, as a handler's is: %s", async (expression, message) => {
+    const { end } = await runToEnd(pool, attemptOf([expression, "s => 'never'"]));
+    expect(end).toEqual({ kind: "failed", run: "one", error: { name: "NotStorable", message }, fatal: true });
+  });
+
+  test("is refused before its text is made, however deep it is", async () => {
+    const expression =
+      "s => { let deep = 1; for (let i = 0; i < 100000; i++) deep = { a: deep }; return deep }";
+    const { end } = await runToEnd(pool, attemptOf([expression]));
+    const message = expect.stringMatching(/^state\.a.* is nested deeper than 100 levels$/);
+    expect(end).toMatchObject({ kind: "failed", error: { name: "NotStorable", message }, fatal: true });
+  });
+
+  test("what a handler may give, a script may: -0 is 0, a missing value is left out, toJSON is applied", async () => {
+    const expression = "s => ({ zero: -0, gone: undefined, at: new Date(0), bare: Object.create(null) })";
+    const { end } = await runToEnd(pool, attemptOf([expression]));
+    expect(end).toEqual(done({ zero: 0, at: "1970-01-01T00:00:00.000Z", bare: {} }));
+  });
+});
+
+test("a promise that nothing can settle fails its run at once", async () => {
+  const { end } = await runToEnd(pool, attemptOf(["() => new Promise(() => {})", "s => 'never'"]));
+  const message = "run one waits for a promise that nothing is left to settle";
+  expect(end).toEqual({ kind: "failed", run: "one", error: { name: "NeverSettles", message }, fatal: true });
+});
+
 describe("runs", () => {
   test("are done in order, each with the state of the one before", async () => {
     const { end, events } = await runToEnd(

@@ -25,7 +25,7 @@ for (const order of orders()) {
   }
 }
 
-/** Runs until one does not finish. A run that never settles reports nothing: the parent ends it at its limit. */
+/** Runs until one does not finish. */
 async function doAttempt(order: AttemptOrder): Promise<void> {
   let { state } = order;
   let run = 0;
@@ -54,8 +54,8 @@ async function doAttempt(order: AttemptOrder): Promise<void> {
         send({ ...end, kind: "run_killed", run });
         return;
       case "stuck": {
-        const text = `run ${name} waits for a promise that nothing is left to settle`;
-        send({ kind: "log", run, level: "warn", text });
+        const message = `run ${name} waits for a promise that nothing is left to settle`;
+        send({ kind: "run_failed", run, name: "NeverSettles", message, line: null, fatal: true });
         return;
       }
     }

@@ -4,13 +4,15 @@
  * spoil only its own results.
  */
 
-/** Evaluates to `(emit, cutAt) => { drive, settle, describe }`; `emit(level, text, length)` is the only host function. */
-export const PRELUDE = `((emit, cutAt) => {
+/** Evaluates to `(emit, cutAt, depthMax) => { drive, settle, describe }`; `emit(level, text, length)` is the only host function. */
+export const PRELUDE = `((emit, cutAt, depthMax) => {
   "use strict";
   const { parse, stringify } = JSON;
   const { apply } = Reflect;
   const { slice } = String.prototype;
   const text = String, ErrorClass = Error;
+  const { isFinite } = Number, { isArray } = Array;
+  const { getPrototypeOf, keys, prototype: plain } = Object;
 
   const show = (value) => {
     if (typeof value === "string") return value;
@@ -43,9 +45,52 @@ export const PRELUDE = `((emit, cutAt) => {
   // A promise of the function's value, whatever the function is.
   const drive = async (run, state, context) => await run(parse(state), parse(context));
 
-  // The value as JSON text, or null if it has none.
+  // What is wrong with a value that is to be stored, by the rules for results of handlers; "" if nothing is. The values
+  // above it are a list, since the depth is bounded.
+  const wrong = (value, path, above) => {
+    if (above.length > depthMax) return apply(slice, path, [0, 200]) + " is nested deeper than " + depthMax + " levels";
+    const is = (what) => path + " is " + what + ", which cannot be stored";
+    switch (typeof value) {
+      case "string": case "boolean": return "";
+      case "number": return isFinite(value) ? "" : is(text(value));
+      case "undefined": return "";
+      case "object": break;
+      case "bigint": return is("a BigInt");
+      default: return is("a " + typeof value);
+    }
+    if (value === null) return "";
+    for (let i = 0; i < above.length; i++) if (above[i] === value) return is("a cycle");
+    const under = [...above, value];
+    const { toJSON } = value;
+    if (typeof toJSON === "function") return wrong(apply(toJSON, value, [""]), path, under);
+    if (isArray(value)) {
+      for (let i = 0; i < value.length; i++) {
+        const at = path + "[" + i + "]";
+        if (value[i] === undefined) return at + " is undefined in an array, which cannot be stored";
+        const found = wrong(value[i], at, under);
+        if (found) return found;
+      }
+      return "";
+    }
+    const proto = getPrototypeOf(value);
+    if (proto !== plain && proto !== null) return is(kindOf(value));
+    for (const key of keys(value)) {
+      const found = wrong(value[key], path + "." + key, under);
+      if (found) return found;
+    }
+    return "";
+  };
+  const kindOf = ({ constructor }) => {
+    const name = typeof constructor === "function" ? text(constructor.name) : "";
+    return name ? (/^[AEIO]/.test(name) ? "an " : "a ") + name : "an object of a class";
+  };
+
+  // The value as JSON text; "!" and the reason if it cannot be stored; null if it has no text at all.
   const settle = (value) => {
     if (value === undefined) return "null";
+    if (typeof value === "function" || typeof value === "symbol") return null;
+    const found = wrong(value, "state", []);
+    if (found) return "!" + found;
     const json = stringify(value);
     return json === undefined ? null : json;
   };

@@ -54,6 +54,8 @@ const PAGE_BYTES = 65_536;
 const LEAST_BYTES = 16 * 1_048_576;
 const STACK_BYTES = 256 * 1_024;
 const JOBS_AT_ONCE = 1_000;
+/** Deepest nesting of a state. The parent checks it too (std/json.ts), but here it is found before the text is made. */
+const DEPTH_MAX = 100;
 
 // The package's types describe its CommonJS form; Node loads the other one, where the default export is the variant.
 const variant = engineVariant as unknown as QuickJSSyncVariant;
@@ -141,7 +143,8 @@ function evaluate(
   });
   const prelude = vm.unwrapResult(vm.evalCode(PRELUDE, "<rondo>"));
   const cutAt = vm.newNumber(run.limits.logLineBytes);
-  const own = vm.unwrapResult(vm.callFunction(prelude, vm.undefined, emit, cutAt));
+  const depthMax = vm.newNumber(DEPTH_MAX);
+  const own = vm.unwrapResult(vm.callFunction(prelude, vm.undefined, emit, cutAt, depthMax));
   const [drive, settle, describe] = ["drive", "settle", "describe"].map((key) => vm.getProp(own, key)) as [
     QuickJSHandle,
     QuickJSHandle,
@@ -196,7 +199,10 @@ function asText(
   const { stateBytesMax } = run.limits;
   // Read only if it can be kept: a character is at least a byte.
   const length = vm.getNumber(vm.getProp(result.value, "length"));
-  if (length <= stateBytesMax) return vm.getString(result.value);
+  if (length <= stateBytesMax) {
+    const text = vm.getString(result.value);
+    return text.startsWith("!") ? { ...failed("NotStorable", text.slice(1)), fatal: true } : text;
+  }
   const message = `the next state has ${length} characters of JSON; at most ${stateBytesMax} bytes are kept`;
   return { ...failed("NotStorable", message), fatal: true };
 }
