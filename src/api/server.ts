@@ -28,6 +28,7 @@ import { LaneBook } from "./tasks/lanes.ts";
 import { TaskBook } from "./tasks/task-book.ts";
 import { PROBLEM_TYPE, problemOf, type Refusal } from "./wire/problem.ts";
 import { dropBody } from "./wire/read-body.ts";
+import { toOriginForm } from "./wire/request-target.ts";
 import { cutIfUnread, sendAnswer, sendProblem } from "./wire/send-answer.ts";
 
 const ADMIN_TOKEN_CHARS_MIN = 16;
@@ -215,6 +216,7 @@ export class ApiServer {
       },
     );
     return (incoming, outgoing) => {
+      toOriginForm(incoming);
       const refusal = this.#refuse(incoming, via);
       const { peers } = this.#parts;
       if (refusal === null && peers !== undefined && incoming.url?.startsWith(peers.path) === true) {

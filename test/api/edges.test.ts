@@ -26,6 +26,32 @@ describe("a request", () => {
     }
   });
 
+  test("in absolute form is treated by its path, and its host counts instead of the header", async () => {
+    const api = await served();
+    const { host } = new URL(api.url);
+    const ask = async (target: string, header = "localhost") => {
+      const client = await RawClient.connect(api.url);
+      client.send(`GET ${target} HTTP/1.1\r\nHost: ${header}\r\nConnection: close\r\n\r\n`);
+      return client.closed();
+    };
+    expect(await ask(`http://${host}/v1/executions?limit=1`)).toMatch(/^HTTP\/1\.1 200 .*"data":\[\]/s);
+    expect(await ask(`HTTP://${host}/v1/nothing`)).toMatch(/^HTTP\/1\.1 404 .*no route \/v1\/nothing/s);
+    expect(await ask(`http://${host}/v1/executions`, "evil.example")).toMatch(/^HTTP\/1\.1 200 /);
+    expect(await ask("http://evil.example/v1/executions")).toMatch(/^HTTP\/1\.1 403 .*evil\.example/s);
+  });
+
+  test.each(["//etc/passwd", "//", "///v1/executions", "//localhost/v1/executions"])(
+    "for %s is a problem, not a page",
+    async (target) => {
+      const api = await served();
+      const client = await RawClient.connect(api.url);
+      client.send(`GET ${target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
+      expect(await client.closed()).toMatch(
+        /^HTTP\/1\.1 404 .*application\/problem\+json.*"code":"not_found"/s,
+      );
+    },
+  );
+
   test("by HEAD for a stream ends at once", async () => {
     const api = await served();
     await api.post("/v1/executions", { workflow: "approval", id: "a" });

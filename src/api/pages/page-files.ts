@@ -120,7 +120,9 @@ export class PageFiles {
     const [path = ""] = url.split(/[?#]/, 1);
     const found = this.#files.get(path);
     if (found !== undefined) return found;
-    return this.#pages.includes(path.split("/")[1] ?? "") ? this.#files.get(INDEX) : undefined;
+    // A path that begins with two slashes has an empty first part too, and is no page.
+    const isPage = path === "/" || this.#pages.includes(path.split("/")[1] || "?");
+    return isPage ? this.#files.get(INDEX) : undefined;
   }
 }
 

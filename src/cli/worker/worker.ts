@@ -23,6 +23,7 @@ import { ProcessGuard } from "../run/guard-process.ts";
 import { Shutdown } from "../start/shutdown.ts";
 import { loadAll } from "./load-all.ts";
 import { findAddresses, registerDefinitions, type ServerAddresses } from "./register-definitions.ts";
+import { smallCapacityLines } from "./small-capacity.ts";
 import { readWorkerFlags, type WorkerFlags, type WorkerSettings } from "./worker-flags.ts";
 
 /** Works until it is told to end. */
@@ -52,6 +53,8 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
   try {
     const loaded = await loadAll(wanted);
     const workflows = withChildren(loaded.workflows);
+    for (const line of smallCapacityLines(workflows, settings.capacity))
+      screen.say(["rondo: ", "yellow"], line);
     const host = new WorkerHost({
       screen,
       guard,
