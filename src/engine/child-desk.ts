@@ -2,10 +2,11 @@
  * Starts children: tasks of a handler that names a workflow. No worker takes them: the owner asks its own execution to
  * start them, as far as the handler's limit goes, and the messages to the children go out with that commit.
  */
-import { encodeName } from "../kernel/names.ts";
 import type { Plan } from "../kernel/plan.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
+import { rateName } from "./limits.ts";
 import type { NodeState } from "./node-state.ts";
+import { waiterOf } from "./permits.ts";
 import type { Slot } from "./slot.ts";
 import { fetchPage, taskText } from "./task-pages.ts";
 
@@ -84,7 +85,8 @@ export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): v
   while (tasks.length < room) {
     const task = desk.peek(node.now);
     if (task < 0) break;
-    if (rate !== undefined && !node.limits.allows(scope, node.now)) {
+    const who = waiterOf(slot, desk);
+    if (rate !== undefined && !node.limits.mayTake(rateName(scope), who, node.now)) {
       waitForRate(node, scope, slot, desk);
       break;
     }
@@ -94,7 +96,7 @@ export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): v
       break;
     }
     desk.take(task);
-    if (rate !== undefined) node.limits.start(scope, node.now);
+    if (rate !== undefined) node.limits.start(scope, who, node.now);
     tasks.push({ task, input });
   }
   if (tasks.length === 0) return;
@@ -108,9 +110,10 @@ export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): v
 }
 
 /** Asks again when the rate allows it; if the slot is dirty then, it asks when it is clean. */
-function waitForRate(node: NodeState, scope: string, { id, age }: Slot, { key }: HandlerDesk): void {
-  node.limits.waitForRate(scope, { id: `${encodeName(id)}/${key}`, age }, () => {
-    const slot = node.slots.get(id);
+function waitForRate(node: NodeState, scope: string, parent: Slot, waiting: HandlerDesk): void {
+  const { key } = waiting;
+  node.limits.wait(rateName(scope), waiterOf(parent, waiting), () => {
+    const slot = node.slots.get(parent.id);
     const desk = slot?.desks.find((candidate) => candidate.key === key);
     if (slot?.status === "clean" && desk !== undefined) startChildren(node, slot, desk);
   });

@@ -63,6 +63,7 @@ export class CommitDesk {
     const underWay = this.#underWay.get(commit);
     if (underWay === undefined) return;
     this.#underWay.delete(commit);
+    this.#unhold(underWay);
     if (verdict.kind === "fenced" || verdict.fenced.length > 0) this.#fenced(underWay, verdict);
     if (verdict.kind === "fenced") return;
     this.#letters.close(underWay.lettersDone.map(({ id }) => id));
@@ -84,6 +85,7 @@ export class CommitDesk {
     const underWay = this.#underWay.get(commit);
     if (underWay === undefined) return;
     this.#underWay.delete(commit);
+    this.#unhold(underWay);
     for (const letter of underWay.lettersDone) this.#letters.applied(letter.to, [letter.id]);
     this.#letters.rescan();
     // It may have been made: then timers are set that nobody here has seen.
@@ -92,6 +94,12 @@ export class CommitDesk {
       if (stepped.slot.tenure.isOver) this.#cleanUp.answer(stepped, false);
       else this.#cleanUp.again(stepped);
     }
+  }
+
+  /** They do not wait for this commit any more. */
+  #unhold({ stepped }: UnderWay): void {
+    const { holds } = this.#node.dispatcher;
+    if (!holds.isEmpty) for (const { slot } of stepped) holds.remove(slot.id);
   }
 
   /** Others have these partitions: nothing of them was written, and nothing of them is this node's any more. */
@@ -132,6 +140,7 @@ export class CommitDesk {
         this.#letters.applied(slot.id, result.letters);
       } else {
         slot.status = "dirty";
+        node.holdLower(slot);
         stepped.push(result);
       }
     }

@@ -4,6 +4,7 @@
  */
 import type { Wanted } from "../kernel/plan.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
+import { PriorityHolds } from "./priority-holds.ts";
 import type { Slot } from "./slot.ts";
 import type { RosterEntry, WorkerRoster } from "./worker-roster.ts";
 
@@ -73,6 +74,8 @@ export class Dispatcher {
   readonly #projects = new Map<string, Level[]>();
   /** Handlers in the rings. */
   size = 0;
+  /** Higher priorities that wait for a commit. */
+  readonly holds = new PriorityHolds();
 
   /** Puts a handler at the end of its ring, once. */
   offer(ready: Ready): void {
@@ -103,7 +106,11 @@ export class Dispatcher {
   next(worker: RosterEntry, roster: WorkerRoster): Ready | undefined {
     for (const [project, levels] of this.#projects) {
       if (!worker.isFor(project)) continue;
+      const floor = this.holds.isEmpty
+        ? Number.NEGATIVE_INFINITY
+        : this.holds.floor(project, (wanted) => roster.servedBy(worker, wanted, project) !== undefined);
       for (const level of levels) {
+        if (level.priority < floor) break;
         const ready = this.#fromLevel(level, project, { worker, roster });
         if (ready === undefined) continue;
         // The only one has the next turn too.

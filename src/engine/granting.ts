@@ -12,15 +12,26 @@ import type { Ready } from "./dispatcher.ts";
 import { ALONE_AFTER_CRASHES, type HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
-import { takePermits } from "./permits.ts";
+import { isLimited, takePermits } from "./permits.ts";
 import { countsOf } from "./phase-counts.ts";
 import type { Slot } from "./slot.ts";
 import { fetchPage, taskText } from "./task-pages.ts";
 import type { RosterEntry } from "./worker-roster.ts";
 
-/** Serves every worker that has room, in turn. */
+/** Serves every worker that has room, in turn; then calls those who wait at limits that have room, until none does. */
 export function grantAll(node: NodeState): void {
-  if (node.closing || (node.dispatcher.size === 0 && !node.roster.hasHold)) return;
+  if (node.closing) return;
+  const { limits, dispatcher, roster } = node;
+  for (let pass = 0; pass < PASSES_MAX; pass++) {
+    if (dispatcher.size > 0 || roster.hasHold) serveWorkers(node);
+    if (!limits.isCallable || limits.call(node.now) === 0) return;
+  }
+}
+
+/** So that no mistake in the order of limits can hold the node up for ever. */
+const PASSES_MAX = 10_000;
+
+function serveWorkers(node: NodeState): void {
   for (const worker of [...node.roster.workers.values()]) {
     if (worker.alone !== null) tendAlone(node, worker);
     const passed: Ready[] = [];
@@ -144,7 +155,10 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
   const { state } = desk;
   const plain: GrantItem[] = [];
   const careful: GrantItem[] = [];
-  let left = Math.min(Math.max(node.settings.quantum, batchOf(state.plan)), worker.room);
+  // Under a limit permits are few: where others are ready too, a turn is short.
+  const isShort = node.dispatcher.size > 0 && isLimited(node, slot, desk);
+  const quantum = isShort ? LIMITED_QUANTUM : node.settings.quantum;
+  let left = Math.min(Math.max(quantum, batchOf(state.plan)), worker.room);
   if (worker.queued) left = Math.min(left, worker.perDesk - desk.openLeases);
   let isFull = false;
   while (left > 0) {
@@ -153,7 +167,8 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
     const crashes = state.tasks.crashes(task);
     if (crashes >= ALONE_AFTER_CRASHES && !worker.queued) {
       // Whoever is empty gets it, or the first that is busy would keep it from all others.
-      const empty = worker.held === 0 ? worker : emptyWorker(node, slot, state.plan);
+      const project = slot.execution?.project ?? "";
+      const empty = worker.held === 0 ? worker : node.roster.emptyFor(state.plan.wanted, project);
       if (empty !== undefined && plain.length + careful.length === 0)
         return giveAlone(node, slot, desk, { task, worker: empty });
       if (empty !== undefined) break;
@@ -203,23 +218,8 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: Roste
   return isFull ? "full" : "given";
 }
 
-/** A worker that serves the handler, asks for work and has none. */
-function emptyWorker(
-  { roster }: NodeState,
-  { execution }: Slot,
-  { wanted }: HandlerPlan,
-): RosterEntry | undefined {
-  const project = execution?.project ?? "";
-  for (const worker of roster.workers.values())
-    if (
-      worker.held === 0 &&
-      worker.room > 0 &&
-      !worker.queued &&
-      roster.servedBy(worker, wanted, project) !== undefined
-    )
-      return worker;
-  return undefined;
-}
+/** Tasks given out under a limit before others that are ready have their turn. */
+const LIMITED_QUANTUM = 1;
 
 /** One task for a worker that has nothing else; its start is journaled first. */
 function giveAlone(
@@ -304,6 +304,7 @@ function newLease(
     lastLine: 0,
     permits: at.permits,
   };
+  if (desk.state.plan.definition.rate !== undefined && at.task !== ENUMERATION) lease.rateAt = node.now;
   desk.leases.set(at.task, lease);
   desk.openLeases++;
   worker.held++;

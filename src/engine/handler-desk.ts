@@ -188,9 +188,17 @@ export class HandlerDesk {
   park(key: string, task: number): void {
     this.#parked ??= new Map();
     const parked = this.#parked.get(key) ?? [];
-    parked.push(task);
+    // One that was brought back and found the key full again is older than the others.
+    let at = parked.length;
+    while (at > 0 && (parked[at - 1] as number) > task) at--;
+    parked.splice(at, 0, task);
     this.#parked.set(key, parked);
     this.#parkedCount++;
+  }
+
+  /** Whether an older task than this one is parked at the key. */
+  hasOlderParked(key: string, task: number): boolean {
+    return (this.#parked?.get(key)?.[0] ?? Number.POSITIVE_INFINITY) < task;
   }
 
   /** Brings back the oldest task parked at the key. */

@@ -2,7 +2,7 @@
 import type { GrantItem } from "../protocol/work.ts";
 import { ENUMERATION } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
-import { startsLater } from "./permits.ts";
+import { mayBegin, noteBegun } from "./permits.ts";
 import type { HeldGrant, Slot } from "./slot.ts";
 
 /** The grant goes out, as far as its leases still stand; the rest is taken back. */
@@ -20,9 +20,11 @@ export function giveHeld(node: NodeState, slot: Slot, held: HeldGrant, isCommitt
     if (lease === undefined || lease.attempt !== attempt || lease.claim !== claim) continue;
     const isRecorded = number === ENUMERATION || desk.state.tasks.startOf(number)?.attempt === attempt;
     // Under a rate it starts now, and not when it was taken.
-    const mayStart = () => number === ENUMERATION || startsLater(node, slot, desk, since);
-    if (isThere && isRecorded && mayStart()) items.push(item);
-    else {
+    const mayStart = () => number === ENUMERATION || mayBegin(node, slot, desk, since);
+    if (isThere && isRecorded && mayStart()) {
+      if (number !== ENUMERATION) noteBegun(node, slot, desk, since);
+      items.push(item);
+    } else {
       node.endLease(desk, lease);
       if (number !== ENUMERATION) desk.giveBack(number);
     }

@@ -1,14 +1,16 @@
 /**
- * Concurrency limits: by handler (project and use) and by key within it. Exact: a permit is taken with a lease and
- * given back when the lease ends. Whoever finds a limit full waits at it, and is told in order when there is room.
- * In a cluster a node has only its share of a limit (permit-desk.ts).
+ * Limits: concurrency by project, by handler (project and use) and by key within it, and rates. Exact: a permit is taken
+ * with a lease and given back when the lease ends; a start under a rate counts for as long as the rate looks back. Whoever
+ * finds a limit full waits in its queue (wait-queue.ts), and is called in turn when there is room. In a cluster a node has
+ * only its share of a limit (permit-desk.ts).
  */
 import { decodeName } from "../kernel/names.ts";
 import type { PermitGrant } from "../protocol/permits.ts";
 import { Heap } from "../std/heap.ts";
 import { PermitDesk } from "./permit-desk.ts";
-import { Rates } from "./rates.ts";
+import { type Rate, RateWindow } from "./rate-window.ts";
 import type { Settings } from "./settings.ts";
+import { type Waiter, WaitQueue } from "./wait-queue.ts";
 
 /** A lease's permits move on with its partition. */
 export interface Moves {
@@ -19,9 +21,14 @@ export interface Moves {
   readonly ms: number;
 }
 
-/** Where the starts of a rate are counted that all nodes share. */
-function rateName(name: string): string {
-  return `rate ${name}`;
+/** The name of the limit that counts the starts of a handler's rate. */
+export function rateName(scope: string): string {
+  return `rate ${scope}`;
+}
+
+/** The name of a project's limit. */
+export function projectScope(project: string): string {
+  return `project ${project}`;
 }
 
 /** A limit as a definition or a setting says it. */
@@ -33,29 +40,32 @@ export interface Declared {
   readonly silenceMs: number;
 }
 
-export interface LimitState {
+interface LimitState {
   max: number;
   held: number;
   /** Forgotten when nobody holds or wants it: keys come and go. */
   isTransient: boolean;
-  readonly waiting: Map<string, { readonly age: number; readonly run: () => void }>;
+  /** It has room only when nothing is held. */
+  isGate: boolean;
+  /** The starts that count, if it is a rate. */
+  window: RateWindow | null;
+  readonly queue: WaitQueue;
   /** Who has found room here, and waits at another limit. */
   readonly reserved: Set<string>;
 }
 
 export class Limits {
-  readonly #rates = new Rates();
   /** This node's share of what all nodes count; null: there is no other node. */
   readonly shares: PermitDesk | null;
   readonly #limits = new Map<string, LimitState>();
+  /** Rates, by the names of their limits. */
+  readonly #windows = new Map<string, RateWindow>();
+  /** Limits at which somebody waits and there may be room. */
+  readonly #callable = new Set<string>();
   readonly #reservations = new Heap<{ names: readonly string[]; who: string; until: number }>(
     (a, b) => a.until < b.until,
   );
-  readonly #lingering = new Heap<{ name: string; until: number; isMoved: boolean; since?: number }>(
-    (a, b) => a.until < b.until,
-  );
-  /** Starts under a rate that went out later than they were noted, by name and time: when they did. */
-  readonly #postponed = new Map<string, number[]>();
+  readonly #lingering = new Heap<{ name: string; until: number }>((a, b) => a.until < b.until);
   /** Permits of leases whose partitions nobody has taken yet. */
   #moving: ({ readonly name: string } & Moves)[] = [];
   /** Nothing is granted under these names before the time: permits of a former owner may still be held. */
@@ -65,86 +75,98 @@ export class Limits {
   constructor(shared: Settings | null = null) {
     const usage = (name: string) => {
       const limit = this.#limits.get(name);
-      const { held = 0, waiting, reserved } = limit ?? {};
-      return { held, waiting: waiting?.size ?? 0, reserved: reserved?.size ?? 0 };
+      const { held = 0, queue, reserved } = limit ?? {};
+      const { size = 0, priority = 0 } = queue ?? {};
+      return { held, waiting: size, priority, reserved: reserved?.size ?? 0 };
     };
     this.shares = shared === null ? null : new PermitDesk(shared.permitPatienceMs, usage);
   }
 
-  /** Declares a limit; the newest value counts. If it leaves more room than before, whoever waits goes on. */
+  /** Declares a limit; the newest value counts from the next grant on, be it more or less than before. */
   declare(name: string, limit: Declared): void {
-    const state = this.#at(name);
-    const isMore = limit.max > state.max;
-    Object.assign(state, { max: limit.max, isTransient: false });
+    Object.assign(this.#at(name), { max: limit.max, isTransient: false });
     this.shares?.declare(name, limit, false);
-    if (isMore && state.waiting.size > 0) this.#wake(state);
+    this.#callable.add(name);
   }
 
   /** Declares a rate; `usedUpAt`: starts of a former owner, not known here, may have used it up. */
   declareRate(
-    name: string,
-    rate: { readonly limit: number; readonly per: number },
-    at: { readonly declaredAt: number; readonly usedUpAt: number | null },
+    scope: string,
+    rate: Rate,
+    at: { readonly declaredAt: number; readonly usedUpAt: number | null; readonly now: number },
   ): void {
-    this.#rates.declare(name, rate, at.usedUpAt);
-    if (this.shares === null) return;
-    const { declaredAt } = at;
-    this.declare(rateName(name), { max: rate.limit, declaredAt, silenceMs: rate.per });
+    const name = rateName(scope);
+    const limit = this.#at(name);
+    if (limit.window === null) {
+      limit.window = new RateWindow(rate);
+      this.#windows.set(name, limit.window);
+      if (this.shares === null && at.usedUpAt !== null) limit.window.add(at.usedUpAt, rate.limit);
+    } else limit.window.declare(rate, at.now);
+    limit.held = limit.window.used;
+    this.declare(name, { max: rate.limit, declaredAt: at.declaredAt, silenceMs: rate.per });
   }
 
-  /** The name under which starts of this rate are counted by all nodes; null: only this one counts. */
-  sharedRate(name: string): string | null {
-    return this.shares === null ? null : rateName(name);
+  /** Notes a start under a rate. */
+  start(scope: string, who: Waiter, now: number): void {
+    const name = rateName(scope);
+    const limit = this.#limits.get(name);
+    if (limit?.window == null) return;
+    limit.window.add(now);
+    limit.held = limit.window.used;
+    limit.queue.served(who.id, limit.max);
+    this.shares?.noteUse(name);
   }
 
-  /** Whether a start is allowed by the rate of this name; if there is none, it is. */
-  allows(name: string, now: number): boolean {
-    return this.shares === null ? this.#rates.allowedAt(name) <= now : this.hasRoom(rateName(name), now);
+  /** A start that was noted then has begun now, and counts from now on. */
+  began(scope: string, noted: number, now: number): void {
+    const name = rateName(scope);
+    const limit = this.#limits.get(name);
+    if (limit?.window == null || noted >= now || limit.window.move(noted, now)) return;
+    limit.window.add(now);
+    limit.held = limit.window.used;
+    this.shares?.noteUse(name);
   }
 
-  /** When a start may be allowed, as far as it can be told; 0: there is nothing to wait for. */
-  allowedAt(name: string): number {
-    return this.#rates.allowedAt(name);
+  /** Whether a start that was noted then may begin now: it counts still, or there is room for one more. */
+  mayBegin(scope: string, noted: number, now: number): boolean {
+    const name = rateName(scope);
+    return this.#limits.get(name)?.window?.counts(noted) === true || this.hasRoom(name, now);
   }
 
-  /** Notes a start. In a cluster it has a permit of the rate for as long as the rate looks back. */
-  start(name: string, now: number): void {
-    this.#rates.take(name, now);
-    if (this.shares === null) return;
-    this.take(rateName(name));
-    const until = now + this.#rates.per(name);
-    this.#lingering.push({ name: rateName(name), until, isMoved: false, since: now });
-  }
-
-  /** A start that was noted before goes out now, and counts from now on; false: it is too late, and it must not. */
-  startLater(name: string, noted: number, now: number): boolean {
-    if (this.shares === null) this.#rates.take(name, now);
-    else if (noted + this.#rates.per(name) <= now) return false;
-    else {
-      const key = `${rateName(name)} ${noted}`;
-      this.#postponed.set(key, [...(this.#postponed.get(key) ?? []), now]);
-    }
-    return true;
-  }
-
-  /** Calls `run` once when a start may be allowed again; `who` waits only once. */
-  waitForRate(name: string, who: { readonly id: string; readonly age: number }, run: () => void): void {
-    if (this.shares === null) this.#rates.wait(name, who, run);
-    else this.wait(rateName(name), who, run);
+  /** When the next start may be allowed, as far as it can be told; 0: there is nothing to wait for. */
+  allowedAt(scope: string): number {
+    const limit = this.#limits.get(rateName(scope));
+    return limit?.window == null || limit.held < limit.max ? 0 : limit.window.nextAt();
   }
 
   /** Declares the limit of one key: remembered only while it is in use. */
   declareKey(name: string, limit: Declared): void {
-    this.#at(name, true).max = limit.max;
+    const state = this.#at(name, true);
+    if (limit.max > state.max) this.#callable.add(name);
+    state.max = limit.max;
     this.shares?.declare(name, limit, true);
+  }
+
+  /** Declares a limit that has room only while nothing is held under it. */
+  declareGate(name: string): void {
+    this.#at(name, true).isGate = true;
   }
 
   /** Whether a permit is to be had. */
   hasRoom(name: string, now: number): boolean {
-    const limit = this.#limits.get(name);
-    if (limit !== undefined && limit.held >= limit.max) return false;
-    if (this.shares?.hasRoom(name, limit?.held ?? 0) === false) return false;
-    return !this.isBlocked(name, now);
+    return this.#room(name, now) > 0;
+  }
+
+  /** Whether this one may have a permit: there is room, and nobody who waits goes before. */
+  mayTake(name: string, who: Waiter, now: number): boolean {
+    return this.hasRoom(name, now) && this.#limits.get(name)?.queue.isBehind(who) !== true;
+  }
+
+  /** How many permits are to be had. */
+  #room(name: string, now: number): number {
+    const { max = Number.POSITIVE_INFINITY, held = 0, isGate = false } = this.#limits.get(name) ?? {};
+    if (this.isBlocked(name, now) || (isGate && held > 0)) return 0;
+    return Math.min(max - held, this.shares?.room(name, held) ?? Number.POSITIVE_INFINITY);
   }
 
   /** Whether permits of a former owner may still be held. */
@@ -157,20 +179,22 @@ export class Limits {
     return this.#blocked.get(name) ?? 0;
   }
 
-  take(name: string): void {
-    this.#at(name).held++;
+  /** Takes a permit; `who`: whoever has waited for it, or could have. */
+  take(name: string, who?: Waiter): void {
+    const limit = this.#at(name);
+    limit.held++;
+    if (who !== undefined) limit.queue.served(who.id, limit.max);
     this.shares?.noteUse(name);
   }
 
-  /** Gives a permit back and wakes whoever waits. */
+  /** Gives a permit back. */
   give(name: string): void {
     const limit = this.#limits.get(name);
     if (limit === undefined) return;
     limit.held--;
     this.shares?.noteUse(name);
-    if (limit.waiting.size > 0) this.#wake(limit);
-    if (limit.isTransient && limit.held === 0 && limit.waiting.size + limit.reserved.size === 0)
-      this.#limits.delete(name);
+    if (limit.queue.size > 0) this.#callable.add(name);
+    else if (limit.isTransient && limit.held === 0 && limit.reserved.size === 0) this.#limits.delete(name);
   }
 
   /**
@@ -186,17 +210,37 @@ export class Limits {
     if (this.#moving.length === 0) return;
     this.#moving = this.#moving.filter(({ name, partition, epoch, ms }) => {
       if ((epochs.get(partition) ?? 0) <= epoch) return true;
-      this.#lingering.push({ name, until: now + ms, isMoved: true });
+      this.#lingering.push({ name, until: now + ms });
       return false;
     });
   }
 
-  /** Calls `run` once when there may be room again; `who` waits only once. */
-  wait(name: string, who: { readonly id: string; readonly age: number }, run: () => void): void {
-    const { waiting } = this.#at(name);
-    if (waiting.has(who.id)) return;
-    waiting.set(who.id, { age: who.age, run });
+  /** Calls `run` once when it is this one's turn and there may be room; `who` waits only once. */
+  wait(name: string, who: Waiter, run: () => void): void {
+    const { queue, max } = this.#at(name);
+    queue.add(who, max, run);
+    this.#callable.add(name);
     this.shares?.noteUse(name);
+  }
+
+  /** Whether somebody who waits may have to be called. */
+  get isCallable(): boolean {
+    return this.#callable.size > 0;
+  }
+
+  /** Calls the next one at each limit that has room; gives how many. */
+  call(now: number): number {
+    let called = 0;
+    for (const name of [...this.#callable]) {
+      const limit = this.#limits.get(name);
+      if (limit === undefined || limit.queue.size === 0 || !this.hasRoom(name, now))
+        this.#callable.delete(name);
+      else {
+        limit.queue.callNext(limit.max);
+        called++;
+      }
+    }
+    return called;
   }
 
   /**
@@ -221,35 +265,33 @@ export class Limits {
   /** Executions are not this node's any more: nobody waits for them. */
   forget(isOver: (execution: string) => boolean): void {
     const isOf = (who: string) => isOver(decodeName(who.slice(0, who.indexOf("/"))) ?? "");
-    for (const [name, { waiting, reserved }] of this.#limits) {
-      const before = waiting.size + reserved.size;
-      for (const who of waiting.keys()) if (isOf(who)) waiting.delete(who);
+    for (const [name, { queue, reserved }] of this.#limits) {
+      const before = queue.size + reserved.size;
+      queue.forget(isOf);
       for (const who of reserved) if (isOf(who)) reserved.delete(who);
-      if (waiting.size + reserved.size < before) this.shares?.noteUse(name);
+      if (queue.size + reserved.size < before) this.shares?.noteUse(name);
     }
   }
 
   /** A home has spoken: whoever waits may go on. */
   granted(grant: PermitGrant): void {
-    if (this.shares?.granted(grant) !== true) return;
-    const limit = this.#limits.get(grant.name);
-    if (limit !== undefined) this.#wake(limit);
+    if (this.shares?.granted(grant) === true) this.#callable.add(grant.name);
   }
 
   block(name: string, until: number): void {
     this.#blocked.set(name, Math.max(this.#blocked.get(name) ?? 0, until));
   }
 
-  /** Wakes those who waited for a block to pass, or for a rate. */
+  /** What has become free by time: blocks that have passed, starts that a rate looks back on no more. */
   unblock(now: number): void {
-    if (this.shares === null) this.#rates.wake(now);
-    for (const { name, isMoved, since, until } of this.#lingering.popWhile((one) => one.until <= now)) {
-      const began = since === undefined ? null : this.#beganAt(name, since);
-      if (began !== null && since !== undefined) {
-        this.#lingering.push({ name, isMoved, until: until + began - since });
-        continue;
-      }
-      if (isMoved) this.shares?.forfeit(name);
+    for (const [name, window] of this.#windows) {
+      if (window.expire(now) === 0) continue;
+      this.#at(name).held = window.used;
+      this.shares?.noteUse(name);
+      this.#callable.add(name);
+    }
+    for (const { name } of this.#lingering.popWhile(({ until }) => until <= now)) {
+      this.shares?.forfeit(name);
       this.give(name);
     }
     for (const { names, who } of this.#reservations.popWhile(({ until }) => until <= now))
@@ -257,28 +299,19 @@ export class Limits {
     for (const [name, until] of this.#blocked) {
       if (until > now) continue;
       this.#blocked.delete(name);
-      const limit = this.#limits.get(name);
-      if (limit !== undefined) this.#wake(limit);
+      this.#callable.add(name);
     }
   }
 
-  /** When a start that was noted at this time went out; null: then. */
-  #beganAt(name: string, noted: number): number | null {
-    if (this.#postponed.size === 0) return null;
-    const key = `${name} ${noted}`;
-    const [began, ...others] = this.#postponed.get(key) ?? [];
-    if (others.length === 0) this.#postponed.delete(key);
-    else this.#postponed.set(key, others);
-    return began ?? null;
-  }
-
-  /** When the next block passes; Infinity: none is there. */
+  /** When `unblock` is to be called next; Infinity: nobody waits for it. */
   nextUnblockAt(): number {
     let next = Number.POSITIVE_INFINITY;
     for (const until of this.#blocked.values()) if (until < next) next = until;
+    for (const [name, window] of this.#windows)
+      if (this.shares !== null || this.#at(name).queue.size > 0) next = Math.min(next, window.nextAt());
     const lingers = this.#lingering.peek()?.until ?? Number.POSITIVE_INFINITY;
     const reserves = this.#reservations.peek()?.until ?? Number.POSITIVE_INFINITY;
-    return Math.min(next, this.#rates.nextAt(), lingers, reserves);
+    return Math.min(next, lingers, reserves);
   }
 
   look(name: string): { max: number; held: number } | null {
@@ -287,16 +320,8 @@ export class Limits {
 
   /** Every limit of concurrency that is declared, with who waits. */
   *all(): Generator<{ name: string; max: number; held: number; waiting: number }> {
-    for (const [name, { max, held, waiting }] of this.#limits)
-      if (max !== Number.POSITIVE_INFINITY && !name.startsWith(rateName("")))
-        yield { name, max, held, waiting: waiting.size };
-  }
-
-  /** The oldest first: so they get what there is in the order of their age. */
-  #wake(limit: LimitState): void {
-    const waiting = [...limit.waiting.values()].sort((a, b) => a.age - b.age);
-    limit.waiting.clear();
-    for (const { run } of waiting) run();
+    for (const [name, { max, held, queue, window }] of this.#limits)
+      if (max !== Number.POSITIVE_INFINITY && window === null) yield { name, max, held, waiting: queue.size };
   }
 
   #at(name: string, isTransient = false): LimitState {
@@ -306,7 +331,9 @@ export class Limits {
         max: Number.POSITIVE_INFINITY,
         held: 0,
         isTransient,
-        waiting: new Map(),
+        isGate: false,
+        window: null,
+        queue: new WaitQueue(),
         reserved: new Set(),
       };
       this.#limits.set(name, limit);

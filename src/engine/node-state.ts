@@ -10,20 +10,17 @@ import type { HandedLease } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { Members, Output } from "./io.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
-import { type Declared, Limits, type Moves } from "./limits.ts";
+import { type Declared, Limits, type Moves, projectScope } from "./limits.ts";
 import { PageCache } from "./page-cache.ts";
 import { WAITS } from "./permit-desk.ts";
+import { findsRoom } from "./permits.ts";
 import { PlanCache } from "./plan-cache.ts";
+import type { Held } from "./priority-holds.ts";
 import type { Settings } from "./settings.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { Tenures } from "./tenures.ts";
 import { noTotals } from "./totals.ts";
 import { WorkerRoster } from "./worker-roster.ts";
-
-/** The name of a project's limit. */
-export function projectScope(project: string): string {
-  return `project ${project}`;
-}
 
 /** Whether handlers of a plan have limits that count over executions, each with one value for all. */
 function hasLimits({ phases }: Plan): boolean {
@@ -91,6 +88,7 @@ export class NodeState {
         const heldUntil = (since ?? 0) + Math.max(this.settings.suspectMs, this.heartbeatMs(handler));
         if (since !== null && this.settings.projects[project]?.concurrency !== undefined)
           this.limits.block(projectScope(project), heldUntil);
+        this.#priorities.add(handler.priority);
         const { scope: name, definition } = handler;
         const scope = `${project}/${name}`;
         if (at < (this.#declaredAt.get(scope) ?? 0)) continue;
@@ -100,6 +98,7 @@ export class NodeState {
           this.limits.declareRate(scope, definition.rate, {
             declaredAt: at,
             usedUpAt: this.tenures.succeedsSince(),
+            now: this.now,
           });
         if (definition.concurrency !== undefined)
           this.limits.declare(scope, this.declared(definition.concurrency, handler, at));
@@ -146,6 +145,7 @@ export class NodeState {
           this.limits.declareRate(scope, rate, {
             declaredAt: this.now,
             usedUpAt: this.tenures.succeedsSince(),
+            now: this.now,
           });
         if (concurrency !== undefined)
           this.limits.declare(scope, this.declared(concurrency, handler, this.now));
@@ -166,6 +166,8 @@ export class NodeState {
   /** Workflows of which limits count here. */
   readonly #limited = new Set<string>();
   readonly #declaredAt = new Map<string, number>();
+  /** Priorities that handlers have. */
+  readonly #priorities = new Set<number>();
 
   /** A limit of a handler, as the plan of this time says it. */
   declared(max: number, plan: HandlerPlan, declaredAt: number): Declared {
@@ -225,6 +227,27 @@ export class NodeState {
     const desks =
       slot.desks.length > 1 ? [...slot.desks].sort((a, b) => a.servedAt - b.servedAt) : slot.desks;
     for (const desk of desks) this.offer(slot, desk);
+  }
+
+  /**
+   * While the execution waits for its commit, what it has to give out after it goes before work of lower priority. What
+   * waits at a limit holds nobody up.
+   */
+  holdLower(slot: Slot): void {
+    const { execution } = slot;
+    if (this.#priorities.size < 2 || execution?.open !== true || slot.tenure.isYielding) return;
+    const { project } = execution;
+    const held: Held[] = [];
+    for (const desk of slot.desks) {
+      const { plan, finished } = desk.state;
+      if (plan.waits || finished) continue;
+      const { priority } = plan;
+      if (desk.wantsEnumeration(this.now))
+        held.push({ project, priority, wanted: plan.enumerator ?? plan.wanted });
+      if (plan.mode !== "workflow" && desk.hasTasks(this.now) && findsRoom(this, slot, desk))
+        held.push({ project, priority, wanted: plan.wanted });
+    }
+    this.dispatcher.holds.add(slot.id, held);
   }
 
   offer(slot: Slot, desk: HandlerDesk): void {

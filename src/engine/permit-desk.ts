@@ -27,8 +27,9 @@ interface Share {
 /** How a limit is used here. */
 export interface Usage {
   readonly held: number;
-  /** Handlers that wait for a permit. */
+  /** Handlers that wait for a permit, and the highest priority among them. */
   readonly waiting: number;
+  readonly priority: number;
   /** Those that have found room, and wait at another limit. */
   readonly reserved: number;
 }
@@ -78,10 +79,10 @@ export class PermitDesk {
     return this.#shares.get(name);
   }
 
-  /** Whether one more attempt may be open. What is not declared has no limit. */
-  hasRoom(name: string, held: number): boolean {
+  /** How many more attempts may be open. What is not declared has no limit. */
+  room(name: string, held: number): number {
     const share = this.#shares.get(name);
-    return share === undefined || held < share.quota;
+    return share === undefined ? Number.POSITIVE_INFINITY : share.quota - held;
   }
 
   /** A permit was taken or given back, or somebody began to wait. */
@@ -173,7 +174,7 @@ export class PermitDesk {
     share.quota = quota;
     share.isContended = isContended;
     this.noteUse(name);
-    return this.hasRoom(name, this.#usage(name).held);
+    return this.room(name, this.#usage(name).held) > 0;
   }
 
   #hasNews(name: string, { quota, wants, isContended, max }: Share): boolean {

@@ -13,7 +13,7 @@ const PATIENCE_MS = 100;
 
 /** A node's desk with a use that the test sets. */
 function deskWith(use: { held: number; waiting: number }) {
-  const usage = (): Usage => ({ ...use, reserved: 0 });
+  const usage = (): Usage => ({ ...use, reserved: 0, priority: 0 });
   const desk = new PermitDesk(PATIENCE_MS, usage);
   desk.declare("l", { max: 2, declaredAt: 1, silenceMs: 50 }, false);
   return desk;

@@ -3,9 +3,11 @@
 import type { Execution } from "../kernel/execution.ts";
 import { encodeName } from "../kernel/names.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
-import { type NodeState, projectScope } from "./node-state.ts";
+import { projectScope, rateName } from "./limits.ts";
+import type { NodeState } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
 import { fetchPage, taskKey, taskText } from "./task-pages.ts";
+import type { Waiter } from "./wait-queue.ts";
 
 /** Permits for a task; `full`: its handler's limit is reached; `parked`: its key's is, and it was set aside. */
 export function takePermits(
@@ -14,43 +16,33 @@ export function takePermits(
   desk: HandlerDesk,
   task: number,
 ): readonly string[] | "full" | "parked" {
+  if (!isLimited(node, slot, desk)) return NO_PERMITS;
   const { plan } = desk.state;
   const { concurrency, concurrencyPerKey, rate } = plan.definition;
   const { project } = slot.execution as Execution;
-  const ofProject = node.settings.projects[project]?.concurrency === undefined ? null : projectScope(project);
-  if (
-    concurrency === undefined &&
-    concurrencyPerKey === undefined &&
-    rate === undefined &&
-    ofProject === null
-  )
-    return NO_PERMITS;
   const scope = `${project}/${plan.scope}`;
-  const who = { id: `${encodeName(slot.id)}/${desk.key}`, age: slot.age };
+  const who = waiterOf(slot, desk);
   const again = () => offerAgain(node, slot.id, desk.key);
   if (node.limits.isBlocked(scope, node.now)) {
     node.limits.wait(scope, who, again);
     return "full";
   }
-  const ofRate = rate === undefined ? null : node.limits.sharedRate(scope);
-  if (rate !== undefined && ofRate === null && !node.limits.allows(scope, node.now)) {
-    node.limits.waitForRate(scope, who, again);
-    return "full";
-  }
   const adopted = adoptedScope(scope);
   if (concurrencyPerKey !== undefined && (node.limits.look(adopted)?.held ?? 0) > 0) {
     // Keys of attempts taken over from a former owner may not be known yet: until they are, none is given out.
+    node.limits.declareGate(adopted);
     node.limits.wait(adopted, who, again);
     return "full";
   }
-  const ofHandler = concurrency === undefined ? null : scope;
-  const names = [ofRate, ofProject, ofHandler];
+  const ofRate = rate === undefined ? null : rateName(scope);
+  const ofProject = node.settings.projects[project]?.concurrency === undefined ? null : projectScope(project);
+  const names = [ofRate, ofProject, concurrency === undefined ? null : scope];
   node.limits.unreserve(names, who.id);
   const until = node.now + node.settings.permitReserveMs;
   const permits: string[] = [];
   for (const name of names) {
     if (name === null) continue;
-    if (!node.limits.hasRoom(name, node.now)) {
+    if (!node.limits.mayTake(name, who, node.now)) {
       node.limits.reserve(permits, who.id, until);
       node.limits.wait(name, who, again);
       return "full";
@@ -60,28 +52,67 @@ export function takePermits(
   const key = concurrencyPerKey === undefined ? undefined : taskKey(node, slot, desk, task);
   if (key !== undefined && concurrencyPerKey !== undefined) {
     const name = `${scope}#${key}`;
+    const ofKey = { ...who, id: `${who.id}/${key}` };
     node.limits.declareKey(name, node.declared(concurrencyPerKey, plan, slot.age));
-    if (!node.limits.hasRoom(name, node.now)) {
-      node.limits.reserve(permits, `${who.id}/${key}`, until);
+    if (desk.hasOlderParked(key, task) || !node.limits.mayTake(name, ofKey, node.now)) {
+      node.limits.reserve(permits, ofKey.id, until);
       desk.take(task);
-      if (!desk.hasParked(key)) waitForKey(node, slot, desk, { key, name });
       desk.park(key, task);
+      waitForKey(node, slot, desk, { key, name });
       return "parked";
     }
+    node.limits.take(name, ofKey);
+    // Those of this handler that wait for the key have their next turn after the others.
+    if (desk.hasParked(key)) waitForKey(node, slot, desk, { key, name });
     permits.push(name);
   }
+  for (const name of names) if (name !== null && name !== ofRate) node.limits.take(name, who);
+  if (rate !== undefined) node.limits.start(scope, who, node.now);
   // That of the rate is not the lease's: it goes by time.
-  const ofLease = ofRate === null ? permits : permits.filter((permit) => permit !== ofRate);
-  for (const permit of ofLease) node.limits.take(permit);
-  if (rate !== undefined) node.limits.start(scope, node.now);
-  return ofLease;
+  return permits.filter((permit) => permit !== ofRate);
 }
 
-/** A start that was taken then goes out now; false: its rate does not allow that any more. */
-export function startsLater(node: NodeState, slot: Slot, desk: HandlerDesk, taken: number): boolean {
+/** Whether the handler's tasks need permits. */
+export function isLimited(node: NodeState, slot: Slot, desk: HandlerDesk): boolean {
+  const { concurrency, concurrencyPerKey, rate } = desk.state.plan.definition;
+  if (concurrency !== undefined || concurrencyPerKey !== undefined || rate !== undefined) return true;
+  return node.settings.projects[slot.execution?.project ?? ""]?.concurrency !== undefined;
+}
+
+/** Whether the handler's next task finds room under the limits that count for all of its tasks. */
+export function findsRoom(node: NodeState, slot: Slot, desk: HandlerDesk): boolean {
+  const { concurrency, rate } = desk.state.plan.definition;
+  const project = slot.execution?.project ?? "";
+  const scope = `${project}/${desk.state.plan.scope}`;
+  const { limits, now } = node;
+  if (rate !== undefined && !limits.hasRoom(rateName(scope), now)) return false;
+  if (limits.isBlocked(scope, now)) return false;
+  if (desk.leases.size > desk.openLeases) return true;
+  if (
+    node.settings.projects[project]?.concurrency !== undefined &&
+    !limits.hasRoom(projectScope(project), now)
+  )
+    return false;
+  return concurrency === undefined || limits.hasRoom(scope, now);
+}
+
+/** How the handler waits at limits. */
+export function waiterOf(slot: Slot, desk: HandlerDesk): Waiter {
+  return { id: `${encodeName(slot.id)}/${desk.key}`, age: slot.age, priority: desk.state.plan.priority };
+}
+
+/** An attempt is known to have begun: under a rate it counts from now on, since what it calls sees it from now on. */
+export function noteBegun(node: NodeState, slot: Slot, desk: HandlerDesk, given: number): void {
   const { plan } = desk.state;
-  if (plan.definition.rate === undefined || node.now <= taken) return true;
-  return node.limits.startLater(`${slot.execution?.project}/${plan.scope}`, taken, node.now);
+  if (plan.definition.rate === undefined || node.now <= given) return;
+  node.limits.began(`${slot.execution?.project}/${plan.scope}`, given, node.now);
+}
+
+/** Whether a rate allows that what was taken then goes out now. */
+export function mayBegin(node: NodeState, slot: Slot, desk: HandlerDesk, taken: number): boolean {
+  const { plan } = desk.state;
+  if (plan.definition.rate === undefined) return true;
+  return node.limits.mayBegin(`${slot.execution?.project}/${plan.scope}`, taken, node.now);
 }
 
 const NO_PERMITS: readonly string[] = [];
@@ -154,11 +185,10 @@ function adoptedNames(node: NodeState, slot: Slot, desk: HandlerDesk, task: numb
 }
 
 function waitForKey(node: NodeState, slot: Slot, desk: HandlerDesk, at: { key: string; name: string }): void {
-  node.limits.wait(at.name, { id: `${encodeName(slot.id)}/${desk.key}/${at.key}`, age: slot.age }, () => {
+  const who = waiterOf(slot, desk);
+  node.limits.wait(at.name, { ...who, id: `${who.id}/${at.key}` }, () => {
     const now = deskNow(node, slot.id, desk.key);
-    if (now === null || !now.desk.unpark(at.key)) return;
-    if (now.desk.hasParked(at.key)) waitForKey(node, now.slot, now.desk, at);
-    node.offer(now.slot, now.desk);
+    if (now?.desk.unpark(at.key) === true) node.offer(now.slot, now.desk);
   });
 }
 

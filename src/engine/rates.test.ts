@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../test/conformance/node-bench.ts";
 import { phase } from "../../test/scenarios/kernel-run.ts";
-import { Rates } from "./rates.ts";
+import { SeededRandom } from "../std/random.ts";
+import { RateWindow } from "./rate-window.ts";
 
 fc.configureGlobal({ seed: 1 });
 
@@ -13,89 +14,82 @@ function most(times: readonly number[], per: number): number {
 }
 
 describe("a rate", () => {
-  test("allows at most so many starts in any stretch, and as many as that", () => {
-    const gaps = fc.array(fc.nat(30), { minLength: 20, maxLength: 80 });
+  const starts = fc.array(fc.nat(30), { minLength: 20, maxLength: 80 });
+  const rate = fc.record({ limit: fc.integer({ min: 1, max: 5 }), per: fc.integer({ min: 1, max: 50 }) });
+
+  test("allows at most so many starts in any interval, and as many as that", () => {
     fc.assert(
-      fc.property(
-        fc.integer({ min: 1, max: 5 }),
-        fc.integer({ min: 1, max: 50 }),
-        gaps,
-        (limit, per, waits) => {
-          const rates = new Rates();
-          rates.declare("r", { limit, per }, null);
-          const taken: number[] = [];
-          let now = 1;
-          for (const wait of waits) {
-            now += wait;
-            if (rates.allowedAt("r") > now) {
-              // It is refused only because the stretch before is full.
-              expect(taken.filter((t) => t > now - per)).toHaveLength(limit);
-              continue;
-            }
-            rates.take("r", now);
-            taken.push(now);
-          }
-          expect(most(taken, per)).toBeLessThanOrEqual(limit);
-        },
-      ),
+      fc.property(rate, starts, ({ limit, per }, waits) => {
+        const window = new RateWindow({ limit, per });
+        const taken: number[] = [];
+        let now = 1;
+        for (const wait of waits) {
+          now += wait;
+          window.expire(now);
+          expect(window.used).toBe(taken.filter((t) => t > now - per).length);
+          if (window.used >= limit) continue;
+          window.add(now);
+          taken.push(now);
+        }
+        expect(most(taken, per)).toBeLessThanOrEqual(limit);
+      }),
     );
   });
 
-  test("whose limit changes keeps what it knows", () => {
-    const limit = fc.integer({ min: 1, max: 6 });
-    const change = fc.tuple(limit, fc.array(fc.nat(10), { maxLength: 20 }));
+  test("that changes counts what it remembers by its new length", () => {
+    const change = fc.tuple(rate, fc.array(fc.nat(10), { maxLength: 20 }));
     fc.assert(
-      fc.property(fc.array(change, { maxLength: 5 }), fc.integer({ min: 1, max: 40 }), (parts, per) => {
-        const rates = new Rates();
+      fc.property(fc.array(change, { maxLength: 5 }), (parts) => {
+        const window = new RateWindow({ limit: 1, per: 1 });
         const taken: number[] = [];
         let now = 1;
-        for (const [limit, waits] of parts) {
-          rates.declare("r", { limit, per }, null);
+        for (const [{ limit, per }, waits] of parts) {
+          window.declare({ limit, per }, now);
           for (const wait of waits) {
             now += wait;
-            const before = taken.filter((t) => t > now - per).length;
-            if (rates.allowedAt("r") > now) expect(before).toBeGreaterThanOrEqual(limit);
-            else {
-              expect(before).toBeLessThan(limit);
-              rates.take("r", now);
-              taken.push(now);
-            }
+            window.expire(now);
+            expect(window.used).toBe(taken.filter((t) => t > now - per).length);
+            if (window.used >= limit) continue;
+            window.add(now);
+            taken.push(now);
           }
         }
       }),
     );
   });
 
-  test("of which a former owner may have used everything allows nothing for its time", () => {
-    const rates = new Rates();
-    rates.declare("r", { limit: 3, per: 100 }, 1_000);
-    expect(rates.allowedAt("r")).toBe(1_100);
-    for (let i = 0; i < 3; i++) rates.take("r", 1_100);
-    expect(rates.allowedAt("r")).toBe(1_200);
+  test("counts a start from when it is known to have begun", () => {
+    const window = new RateWindow({ limit: 2, per: 100 });
+    window.add(1_000);
+    window.add(1_000);
+    expect(window.move(1_000, 1_030)).toBe(true);
+    window.expire(1_100);
+    expect([window.used, window.nextAt()]).toEqual([1, 1_130]);
+    window.expire(1_130);
+    expect([window.used, window.move(1_000, 1_140)]).toEqual([0, false]);
   });
 
-  test("that is not declared allows everything", () => {
-    const rates = new Rates();
-    rates.take("x", 5);
-    expect([rates.allowedAt("x"), rates.nextAt()]).toEqual([0, Number.POSITIVE_INFINITY]);
-  });
-
-  test("tells those who wait once, the oldest first, when the time has come", () => {
-    const rates = new Rates();
-    rates.declare("r", { limit: 1, per: 100 }, null);
-    rates.take("r", 1_000);
-    const told: string[] = [];
-    for (const [id, age] of [
-      ["b", 2],
-      ["a", 1],
-      ["b", 2],
-    ] as const)
-      rates.wait("r", { id, age }, () => told.push(id));
-    rates.wake(1_099);
-    expect([told, rates.nextAt()]).toEqual([[], 1_100]);
-    rates.wake(1_100);
-    rates.wake(1_100);
-    expect([told, rates.nextAt()]).toEqual([["a", "b"], Number.POSITIVE_INFINITY]);
+  test("of a million in a day is never exceeded, and needs little memory", () => {
+    const per = 86_400_000;
+    const limit = 1_000_000;
+    const window = new RateWindow({ limit, per });
+    const random = new SeededRandom(1);
+    const taken: { at: number; n: number }[] = [];
+    let now = 0;
+    let total = 0;
+    while (now < 3 * per) {
+      now += random.between(1, 200_000);
+      window.expire(now);
+      const n = Math.min(limit - window.used, random.between(1, 20_000));
+      if (n > 0) window.add(now, n);
+      if (n > 0) taken.push({ at: now, n });
+      total += n;
+      const within = taken.filter(({ at }) => at > now - per).reduce((sum, one) => sum + one.n, 0);
+      expect(within).toBeLessThanOrEqual(limit);
+    }
+    // Buckets cost one part in a thousand at most.
+    expect(total).toBeGreaterThan(2.9 * limit);
+    expect(window.size).toBeLessThan(4_000);
   });
 });
 

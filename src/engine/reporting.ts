@@ -17,7 +17,7 @@ import { receiptDueAt } from "./command-work.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
-import { adoptedPermits, hasRoomToAdopt } from "./permits.ts";
+import { adoptedPermits, hasRoomToAdopt, noteBegun } from "./permits.ts";
 import type { Slot } from "./slot.ts";
 
 /** Notes at once that the worker has its hands free, and that attempts have begun. */
@@ -27,8 +27,10 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
   if (report.kind === "receipts") {
     for (const receipt of report.receipts) {
       const lease = desk.leases.get(receipt.task);
-      if (lease !== undefined && isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch))
-        node.noteReported(desk, lease);
+      if (lease === undefined || !isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch))
+        continue;
+      countStart(node, slot, desk, lease);
+      node.noteReported(desk, lease);
     }
   } else if (report.kind === "enumeration") {
     const lease = desk.leases.get(ENUMERATION);
@@ -37,8 +39,9 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
   } else if (report.kind === "started") {
     for (const begun of report.attempts) {
       const lease = desk.leases.get(begun.task);
-      if (lease !== undefined && isSameAttempt(lease, begun.attempt, begun.claim, report.epoch))
-        start(node, desk, lease);
+      if (lease === undefined || !isSameAttempt(lease, begun.attempt, begun.claim, report.epoch)) continue;
+      countStart(node, slot, desk, lease);
+      start(node, desk, lease);
     }
   } else {
     const lease = desk.leases.get("task" in report ? report.task : ENUMERATION);
@@ -291,6 +294,13 @@ export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
       continue;
     if (lease.until !== Number.POSITIVE_INFINITY) lease.until = node.now + node.heartbeatMs(desk.state.plan);
   }
+}
+
+/** Under a rate an attempt counts from when it is known to have begun. */
+function countStart(node: NodeState, slot: Slot, desk: HandlerDesk, lease: Lease): void {
+  if (lease.rateAt === undefined) return;
+  noteBegun(node, slot, desk, lease.rateAt);
+  lease.rateAt = undefined;
 }
 
 function start(node: NodeState, desk: HandlerDesk, lease: Lease): void {

@@ -5,7 +5,8 @@ import { topicOf } from "../kernel/topic.ts";
 import { showDuration } from "../std/duration.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION } from "./lease.ts";
-import { type NodeState, projectScope } from "./node-state.ts";
+import { projectScope, rateName } from "./limits.ts";
+import type { NodeState } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
 import { whyCommand, whyStillOwed } from "./why-command.ts";
 
@@ -66,7 +67,11 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   const blocked = node.limits.blockedUntil(scope) - node.now;
   if (blocked > 0 && left > running)
     return `${at} waits ${showDuration(blocked)} for attempts that may still hold "${plan.scope}" since before the restart.`;
-  if (plan.definition.rate !== undefined && !node.limits.allows(scope, node.now) && left > running) {
+  if (
+    plan.definition.rate !== undefined &&
+    !node.limits.hasRoom(rateName(scope), node.now) &&
+    left > running
+  ) {
     const { limit: most, per } = plan.definition.rate;
     // What other nodes have started is known at the home of the rate only.
     const ms = node.limits.allowedAt(scope) - node.now;

@@ -171,6 +171,19 @@ export class WorkerRoster {
     return false;
   }
 
+  /** A worker that serves this, asks for work and has none. */
+  emptyFor(wanted: Wanted, project: string): RosterEntry | undefined {
+    for (const worker of this.workers.values())
+      if (
+        worker.held === 0 &&
+        worker.room > 0 &&
+        !worker.queued &&
+        this.servedBy(worker, wanted, project) !== undefined
+      )
+        return worker;
+    return undefined;
+  }
+
   /** Whether a task waits for a worker to be empty, or has one to itself. */
   get hasHold(): boolean {
     for (const { alone } of this.workers.values()) if (alone !== null) return true;

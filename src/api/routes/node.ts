@@ -1,6 +1,6 @@
 /** What the nodes hold: limits, timers, open attempts. */
 import { z } from "@hono/zod-openapi";
-import { projectScope } from "../../engine/node-state.ts";
+import { projectScope } from "../../engine/limits.ts";
 import { sha256 } from "../../std/hash.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { StoredTimer } from "../../store/store.ts";

@@ -1,0 +1,106 @@
+/**
+ * The sliding window of a rate: how many starts count at a time. A start counts for `per` from its own time on, so no
+ * interval of that length has more than `limit` starts. Up to `BUCKETS` starts are kept one by one. Above that, starts are
+ * kept in buckets of equal width and count from the end of their bucket: memory stays bounded, and the window errs on the
+ * side of fewer starts, by one part in `BUCKETS` at most.
+ */
+const BUCKETS = 1_024;
+
+export interface Rate {
+  readonly limit: number;
+  /** The length of the window, in milliseconds. */
+  readonly per: number;
+}
+
+export class RateWindow {
+  #rate: Rate;
+  /** Times of starts in ascending order, and how many there were at each. */
+  #times: number[] = [];
+  #counts: number[] = [];
+  /** The index of the oldest that counts. Older ones are remembered for a while, in case the window gets longer. */
+  #first = 0;
+  #used = 0;
+
+  constructor(rate: Rate) {
+    this.#rate = rate;
+  }
+
+  /** Starts that count now. */
+  get used(): number {
+    return this.#used;
+  }
+
+  /** How many times are remembered. */
+  get size(): number {
+    return this.#times.length;
+  }
+
+  /** Sets a new limit or length; starts that are remembered count by the new length. */
+  declare(rate: Rate, now: number): void {
+    const isSame = rate.per === this.#rate.per;
+    this.#rate = rate;
+    if (isSame) return;
+    this.#first = 0;
+    this.#used = this.#counts.reduce((sum, n) => sum + n, 0);
+    this.expire(now);
+  }
+
+  /** Counts starts from this time on. */
+  add(time: number, n = 1): void {
+    const at = this.#bucket(time);
+    const last = this.#times.length - 1;
+    this.#used += n;
+    if (last >= this.#first && (this.#times[last] as number) >= at)
+      this.#counts[last] = (this.#counts[last] as number) + n;
+    else {
+      this.#times.push(at);
+      this.#counts.push(n);
+    }
+  }
+
+  /** Whether starts of this time still count. */
+  counts(time: number): boolean {
+    return this.#first < this.#times.length && this.#bucket(time) >= (this.#times[this.#first] as number);
+  }
+
+  /** A start that was counted from `from` on happened at `time`, and counts from then on; false: it counts no more. */
+  move(from: number, time: number): boolean {
+    const at = this.#bucket(from);
+    for (let i = this.#times.length - 1; i >= this.#first && (this.#times[i] as number) >= at; i--) {
+      const n = this.#counts[i] as number;
+      if (n === 0) continue;
+      this.#counts[i] = n - 1;
+      this.#used--;
+      this.add(time);
+      return true;
+    }
+    return false;
+  }
+
+  /** Lets go of starts that are older than the window; gives how many. */
+  expire(now: number): number {
+    const before = this.#used;
+    while (this.#first < this.#times.length && this.nextAt() <= now) {
+      this.#used -= this.#counts[this.#first] as number;
+      this.#first++;
+    }
+    if (this.#first > 2 * BUCKETS) {
+      this.#times = this.#times.slice(this.#first - BUCKETS);
+      this.#counts = this.#counts.slice(this.#first - BUCKETS);
+      this.#first = BUCKETS;
+    }
+    return before - this.#used;
+  }
+
+  /** When the oldest start leaves the window; Infinity: it is empty. */
+  nextAt(): number {
+    return (this.#times[this.#first] ?? Number.POSITIVE_INFINITY) + this.#rate.per;
+  }
+
+  #bucket(time: number): number {
+    const { limit, per } = this.#rate;
+    if (limit <= BUCKETS) return time;
+    const width = Math.ceil(per / BUCKETS);
+    return Math.ceil(time / width) * width;
+  }
+}
