@@ -314,6 +314,17 @@ export class Limits {
     return Math.min(next, lingers, reserves);
   }
 
+  /** Every limit, by name. */
+  states(): Iterable<[string, Readonly<LimitState>]> {
+    return this.#limits;
+  }
+
+  /** Permits of attempts that go on at other nodes, which may not count them yet; by the names of their limits. */
+  *leaving(): Generator<string> {
+    for (const { name } of this.#moving) yield name;
+    for (const { name } of this.#lingering.items()) yield name;
+  }
+
   look(name: string): { max: number; held: number } | null {
     return this.#limits.get(name) ?? null;
   }

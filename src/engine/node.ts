@@ -20,6 +20,7 @@ import { grantAll } from "./granting.ts";
 import { type HandedLease, type LeaseTable, leaseTable, noteHandedOver } from "./hand-over.ts";
 import type { AttemptFilter, Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
 import { LetterDesk } from "./letter-desk.ts";
+import { brokenLimit } from "./limit-invariants.ts";
 import { NodeState } from "./node-state.ts";
 import { notePublished, publishAgain } from "./outbox.ts";
 import { openAttempts, overviewOf } from "./overview.ts";
@@ -185,6 +186,11 @@ export class EngineNode {
     const { limits, roster } = this.#node;
     const parts = [limits.nextUnblockAt(), roster.nextHoldEnd(), this.#cluster.permits.nextAt()];
     return Math.min(this.#timers.nextAt(), this.#nextSweepAt, ...parts);
+  }
+
+  /** What does not hold of limits, though it must after each `advance`; null: all does. */
+  brokenLimit(): string | null {
+    return brokenLimit(this.#node);
   }
 
   /** Open leases whose receipts have not come: what a graceful end waits for. */

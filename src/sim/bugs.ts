@@ -82,8 +82,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "limit off by one",
     file: "engine/limits.js",
-    find: "limit.held >= limit.max",
-    replace: "limit.held > limit.max",
+    find: "Math.min(max - held,",
+    replace: "Math.min(max - held + 1,",
     seed: 1,
   },
   {
@@ -117,9 +117,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "unknown outcome taken for success",
     file: "engine/commit-desk.js",
-    find: "else\n                this.#cleanUp.again(stepped);\n        }\n    }\n    /** Others",
+    find: "else\n                this.#cleanUp.again(stepped);\n        }\n    }\n    /** They do",
     replace:
-      'else {\n stepped.slot.status = "clean";\n this.#cleanUp.finish(stepped);\n }\n        }\n    }\n    /** Others',
+      'else {\n stepped.slot.status = "clean";\n this.#cleanUp.finish(stepped);\n }\n        }\n    }\n    /** They do',
     seed: 2,
   },
   {
@@ -279,10 +279,32 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
   {
     name: "rate window too short",
-    file: "engine/rates.js",
-    find: "oldest + rate.per",
-    replace: "oldest + rate.per / 2",
+    file: "engine/rate-window.js",
+    find: "Number.POSITIVE_INFINITY) + this.#rate.per",
+    replace: "Number.POSITIVE_INFINITY) + this.#rate.per / 2",
     seed: 8,
+  },
+  {
+    name: "rate in fixed windows",
+    file: "engine/rate-window.js",
+    find: "if (limit <= BUCKETS)\n            return time;",
+    replace: "if (limit <= BUCKETS)\n            return Math.floor(time / per) * per;",
+    seed: 8,
+  },
+  {
+    name: "nobody is called when a permit comes back",
+    file: "engine/limits.js",
+    find: "if (limit.queue.size > 0)\n            this.#callable.add(name);",
+    replace: "if (limit.queue.size > 0)\n            void name;",
+    seed: 1,
+  },
+  {
+    name: "new limit counts for new executions only",
+    file: "engine/limits.js",
+    find: "Object.assign(this.#at(name), { max: limit.max, isTransient: false });\n        this.shares?.declare(name, limit, false);\n        this.#callable.add(name);",
+    replace:
+      "Object.assign(this.#at(name), { max: limit.max, isTransient: false });\n        this.shares?.declare(name, limit, false);",
+    seed: 1,
   },
   {
     name: "rate forgotten by a restart",
@@ -308,15 +330,15 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "permit of a project not given back",
     file: "engine/permits.js",
-    find: "return ofLease;",
-    replace: "return ofLease.filter((permit) => permit !== ofProject);",
+    find: "return permits.filter((permit) => permit !== ofRate);",
+    replace: "return permits.filter((permit) => permit !== ofRate && permit !== ofProject);",
     seed: 1,
   },
   {
     name: "limit of a project ignored",
     file: "engine/permits.js",
-    find: "[ofRate, ofProject, ofHandler]",
-    replace: "[ofRate, null, ofHandler]",
+    find: "[ofRate, ofProject, concurrency",
+    replace: "[ofRate, null, concurrency",
     seed: 4,
   },
   {

@@ -12,9 +12,9 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
   {
     name: "fenced verdict ignored",
     file: "engine/commit-desk.js",
-    find: "this.#underWay.delete(commit);\n        if (verdict.kind",
+    find: "this.#unhold(underWay);\n        if (verdict.kind",
     replace:
-      "this.#underWay.delete(commit);\n        verdict = { kind: 'ok', exists: [], fenced: [] };\n        if (verdict.kind",
+      "this.#unhold(underWay);\n        verdict = { kind: 'ok', exists: [], fenced: [] };\n        if (verdict.kind",
     seed: 27,
   },
   {
@@ -141,15 +141,15 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
   {
     name: "node does not ask for permits",
     file: "engine/permit-desk.js",
-    find: "return share === undefined || held < share.quota;",
-    replace: "return true;",
+    find: "share.quota - held;",
+    replace: "Number.POSITIVE_INFINITY;",
     seed: 8,
   },
   {
     name: "start counts for no time",
     file: "engine/limits.js",
-    find: "const until = now + this.#rates.per(name);",
-    replace: "const until = now;",
+    find: "limit.window.add(now);",
+    replace: "void now;",
     seed: 2,
   },
   {

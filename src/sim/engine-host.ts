@@ -202,6 +202,8 @@ export abstract class EngineHost {
       if (this.node === node) this.#perform(output);
     }
     if (this.node !== node) return;
+    const broken = this.#turns % LIMITS_EVERY === 0 ? node.brokenLimit() : null;
+    must(broken === null, `${this.name}${broken}`);
     // What was handed over counts at two nodes for a while, and where it comes back, twice at one.
     if (!this.world.isCluster && ++this.#turns % LIMITS_EVERY === 0)
       for (const { name, held, max } of node.overview().limits)

@@ -19,6 +19,11 @@ export class Heap<T> {
     }
   }
 
+  /** All items, in no particular order. */
+  items(): readonly T[] {
+    return this.#items;
+  }
+
   peek(): T | undefined {
     return this.#items[0];
   }
