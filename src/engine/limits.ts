@@ -110,7 +110,7 @@ export class Limits {
   start(scope: string, who: Waiter, now: number): void {
     const name = rateName(scope);
     const limit = this.#limits.get(name);
-    if (limit?.window == null) return;
+    if (limit === undefined || limit.window === null) return;
     limit.window.add(now);
     limit.held = limit.window.used;
     limit.queue.served(who.id, limit.max);
@@ -121,7 +121,8 @@ export class Limits {
   began(scope: string, noted: number, now: number): void {
     const name = rateName(scope);
     const limit = this.#limits.get(name);
-    if (limit?.window == null || noted >= now || limit.window.move(noted, now)) return;
+    if (limit === undefined || limit.window === null) return;
+    if (noted >= now || limit.window.move(noted, now)) return;
     limit.window.add(now);
     limit.held = limit.window.used;
     this.shares?.noteUse(name);
@@ -136,7 +137,8 @@ export class Limits {
   /** When the next start may be allowed, as far as it can be told; 0: there is nothing to wait for. */
   allowedAt(scope: string): number {
     const limit = this.#limits.get(rateName(scope));
-    return limit?.window == null || limit.held < limit.max ? 0 : limit.window.nextAt();
+    if (limit === undefined || limit.window === null || limit.held < limit.max) return 0;
+    return limit.window.nextAt();
   }
 
   /** Declares the limit of one key: remembered only while it is in use. */

@@ -299,14 +299,6 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     seed: 1,
   },
   {
-    name: "new limit counts for new executions only",
-    file: "engine/limits.js",
-    find: "Object.assign(this.#at(name), { max: limit.max, isTransient: false });\n        this.shares?.declare(name, limit, false);\n        this.#callable.add(name);",
-    replace:
-      "Object.assign(this.#at(name), { max: limit.max, isTransient: false });\n        this.shares?.declare(name, limit, false);",
-    seed: 1,
-  },
-  {
     name: "rate forgotten by a restart",
     file: "engine/node-state.js",
     find: "usedUpAt: this.tenures.succeedsSince()",
