@@ -27,6 +27,7 @@ import { openAttempts, overviewOf } from "./overview.ts";
 import { notOwner, whyNotTaken } from "./ownership-desk.ts";
 import { nameKeys } from "./permits.ts";
 import { PostOpDesk } from "./post-op-desk.ts";
+import { purge } from "./purging.ts";
 import { beat, holderOf, noteArrival, vouch } from "./reporting.ts";
 import { Residency } from "./residency.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
@@ -110,7 +111,7 @@ export class EngineNode {
       case "definition-stored":
         return this.#mayBeDefined(input.workflow);
       case "purge":
-        return this.#purge(input.ids);
+        return purge(node, this.#residency, input.ids);
       case "purged":
         return this.#residency.purged(input.ids);
       case "worker-vouches":
@@ -280,23 +281,6 @@ export class EngineNode {
   /** Executions whose children wait for this workflow's definition. */
   #offerChildren(workflow: string): void {
     for (const slot of waitingFor(this.#node, workflow)) this.#cleanUp.becameClean(slot);
-  }
-
-  /** What is over and not in use is forgotten; a load that is asked for later finds nothing. */
-  #purge(ids: readonly string[]): void {
-    const free = ids.filter((id) => {
-      if (this.#node.tenures.of(id) === undefined) return false;
-      const slot = this.#node.slots.get(id);
-      if (slot === undefined) return true;
-      const isOver = slot.execution?.ended === true && slot.execution.postops.size === 0;
-      const isIdle = slot.status === "clean" && slot.queue.length === 0 && isOver;
-      if (isIdle) this.#residency.evict(slot);
-      return isIdle;
-    });
-    if (free.length === 0) return;
-    this.#letters.rescan();
-    this.#residency.purging(free);
-    this.#node.emit({ kind: "purge", ids: free });
   }
 
   #request(input: Extract<Input, { kind: "request" }>): void {
