@@ -12,7 +12,7 @@ describe("a definition is refused", () => {
     ["that is no object", 7, "definition: must be an object"],
     ["that is a list", [], "definition: must be an object"],
     ["that is null", null, "definition: must be an object"],
-    ["of another version", { ...one({}), rondo: 2 }, "rondo: version 2 is not known"],
+    ["of another version", { ...one({}), rondo: 3 }, "rondo: version 3 is not known"],
     ["with an unknown field", { ...one({}), nmae: "x" }, 'definition: has the unknown field "nmae"'],
     ["without a name", { phases: [{ name: "a" }] }, "name: undefined is not a name"],
     ["with a name that starts with a digit", { ...one({}), name: "1a" }, 'name: "1a" is not a name'],

@@ -1,8 +1,14 @@
 /**
- * A workflow as data, in canonical form: durations in milliseconds, defaults left out.
- * Knows nothing of code: handlers are named by `use`.
+ * A workflow as data, in canonical form: durations in milliseconds, defaults left out, always version 1. Stores keep this
+ * form and hash it. Knows nothing of code: handlers are named by `use`.
  */
 import type { Json } from "../std/json.ts";
+
+/**
+ * Versions in which a definition can be handed in; both are stored as version 1. In version 2 a handler with `use` and
+ * nothing else about its tasks enumerates them; in version 1 it has one task, the input.
+ */
+export type GivenVersion = 1 | 2;
 
 export interface Definition {
   readonly rondo: 1;
@@ -65,7 +71,7 @@ export interface HandlerDefinition {
   readonly state?: Json;
   readonly resume?: boolean;
   readonly workflow?: string;
-  /** Tasks written down, or the handler that enumerates them; neither: one task, the input. */
+  /** Tasks written down, or the code that enumerates them; neither: one task, the input. */
   readonly tasks?: readonly Json[];
   readonly enumerate?: { readonly use: string };
   readonly version?: string;

@@ -6,15 +6,15 @@
 import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
 import type { Rejection } from "../std/rejection.ts";
-import { type Definition, LIMITS, type PhaseDefinition } from "./definition.ts";
+import { type Definition, type GivenVersion, LIMITS, type PhaseDefinition } from "./definition.ts";
 import { checkMeaning, parsePhase } from "./parse-phase.ts";
-import { Invalid, object, parseName, reference, rejectInvalid } from "./parse-primitive.ts";
+import { Invalid, object, parseName, reference, rejectInvalid, show } from "./parse-primitive.ts";
 import { parseReferences } from "./reference.ts";
 
-/** The canonical definition of `data`, or why it is refused. */
+/** The canonical definition of `data`, which is written in version 1 or 2, or why it is refused. */
 export function parseDefinition(data: unknown): Definition | Rejection {
   return rejectInvalid(() => {
-    const parsed = definition(data);
+    const parsed = definition(data, [1, 2]);
     for (const { name, handlers } of parsed.phases)
       for (const [key, handler] of Object.entries(handlers))
         checkMeaning(handler, `phase "${name}" handler "${key}"`);
@@ -22,20 +22,14 @@ export function parseDefinition(data: unknown): Definition | Rejection {
   });
 }
 
-/** A definition that was accepted once, perhaps by an earlier version. */
+/** A definition that was accepted once, perhaps by an earlier version. What is stored is version 1. */
 export function parseStored(data: unknown): Definition | Rejection {
-  return rejectInvalid(() => definition(data));
+  return rejectInvalid(() => definition(data, [1]));
 }
 
-function definition(data: unknown): Definition {
+function definition(data: unknown, known: readonly GivenVersion[]): Definition {
   const fields = object(data, "definition", ["rondo", "name", "input", "phases", "returns"]);
-  if (fields["rondo"] !== undefined && fields["rondo"] !== 1) {
-    throw new Invalid(
-      "rondo",
-      `version ${JSON.stringify(fields["rondo"])} is not known`,
-      "this Rondo reads version 1",
-    );
-  }
+  const version = givenVersion(fields["rondo"], known);
   const name = parseName(fields["name"], "name");
   const list = fields["phases"];
   if (!Array.isArray(list) || list.length === 0) {
@@ -43,11 +37,23 @@ function definition(data: unknown): Definition {
   }
   if (list.length > LIMITS.phases)
     throw new Invalid("phases", `${list.length} phases; at most ${LIMITS.phases} are allowed`);
-  const phases = list.map((entry, i) => parsePhase(entry, `phases[${i}]`));
+  const phases = list.map((entry, i) => parsePhase(entry, `phases[${i}]`, version));
   checkGraph(phases);
   checkReferences(phases);
   const returns = fields["returns"] === undefined ? undefined : reference(fields["returns"], "returns");
   return { rondo: 1, name, ...defined({ input: fields["input"] as Json | undefined, returns }), phases };
+}
+
+/** The version that a definition says it is written in; 1 where it says none. */
+function givenVersion(given: unknown, known: readonly GivenVersion[]): GivenVersion {
+  const version = given === undefined ? 1 : known.find((one) => one === given);
+  if (version !== undefined) return version;
+  const isQuoted = known.some((one) => String(one) === given);
+  throw new Invalid(
+    "rondo",
+    `version ${show(given)} is not known`,
+    isQuoted ? "write it without quotes" : `known versions are: ${known.join(", ")}`,
+  );
 }
 
 /** A command refers to results of single commands in earlier phases only: they are there when it is sent. */

@@ -3,13 +3,19 @@
  * part. The SDK's builder refuses with these what it is given, before there is a definition.
  */
 import { defined } from "../std/defined.ts";
-import { DEFAULTS, HANDLER_MODES, type HandlerDefinition, type PhaseDefinition } from "./definition.ts";
+import {
+  DEFAULTS,
+  type GivenVersion,
+  HANDLER_MODES,
+  type HandlerDefinition,
+  type PhaseDefinition,
+} from "./definition.ts";
 import { OPTION_PARSERS } from "./parse-option.ts";
-import { Invalid, integer, object, parseName, parseUse } from "./parse-primitive.ts";
+import { Invalid, integer, object, parseName, parseUse, show } from "./parse-primitive.ts";
 import { nameOf, noName, pointedAt, whyNoKey } from "./task-name.ts";
 
 /** The canonical phase of `data`; throws `Invalid`. */
-export function parsePhase(data: unknown, path: string): PhaseDefinition {
+export function parsePhase(data: unknown, path: string, version: GivenVersion = 1): PhaseDefinition {
   const fields = object(data, path, ["name", "handlers", "next", "onError", "final", "maxVisits"]);
   const name = parseName(fields["name"], `${path}.name`);
   const at = `phase "${name}"`;
@@ -21,7 +27,7 @@ export function parsePhase(data: unknown, path: string): PhaseDefinition {
     throw new Invalid(`${at}.handlers`, "must be an object of handlers by name");
   for (const [key, value] of Object.entries(given)) {
     parseHandlerName(key, at);
-    handlers[key] = parseHandler(value, `${at} handler "${key}"`);
+    handlers[key] = parseHandler(value, `${at} handler "${key}"`, version);
   }
   const final = fields["final"];
   if (final !== undefined && final !== true && final !== false && final !== "failed")
@@ -57,9 +63,9 @@ export function parseHandlerName(data: unknown, at: string): string {
   return name;
 }
 
-/** The canonical handler of `data`; throws `Invalid`. */
-export function parseHandler(data: unknown, at: string): HandlerDefinition {
-  const fields = object(data, at, Object.keys(OPTION_PARSERS));
+/** The canonical handler of `data`, as the version in which it is written means it; throws `Invalid`. */
+export function parseHandler(data: unknown, at: string, version: GivenVersion = 1): HandlerDefinition {
+  const fields = object(data, at, [...Object.keys(OPTION_PARSERS), "single"]);
   const modes = HANDLER_MODES.filter((mode) => fields[mode] !== undefined);
   if (modes.length !== 1) {
     throw new Invalid(
@@ -76,6 +82,10 @@ export function parseHandler(data: unknown, at: string): HandlerDefinition {
   }
   if (parsed["tasks"] !== undefined && parsed["enumerate"] !== undefined)
     throw new Invalid(at, "has both tasks and enumerate", "give one of them");
+  const saysSource = parsed["tasks"] !== undefined || parsed["enumerate"] !== undefined;
+  const isSingle = parseSingle(fields["single"], parsed, at);
+  if (version === 2 && parsed["use"] !== undefined && !saysSource && !isSingle)
+    parsed["enumerate"] = { use: parsed["use"] };
   if (parsed["concurrencyPerKey"] !== undefined && parsed["key"] === undefined)
     throw new Invalid(at, "has concurrencyPerKey but no key", "say what the key of a task is");
   if (
@@ -104,6 +114,39 @@ export function parseHandler(data: unknown, at: string): HandlerDefinition {
   if (waits && (parsed["tasks"] !== undefined || parsed["enumerate"] !== undefined))
     throw new Invalid(at, "a sleep or a wait has exactly one task", "remove tasks and enumerate");
   return parsed;
+}
+
+/** Whether the handler says `single: true`: that its one task is the input. This is how it is stored, so it is not kept. */
+function parseSingle(
+  given: unknown,
+  { tasks, enumerate, key, identity }: HandlerDefinition,
+  at: string,
+): boolean {
+  if (given === undefined) return false;
+  if (given !== true)
+    throw new Invalid(
+      `${at}.single`,
+      `${show(given)} is not true`,
+      "leave it out, and say where the tasks come from by tasks or enumerate",
+    );
+  const other = tasks !== undefined ? "tasks" : enumerate !== undefined ? "enumerate" : null;
+  if (other !== null)
+    throw new Invalid(
+      at,
+      `has both single and ${other}`,
+      "give one of them: with single: true its one task is the input",
+    );
+  for (const [option, naming] of [
+    ["key", key],
+    ["identity", identity],
+  ] as const)
+    if (naming === true)
+      throw new Invalid(
+        `${at}.${option}`,
+        "is true, so the code that enumerates would compute it, but with single: true no code enumerates",
+        'write a JSON Pointer, such as "/customer", or leave it out',
+      );
+  return true;
 }
 
 /** Refuses options that would count for nothing; throws `Invalid`. */

@@ -66,7 +66,7 @@ export function parseUse(data: unknown, path: string): string {
 
 /** An object that names a handler's code. */
 export function reference(data: unknown, path: string): { readonly use: string } {
-  return { use: parseUse(object(data, path, ["use"])["use"], `${path}.use`) };
+  return { use: parseUse(object(data, path, ["use"], '{ "use": "resize" }')["use"], `${path}.use`) };
 }
 
 /** A text of a sensible length. */

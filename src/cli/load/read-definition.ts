@@ -25,7 +25,8 @@ export async function readDefinition(path: string, file: string): Promise<AnyWor
       `${file} is not a definition: ${definition.message}`,
       definition.hint === undefined ? [] : [definition.hint],
     );
-  return { name: definition.name, definition: data, handlers: [] };
+  // The canonical form, which servers of earlier versions read too.
+  return { name: definition.name, definition, handlers: [] };
 }
 
 /** Refuses a workflow without code of its own whose definition names code: nobody here could do its tasks. */

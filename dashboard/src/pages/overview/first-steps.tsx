@@ -15,7 +15,7 @@ const COMMANDS = [
 
 /** Needs no worker: a timer, then a signal that the user sends from the page. */
 const EXAMPLE = {
-  rondo: 1,
+  rondo: 2,
   name: "hello",
   phases: [
     { name: "count-down", handlers: { "count-down": { sleep: "3s" } } },
