@@ -168,6 +168,7 @@ export class Engine implements EnginePort {
 
   /** Who holds an attempt, as far as is known in memory. */
   readonly holderOf = (attempt: ReportedAttempt): AttemptHolder | null => this.#node.holderOf(attempt);
+  readonly needsSingleCode = (attempt: ReportedAttempt): boolean => this.#node.needsSingleCode(attempt);
 
   /** Messages that were dropped as duplicates or stale, newest last: a bounded list, kept while this runs. */
   readonly dropped = (execution: string): readonly Dropped[] => this.#node.dropped(execution);

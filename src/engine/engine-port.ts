@@ -55,6 +55,8 @@ export interface EnginePort {
   epochOf(execution: string): number | null;
   /** Who holds an attempt of this node; null: nobody, or it is not in memory. */
   holderOf(at: ReportedAttempt): AttemptHolder | null;
+  /** Whether an attempt is at a task that code must not get which enumerates, as far as is known in memory. */
+  needsSingleCode(at: ReportedAttempt): boolean;
   /** What keeps the store from writing; null: nothing. */
   readonly commitFault: Error | null;
 

@@ -75,35 +75,121 @@ describe("a grant", () => {
   });
 });
 
-describe("code that enumerates, without the definition saying so", () => {
-  test("is asked for tasks first, and they are processed before it is sealed", () => {
+describe("a handler without tasks, of a definition that names no enumeration", () => {
+  const enumerating = { use: "w.a", enumerates: true };
+  const given = (bench: NodeBench) =>
+    bench.attempts().map(({ worker, grant, item }) => [worker, grant.do, item.task]);
+
+  test("never gives the input as its task to code that enumerates, and is not enumerated", () => {
     const bench = new NodeBench();
-    bench.join("w1", [{ use: "w.a", enumerates: true }]);
+    bench.join("w1", [enumerating]);
     bench.start(bench.plan([phase("a")]), "e1");
     bench.settle();
-    const listing = bench.attempts()[0] as Attempt;
-    expect(listing.grant.do).toBe("enumerate");
-    bench.page(listing, 0, ["x", "y", "z"]);
-    bench.settle();
-    const tasks = bench.attempts().slice(1);
-    expect(tasks.map(({ item }) => item.task)).toEqual(['"x"', '"y"', '"z"']);
-    bench.receipt(tasks[0] as Attempt);
-    bench.settle();
-    bench.seal(listing, { total: 3 });
-    for (const task of tasks.slice(1)) bench.receipt(task);
-    bench.settle();
-    expect(bench.status("e1")).toBe("done");
-    expect(bench.events("e1", "handler.finished")).toMatchObject([{ done: 3 }]);
+    bench.sleep(600_000);
+    expect(given(bench)).toEqual([]);
+    expect(bench.inspect("e1").why).toBe(
+      '"a" waits: by its definition its one task is the input, but the worker w1 enumerates "w.a". ' +
+        'To have the tasks enumerated, put the definition again with "rondo": 2 (POST /v1/workflows), cancel this ' +
+        'execution and start it anew. To have the input as its one task, serve "w.a" by code that does not enumerate.',
+    );
   });
 
-  test("that gives nothing ends its handler", () => {
+  test("waits while a worker enumerates, also if another one does not", () => {
     const bench = new NodeBench();
-    bench.join("w1", [{ use: "w.a", enumerates: true }]);
+    bench.join("plain", ["w.a"]);
+    bench.join("w1", [enumerating]);
     bench.start(bench.plan([phase("a")]), "e1");
     bench.settle();
-    bench.seal(bench.attempts()[0] as Attempt, { total: 0 });
+    expect(given(bench)).toEqual([]);
+    bench.leave("w1");
     bench.settle();
+    expect(given(bench)).toEqual([["plain", "process", "null"]]);
+  });
+
+  test("is given out by a worker that comes back with code that does not enumerate", () => {
+    const bench = new NodeBench();
+    bench.join("w1", [enumerating]);
+    bench.start(bench.plan([phase("a")]), "e1");
+    bench.settle();
+    bench.join("w1", ["w.a"]);
+    bench.settle();
+    expect(given(bench)).toEqual([["w1", "process", "null"]]);
+  });
+
+  test("is brought back from the store when the worker leaves that enumerates", () => {
+    const bench = new NodeBench({ idleMax: 0, windowMax: 2 });
+    bench.join("plain", ["w.a"], { capacity: 100 });
+    bench.join("w1", [enumerating]);
+    const plan = bench.plan([phase("a")]);
+    for (let i = 0; i < 10; i++) bench.start(plan, `e${i}`);
+    bench.settle();
+    expect(given(bench)).toEqual([]);
+    bench.leave("w1");
+    bench.work();
+    for (let i = 0; i < 10; i++) expect(bench.status(`e${i}`)).toBe("done");
+  });
+
+  test("that waits does not fill the window: others get their turn", () => {
+    const bench = new NodeBench({ idleMax: 1, windowMax: 2 });
+    bench.join("w1", [enumerating, { use: "w.b" }]);
+    const waits = bench.plan([phase("a")], "waits");
+    for (let i = 0; i < 5; i++) bench.start(waits, `w${i}`);
+    bench.settle();
+    bench.start(bench.plan([{ name: "b", handlers: { b: { use: "w.b" } } }], "goes"), "e1");
+    bench.work();
     expect(bench.status("e1")).toBe("done");
+  });
+
+  test.each([
+    ["enumerates in the version that gets the work", "2.0.0", "1.0.0", []],
+    ["enumerates in an older version", "1.0.0", "2.0.0", [["plain", "process", "null"]]],
+  ] as const)("counts a worker that %s", (_what, enumerates, plain, expected) => {
+    const bench = new NodeBench();
+    bench.join("plain", [{ use: "w.a", version: plain }]);
+    bench.join("w1", [{ ...enumerating, version: enumerates }]);
+    bench.start(bench.plan([phase("a")]), "e1");
+    bench.settle();
+    expect(given(bench)).toEqual(expected);
+  });
+
+  test("does not wait for workers of another project", () => {
+    const bench = new NodeBench();
+    bench.join("other", [enumerating], { project: "other" });
+    bench.join("plain", ["w.a"]);
+    const plan = bench.plan([phase("a")]);
+    bench.start(plan, "e1");
+    bench.start(plan, "e2", { project: "other" });
+    bench.settle();
+    expect(bench.attempts().map(({ grant }) => grant.execution)).toEqual(["e1"]);
+    expect(bench.inspect("e2").why).toContain("the worker other enumerates");
+  });
+
+  test("goes on as one task where its journal says so, whoever is there", () => {
+    const bench = new NodeBench();
+    bench.join("plain", ["w.a"]);
+    bench.start(bench.plan([phase("a")]), "e1");
+    bench.settle();
+    bench.leave("plain");
+    bench.join("w1", [enumerating]);
+    bench.receipt(bench.attempts()[0] as Attempt, { status: "failed", payload: "{}", retryAfterMs: 0 });
+    bench.work();
+    expect(given(bench)).toEqual([
+      ["plain", "process", "null"],
+      ["w1", "process", "null"],
+    ]);
+    expect(bench.status("e1")).toBe("done");
+  });
+
+  test.each(["command", "script"])("is no matter for a %s: only code enumerates", (kind) => {
+    const bench = new NodeBench();
+    const handler =
+      kind === "script"
+        ? { script: [{ name: "r", expression: "s => s" }] }
+        : { command: { cmd_type: "C" }, topic: "T" };
+    bench.join("w1", [{ use: kind === "script" ? "~script" : "topic:T", enumerates: true }]);
+    bench.start(bench.plan([{ name: "a", handlers: { a: handler } }]), "e1");
+    bench.settle();
+    expect(bench.attempts().map(({ grant }) => grant.do)).toEqual([kind]);
   });
 
   test("is not asked to enumerate for a decision or an output", () => {
@@ -119,5 +205,53 @@ describe("code that enumerates, without the definition saying so", () => {
     bench.receipt(bench.attempts()[0] as Attempt, { payload: '"b"' });
     bench.settle();
     expect(bench.attempts().map(({ grant }) => grant.do)).toEqual(["next", "returns"]);
+  });
+});
+
+describe("the same handler of version 2", () => {
+  const given = { rondo: 2, name: "w", phases: [phase("a")] };
+
+  test("is enumerated before anything else, whoever says that it enumerates, and its tasks are processed meanwhile", () => {
+    for (const enumerates of [undefined, false, true]) {
+      const bench = new NodeBench();
+      bench.join("w1", [{ use: "w.a", ...(enumerates === undefined ? {} : { enumerates }) }]);
+      bench.start(bench.plan(given), "e1");
+      bench.settle();
+      const listing = bench.attempts()[0] as Attempt;
+      expect(listing.grant.do).toBe("enumerate");
+      bench.page(listing, 0, ["x", "y", "z"]);
+      bench.settle();
+      const tasks = bench.attempts().slice(1);
+      expect(tasks.map(({ item }) => item.task)).toEqual(['"x"', '"y"', '"z"']);
+      bench.receipt(tasks[0] as Attempt);
+      bench.settle();
+      bench.seal(listing, { total: 3 });
+      for (const task of tasks.slice(1)) bench.receipt(task);
+      bench.settle();
+      expect(bench.status("e1")).toBe("done");
+      expect(bench.events("e1", "handler.finished")).toMatchObject([{ done: 3 }]);
+    }
+  });
+
+  test("waits for a worker that is away, and is enumerated when it is back", () => {
+    const bench = new NodeBench();
+    bench.join("w1", [{ use: "w.a", enumerates: true }]);
+    bench.leave("w1");
+    bench.start(bench.plan(given), "e1");
+    bench.sleep(8_000);
+    expect(bench.attempts()).toEqual([]);
+    bench.join("w1", [{ use: "w.a", enumerates: true }]);
+    bench.settle();
+    expect(bench.attempts().map(({ grant }) => grant.do)).toEqual(["enumerate"]);
+  });
+
+  test("that is enumerated as nothing is done", () => {
+    const bench = new NodeBench();
+    bench.join("w1", [{ use: "w.a", enumerates: true }]);
+    bench.start(bench.plan(given), "e1");
+    bench.settle();
+    bench.seal(bench.attempts()[0] as Attempt, { total: 0 });
+    bench.settle();
+    expect(bench.status("e1")).toBe("done");
   });
 });

@@ -106,18 +106,11 @@ function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
   if (slot.tenure.isYielding) return;
   desk.servedAt = ++node.turns;
   const { plan } = desk.state;
-  const servesEnumeration =
-    plan.work === "process" &&
-    desk.state.impliesTask &&
-    node.roster.servedBy(worker, wanted, execution.project)?.enumerates === true &&
-    desk.leases.size === 0 &&
-    desk.state.tasks.ended(0) === 0;
-  if (
-    (desk.wantsEnumeration(node.now) && (plan.enumerator ?? plan.wanted) === wanted) ||
-    (servesEnumeration && desk.suspectUntil <= node.now)
-  ) {
+  if (desk.wantsEnumeration(node.now) && (plan.enumerator ?? plan.wanted) === wanted)
     giveEnumeration(node, slot, desk, worker);
-  } else if (plan.wanted === wanted && giveTasks(node, slot, desk, worker) === "full") return; // It waits at the limit.
+  else if (node.enumeratorAt(slot, desk) !== null)
+    return; // It is offered again when that worker has gone.
+  else if (plan.wanted === wanted && giveTasks(node, slot, desk, worker) === "full") return; // It waits at the limit.
   node.offer(slot, desk);
 }
 
@@ -344,6 +337,8 @@ function newGrant(
     script: what.do === "script" ? scriptOf(plan) : null,
     command: what.do === "command" ? commandOf(plan) : null,
     trace: execution.trace,
+    ...(desk.state.needsSingleCode ? { single: true } : {}),
+    ...(what.do === "enumerate" && desk.state.identities !== null ? { byIdentity: true } : {}),
   };
 }
 

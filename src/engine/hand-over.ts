@@ -44,6 +44,17 @@ export interface Left {
 
 const KIND = "leases";
 
+/** The tables of all partitions; null: something is open in this process. */
+export function leaseTables(node: NodeState): ReadonlyMap<number, LeaseTable> | null {
+  const tables = new Map<number, LeaseTable>();
+  for (const tenure of node.tenures.all()) {
+    const table = leaseTable(node, tenure);
+    if (table === null) return null;
+    tables.set(tenure.partition, table);
+  }
+  return tables;
+}
+
 /** Everything of a partition that is open at workers elsewhere; null: something is open in this process, and ends with it. */
 export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
   const leases: HandedLease[] = [];

@@ -255,8 +255,14 @@ export class NodeState {
     if (slot.status !== "clean" || plan.waits || desk.state.finished) return;
     if (desk.wantsEnumeration(this.now))
       this.dispatcher.offer({ slot, desk, wanted: plan.enumerator ?? plan.wanted });
-    if (plan.mode !== "workflow" && desk.hasTasks(this.now))
+    if (plan.mode !== "workflow" && desk.hasTasks(this.now) && this.enumeratorAt(slot, desk) === null)
       this.dispatcher.offer({ slot, desk, wanted: plan.wanted });
+  }
+
+  /** A worker that enumerates the code of a handler whose one task must not go to such code; null: it may be given out. */
+  enumeratorAt({ execution }: Pick<Slot, "execution">, { state }: HandlerDesk): string | null {
+    if (execution === null || !state.needsSingleCode) return null;
+    return this.roster.enumeratorOf(state.plan.wanted, execution.project);
   }
 
   /** Ends a lease: its permits and its place at the worker are free again, unless it moves on with its partition. */

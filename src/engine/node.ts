@@ -17,7 +17,7 @@ import { CleanUp } from "./clean-up.ts";
 import { ClusterDesk } from "./cluster-desk.ts";
 import { CommitDesk } from "./commit-desk.ts";
 import { grantAll } from "./granting.ts";
-import { type HandedLease, type LeaseTable, leaseTable, noteHandedOver } from "./hand-over.ts";
+import { type HandedLease, type LeaseTable, leaseTables, noteHandedOver } from "./hand-over.ts";
 import type { AttemptFilter, Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
 import { LetterDesk } from "./letter-desk.ts";
 import { brokenLimit } from "./limit-invariants.ts";
@@ -201,13 +201,7 @@ export class EngineNode {
 
   /** What is open at workers elsewhere, for the next owner of each partition; null: something is open in this process. */
   leaseTables(): ReadonlyMap<number, LeaseTable> | null {
-    const tables = new Map<number, LeaseTable>();
-    for (const tenure of this.#node.tenures.all()) {
-      const table = leaseTable(this.#node, tenure);
-      if (table === null) return null;
-      tables.set(tenure.partition, table);
-    }
-    return tables;
+    return leaseTables(this.#node);
   }
 
   /** Begins with what the last owner left open. */
@@ -266,6 +260,11 @@ export class EngineNode {
     return holderOf(this.#node.slots.get(attempt.execution), attempt);
   }
 
+  /** Whether an attempt is at a task that code must not get which enumerates. */
+  needsSingleCode(attempt: ReportedAttempt): boolean {
+    return this.#node.slots.get(attempt.execution)?.desk(attempt)?.state.needsSingleCode === true;
+  }
+
   /** Words that changed nothing, newest last. */
   dropped(execution: string): readonly Dropped[] {
     return this.#node.dropped.of(execution);
@@ -312,7 +311,8 @@ export class EngineNode {
           if (slot.status === "clean") this.#cleanUp.becameClean(slot);
         return;
       case "worker-left":
-        return workerLeft(node, input.worker);
+        if (workerLeft(node, input.worker)) this.#residency.rescan();
+        return;
     }
   }
 

@@ -217,6 +217,7 @@ export class Residency {
     const phase = this.#node.plans.get(head.hash)?.byName.get(head.phase ?? "");
     if (phase === undefined || head.status === "cancelling") return true;
     const handlers = phase.decision === null ? phase.handlers : [...phase.handlers, phase.decision];
+    // Whether its one task must not go to code that enumerates is known once it is loaded.
     return handlers.some((plan) => this.#isHandlerServed(plan, head.project));
   }
 
@@ -306,7 +307,12 @@ export class Residency {
   #isServed(slot: Slot): boolean {
     if (slot.execution?.draining === true) return true;
     const project = slot.execution?.project ?? "";
-    return slot.desks.some(({ state }) => !state.finished && this.#isHandlerServed(state.plan, project));
+    return slot.desks.some(
+      (desk) =>
+        !desk.state.finished &&
+        this.#node.enumeratorAt(slot, desk) === null &&
+        this.#isHandlerServed(desk.state.plan, project),
+    );
   }
 
   #isHandlerServed({ mode, wanted, enumerator, definition }: HandlerPlan, project: string): boolean {

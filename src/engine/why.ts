@@ -56,6 +56,8 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   if (command !== null) return command;
   const waiting = whyWaits(node, desk, at);
   if (running === 0 && waiting !== null) return waiting;
+  const enumerator = running > 0 ? null : node.enumeratorAt({ execution }, desk);
+  if (enumerator !== null) return `${at} ${whySingle(wanted, enumerator)}`;
   const needsWorker = plan.mode !== "workflow" || desk.wantsEnumeration(node.now);
   if (
     needsWorker &&
@@ -104,6 +106,15 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   if (desk.leases.has(ENUMERATION))
     return `${at}: its enumeration runs and is not sealed; ${state.total} ${state.total === 1 ? "task" : "tasks"} so far.`;
   return `${at} is about to give out ${left} ${left === 1 ? "task" : "tasks"}.`;
+}
+
+/** The definition gives it one task, but the code enumerates: it may have been meant as a fan-out. */
+function whySingle({ use }: Wanted, worker: string): string {
+  return (
+    `waits: by its definition its one task is the input, but the worker ${worker} enumerates "${use}". ` +
+    'To have the tasks enumerated, put the definition again with "rondo": 2 (POST /v1/workflows), cancel this execution ' +
+    `and start it anew. To have the input as its one task, serve "${use}" by code that does not enumerate.`
+  );
 }
 
 /** What waits in queues, or for queues of its own. */

@@ -21,6 +21,7 @@ export function workerJoined(node: NodeState, input: JoinOptions & { readonly wo
   }
   workerLeft(node, input.worker);
   node.roster.join(entry);
+  offerSingles(node);
 }
 
 /** Notes how much a worker asks for; true: what nobody served before may be served now. */
@@ -55,9 +56,18 @@ export function workerReleases(node: NodeState, worker: string, beats: readonly 
   return [...touched];
 }
 
-/** A worker goes. */
-export function workerLeft(node: NodeState, id: string): void {
+/** A worker goes; true: work that it kept from others, since it enumerates, may be given out now. */
+export function workerLeft(node: NodeState, id: string): boolean {
   const worker = node.roster.workers.get(id);
   if (worker !== undefined) endHold(node, worker);
   node.roster.leave(id, node.now);
+  const enumerated = worker?.serves.some(({ enumerates }) => enumerates === true) === true;
+  if (enumerated) offerSingles(node);
+  return enumerated;
+}
+
+/** Offers the tasks again that were kept from a worker because it enumerates. */
+function offerSingles(node: NodeState): void {
+  for (const slot of node.slots.values())
+    if (slot.desks.some(({ state }) => state.needsSingleCode)) node.offerAll(slot);
 }

@@ -251,17 +251,17 @@ describe("at a node", () => {
     ]);
   });
 
-  test("code that enumerates does so in the version that gets the work", () => {
+  test("code that enumerates keeps from a single task only who would get it in the same version", () => {
     const bench = new NodeBench();
     bench.join("old", [{ ...serve("1.0.0"), enumerates: true }]);
     bench.join("new", [serve("2.0.0")]);
     bench.start(bench.plan(ranged("^1"), "one"), "e1");
     bench.start(bench.plan(ranged(), "two"), "e2");
     bench.settle();
-    expect(bench.attempts().map(({ worker, grant }) => [worker, grant.do])).toEqual([
-      ["old", "enumerate"],
-      ["new", "process"],
+    expect(bench.attempts().map(({ worker, grant }) => [worker, grant.execution, grant.do])).toEqual([
+      ["new", "e2", "process"],
     ]);
+    expect(bench.inspect("e1").why).toContain('the worker old enumerates "w.a"');
   });
 
   test("an enumerator of another name is served in any version", () => {

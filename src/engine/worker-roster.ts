@@ -115,6 +115,8 @@ export class WorkerRoster {
   readonly workers = new Map<string, RosterEntry>();
   /** The version that gets the work, by what is wanted and, if it has workers of its own, the project. */
   readonly #chosen = new Map<string, string | null>();
+  /** A worker that enumerates, in the version that gets the work; by the same names. */
+  readonly #enumerators = new Map<string, string | null>();
   /** Projects that have workers of their own. What is chosen, and this, is found anew when workers come or go. */
   #projects: ReadonlySet<string> = new Set();
 
@@ -156,6 +158,7 @@ export class WorkerRoster {
 
   #changed(mayBeBound: boolean): void {
     this.#chosen.clear();
+    this.#enumerators.clear();
     if (mayBeBound)
       this.#projects = new Set([...this.workers.values()].flatMap(({ project }) => project ?? []));
   }
@@ -216,9 +219,30 @@ export class WorkerRoster {
     return this.choose(wanted, project) !== null || this.#fallsBack(wanted);
   }
 
+  /** A worker that enumerates this code, in the version that gets the work; null: none does. */
+  enumeratorOf(wanted: Wanted, project: string): string | null {
+    const key = this.#keyOf(wanted, project);
+    const known = this.#enumerators.get(key);
+    if (known !== undefined) return known;
+    const version = this.choose(wanted, project);
+    const found = [...this.workers.values()].find((worker) => {
+      // Where no version fits, the worker that takes what nobody serves would get it.
+      const versions =
+        version !== null ? [version] : worker.fallback ? [...worker.versionsOf(wanted.use)] : [];
+      return worker.isFor(project) && versions.some((one) => worker.served(wanted.use, one)?.enumerates);
+    });
+    this.#enumerators.set(key, found?.id ?? null);
+    return found?.id ?? null;
+  }
+
+  /** What is chosen is the same for all projects without workers of their own. */
+  #keyOf({ key }: Wanted, project: string): string {
+    return this.#projects.has(project) ? `${project}/${key}` : key;
+  }
+
   /** The highest version served that fits, "" for code without a version; null: none does. */
   choose(wanted: Wanted, project: string): string | null {
-    const key = this.#projects.has(project) ? `${project}/${wanted.key}` : wanted.key;
+    const key = this.#keyOf(wanted, project);
     const known = this.#chosen.get(key);
     if (known !== undefined) return known;
     const chosen = highest(this.versions(wanted.use, project), wanted.range);

@@ -222,6 +222,16 @@ describe("an attempt that fails", () => {
   });
 });
 
+test("identities that come with pages are ignored where the definition has no identity", () => {
+  const run = new KernelRun(listing());
+  run.page("a", [1, 2], { identities: ["x", "x"] });
+  run.page("a", [3], { identities: ["x"] });
+  expect(run.of("tasks.enumerated")).toMatchObject([
+    { from: 0, count: 2, identities: null },
+    { from: 2, count: 1, identities: null },
+  ]);
+});
+
 describe("identity", () => {
   const named = () => new KernelRun(listing({ identity: "/id" }));
 
@@ -312,7 +322,32 @@ test("at most 10 million tasks come of one visit: then the enumeration has faile
   expect(run.execution.current?.failing).toMatchObject({ code: "too_large" });
 });
 
-describe("code that enumerates without the definition saying so", () => {
+// Earlier versions let code enumerate where the definition names no enumeration: such journals are read as they are.
+describe("an enumeration that the definition does not name", () => {
+  test("keeps what the journal says: with pages it goes on as an enumeration, with an attempt at its task as one task", () => {
+    const fresh = new KernelRun([phase("a")]);
+    expect(fresh.handler("a")).toMatchObject({ impliesTask: true, needsSingleCode: true });
+    const paged = new KernelRun([phase("a")]);
+    paged.page("a", ["x"]);
+    expect(paged.handler("a")).toMatchObject({ impliesTask: false, needsSingleCode: false });
+    const ended = new KernelRun([phase("a")]);
+    ended.seal("a", failure);
+    expect(ended.handler("a")).toMatchObject({ impliesTask: false, needsSingleCode: false });
+    const tried = new KernelRun([phase("a")]);
+    tried.receipt("a", 0, { status: "failed", payload: "{}" });
+    expect(tried.handler("a")).toMatchObject({ impliesTask: true, needsSingleCode: false });
+    const started = new KernelRun([phase("a")]);
+    started.started("a", 0);
+    expect(started.handler("a")).toMatchObject({ impliesTask: true, needsSingleCode: false });
+  });
+
+  test.each([
+    ["tasks", { tasks: [1] }],
+    ["enumerate", { enumerate: { use: "w.a" } }],
+  ])("is no matter for a handler with %s", (_what, options) => {
+    expect(new KernelRun([phase("a", options)]).handler("a").needsSingleCode).toBe(false);
+  });
+
   test("replaces the implied task by its pages", () => {
     const run = new KernelRun([phase("a")]);
     expect(run.handler("a").offered).toBe(1);

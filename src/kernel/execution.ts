@@ -104,7 +104,7 @@ export class HandlerState {
     return this.paged || this.sealed ? this.total : this.impliesTask ? 1 : 0;
   }
 
-  /** Code without listed or separately enumerated tasks: one task, unless the code enumerates. */
+  /** No tasks are listed and nobody enumerates them: its one task is the input, unless the journal has pages of tasks. */
   get impliesTask(): boolean {
     return (
       !this.plan.waits &&
@@ -113,6 +113,16 @@ export class HandlerState {
       this.enumeration.ended === 0 &&
       !this.paged
     );
+  }
+
+  /**
+   * Whether only the definition says that its one task is the input, and the journal does not yet. Then code that
+   * enumerates must not get this task: whoever wrote the definition may have meant a fan-out.
+   */
+  get needsSingleCode(): boolean {
+    const { plan, tasks } = this;
+    const isCode = plan.mode === "use" && plan.work === "process";
+    return isCode && this.impliesTask && tasks.ended(0) === 0 && tasks.startOf(0) === undefined;
   }
 
   /** Whether no attempt can change the task any more: it is settled, or a command with a result. */

@@ -112,6 +112,10 @@ export class ClusterEngine implements EnginePort {
     return this.#engine.holderOf(at);
   }
 
+  needsSingleCode(at: ReportedAttempt): boolean {
+    return this.#engine.needsSingleCode(at);
+  }
+
   get commitFault(): Error | null {
     return this.#engine.commitFault ?? this.#options.storeFault?.() ?? this.#peerFaults.fault;
   }

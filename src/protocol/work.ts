@@ -23,6 +23,8 @@ export interface Grant extends Place {
   readonly items: readonly GrantItem[];
   /** Enumeration only: what is journaled already. */
   readonly resume: { readonly count: number; readonly last: string; readonly checksum: number } | null;
+  /** Enumeration only: the definition says that identities name tasks; without it, those that a worker sends are ignored. */
+  readonly byIdentity?: true;
   /** Counts of the phases so far, for code that reads earlier results. */
   readonly phases: PhaseCounts;
   /** Tasks that `processBatch` takes at a time; 1: no batches. */
@@ -33,6 +35,8 @@ export interface Grant extends Place {
   readonly command: CommandWork | null;
   /** W3C trace context of the start. */
   readonly trace: string | null;
+  /** Its one task is the input, and only the definition says so: code that enumerates must not get it. */
+  readonly single?: true;
 }
 
 export interface CommandWork {
@@ -165,6 +169,6 @@ export interface Beat extends ReportPlace {
 export interface Serves {
   readonly use: string;
   readonly version?: string;
-  /** The code enumerates its tasks, also where the definition does not say so. */
+  /** The code enumerates tasks. It never gets the input as the one task of a definition that names no enumeration. */
   readonly enumerates?: boolean;
 }

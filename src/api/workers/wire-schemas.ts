@@ -30,7 +30,9 @@ export const registrationSchema = described(
       z.strictObject({
         use: z.string(),
         version: z.string().optional(),
-        enumerates: z.boolean().optional(),
+        enumerates: z.boolean().optional().meta({
+          description: "its code enumerates tasks: it never gets the input as the one task of a handler",
+        }),
       }),
     ),
     topics: z.array(z.string()).optional(),
@@ -105,7 +107,9 @@ const kinds = {
     from: z.number(),
     tasks: z.array(z.unknown()),
     keys: z.array(z.string()).optional(),
-    identities: z.array(z.string()).optional(),
+    identities: z.array(z.string()).optional().meta({
+      description: "names of the tasks; ignored unless the handler's definition has `identity`",
+    }),
   },
   step: { name: z.string(), result: z.unknown() },
   run_started: { run: z.string() },
