@@ -15,22 +15,23 @@ import type { Beat, Grant, ReportedAttempt, ReportPlace, Serves } from "../proto
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
 import type { Store } from "../store/store.ts";
-import { beatsOf } from "./beats.ts";
 import { toFault } from "./broker-fault.ts";
 import { BrokerLink, type BrokerSession, type LinkState } from "./broker-link.ts";
 import { DeskBook } from "./desk-book.ts";
+import type { DeskQueues } from "./desk-queues.ts";
 import { DeskSet } from "./desk-set.ts";
 import { consumeEnumerated } from "./enumerated-queue.ts";
 import { EnumerationDesk } from "./enumeration-desk.ts";
 import { EventPublisher } from "./event-publisher.ts";
-import { type BrokerNames, brokerNames, deskKey } from "./names.ts";
+import { type BrokerNames, brokerNames } from "./names.ts";
 import { Publisher } from "./publisher.ts";
 import { QueueMender } from "./queue-mender.ts";
 import { ServedAtBroker } from "./served-at-broker.ts";
 import { type BrokerSettings, DEFAULT_BROKER_SETTINGS } from "./settings.ts";
+import { SingleTasks } from "./single-tasks.ts";
 import { Topics } from "./topics.ts";
 import { WordDesk } from "./word-desk.ts";
-import { attemptOf, TaskWriter } from "./write-message.ts";
+import { TaskWriter } from "./write-message.ts";
 
 export interface AmqpBridgeOptions {
   /** `amqp://` or `amqps://`. */
@@ -78,8 +79,7 @@ export class AmqpBridge implements WorkerLink {
   readonly #events: EventPublisher;
   readonly #served: ServedAtBroker;
   readonly #desks: DeskSet;
-  /** Handlers of visits whose first task waits until it is known whether their code enumerates. */
-  readonly #firsts = new Set<string>();
+  readonly #singles: SingleTasks;
   #session: BrokerSession | null = null;
   #isBlocked = false;
   /** Silence counts from here: a broker that took nothing let nobody say anything. */
@@ -107,6 +107,7 @@ export class AmqpBridge implements WorkerLink {
       ...this.#shared,
       dead: this.#dead,
       isOpen: (channel) => this.#session?.consume === channel,
+      mayCount: (at, use) => this.#singles.mayCount(at, use),
       onEnumerated: (word, delivery) => this.#enumerations.enumerated(word, delivery),
     });
     const parts = { ...this.#shared, words: this.#words };
@@ -116,12 +117,19 @@ export class AmqpBridge implements WorkerLink {
     this.#desks = new DeskSet(
       {
         ...this.#shared,
+        isUnpublished: (place) => this.#singles.has(place),
         onWord: (message, channel, of) =>
           this.#words.finished({ message, channel, queue: this.#names.finished(of.place) }, of),
       },
       (use) => this.#served.tidy(this.#session, use),
     );
     this.#served = new ServedAtBroker(this.#names, () => this.#join());
+    this.#singles = new SingleTasks({
+      ...this.#shared,
+      enumeratesNow: (session, use) => this.#served.learn(session, use),
+      open: (grant) => this.#takeTasks({ ...grant, items: [] }),
+      publish: (grant) => void this.#takeTasks(grant),
+    });
     this.#link = new BrokerLink({
       url,
       name: `rondo ${prefix}`,
@@ -177,9 +185,12 @@ export class AmqpBridge implements WorkerLink {
 
   /** Connects, now or as soon as the broker is there. */
   async start(): Promise<void> {
+    const { clock } = this.#options;
     this.#every(this.#settings.broadcastMs, () => {
       // It would only wait, and then be old.
-      if (!this.#isBlocked) for (const desk of this.#desks.all()) desk.broadcast();
+      if (this.#isBlocked) return;
+      for (const desk of this.#desks.all()) desk.broadcast();
+      clock.after(CONSUMED_MS, () => this.#singles.check());
     });
     this.#every(this.#settings.lookMs, () => this.#look());
     await this.#link.open();
@@ -204,7 +215,7 @@ export class AmqpBridge implements WorkerLink {
   take(grant: Grant): void {
     if (grant.do === "enumerate") for (const item of grant.items) this.#enumerations.begin(grant, item);
     else if (grant.do === "command") this.#topics.send(grant);
-    else if (this.#isFirst(grant)) this.#takeFirst(grant);
+    else if (grant.single === true) this.#singles.take(grant);
     else this.#takeTasks(grant);
   }
 
@@ -212,13 +223,14 @@ export class AmqpBridge implements WorkerLink {
   cancel(_beats: readonly Beat[], _why: "cancel" | "lost"): void {}
 
   withdraw(from: ReportPlace, why: "paused" | "cancelled"): void {
-    this.#firsts.delete(deskKey(from));
+    this.#singles.withdraw(from);
     this.#desks.get(from)?.withdraw(why);
     this.#enumerations.withdraw(from, why);
     if (why === "cancelled") this.#topics.giveUp(from);
   }
 
   closed(place: ReportPlace): void {
+    this.#singles.withdraw(place);
     this.#enumerations.close(place);
     this.#desks.close(place);
   }
@@ -231,11 +243,12 @@ export class AmqpBridge implements WorkerLink {
   /** Others serve these: what waits at the broker for nobody is theirs. */
   #giveWay(uses: ReadonlySet<string>): void {
     for (const desk of this.#desks.all()) if (uses.has(desk.facts.use)) desk.giveWay();
+    this.#singles.giveWay(uses);
     this.#enumerations.giveWay(uses);
     this.#topics.giveWay(uses);
   }
 
-  #takeTasks(grant: Grant): void {
+  #takeTasks(grant: Grant): DeskQueues {
     const desk = this.#desks.at(grant, {
       workflow: grant.workflow,
       use: grant.use,
@@ -246,41 +259,9 @@ export class AmqpBridge implements WorkerLink {
     const writer = new TaskWriter(grant, this.#names, this.#options.engine.info.key);
     const plain = grant.items.filter(({ alone }) => alone !== true).map((item) => writer.write(item));
     const alone = grant.items.filter(({ alone }) => alone === true).map((item) => writer.write(item));
-    if (plain.length > 0) desk.add(plain, false);
+    if (plain.length > 0 || alone.length === 0) desk.add(plain, false);
     if (alone.length > 0) desk.add(alone, true);
-  }
-
-  /** Whether this may be the task that stands for the input, of code that turns out to enumerate. */
-  #isFirst(grant: Grant): boolean {
-    const [item] = grant.items;
-    return (
-      grant.do === "process" &&
-      grant.items.length === 1 &&
-      item?.number === 0 &&
-      item.attempt === 1 &&
-      !this.#served.isKnown(grant.use) &&
-      this.#desks.get(grant) === undefined
-    );
-  }
-
-  #takeFirst(grant: Grant): void {
-    const session = this.#session;
-    const item = grant.items[0];
-    if (session === null || item === undefined) return this.#takeTasks(grant);
-    const key = deskKey(grant);
-    this.#firsts.add(key);
-    this.#served.learn(session, grant.use).then(
-      (enumerates) => {
-        const at = attemptOf(grant, item);
-        const isWanted = this.#firsts.delete(key);
-        if (enumerates || !isWanted) this.#options.engine.release(BROKER_WORKER, beatsOf([at]));
-        else if (this.#options.engine.holderOf(at) !== null) this.#takeTasks(grant);
-      },
-      (thrown: unknown) => {
-        this.#options.onFault(toFault(thrown));
-        this.#takeTasks(grant);
-      },
-    );
+    return desk;
   }
 
   async #up(session: BrokerSession): Promise<void> {
@@ -395,5 +376,7 @@ export class AmqpBridge implements WorkerLink {
   }
 }
 
+/** How soon workers that are told of a task queue consume it, mostly. */
+const CONSUMED_MS = 200;
 /** How long what is under way has to be confirmed at the end. */
 const CLOSE_MS = 2_000;

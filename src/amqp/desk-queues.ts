@@ -22,7 +22,7 @@ import type { Outgoing, Publisher } from "./publisher.ts";
 import type { QueueMender } from "./queue-mender.ts";
 import type { BrokerSettings } from "./settings.ts";
 import { assertDesk, takeReady } from "./topology.ts";
-import type { DeskFacts } from "./write-message.ts";
+import type { DeskFacts, TaskCopy } from "./write-message.ts";
 
 export interface DeskParts {
   /** The name under which the engine knows the broker. */
@@ -37,15 +37,11 @@ export interface DeskParts {
   /** For how long nothing was heard since then, as far as something could be. */
   readonly silentMs: (heardAt: number) => number;
   readonly session: () => BrokerSession | null;
+  /** Whether the one task of this place waits here, and is not to be found at the broker. */
+  readonly isUnpublished: (place: DeskPlace) => boolean;
   /** A message in the finished queue. */
   readonly onWord: (message: ConsumeMessage, channel: Channel, desk: DeskQueues) => void;
   readonly onFault: (fault: Error) => void;
-}
-
-/** A task on its way. */
-export interface TaskCopy {
-  readonly id: string;
-  readonly body: Buffer;
 }
 
 /** Looks at an empty queue without consumers before its tasks are taken for lost. */
@@ -243,7 +239,8 @@ export class DeskQueues {
 
   /** Attempts of this handler that the engine takes for published. */
   #held(): readonly string[] {
-    const { engine, worker } = this.#parts;
+    const { engine, worker, isUnpublished } = this.#parts;
+    if (isUnpublished(this.place)) return [];
     const { execution, phase, visit, handler } = this.place;
     return engine
       .openAttempts({ worker, execution, max: HELD_MAX })

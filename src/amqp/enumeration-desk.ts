@@ -72,6 +72,7 @@ export class EnumerationDesk {
       engine,
       words,
       onFault,
+      byIdentity: grant.byIdentity === true,
       prefetch: this.#parts.settings.prefetch,
       onEnd: (ended) => this.#end(ended.id),
     });

@@ -13,7 +13,7 @@ const AT = {
   ...{ task: -1, attempt: 1, claim: 0 },
 };
 
-function bench() {
+function bench({ byIdentity = false, known = 0 } = {}) {
   const asked: { report: Report; answer: (verdict: string) => Promise<void> }[] = [];
   const refused: string[] = [];
   let isEnded = false;
@@ -34,13 +34,14 @@ function bench() {
     putBack: () => {},
     refuse: (_: Delivery, reason: string) => refused.push(reason),
   };
-  const enumeration = new Enumeration(AT, "intake", 0, {
+  const enumeration = new Enumeration(AT, "intake", known, {
     worker: "broker",
     engine: engine as unknown as EnginePort,
     words: words as unknown as WordDesk,
     onFault: (fault) => {
       throw fault;
     },
+    byIdentity,
     prefetch: 100,
     onEnd: () => {
       isEnded = true;
@@ -50,8 +51,8 @@ function bench() {
     const message = { content: Buffer.from(JSON.stringify(body)) } as ConsumeMessage;
     enumeration.found({ message, channel: {} as never, queue: "intake" });
   };
-  const item = (position: number) =>
-    say({ workflow_id: "e1", phase: "work", handler: "work", position, data: position });
+  const item = (position: number, more: object = {}) =>
+    say({ workflow_id: "e1", phase: "work", handler: "work", position, data: position, ...more });
   /** The last word, as another node passes it on. */
   const over = (at: typeof AT, total: number) => {
     const attempt = encodeAttempt(at);
@@ -88,4 +89,16 @@ test("the word on another attempt, with a token that fits it, does not end this 
   expect(at.asked).toEqual([]);
   at.over(AT, 0);
   expect(at.asked).toHaveLength(1);
+});
+
+test("identities are ignored where the definition has none: a second attempt goes on by position", async () => {
+  const at = bench({ known: 2 });
+  at.item(2, { identity: "c" });
+  expect(at.asked).toMatchObject([{ report: { kind: "page", from: 2, tasks: ["2"], identities: null } }]);
+});
+
+test("where the definition has them, all that is named is told from the beginning", async () => {
+  const at = bench({ known: 2, byIdentity: true });
+  at.item(0, { identity: "a" });
+  expect(at.asked).toMatchObject([{ report: { kind: "page", from: 0, identities: ["a"] } }]);
 });

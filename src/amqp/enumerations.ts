@@ -19,6 +19,8 @@ export interface EnumerationParts {
   readonly engine: EnginePort;
   readonly words: WordDesk;
   readonly onFault: (fault: Error) => void;
+  /** Identities count; without it they are ignored. */
+  readonly byIdentity: boolean;
   /** Deliveries that a consumer has at a time: what is missing cannot come behind so many. */
   readonly prefetch: number;
   /** It has ended: its intake can go. */
@@ -99,11 +101,15 @@ export class Enumeration {
         this.#report(notStorable(items), null);
       return;
     }
+    const { byIdentity } = this.#parts;
     const [first] = items;
     // What is named by identity is told from the beginning each time.
-    if (this.isUntouched && (first?.identity ?? null) !== null && this.#early.size === 0)
+    if (this.isUntouched && byIdentity && (first?.identity ?? null) !== null && this.#early.size === 0)
       this.#next = this.#first = 0;
-    items.forEach((item, i) => this.#take({ ...item, delivery: i === items.length - 1 ? delivery : null }));
+    items.forEach((item, i) => {
+      const identity = byIdentity ? item.identity : null;
+      this.#take({ ...item, identity, delivery: i === items.length - 1 ? delivery : null });
+    });
     for (let early = this.#early.get(this.#next); early !== undefined; early = this.#early.get(this.#next)) {
       this.#early.delete(early.position);
       this.#push(early);

@@ -1,5 +1,5 @@
 /** Tasks that go to workers one at a time, in a queue of their own: what comes back there has taken its worker down. */
-import type { TaskCopy } from "./desk-queues.ts";
+import type { TaskCopy } from "./write-message.ts";
 
 export interface LoneTasksParts {
   readonly publish: (task: TaskCopy) => void;

@@ -1,6 +1,6 @@
 /**
- * What workers at the broker serve, as far as can be seen from here: code whose queue of enumerations has consumers
- * enumerates, and gets its work although workers elsewhere serve it too.
+ * Which code enumerates at the broker: its enumerate queue has consumers. Such code gets its enumerations and tasks at the
+ * broker too, although workers elsewhere serve it. What this remembers never decides where tasks come from.
  */
 import type { Serves } from "../protocol/work.ts";
 import type { BrokerSession } from "./broker-link.ts";
@@ -15,8 +15,6 @@ export class ServedAtBroker {
   readonly #onChange: () => void;
   /** Code that enumerates at the broker. */
   readonly #enumerating = new Set<string>();
-  /** Code that was looked for, and is served or not. */
-  readonly #known = new Set<string>();
   /** Code that other workers serve. */
   readonly #elsewhere = new Set<string>();
 
@@ -30,19 +28,14 @@ export class ServedAtBroker {
     return Array.from(this.#enumerating, (use) => ({ use, enumerates: true }));
   }
 
-  isKnown(use: string): boolean {
-    return this.#known.has(use);
-  }
-
   /** Other workers serve these. */
   elsewhere(serves: readonly Serves[]): void {
     for (const { use } of serves) if (this.#elsewhere.size < USES_MAX) this.#elsewhere.add(use);
   }
 
-  /** Whether code enumerates at the broker, found out now. */
+  /** Whether code enumerates at the broker, found out now; the engine is told before this resolves. */
   async learn(session: BrokerSession, use: string): Promise<boolean> {
     const consumers = (await session.look(this.#names.enumerate(use)))?.consumers ?? 0;
-    if (this.#known.size < USES_MAX) this.#known.add(use);
     const has = consumers > 0;
     if (has === this.#enumerating.has(use)) return has;
     if (has) this.#enumerating.add(use);
@@ -64,7 +57,6 @@ export class ServedAtBroker {
   /** No visit needs the code's queue of enumerations any more: it goes, unless somebody uses it. */
   tidy(session: BrokerSession | null, use: string): void {
     if (session === null) return;
-    this.#known.delete(use);
     const queue = this.#names.enumerate(use);
     // It is in use, or the broker is gone: then it stays.
     session.with((channel) => channel.deleteQueue(queue, { ifUnused: true, ifEmpty: true })).catch(() => {});

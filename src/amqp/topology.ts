@@ -2,9 +2,9 @@
 import type { Channel, MessageProperties } from "amqplib";
 import { FANOUT, isHashedId, messageIdOf, TOPIC_QUEUE } from "../protocol/amqp-wire.ts";
 import type { BrokerSession } from "./broker-link.ts";
-import type { TaskCopy } from "./desk-queues.ts";
 import type { BrokerNames, DeskPlace } from "./names.ts";
 import type { BrokerSettings } from "./settings.ts";
+import type { TaskCopy } from "./write-message.ts";
 
 const AT_A_TIME = 100;
 

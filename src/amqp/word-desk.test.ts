@@ -38,6 +38,7 @@ function bench(verdicts: string[]) {
     clock,
     dead: {} as never,
     isOpen: () => isOpen,
+    mayCount: () => true,
     onEnumerated: () => {},
     onFault: (fault) => {
       throw fault;

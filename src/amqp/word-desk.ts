@@ -8,9 +8,10 @@ import type { Outcome } from "../kernel/message.ts";
 import { attemptPrefix, encodeAttempt } from "../protocol/attempt-id.ts";
 import type { DeadLetters } from "../protocol/dead-letters.ts";
 import { readFields } from "../protocol/read-body.ts";
-import type { Report, ReportedReceipt, ReportPlace } from "../protocol/work.ts";
+import type { Report, ReportedAttempt, ReportedReceipt, ReportPlace } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { isRejection } from "../std/rejection.ts";
+import { toFault } from "./broker-fault.ts";
 import type { DeskQueues } from "./desk-queues.ts";
 import type { BrokerNames } from "./names.ts";
 import { type ReadWord, readAttempt, readWord } from "./read-message.ts";
@@ -23,6 +24,8 @@ export interface WordDeskParts {
   readonly dead: DeadLetters;
   /** Whether a channel is still the one that deliveries come over. */
   readonly isOpen: (channel: Channel) => boolean;
+  /** Whether a receipt may count; one that may not is dropped. */
+  readonly mayCount: (at: ReportedAttempt, use: string) => true | Promise<boolean>;
   /** The last word on an enumeration. */
   readonly onEnumerated: (word: ReadWord, delivery: Delivery) => void;
   readonly onFault: (fault: Error) => void;
@@ -73,7 +76,15 @@ export class WordDesk {
     if (isRejection(word)) return this.refuse(delivery, word.message);
     if (word.at.task < 0) return this.#parts.onEnumerated(word, delivery);
     desk.heard(encodeAttempt(word.at));
-    this.take(word, delivery);
+    const mayCount = this.#parts.mayCount(word.at, desk.facts.use);
+    if (mayCount === true) return this.take(word, delivery);
+    mayCount.then(
+      (may) => (may ? this.take(word, delivery) : this.acknowledge(delivery)),
+      (thrown: unknown) => {
+        this.#parts.onFault(toFault(thrown));
+        this.putBack(delivery);
+      },
+    );
   }
 
   /** The last word on an attempt at a task. */

@@ -16,6 +16,12 @@ export interface DeskFacts {
   readonly batch: number;
 }
 
+/** A task on its way: the id of its attempt, and the message. */
+export interface TaskCopy {
+  readonly id: string;
+  readonly body: Buffer;
+}
+
 /** Which attempt an item of a grant is. */
 export function attemptOf(grant: Grant, { number: task, attempt, claim }: GrantItem): ReportedAttempt {
   const { execution, phase, visit, handler, round, epoch } = grant;
@@ -40,8 +46,7 @@ export class TaskWriter {
     this.#tail = reads ? `,"do":"${grant.do}","phases":${JSON.stringify(grant.phases)}}` : "}";
   }
 
-  /** The id of the attempt, and the message. */
-  write(item: GrantItem): { readonly id: string; readonly body: Buffer } {
+  write(item: GrantItem): TaskCopy {
     const { execution, phase, visit, handler } = this.#grant;
     const { number } = item;
     const id = encodeAttempt(attemptOf(this.#grant, item));
@@ -93,7 +98,7 @@ export function processBody(at: DeskPlace, facts: DeskFacts, names: BrokerNames,
 }
 
 /** A command as it goes to its topic. */
-export function commandBody(grant: Grant, item: GrantItem, key: string): { id: string; body: Buffer } {
+export function commandBody(grant: Grant, item: GrantItem, key: string): TaskCopy {
   const attempt = encodeAttempt(attemptOf(grant, item));
   const mark = {
     workflow_id: grant.execution,

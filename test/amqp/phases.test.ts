@@ -211,15 +211,6 @@ describe("phases over queues", () => {
 });
 
 describe("who gets the work", () => {
-  test("code that enumerates does so also where the definition does not say it", async () => {
-    const rondo = await bench.open();
-    await bench.worker({ work: { enumerate: () => [1, 2, 3], process: () => null } });
-    const flow = described("flow", [{ name: "work", handlers: { work: { use: "work" } } }]);
-    const handle = await rondo.start(flow, null as never);
-    await handle.result({ timeout: 100_000 });
-    expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 3, done: 3 });
-  });
-
   test("code that does not enumerate gets the input as its one task", async () => {
     const rondo = await bench.open();
     const worker = await bench.worker({ work: { process: () => null } });

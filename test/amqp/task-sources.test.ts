@@ -1,0 +1,143 @@
+// Where tasks come from is written in the definition, whoever is at the broker: version 2 waits for its enumeration, and
+// the input as the one task never goes to workers that enumerate.
+import type { LocalRondo } from "rondo";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { parseDefinition } from "../../src/kernel/parse-definition.ts";
+import { unwrap } from "../../src/std/rejection.ts";
+import { until } from "../faults/until.ts";
+import { AmqpBench } from "./amqp-bench.ts";
+
+let bench: AmqpBench;
+let rondo: LocalRondo;
+let count = 0;
+/** The name of the code: each test has its own. */
+let use: string;
+
+beforeAll(async () => {
+  bench = await AmqpBench.make();
+  rondo = await bench.open();
+});
+beforeEach(() => {
+  use = `resize-${++count}`;
+});
+afterAll(() => bench.close());
+
+function flow(rondo: 1 | 2, handler: object = {}) {
+  const phases = [{ name: "resize", handlers: { resize: { use, ...handler } } }];
+  const definition = unwrap(parseDefinition({ rondo, name: `flow-${count}`, phases }));
+  return { name: `flow-${count}`, definition, handlers: [], children: [], inputSchema: undefined } as never;
+}
+
+const enumerating = () => ({
+  [use]: { enumerate: (input: unknown) => Array(Number(input)).keys(), process: () => null },
+});
+const counts = async (handle: {
+  status(): Promise<{ phases: readonly { handlers: readonly object[] }[] }>;
+}) => (await handle.status()).phases[0]?.handlers[0];
+
+describe("version 2", () => {
+  test("gives all tasks, whether the worker was away before the start, or comes after it", async () => {
+    for (let i = 0; i < 3; i++) {
+      const worker = await bench.worker(enumerating());
+      const there = await rondo.start(flow(2), 20 as never);
+      await there.result({ timeout: 100_000 });
+      await worker.close();
+      const away = await rondo.start(flow(2), 30 as never);
+      await until("its enumeration waits", async () => (await away.why()).includes("at the broker"));
+      expect(await counts(away)).toMatchObject({ total: 0, done: 0 });
+      const back = await bench.worker(enumerating());
+      await away.result({ timeout: 100_000 });
+      expect([await counts(there), await counts(away)]).toMatchObject([{ done: 20 }, { done: 30 }]);
+      await back.close();
+    }
+    await bench.isTidy();
+  });
+
+  test("with single has the input as its one task, also for a worker that comes after the start", async () => {
+    const early = await rondo.start(flow(2, { single: true }), { a: 1 } as never);
+    await until("its queue is there", async () => (await bench.visitQueues()).length > 0);
+    expect(await bench.ready(".tasks")).toBe(0);
+    const worker = await bench.worker({ [use]: { process: () => null } });
+    await early.result({ timeout: 100_000 });
+    const late = await rondo.start(flow(2, { single: true }), { a: 2 } as never);
+    await late.result({ timeout: 100_000 });
+    expect(worker.seen.map(({ data }) => data)).toEqual([{ a: 1 }, { a: 2 }]);
+    await bench.isTidy();
+  });
+});
+
+describe("version 1 with use alone", () => {
+  const waits = (handle: { why(): Promise<string> }) =>
+    until("it says what to do", async () =>
+      (await handle.why()).includes('put the definition again with "rondo": 2'),
+    );
+
+  test("is never given to a worker that enumerates, whether it was there first or not", async () => {
+    const before = await rondo.start(flow(1), 10 as never);
+    const worker = await bench.worker(enumerating());
+    const after = await rondo.start(flow(1), 10 as never);
+    await waits(before);
+    await waits(after);
+    await worker.close();
+    const again = await rondo.start(flow(1), 10 as never);
+    const back = await bench.worker(enumerating());
+    for (const handle of [before, after, again]) await waits(handle);
+    expect([...worker.seen, ...back.seen]).toEqual([]);
+    for (const handle of [before, after, again]) {
+      expect(await handle.status()).toMatchObject({ status: "running" });
+      await handle.cancel();
+      await until("it is cancelled", async () => (await handle.status()).status === "cancelled");
+    }
+    await bench.isTidy();
+  });
+
+  test("goes to a worker that does not enumerate, once none is there that does", async () => {
+    const lister = await bench.worker(enumerating());
+    const handle = await rondo.start(flow(1), 10 as never);
+    await waits(handle);
+    await lister.close();
+    const worker = await bench.worker({ [use]: { process: () => null } });
+    await handle.result({ timeout: 100_000 });
+    expect(worker.seen.map(({ data }) => data)).toEqual([10]);
+    expect(lister.seen).toEqual([]);
+  });
+
+  test("does not count a receipt if the code enumerates by then: a worker may have come meanwhile", async () => {
+    let end = (): void => {};
+    const ended = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const worker = await bench.worker({ [use]: { process: () => ended } });
+    const handle = await rondo.start(flow(1), 10 as never);
+    await until("the worker has it", () => worker.seen.length === 1);
+    const lister = await bench.worker({ [use]: { enumerate: () => [] } });
+    end();
+    await waits(handle);
+    expect(await handle.status()).toMatchObject({ status: "running" });
+    expect(bench.faults.map(({ message }) => message).join()).toContain("it is not counted");
+    await lister.close();
+    await handle.result({ timeout: 100_000 });
+    expect(worker.seen).toHaveLength(2);
+    await bench.isTidy();
+  });
+
+  test("waits while it is paused, and is given out after that", async () => {
+    const handle = await rondo.start(flow(1), 10 as never);
+    await until("its queue is there", async () => (await bench.visitQueues()).length > 0);
+    await handle.pause();
+    const worker = await bench.worker({ [use]: { process: () => null } });
+    await handle.resume();
+    await handle.result({ timeout: 100_000 });
+    expect(worker.seen).toHaveLength(1);
+  });
+
+  test("goes to a worker elsewhere that comes while it waits at the broker for nobody", async () => {
+    const { workflow } = await import("rondo");
+    const here = workflow({ name: `here-${count}` }).phase("resize", { process: ({ task }) => task });
+    const handle = await rondo.start(here as never, 1 as never);
+    await until("its queue is there", async () => (await bench.visitQueues()).length > 0);
+    rondo.serve(here);
+    await handle.result({ timeout: 100_000 });
+    await bench.isTidy();
+  });
+});
