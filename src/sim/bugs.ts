@@ -7,8 +7,8 @@ export interface PlantedBug {
   readonly file: string;
   readonly find: string;
   readonly replace: string;
-  /** What else is to change in that file. */
-  readonly also?: { readonly find: string; readonly replace: string };
+  /** What else is to change, in that file or in another. */
+  readonly also?: { readonly file?: string; readonly find: string; readonly replace: string };
   readonly seed: number;
   /** It needs several nodes over one database: `rondo sim --cluster`. */
   readonly cluster?: boolean;
@@ -318,6 +318,26 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     find: "return worker.served(wanted.use, version);",
     replace: "return [...worker.versionsOf(wanted.use)].map((v) => worker.served(wanted.use, v))[0];",
     seed: 1,
+  },
+  {
+    name: "infer from who is there",
+    file: "engine/granting.js",
+    find: "else if (node.enumeratorAt(slot, desk) !== null)\n        return;",
+    replace:
+      "else if (node.enumeratorAt(slot, desk) === worker.id)\n        giveEnumeration(node, slot, desk, worker);",
+    also: {
+      file: "engine/node-state.js",
+      find: " && this.enumeratorAt(slot, desk) === null",
+      replace: "",
+    },
+    seed: 4,
+  },
+  {
+    name: "input given to code that enumerates",
+    file: "engine/node-state.js",
+    find: "if (execution === null || !state.needsSingleCode)",
+    replace: "if (true)",
+    seed: 4,
   },
   {
     name: "permit of a project not given back",

@@ -26,6 +26,7 @@ export const FAULTS = [
   "leaving-nodes",
   "splits",
   "older-nodes",
+  "enumerating-workers",
 ] as const;
 
 export type Fault = (typeof FAULTS)[number];
@@ -60,6 +61,7 @@ export const HAPPENINGS = [
   "node downgraded",
   "newer events held back",
   "unreadable to an older node",
+  "worker enumerates what has one task",
 ] as const;
 
 export type Happening = (typeof HAPPENINGS)[number];

@@ -80,20 +80,21 @@ function isRun(source: string): boolean {
 /** Plants the bug in the copy, and takes it out again when it is found. */
 async function hunt(bug: PlantedBug, copy: string, options: HuntOptions): Promise<Found> {
   const { name } = bug;
-  const file = join(copy, bug.file);
-  const clean = await readFile(file, "utf8");
-  let code = clean;
-  for (const { find, replace } of bug.also === undefined ? [bug] : [bug, bug.also]) {
+  const clean = new Map<string, string>();
+  const planted = new Map<string, string>();
+  for (const { file = bug.file, find, replace } of bug.also === undefined ? [bug] : [bug, bug.also]) {
+    const code = planted.get(file) ?? (await readFile(join(copy, file), "utf8"));
     if (!code.includes(find))
-      return { name, seed: null, violation: `it does not fit ${bug.file} any more: "${find}"` };
-    code = code.replaceAll(find, replace);
+      return { name, seed: null, violation: `it does not fit ${file} any more: "${find}"` };
+    if (!clean.has(file)) clean.set(file, code);
+    planted.set(file, code.replaceAll(find, replace));
   }
   const cluster = bug.cluster === true;
   const from = options.replay ? bug.seed : 1;
   const seeds = options.within ?? (options.replay ? REPLAY_WITHIN : WITHIN);
-  await writeFile(file, code);
+  for (const [file, code] of planted) await writeFile(join(copy, file), code);
   const said = await search(join(copy, "sim", "main.js"), { from, seeds, cluster });
-  await writeFile(file, clean);
+  for (const [file, code] of clean) await writeFile(join(copy, file), code);
   const { seed, violation = `not found within ${seeds} seeds from ${from}` } = said;
   if (seed === null) return { name, seed, violation };
   const without = runSeed({ seed, nodes: cluster ? nodesOf(seed) : 0 }).violation;

@@ -80,7 +80,17 @@ export class Staff {
   /** Nobody is frozen any more, and everything is served. */
   heal(): void {
     this.#isHealed = true;
-    for (const worker of this.#workers) worker.frozenUntil = 0;
+    for (const worker of [...this.#workers]) {
+      worker.frozenUntil = 0;
+      const serves = worker.serves.map((one) => this.#enumerating(one, worker.id));
+      if (serves.every(({ enumerates }, i) => enumerates === worker.serves[i]?.enumerates)) continue;
+      // It comes back with code that fits the definitions.
+      if (!worker.local) this.replace(worker);
+      else {
+        worker.serves = serves;
+        worker.join();
+      }
+    }
     this.#hire("all");
   }
 
@@ -96,11 +106,12 @@ export class Staff {
   #hire(kind: "some" | "local" | "all", at = ""): void {
     const local = kind === "local";
     const random = this.#random.child(`worker ${this.#count}`);
+    const id = `${local ? "local" : "w"}${this.#count++}`;
     const worker = new SimWorker(this.#world, random, {
-      id: `${local ? "local" : "w"}${this.#count++}`,
+      id,
       local,
       at,
-      serves: this.#serves(random, kind === "all"),
+      serves: this.#serves(random, kind === "all").map((one) => this.#enumerating(one, id)),
       capacity: random.between(1, 6),
       asks: !local && random.chance(0.4),
     });
@@ -120,6 +131,25 @@ export class Staff {
       }
     }
     return serves;
+  }
+
+  /**
+   * Code says that it enumerates where a definition has it do so. In some runs workers come and go besides whose code
+   * enumerates what has one task by its definition.
+   */
+  #enumerating({ use, version }: Serves, worker: string): Serves {
+    const world = this.#world;
+    const served = version === undefined ? { use } : { use, version };
+    const handlers = [...this.#plans.values()].flatMap(({ phases }) =>
+      phases.flatMap((phase) => phase.handlers),
+    );
+    if (handlers.some(({ enumerateUse }) => enumerateUse === use)) return { ...served, enumerates: true };
+    const { seed } = world.behaviour;
+    const isOdd = world.has("enumerating-workers") && hashText(`${seed}/enumerating`) % 3 === 0;
+    if (!isOdd || this.#isHealed || hashText(`${seed}/enumerates/${use}/${worker}`) % 3 > 0) return served;
+    if (handlers.some((handler) => handler.use === use && handler.mode === "use"))
+      world.count("worker enumerates what has one task");
+    return { ...served, enumerates: true };
   }
 
   /** The names of all code, and whether it is served in versions. */

@@ -200,7 +200,7 @@ export class Ledger {
     const batch = Math.max(QUANTUM, plan.definition.batch ?? 1);
     must(grant.items.length <= batch, `${at}: ${grant.items.length} tasks are given out at a time`);
     const { isCluster } = this.#options;
-    now.roster.checkVersion(worker, grant, { plan, at: now.at, isCluster });
+    now.roster.checkGrant(worker, grant, { handler, at: now.at, isCluster });
     if (grant.do === "command") this.errands.sent(model, grant);
     const canBeAsked = now.roster.canBeAsked(worker);
     const { execution, phase, visit, handler: name } = grant;
@@ -374,12 +374,12 @@ export class Ledger {
 
   #checkSealed({ id, plan }: Model, event: Extract<Event, { kind: "handler.enumerated" }>): void {
     const handler = plan.byName.get(event.phase)?.handlers.find(({ name }) => name === event.handler);
-    if (handler === undefined || handler.enumerateUse === null) return;
-    const at = { execution: id, ...event };
-    const { texts } = tasksOf(this.#options.seed, at, handler.mode === "workflow");
+    if (handler === undefined || handler.definition.tasks !== undefined) return;
+    const { texts } = tasksOf(this.#options.seed, { execution: id, ...event }, handler.mode === "workflow");
+    const total = handler.definition.enumerate === undefined ? 1 : texts.length;
     must(
-      event.total === texts.length,
-      `${id}: ${event.phase}/${event.handler} was sealed with ${event.total} tasks, ${texts.length} were enumerated`,
+      event.total === total,
+      `${id}: ${event.phase}/${event.handler} was sealed with ${event.total} tasks, by its definition it has ${total}`,
     );
   }
 

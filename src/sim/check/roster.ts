@@ -1,8 +1,8 @@
 /** Which workers the node knows of, and whether the right one got the work. */
-import type { HandlerPlan } from "../../kernel/plan.ts";
 import type { Grant, Serves } from "../../protocol/work.ts";
 import { must } from "../trace.ts";
 import { expectedVersion } from "../workload/versions.ts";
+import type { HandlerModel } from "./handler-model.ts";
 
 /** A grant may have been decided a little before it goes out; over a slow database, well before. */
 const SLACK_MS = 200;
@@ -13,9 +13,9 @@ export class Roster {
   #changedAt = 0;
 
   joined(worker: string, { serves, asks }: { serves: readonly Serves[]; asks: boolean }, now: number): void {
-    const isKnown = this.#workers.has(worker);
+    const isSame = this.#workers.get(worker)?.serves === serves;
     this.#workers.set(worker, { serves, asks });
-    if (!isKnown) this.#changedAt = now;
+    if (!isSame) this.#changedAt = now;
   }
 
   left(worker: string, now: number): void {
@@ -30,17 +30,23 @@ export class Roster {
     return this.#workers.get(worker)?.asks === true;
   }
 
-  /** The highest version that fits among all that are served, at a worker that has it. */
-  checkVersion(
+  /** The highest version that fits among all that are served, at a worker that has it; enumerated as the definition says. */
+  checkGrant(
     worker: string,
     grant: Grant,
-    { plan, at, isCluster }: { plan: HandlerPlan; at: number; isCluster: boolean },
+    { handler, at, isCluster }: { handler: HandlerModel; at: number; isCluster: boolean },
   ): void {
     const { use, version } = grant;
+    const { plan } = handler;
     const isSame = plan.enumerateUse === plan.use;
     const range = grant.do === "enumerate" && !isSame ? null : (plan.definition.version ?? null);
     const what = `${grant.execution}/${grant.phase}/${grant.handler}: ${use} ${version}`;
+    must(
+      grant.do !== "enumerate" || plan.definition.enumerate !== undefined,
+      `${what} is enumerated, but its definition names no enumeration`,
+    );
     if (at - this.#changedAt < (isCluster ? CLUSTER_SLACK_MS : SLACK_MS)) return;
+    this.#checkSingle(grant, handler, what);
     must(
       this.#workers
         .get(worker)
@@ -55,5 +61,23 @@ export class Roster {
       expected === (version ?? ""),
       `${what} got the work, ${expected} fits "${range}" best of ${[...served].join()}`,
     );
+  }
+
+  /** The input goes to nobody as the one task while a worker says that the code enumerates, unless it was begun so. */
+  #checkSingle(
+    { do: kind, use, version }: Grant,
+    { plan, ended, started }: HandlerModel,
+    what: string,
+  ): void {
+    const { tasks, enumerate } = plan.definition;
+    const isSingle = plan.mode === "use" && tasks === undefined && enumerate === undefined;
+    if (kind !== "process" || !isSingle || ended.has(0) || started.has(0)) return;
+    for (const [worker, { serves }] of this.#workers)
+      must(
+        !serves.some(
+          (one) => one.use === use && (one.version ?? null) === version && one.enumerates === true,
+        ),
+        `${what} got the input as its one task, but ${worker} enumerates it`,
+      );
   }
 }

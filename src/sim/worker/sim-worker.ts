@@ -34,7 +34,7 @@ export class SimWorker implements AttemptHost {
   readonly id: string;
   readonly local: boolean;
   readonly at: string;
-  readonly serves: readonly Serves[];
+  serves: readonly Serves[];
   readonly asks: boolean;
   readonly world: World;
   readonly random: SeededRandom;

@@ -75,9 +75,26 @@ function randomPlan(random: SeededRandom, asked: Asked): Plan {
     phases,
     ...(random.chance(0.5) ? { returns: { use: `${prefix}.returns` } } : {}),
   };
-  const parsed = parseDefinition(data);
+  // Drawn apart: both versions say the same, so the run is the same.
+  const parsed = parseDefinition(random.child(`version of ${name}`).chance(0.5) ? asVersion2(data) : data);
   assert(!isRejection(parsed), `the grammar makes valid definitions: ${JSON.stringify(parsed)}`);
   return compilePlan(parsed);
+}
+
+/** The same definition as version 2 writes it. */
+function asVersion2(data: { readonly phases: readonly Record<string, unknown>[] }): unknown {
+  const phases = data.phases.map((phase) => {
+    const handlers = Object.entries(phase["handlers"] as Record<string, Record<string, unknown>>);
+    return { ...phase, handlers: Object.fromEntries(handlers.map(([name, one]) => [name, handlerOf2(one)])) };
+  });
+  return { ...data, rondo: 2, phases };
+}
+
+function handlerOf2(handler: Record<string, unknown>): Record<string, unknown> {
+  const { enumerate, ...rest } = handler;
+  const { use, tasks } = rest;
+  if (enumerate === undefined) return tasks === undefined ? { ...rest, single: true } : rest;
+  return (enumerate as { readonly use: string }).use === use ? rest : handler;
 }
 
 function randomNext(
