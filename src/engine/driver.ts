@@ -161,8 +161,7 @@ export class Engine implements EnginePort {
   readonly overview = (): Overview => this.#node.overview();
 
   /** Attempts whose leases are open, of one worker or of all. */
-  readonly openAttempts = (options: AttemptFilter): readonly OpenAttempt[] =>
-    this.#node.openAttempts(options);
+  readonly openAttempts = (all: AttemptFilter): readonly OpenAttempt[] => this.#node.openAttempts(all);
   /** What workers serve that do not queue. */
   readonly usesServed = (): ReadonlySet<string> => this.#node.usesServed();
 

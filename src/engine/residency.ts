@@ -3,13 +3,14 @@
  * What does not fit stays in the store, which knows what wants work, and comes in as others leave: oldest first, by
  * (project, workflow), so that no pair keeps another out.
  */
-import type { HandlerPlan, Plan } from "../kernel/plan.ts";
+import type { Plan } from "../kernel/plan.ts";
 import { assert } from "../std/assert.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import { DAMAGED, type LoadedExecution, type StoredHead, workKey } from "../store/store.ts";
 import { declareDamaged, type Found, refuseDamaged } from "./damages.ts";
 import type { NodeState } from "./node-state.ts";
 import { hashInJournal, restoreSlot } from "./restoring.ts";
+import { isServed, mayBeServed } from "./served.ts";
 import { type Queued, Slot } from "./slot.ts";
 
 /** Who goes on with what comes into memory. */
@@ -187,7 +188,7 @@ export class Residency {
       if (cut.has(pair) || this.#node.tenures.of(head.id) === undefined) continue;
       const known = this.#node.slots.get(head.id);
       if (known !== undefined) known.wasPassed = true;
-      if (known === undefined && this.#mayBeServed(head)) {
+      if (known === undefined && mayBeServed(this.#node, head)) {
         const isFirst = !this.#perPair.has(pair) && !coming.has(pair);
         if (this.#working + this.#toLoad.length >= windowMax && !isFirst) {
           // From here on the rest of the pair waits: its cursor stays.
@@ -210,15 +211,6 @@ export class Residency {
     this.#isStale = false;
     this.#after = {};
     this.#backlog = true;
-  }
-
-  /** False if it is known that nobody serves the phase the execution is in. */
-  #mayBeServed(head: StoredHead): boolean {
-    const phase = this.#node.plans.get(head.hash)?.byName.get(head.phase ?? "");
-    if (phase === undefined || head.status === "cancelling") return true;
-    const handlers = phase.decision === null ? phase.handlers : [...phase.handlers, phase.decision];
-    // Whether its one task must not go to code that enumerates is known once it is loaded.
-    return handlers.some((plan) => this.#isHandlerServed(plan, head.project));
   }
 
   loaded(load: number, id: string, loaded: LoadedExecution | null): void {
@@ -277,7 +269,7 @@ export class Residency {
       // Let go of only when the store knows it too, or nobody would bring it back.
       if (slot.storedWant !== "time" || slot.retryFired)
         return node.enqueue(slot, { kind: "mark", mark: null });
-    } else if (!execution.ended && this.#isServed(slot)) {
+    } else if (!execution.ended && isServed(this.#node, slot)) {
       this.#idle.delete(slot);
       this.#letWait(slot);
       return;
@@ -288,7 +280,7 @@ export class Residency {
       this.#idle.delete(oldest);
       if (oldest.status !== "clean" || oldest.queue.length > 0 || oldest.leaseCount > 0) continue;
       // Somebody serves it by now: the scan has passed it over, since it is in memory.
-      if (oldest.want !== "time" && this.#isServed(oldest)) continue;
+      if (oldest.want !== "time" && isServed(this.#node, oldest)) continue;
       this.evict(oldest);
       return;
     }
@@ -303,31 +295,11 @@ export class Residency {
     this.evict(slot);
   }
 
-  /** Whether somebody serves what the execution has to give out; what drains needs nobody. */
-  #isServed(slot: Slot): boolean {
-    if (slot.execution?.draining === true) return true;
-    const project = slot.execution?.project ?? "";
-    return slot.desks.some(
-      (desk) =>
-        !desk.state.finished &&
-        this.#node.enumeratorAt(slot, desk) === null &&
-        this.#isHandlerServed(desk.state.plan, project),
-    );
-  }
-
-  #isHandlerServed({ mode, wanted, enumerator, definition }: HandlerPlan, project: string): boolean {
-    const { roster, newest } = this.#node;
-    if (enumerator !== null && roster.isServed(enumerator, project)) return true;
-    return mode === "workflow"
-      ? !newest.isMissing(definition.workflow ?? "")
-      : roster.isServed(wanted, project);
-  }
-
   /** Recounts a slot whose want may have changed. */
   count(slot: Slot): void {
     const { execution } = slot;
     const works =
-      slot.want === "work" && slot.status !== "loading" && execution !== null && this.#isServed(slot);
+      slot.want === "work" && slot.status !== "loading" && execution !== null && isServed(this.#node, slot);
     const pair = works ? workKey(execution.project, execution.plan.definition.name) : null;
     if (pair === slot.countedAs) return;
     this.#uncount(slot);

@@ -1,0 +1,37 @@
+/** Whether somebody serves what an execution has to give out: only such executions take up room in the window. */
+import type { HandlerPlan } from "../kernel/plan.ts";
+import type { StoredHead } from "../store/store.ts";
+import type { NodeState } from "./node-state.ts";
+import type { Slot } from "./slot.ts";
+
+/** Whether somebody serves what the execution has to give out; what drains needs nobody. */
+export function isServed(node: NodeState, slot: Slot): boolean {
+  if (slot.execution?.draining === true) return true;
+  const project = slot.execution?.project ?? "";
+  return slot.desks.some(
+    (desk) =>
+      !desk.state.finished &&
+      node.enumeratorAt(slot, desk) === null &&
+      isHandlerServed(node, desk.state.plan, project),
+  );
+}
+
+/** False if it is known that nobody serves the phase that a stored execution is in. */
+export function mayBeServed(node: NodeState, head: StoredHead): boolean {
+  const phase = node.plans.get(head.hash)?.byName.get(head.phase ?? "");
+  if (phase === undefined || head.status === "cancelling") return true;
+  const handlers = phase.decision === null ? phase.handlers : [...phase.handlers, phase.decision];
+  // Whether its one task must not go to code that enumerates is known once it is loaded.
+  return handlers.some((plan) => isHandlerServed(node, plan, head.project));
+}
+
+function isHandlerServed(
+  { roster, newest }: NodeState,
+  { mode, wanted, enumerator, definition }: HandlerPlan,
+  project: string,
+): boolean {
+  if (enumerator !== null && roster.isServed(enumerator, project)) return true;
+  return mode === "workflow"
+    ? !newest.isMissing(definition.workflow ?? "")
+    : roster.isServed(wanted, project);
+}

@@ -1,0 +1,39 @@
+/** Planted bugs about who gets the work, and as what. */
+import type { PlantedBug } from "./bugs.ts";
+
+export const WORKER_BUGS: readonly PlantedBug[] = [
+  {
+    name: "version range ignored",
+    file: "engine/worker-roster.js",
+    find: "highest(this.versions(wanted.use, project), wanted.range)",
+    replace: "highest(this.versions(wanted.use, project), null)",
+    seed: 4,
+  },
+  {
+    name: "lower version gets work too",
+    file: "engine/worker-roster.js",
+    find: "return worker.served(wanted.use, version);",
+    replace: "return [...worker.versionsOf(wanted.use)].map((v) => worker.served(wanted.use, v))[0];",
+    seed: 1,
+  },
+  {
+    name: "infer from who is there",
+    file: "engine/granting.js",
+    find: "else if (node.enumeratorAt(slot, desk) !== null)\n        return;",
+    replace:
+      "else if (node.enumeratorAt(slot, desk) === worker.id)\n        giveEnumeration(node, slot, desk, worker);",
+    also: {
+      file: "engine/node-state.js",
+      find: " && this.enumeratorAt(slot, desk) === null",
+      replace: "",
+    },
+    seed: 4,
+  },
+  {
+    name: "input given to code that enumerates",
+    file: "engine/node-state.js",
+    find: "if (execution === null || !state.needsSingleCode)",
+    replace: "if (true)",
+    seed: 4,
+  },
+];
