@@ -9,6 +9,7 @@ import type { Overview } from "../engine/io.ts";
 import type { Clock } from "../std/clock.ts";
 import type { CommitVerdict, Store } from "../store/store.ts";
 import { Pulse } from "./pulse/pulse.ts";
+import { countWorkers } from "./workers/count-workers.ts";
 
 /** How often the event loop is timed: each time wakes the process, also one that has nothing to do. */
 const LOOP_MS = 100;
@@ -63,9 +64,11 @@ export class Metrics {
     this.#gauge("rondo_ready_tasks", "Tasks that could be given out now", () =>
       seen().ready.reduce((sum, { tasks }) => sum + tasks, 0),
     );
-    this.#gauge("rondo_workers", "Workers connected", () => seen().workers.length);
-    this.#gauge("rondo_worker_capacity", "Attempts that all workers can hold", () =>
-      seen().workers.reduce((sum, { capacity }) => sum + capacity, 0),
+    this.#gauge("rondo_workers", "Workers connected", () => countWorkers(seen()).workers);
+    this.#gauge(
+      "rondo_worker_capacity",
+      "Attempts that all workers can hold",
+      () => countWorkers(seen()).capacity,
     );
     this.#total("rondo_executions_started_total", "Executions started", () => seen().totals.started);
     this.#totalBy("rondo_executions_ended_total", "Executions ended", () => seen().totals.ended);

@@ -91,7 +91,35 @@ describe("an execution says why it waits:", () => {
     bench.start(bench.plan([tasks(1)], "v"), "e2");
     bench.settle();
     bench.receipt(bench.attempts()[0] as Attempt, { status: "failed", payload: "{}", retryAfterMs: 8_000 });
-    expect(why(bench)).toBe('"a" is about to give out 4 tasks.');
+    expect(why(bench)).toBe('"a" waits with 4 tasks for room: the worker that serves it holds 1 of 1.');
+  });
+
+  test("its workers are full, enumeration or not", () => {
+    const bench = started([tasks(2)], { serves: ["w.a", "w.b"], capacity: 1 });
+    bench.join("w2", ["w.a", "w.b"], { capacity: 1 });
+    bench.settle();
+    bench.start(bench.plan([phase("b", { enumerate: { use: "w.b" } })], "v"), "e2");
+    bench.settle();
+    expect(why(bench, "e2")).toBe(
+      '"b" waits with its enumeration for room: 2 workers that serve it hold 2 of 2.',
+    );
+  });
+
+  test("its worker is told to leave and takes nothing more", () => {
+    const bench = new NodeBench();
+    bench.join("w1", ["w.a"], { local: false });
+    bench.input({ kind: "worker-claims", worker: "w1", max: 0, why: "it is told to leave" });
+    bench.start(bench.plan([phase("a", { enumerate: { use: "w.a" } })]), "e1");
+    expect(why(bench)).toBe(
+      '"a" waits for another worker: w1 serves it and takes nothing more (it is told to leave).',
+    );
+  });
+
+  test("nothing is given out yet, and no number of tasks is made up for an enumeration", () => {
+    const bench = new NodeBench();
+    bench.join("w1", ["w.a"], { local: false });
+    bench.start(bench.plan([phase("a", { enumerate: { use: "w.a" } })]), "e1");
+    expect(why(bench)).toBe('"a" is about to give out its enumeration.');
   });
 
   test("an enumeration is tried again later", () => {

@@ -105,7 +105,31 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
     return `${at} tries again in ${showDuration(retryAt - node.now)}: ${left === 0 ? "its enumeration" : `${left} ${left === 1 ? "task" : "tasks"}`} failed before${state.lastError === null ? "" : ` (${state.lastError})`}.`;
   if (desk.leases.has(ENUMERATION))
     return `${at}: its enumeration runs and is not sealed; ${state.total} ${state.total === 1 ? "task" : "tasks"} so far.`;
-  return `${at} is about to give out ${left} ${left === 1 ? "task" : "tasks"}.`;
+  return `${at} ${whyNext(node, execution, desk)}.`;
+}
+
+/** Something could be given out now, or the handler is about to end. */
+function whyNext(node: NodeState, { project }: Execution, desk: HandlerDesk): string {
+  const { state } = desk;
+  const left = state.total - state.tasks.settled.size;
+  const isEnumeration = desk.wantsEnumeration(node.now);
+  if (!isEnumeration && left === 0) return "has no open tasks and is about to end";
+  const wanted = isEnumeration ? (state.plan.enumerator ?? state.plan.wanted) : state.plan.wanted;
+  const workers = [...node.roster.workers.values()].filter(
+    (worker) => node.roster.servedBy(worker, wanted, project) !== undefined,
+  );
+  const [leaving] = workers.filter(({ why, queued }) => why !== null && !queued);
+  const taking = workers.filter(({ why }) => why === null);
+  const what = isEnumeration ? "its enumeration" : `${left} ${left === 1 ? "task" : "tasks"}`;
+  if (leaving !== undefined && taking.length === 0)
+    return `waits for another worker: ${leaving.id} serves it and takes nothing more (${leaving.why})`;
+  if (workers.length === 0 || taking.some(({ capacity, held }) => held < capacity))
+    return `is about to give out ${what}`;
+  const held = workers.reduce((sum, worker) => sum + worker.held, 0);
+  const capacity = workers.reduce((sum, worker) => sum + worker.capacity, 0);
+  const who =
+    workers.length === 1 ? "the worker that serves it holds" : `${workers.length} workers that serve it hold`;
+  return `waits with ${what} for room: ${who} ${held} of ${capacity}`;
 }
 
 /** The definition gives it one task, but the code enumerates: it may have been meant as a fan-out. */

@@ -59,6 +59,12 @@ export interface Claimed {
   readonly nodes?: readonly string[];
 }
 
+/**
+ * Something before this is missing: an earlier event, or earlier tasks of an enumeration. It was not stored, and the attempt is
+ * still wanted.
+ */
+export type Gap = "gap";
+
 /** What is said about an attempt that another node has: nothing of it is taken here, and it is to be said there. */
 export type NotOwner = "not_owner";
 
@@ -208,8 +214,8 @@ export interface WireError {
 export interface EventsAnswer {
   /** The last event of each attempt that is stored; a repeat is acknowledged, what comes after a gap is not. */
   readonly stored: Readonly<Record<string, number>>;
-  /** What became of the receipt; before it, whether the attempt is still wanted. */
-  readonly verdicts: Readonly<Record<string, WireVerdict | NotOwner>>;
+  /** What became of the receipt; before it, whether the attempt is still wanted. `stored` says what is stored. */
+  readonly verdicts: Readonly<Record<string, WireVerdict | NotOwner | Gap>>;
   /**
    * Events that were refused, by attempt: nothing of them is journaled, and the attempt keeps its lease. Their verdict is
    * `stale`, or that of the receipt that came with them. Left out: none was refused.

@@ -129,7 +129,7 @@ export class CodeRunner {
           const verdict = context.ask(page);
           // A page does not wait for the end of a turn.
           reporter.flush();
-          return !["stale", "gone", "elsewhere"].includes((await verdict) ?? "");
+          return !["stale", "gone", "elsewhere", "gap"].includes((await verdict) ?? "");
         },
       });
     (span === null ? run() : span.run(run))

@@ -279,7 +279,7 @@ describe("after a restart of the server", () => {
     bench.join("one", ["w.b"]);
     expect((await running())[1]).toMatchObject({ word: "cancel" });
     await bench.clock.advance(31_000);
-    expect((await running())[1]).toMatchObject({ code: "stale_attempt" });
+    expect((await running())[1]).toMatchObject({ word: "lost" });
   });
 });
 

@@ -1,6 +1,7 @@
 // Claims and leases of remote workers: who gets what, and what becomes of work whose worker does not begin.
 import { expect, test } from "vitest";
 import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
+import { unwrap } from "../../src/std/rejection.ts";
 import { DONE, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
 
 const numbers = ({ work }: Claimed) => work.map(({ number }) => number);
@@ -209,6 +210,65 @@ test("a worker that is told to drain hears it over the claim that waits, and get
   await bench.start("e1", [tasksPhase("a", ["x"])]);
   expect(await bench.claim("one")).toMatchObject({ work: [], drain: true });
   expect(bench.sessions.drain("nobody")).toMatchObject({ code: "not_found" });
+});
+
+/** Which workers are listed, and what is said about an execution of theirs. */
+async function seen(bench: SessionBench): Promise<[ids: string[], why: string]> {
+  const { why } = unwrap(await bench.engine.inspect("e1"));
+  return [bench.sessions.list().map(({ id }) => id), why];
+}
+
+test("a worker that was killed while its claim waited is gone within a heartbeat, and why says so", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  await bench.clock.advance(20_000);
+  const claim = bench.open("one", 1, 60_000);
+  await bench.clock.advance(15_000);
+  claim.cut();
+  await bench.clock.advance(2_000);
+  await bench.start("e1", [tasksPhase("a", ["x"])]);
+  expect(await seen(bench)).toEqual([["one"], '"a" is about to give out 1 task.']);
+  // A heartbeat after the claim came.
+  await bench.clock.advance(13_000);
+  expect(await seen(bench)).toEqual([
+    [],
+    '"a" waits for a worker: none serves "w.a" now; the last one left 0 ms ago.',
+  ]);
+  expect(bench.engine.overview().workers).toEqual([]);
+  // It was only cut off: it is back as it was, and gets the task.
+  expect((await bench.claim("one")).work).toHaveLength(1);
+  expect((await seen(bench))[0]).toEqual(["one"]);
+});
+
+test("a worker that says nothing more is gone after one heartbeat; each request shows that it is there", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  await bench.start("e1", [tasksPhase("b", ["x"])]);
+  for (let i = 0; i < 3; i++) {
+    await bench.clock.advance(29_000);
+    expect((await seen(bench))[0]).toEqual(["one"]);
+    await bench.beat("one");
+  }
+  await bench.clock.advance(29_999);
+  expect((await seen(bench))[0]).toEqual(["one"]);
+  await bench.clock.advance(1);
+  expect((await seen(bench))[0]).toEqual([]);
+  await bench.beat("one");
+  expect((await seen(bench))[0]).toEqual(["one"]);
+});
+
+test("an idle worker is listed all the time, between two claims too, however long they wait", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  await bench.start("e1", [tasksPhase("b", ["x"])]);
+  for (const waitMs of [5_000, 29_000, 60_000]) {
+    const claim = bench.open("one", 1, waitMs);
+    await bench.clock.advance(waitMs);
+    expect(claim.isAnswered).toBe(true);
+    // A slow network.
+    await bench.clock.advance(9_000);
+    expect((await seen(bench))[0]).toEqual(["one"]);
+  }
 });
 
 test("a session ends after 90 s of silence, but never while its claim waits", async () => {

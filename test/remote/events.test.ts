@@ -60,11 +60,52 @@ describe("events are taken in order", () => {
     const [bench, [work]] = await claimed(["x"]);
     const a = work as WorkItem;
     const late = await bench.tell("one", [a, 3, DONE]);
-    expect(late.stored[a.attempt]).toBe(0);
-    expect((await bench.tell("one", [a, 1, STARTED], [a, 3, DONE])).stored[a.attempt]).toBe(1);
+    expect([late.stored[a.attempt], late.verdicts[a.attempt]]).toEqual([0, "gap"]);
+    const part = await bench.tell("one", [a, 1, STARTED], [a, 3, DONE]);
+    expect([part.stored[a.attempt], part.verdicts[a.attempt]]).toEqual([1, "gap"]);
     const whole = await bench.tell("one", [a, 1, STARTED], [a, 2, log("x")], [a, 3, DONE]);
     expect([whole.stored[a.attempt], whole.verdicts[a.attempt]]).toEqual([3, "accepted"]);
     expect(await bench.logs("e1")).toEqual(["x"]);
+  });
+
+  test("events of one request are taken in the order of their numbers", async () => {
+    const [bench, [work]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    const answer = await bench.tell("one", [work, 3, DONE], [work, 2, log("hello")], [work, 1, STARTED]);
+    expect(answer).toEqual({
+      stored: { [work.attempt]: 3 },
+      verdicts: { [work.attempt]: "accepted" },
+    });
+    expect(await bench.logs("e1")).toEqual(["hello"]);
+    expect((await bench.status("e1")).status).toBe("done");
+  });
+
+  test("a page of a task's attempt is refused, with the reason; the attempt goes on", async () => {
+    const [bench, [work]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    const page = { kind: "page" as const, from: 0, tasks: [1] };
+    expect(await bench.send("one", [[work, 1, page]])).toMatchObject({
+      code: "invalid_input",
+      path: "events[0].kind",
+      message: "events[0].kind: a page can only come from an enumeration (do: enumerate)",
+    });
+    expect((await bench.tell("one", [work, 1, DONE])).verdicts[work.attempt]).toBe("accepted");
+  });
+
+  test("a page that leaves out tasks is not taken, and the attempt is still wanted", async () => {
+    const bench = await SessionBench.open();
+    bench.join("one", ["w.a"]);
+    await bench.start("e1", [{ name: "a", handlers: { a: { use: "w.a", enumerate: { use: "w.a" } } } }]);
+    const work = first(await bench.claim("one"));
+    const page = (from: number, ...tasks: number[]) => ({ kind: "page" as const, from, tasks });
+    await bench.tell("one", [work, 1, STARTED]);
+    const gap = await bench.tell("one", [work, 2, page(5, 1, 2)]);
+    expect(gap.verdicts[work.attempt]).toBe("gap");
+    const right = await bench.tell("one", [work, 3, page(0, 1, 2)]);
+    expect(right.verdicts[work.attempt]).toBe("accepted");
+    const total: WireEventBody = { kind: "receipt", status: "done", total: 2 };
+    expect((await bench.tell("one", [work, 4, total])).verdicts[work.attempt]).toBe("accepted");
+    // Now it is over, and nobody wants it any more.
+    const late = await bench.send("one", [[work, 5, page(2, 3)]]);
+    expect(isRejection(late) ? late.code : late.verdicts[work.attempt]).not.toBe("gap");
   });
 
   test("C13 logs, runs of words and receipts are stored as they were emitted, batched or not", async () => {

@@ -227,7 +227,7 @@ describe("handlers at a remote worker", () => {
     const { data } = (await (await fetch(`${server.url}/v1/workers`)).json()) as {
       data: { id: string; capacity: number; name: string }[];
     };
-    expect(data.filter(({ id }) => ids.includes(id))).toMatchObject([{ name: "test-scripts", capacity: 1 }]);
+    expect(data.filter(({ id }) => ids.includes(id))).toMatchObject([{ name: "test", capacity: 1 }]);
   });
 });
 

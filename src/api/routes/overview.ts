@@ -9,6 +9,7 @@ import { mergePulses } from "../pulse/pulse.ts";
 import { json, type Route, route } from "../route.ts";
 import { executionSchema } from "../schemas/execution.ts";
 import { executionId, integer, name, pageOf } from "../schemas/paging.ts";
+import { countWorkers } from "../workers/count-workers.ts";
 import { type Desk, inspectFor, projectFor } from "./desk.ts";
 
 const TAG = "node";
@@ -76,14 +77,15 @@ function overviewRoute(desk: Desk): Route {
         oldestOf(desk, caller),
       ]);
       const all = mergeOverviews(nodes.map(({ overview }) => overview));
+      const figures = countWorkers(all);
       const body = {
         at: desk.clock.now(),
         version: desk.config.version,
         counts: found,
         pulse: isBound ? null : mergePulses(nodes.flatMap(({ pulse }) => pulse ?? [])),
         held: isBound ? 0 : all.leases,
-        capacity: isBound ? 0 : all.workers.reduce((sum, { capacity }) => sum + capacity, 0),
-        workers: isBound ? 0 : all.workers.length,
+        capacity: isBound ? 0 : figures.capacity,
+        workers: isBound ? 0 : figures.workers,
         ready: isBound ? [] : all.ready,
         oldest,
         lights: lightsOf(desk, headers["rondo-missing"] ?? null),

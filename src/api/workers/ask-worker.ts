@@ -1,6 +1,8 @@
 /** Asks a worker's own status API about attempts that have gone silent, before they count as lost. */
 import { HttpConnection } from "../../http/http-connection.ts";
 import { HttpFault } from "../../http/http-fault.ts";
+import { encodeAttempt } from "../../protocol/attempt-id.ts";
+import type { Beat } from "../../protocol/work.ts";
 
 const ASK_MS = 2_000;
 const ANSWER_BYTES_MAX = 65_536;
@@ -36,6 +38,18 @@ export class WorkerInquiry {
       this.#waiting.push({ attempt, answer });
       if (this.#underWay < AT_ONCE) this.#work().catch(fail);
     });
+  }
+
+  /** Those that it still has. */
+  askAll(beats: readonly Beat[]): Promise<readonly Beat[]> {
+    return Promise.all(
+      beats.map(async (beat) => {
+        const has = await Promise.all(
+          beat.attempts.map((attempt) => this.ask(encodeAttempt({ ...beat, ...attempt }))),
+        );
+        return { ...beat, attempts: beat.attempts.filter((_, i) => has[i]) };
+      }),
+    );
   }
 
   close(): void {

@@ -66,7 +66,7 @@ export class AttemptRecord {
   /** Its receipt has come: nothing may follow. */
   hasReceipt = false;
   /** The newest word of the engine about it. */
-  verdict: Exclude<Verdict, object> | null = null;
+  verdict: Exclude<Verdict, object> | "gap" | null = null;
   isCancelled = false;
 
   constructor(id: string, token: string, given: GivenAttempt) {

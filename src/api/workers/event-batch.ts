@@ -26,6 +26,7 @@ export class EventBatch {
   /** How often each was undone before: what is taken after a gap that arose meanwhile does not count. */
   readonly #undone = new Map<AttemptRecord, number>();
   readonly #epochOf: (execution: string) => number;
+  readonly #isHeld: (record: AttemptRecord) => boolean;
   readonly #started: AttemptRecord[] = [];
   readonly #between: Told[] = [];
   readonly #receipts = new Map<string, { receipts: ReportedReceipt[]; records: AttemptRecord[] }>();
@@ -34,9 +35,16 @@ export class EventBatch {
   /** The lines that were added last, while nothing else came. */
   #lines: { record: AttemptRecord; lines: ReportedLine[] } | null = null;
 
-  /** By the owner's epoch lines without numbers come after all that earlier owners have stored. */
-  constructor(epochOf: (execution: string) => number) {
+  /**
+   * By the owner's epoch lines without numbers come after all that earlier owners have stored. A page that was not taken
+   * from an attempt that still holds its lease leaves a gap: the attempt is wanted, the page is not.
+   */
+  constructor(
+    epochOf: (execution: string) => number,
+    isHeld: (record: AttemptRecord) => boolean = () => false,
+  ) {
     this.#epochOf = epochOf;
+    this.#isHeld = isHeld;
   }
 
   /** Takes the next event of an attempt; one without a number stands beside those that have one. */
@@ -102,7 +110,7 @@ export class EventBatch {
 
   /** The commit is made: notes what is stored, and what the engine said. What is elsewhere by now is undone. */
   settle(verdicts: readonly (readonly Verdict[])[]): void {
-    this.#told.forEach(({ records, n = null }, i) => {
+    this.#told.forEach(({ report, records, n = null }, i) => {
       const list = verdicts[i] as readonly Verdict[];
       records.forEach((record, j) => {
         const verdict = list[j] ?? list[0] ?? "accepted";
@@ -111,7 +119,8 @@ export class EventBatch {
           this.refused.set(record, { n, ...why });
           return;
         }
-        record.verdict = verdict;
+        const isGap = report.kind === "page" && verdict === "stale" && this.#isHeld(record);
+        record.verdict = isGap ? "gap" : verdict;
         if (verdict === "elsewhere") this.elsewhere.add(record);
       });
     });

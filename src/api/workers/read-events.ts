@@ -67,12 +67,27 @@ export function readEvents(
       record = found;
       opened.set(attempt, record);
       before.set(record, known);
-    }
+    } else if (!Object.hasOwn(acknowledged, attempt))
+      // The first event is the one with the lowest number, wherever it stands.
+      before.set(record, Math.min(before.get(record) ?? 0, n - 1));
     const event = readEvent(fields, now);
     if (isRejection(event)) return within(`events[${i}].`, event);
+    if (event.kind === "page" && !record.isEnumeration)
+      return invalid(`events[${i}].kind`, "a page can only come from an enumeration (do: enumerate)");
     read.push({ record, n, event });
   }
-  return { events: read, acknowledged: before, elsewhere };
+  return { events: inOrder(read), acknowledged: before, elsewhere };
+}
+
+/** Events of one attempt in the order of their numbers, in whatever order they stand in the request. */
+function inOrder(events: AttemptEvent[]): readonly AttemptEvent[] {
+  const last = new Map<AttemptRecord, number>();
+  for (const { record, n } of events) {
+    if ((n ?? 0) < (last.get(record) ?? 0))
+      return events.toSorted((one, other) => (one.n ?? 0) - (other.n ?? 0));
+    last.set(record, n ?? 0);
+  }
+  return events;
 }
 
 function within(place: string, { path, message, ...more }: Rejection): Rejection {

@@ -1,5 +1,6 @@
 /** The figures that scale workers, by what one node holds now. */
 import type { Holdings } from "../../engine/io.ts";
+import { countWorkers } from "./count-workers.ts";
 
 export interface Scaling {
   /** Ready and held together. */
@@ -18,22 +19,28 @@ export interface Scaling {
 const CAPACITY = 100;
 
 /** The figures of remote workers; of those that serve one handler only, if it is named. */
-export function scalingOf(overview: Holdings, use: string | null): Scaling {
-  const workers = overview.workers.filter(
-    ({ local, serves }) => !local && (use === null || serves.some((served) => served.use === use)),
-  );
+export function scalingOf(overview: Pick<Holdings, "workers" | "ready">, use: string | null): Scaling {
+  const remote = overview.workers.filter(({ local }) => !local);
+  const serving = remote.filter(({ serves }) => serves.some((served) => served.use === use));
+  const { counted, workers, capacity } =
+    use === null
+      ? countWorkers({ ...overview, workers: remote })
+      : {
+          counted: serving,
+          workers: serving.length,
+          capacity: serving.reduce((sum, one) => sum + one.capacity, 0),
+        };
   const ready = overview.ready.reduce(
     (sum, { use: name, tasks }) => (use === null || name === use ? sum + tasks : sum),
     0,
   );
-  const held = workers.reduce((sum, worker) => sum + worker.held, 0);
-  const capacity = workers.reduce((sum, worker) => sum + worker.capacity, 0);
-  const each = workers.length === 0 ? CAPACITY : capacity / workers.length;
+  const held = counted.reduce((sum, worker) => sum + worker.held, 0);
+  const each = workers === 0 ? CAPACITY : capacity / workers;
   return {
     tasks: ready + held,
     ready,
     held,
-    workers: workers.length,
+    workers,
     capacity,
     utilisation: capacity === 0 ? 0 : held / capacity,
     desired: Math.ceil((ready + held) / each),

@@ -5,7 +5,11 @@ import type { AttemptRecord } from "./attempt-record.ts";
 import type { EventBatch } from "./event-batch.ts";
 
 /** What was stored of each attempt that a request named, and what became of it. */
-export function answerOf(named: ReadonlySet<AttemptRecord>, batch: EventBatch): EventsAnswer {
+export function answerOf(
+  named: ReadonlySet<AttemptRecord>,
+  batch: EventBatch,
+  gaps: ReadonlySet<AttemptRecord>,
+): EventsAnswer {
   const stored: Record<string, number> = {};
   const verdicts: Record<string, EventsAnswer["verdicts"][string]> = {};
   const refused: Record<string, RefusedEvent> = {};
@@ -18,6 +22,8 @@ export function answerOf(named: ReadonlySet<AttemptRecord>, batch: EventBatch): 
     if (isRepeat) verdicts[record.id] = "duplicate";
     else if (verdict === "elsewhere") verdicts[record.id] = "not_owner";
     else if (refusal !== undefined && !record.hasReceipt) verdicts[record.id] = "stale";
+    // Not everything is stored: an earlier event is missing.
+    else if (gaps.has(record) && (verdict ?? "accepted") === "accepted") verdicts[record.id] = "gap";
     else verdicts[record.id] = verdict ?? "accepted";
   }
   return { stored, verdicts, ...(Object.keys(refused).length === 0 ? {} : { refused }) };

@@ -10,7 +10,7 @@ const json = z.unknown().openapi({ description: "any JSON value" });
 const tokens = z
   .record(z.string(), z.string())
   .openapi({ description: "the token of each attempt, by its id" });
-const verdict = z.enum(["accepted", "duplicate", "stale", "late", "gone", "not_owner"]);
+const verdict = z.enum(["accepted", "duplicate", "stale", "late", "gone", "not_owner", "gap"]);
 const nodes = z
   .array(z.string())
   .optional()

@@ -87,7 +87,7 @@ function scriptProgress(
 }
 
 /** Characters of work in one answer: beyond, the rest waits for the next claim. */
-export const ANSWER_CHARS_MAX = 4 * 1_048_576;
+const ANSWER_CHARS_MAX = 4 * 1_048_576;
 
 export interface ClaimParts {
   readonly items: readonly ReadyItem[];
@@ -124,4 +124,18 @@ function phasesJson({ phases }: Grant): string {
     phasesTexts.set(phases, text);
   }
   return text;
+}
+
+/** How many of these go into one answer: at most `max`, and not too long together. */
+export function countForAnswer(ready: readonly ReadyItem[], max: number): number {
+  let count = 0;
+  let chars = 0;
+  let execution = "";
+  while (count < ready.length && count < max && chars < ANSWER_CHARS_MAX) {
+    const { json, grant } = ready[count++] as ReadyItem;
+    chars += json.length;
+    if (grant.execution !== execution) chars += grant.input.length;
+    execution = grant.execution;
+  }
+  return count;
 }

@@ -4,7 +4,8 @@
  * 1. Granted items wait here, ready to be sent, until a claim takes them; a claim that finds none waits.
  * 2. What comes in one turn goes out in one answer. After an answer the engine is asked for nothing, until the next claim.
  * 3. A second claim supersedes the first, which answers empty. Items whose answer could not be written are handed back.
- * 4. Before the node leaves, whatever no worker has got is handed back: the next owner would wait for it in vain.
+ * 4. A worker that is silent for too long (presence.ts) leaves, and joins again with its next request.
+ * 5. Before the node leaves, whatever no worker has got is handed back: the next owner would wait for it in vain.
  */
 import type { WorkerLink } from "../../engine/driver-options.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
@@ -17,8 +18,9 @@ import { WorkerInquiry } from "./ask-worker.ts";
 import { AttemptRecord, GrantPlace } from "./attempt-record.ts";
 import { handedBackReports } from "./hand-back.ts";
 import { type ItemHistory, readHistory } from "./item-history.ts";
+import { Presence } from "./presence.ts";
 import type { CheckedRegistration } from "./registration.ts";
-import { ANSWER_CHARS_MAX, claimJson, GrantWriter, type ReadyItem } from "./work-json.ts";
+import { claimJson, countForAnswer, GrantWriter, type ReadyItem } from "./work-json.ts";
 
 /** What sessions need of the process. */
 export interface SessionParts {
@@ -26,6 +28,8 @@ export interface SessionParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly leaseMs: number;
+  /** The silence after which a worker is not counted on. */
+  readonly heartbeatMs: number;
   /** Every attempt that a worker has, by id. */
   readonly records: Map<string, AttemptRecord>;
   /** The nodes of the cluster that workers are to be told of; null: there is only this server. */
@@ -61,7 +65,7 @@ export class WorkerSession implements WorkerLink {
   readonly id: string;
   readonly #parts: SessionParts;
   registration: CheckedRegistration;
-  lastSeenAt: number;
+  readonly #presence: Presence;
   /** What its process takes, as it said last; null: it did not say. */
   memoryBytes: number | null = null;
   isDraining = false;
@@ -88,13 +92,29 @@ export class WorkerSession implements WorkerLink {
     this.id = id;
     this.registration = registration;
     this.#parts = parts;
-    this.lastSeenAt = parts.clock.now();
+    this.#presence = new Presence(parts.clock, parts.heartbeatMs);
+  }
+
+  get lastSeenAt(): number {
+    return this.#presence.lastSeenAt;
   }
 
   /** Tells the engine what this worker serves. */
   join(): void {
     const { serves, capacity, url, project } = this.registration;
+    this.#presence.isJoined = true;
     this.#parts.engine.join(this.id, this, { serves, capacity, local: false, asks: url !== null, project });
+  }
+
+  /** When the worker will have been silent for too long, unless it is heard of; Infinity: it waits, or has left. */
+  get silentAt(): number {
+    return this.#claim !== null || this.#isOver ? Number.POSITIVE_INFINITY : this.#presence.silentAt;
+  }
+
+  /** The worker is silent: it gets nothing, and its attempts end by their own rules. */
+  leave(): void {
+    this.#presence.isJoined = false;
+    this.#parts.engine.leave(this.id);
   }
 
   /** The nodes of the cluster, to be told now. */
@@ -110,7 +130,8 @@ export class WorkerSession implements WorkerLink {
 
   /** Something was heard of the worker. */
   seen(): void {
-    this.lastSeenAt = this.#parts.clock.now();
+    this.#presence.seen();
+    if (!this.#presence.isJoined && !this.#isOver) this.join();
   }
 
   get hasOpenClaim(): boolean {
@@ -223,15 +244,7 @@ export class WorkerSession implements WorkerLink {
       this.#inquiry?.worker.close();
       this.#inquiry = { url, worker: new WorkerInquiry(url) };
     }
-    const { worker } = this.#inquiry;
-    return Promise.all(
-      beats.map(async (beat) => {
-        const has = await Promise.all(
-          beat.attempts.map((attempt) => worker.ask(encodeAttempt({ ...beat, ...attempt }))),
-        );
-        return { ...beat, attempts: beat.attempts.filter((_, i) => has[i]) };
-      }),
-    );
+    return this.#inquiry.worker.askAll(beats);
   }
 
   /** What a beat is answered for an attempt. */
@@ -246,7 +259,7 @@ export class WorkerSession implements WorkerLink {
   /** Its next claim is told to leave. */
   drain(): void {
     this.isDraining = true;
-    this.#parts.engine.claim(this.id, 0);
+    this.#parts.engine.claim(this.id, 0, "it is told to leave");
     this.#handBack(this.#ready.splice(0).map(({ record }) => record));
     if (this.#claim !== null) this.#answer();
   }
@@ -306,7 +319,7 @@ export class WorkerSession implements WorkerLink {
     const open = this.#claim;
     if (open === null) return;
     this.#close(open);
-    const items = this.#takeReady(open.max);
+    const items = this.#ready.splice(0, countForAnswer(this.#ready, open.max));
     const text = claimJson({
       items,
       cancel: [...this.#cancelNews],
@@ -346,21 +359,7 @@ export class WorkerSession implements WorkerLink {
     open.stop();
     this.#claim = null;
     this.#parts.engine.claim(this.id, 0);
-    this.seen();
-  }
-
-  /** Items for one answer: at most so many, and not too long together. */
-  #takeReady(max: number): ReadyItem[] {
-    let count = 0;
-    let chars = 0;
-    let execution = "";
-    while (count < this.#ready.length && count < max && chars < ANSWER_CHARS_MAX) {
-      const { json, grant } = this.#ready[count++] as ReadyItem;
-      chars += json.length;
-      if (grant.execution !== execution) chars += grant.input.length;
-      execution = grant.execution;
-    }
-    return count === this.#ready.length ? this.#ready.splice(0) : this.#ready.splice(0, count);
+    this.#presence.claimEnded();
   }
 
   /** Gives attempts back that no worker got to see, so that nobody waits for their leases. */

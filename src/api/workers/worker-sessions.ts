@@ -21,12 +21,14 @@ import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
 import { AttemptRecord } from "./attempt-record.ts";
+import { countWorkers } from "./count-workers.ts";
 import { EndedAttempts } from "./ended-attempts.ts";
 import { EventBatch } from "./event-batch.ts";
 import { readEvent } from "./read-event.ts";
 import { type AttemptEvent, readEvents } from "./read-events.ts";
 import { checkRegistration } from "./registration.ts";
 import { answerOf, staleAttempt, unknownWorker, wrongToken } from "./session-answers.ts";
+import { SilenceWatch } from "./silence-watch.ts";
 import { type ClaimAnswer, type SessionParts, WorkerSession } from "./worker-session.ts";
 import { viewWorker, type WorkerView } from "./worker-view.ts";
 
@@ -35,7 +37,7 @@ export interface WorkerSessionsOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
-  /** What workers are told at registration; the engine's own settings decide. */
+  /** What workers are told at registration; for their attempts the engine's own settings decide. */
   readonly heartbeatMs?: number;
   readonly leaseMs?: number;
   /** Silence after which a worker is forgotten. */
@@ -57,13 +59,24 @@ export class WorkerSessions {
   readonly #sessions = new Map<string, WorkerSession>();
   readonly #records = new Map<string, AttemptRecord>();
   readonly #ended = new EndedAttempts();
-  #stopSweep: (() => void) | null = null;
+  readonly #silence: SilenceWatch;
 
   constructor(options: WorkerSessionsOptions) {
     this.#options = options;
-    const { engine, store, clock, leaseMs = 30_000, onFault = () => {} } = options;
+    const { engine, store, clock, leaseMs = 30_000, heartbeatMs = 30_000, onFault = () => {} } = options;
     const nodes = () => options.nodes?.() ?? null;
-    this.#parts = { engine, store, clock, leaseMs, records: this.#records, nodes, onFault };
+    this.#parts = { engine, store, clock, leaseMs, heartbeatMs, records: this.#records, nodes, onFault };
+    this.#silence = new SilenceWatch({
+      clock,
+      expiryMs: options.expiryMs ?? EXPIRY_MS,
+      sessions: this.#sessions,
+      onExpired: (session) => this.#end(session),
+      // Attempts whose partitions are elsewhere by now are forgotten too.
+      onLooked: () => {
+        for (const { id, term, shared } of [...this.#records.values()])
+          if (this.engine.epochOf(shared.place.execution) !== term) this.#records.delete(id);
+      },
+    });
   }
 
   /** The store that results and states are read from. */
@@ -82,6 +95,7 @@ export class WorkerSessions {
   register(body: unknown, peer: string | null, project: string | null = null): Registered | Rejection {
     const registration = checkRegistration(body, peer, project);
     if (isRejection(registration)) return registration;
+    const { heartbeatMs, leaseMs } = this.#parts;
     const id = registration.worker ?? this.#newId(registration.name);
     let session = this.#sessions.get(id);
     if (session !== undefined && this.refusalFor(id, project) !== null)
@@ -92,12 +106,11 @@ export class WorkerSessions {
     }
     session.registration = registration;
     session.isDraining = false;
-    session.seen();
     session.join();
-    this.#stopSweep ??= this.#sweepLater();
-    const { heartbeatMs = 30_000 } = this.#options;
+    session.seen();
+    this.#silence.watch(session);
     const nodes = session.tellNodes();
-    return { worker: id, heartbeatMs, leaseMs: this.#parts.leaseMs, ...(nodes === null ? {} : { nodes }) };
+    return { worker: id, heartbeatMs, leaseMs, ...(nodes === null ? {} : { nodes }) };
   }
 
   /** Why one who is bound to a project may not speak for a worker; null: it may, or there is none to speak for. */
@@ -120,7 +133,10 @@ export class WorkerSessions {
 
   /** Work for a worker, once there is some; null: the client has gone. */
   claim(worker: string, asked: ClaimRequest, signal: AbortSignal): Promise<ClaimAnswer | null> | Rejection {
-    return this.#sessions.get(worker)?.claim(asked, signal) ?? unknownWorker(worker);
+    const session = this.#sessions.get(worker);
+    if (session === undefined) return unknownWorker(worker);
+    // Once the claim has ended, the worker's silence counts.
+    return session.claim(asked, signal).finally(() => this.#silence.watch(session));
   }
 
   /** What a worker says about its attempts; resolves once that is committed. */
@@ -244,7 +260,8 @@ export class WorkerSessions {
 
   /** Every worker of this node, those inside the process included. */
   list(): WorkerView[] {
-    return this.engine.overview().workers.map((entry) => viewWorker(entry, this.#sessions.get(entry.id)));
+    const { counted } = countWorkers(this.engine.overview());
+    return counted.map((entry) => viewWorker(entry, this.#sessions.get(entry.id)));
   }
 
   /** Gives out nothing more; resolves when whatever no worker has got is on its way back to the engine. */
@@ -254,8 +271,7 @@ export class WorkerSessions {
 
   /** Answers every claim that waits; nobody is registered any more. */
   close(): void {
-    this.#stopSweep?.();
-    this.#stopSweep = null;
+    this.#silence.stop();
     for (const session of this.#sessions.values()) session.end();
     this.#sessions.clear();
     this.#records.clear();
@@ -319,7 +335,12 @@ export class WorkerSessions {
   }
 
   async #take(worker: string, events: readonly AttemptEvent[]): Promise<EventsAnswer | Rejection> {
-    const batch = new EventBatch((execution) => this.engine.epochOf(execution) ?? 0);
+    const batch = new EventBatch(
+      (execution) => this.engine.epochOf(execution) ?? 0,
+      ({ shared, task, attempt, claim }) =>
+        this.engine.holderOf({ ...shared.place, task, attempt, claim }) !== null,
+    );
+    const gaps = new Set<AttemptRecord>();
     const commits = new Set<Promise<Rejection | null>>();
     const named = new Set<AttemptRecord>();
     for (const { record, n, event } of events) {
@@ -328,7 +349,10 @@ export class WorkerSessions {
       const isOver = record.hasReceipt && !batch.newest.has(record);
       const isNew = n === null || n === record.received + 1 || record.isOlder(n);
       if (isNew && !isOver) batch.add(record, n, event);
-      else if (record.committing !== null) commits.add(record.committing);
+      else {
+        if (n !== null && n > record.received && !isOver) gaps.add(record);
+        if (record.committing !== null) commits.add(record.committing);
+      }
     }
     if (batch.newest.size > 0) {
       const commit = this.#commit(worker, batch);
@@ -336,7 +360,7 @@ export class WorkerSessions {
       commits.add(commit);
     }
     for (const failed of await Promise.all(commits)) if (failed !== null) return failed;
-    return answerOf(named, batch);
+    return answerOf(named, batch, gaps);
   }
 
   /** Hands a batch to the engine. If that has stopped, nobody knows what became of it: the worker sends it again. */
@@ -357,20 +381,6 @@ export class WorkerSessions {
       if (isOver && this.#records.get(record.id) === record) this.#records.delete(record.id);
     }
     return null;
-  }
-
-  /** Forgets workers that have gone silent. */
-  #sweepLater(): () => void {
-    const { clock, expiryMs = EXPIRY_MS } = this.#options;
-    return clock.after(expiryMs / 3, () => {
-      const silentSince = clock.now() - expiryMs;
-      for (const session of [...this.#sessions.values()]) {
-        if (!session.hasOpenClaim && session.lastSeenAt <= silentSince) this.#end(session);
-      }
-      for (const { id, term, shared } of [...this.#records.values()])
-        if (this.engine.epochOf(shared.place.execution) !== term) this.#records.delete(id);
-      this.#stopSweep = this.#sessions.size === 0 ? null : this.#sweepLater();
-    });
   }
 
   #end(session: WorkerSession): void {

@@ -13,6 +13,7 @@ import { RondoError } from "../../std/rejection.ts";
 import { loggedBy } from "../../worker/attempt-place.ts";
 import { type HostedTopic, withChildren } from "../../worker/handler-code.ts";
 import { RemoteWorker, type RemoteWorkerOptions } from "../../worker/remote/remote-worker.ts";
+import { makeWorkerId } from "../../worker/remote/worker-lane.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { logLine } from "../log-line.ts";
@@ -92,6 +93,8 @@ interface HostParts {
 class WorkerHost {
   readonly #parts: HostParts;
   readonly #workers: RemoteWorker[] = [];
+  /** Code and scripts are registered apart; their ids show that they are one process. */
+  readonly #id: string;
   #isReady = false;
   /** Parts, code or scripts, whose server is away. */
   #away = 0;
@@ -99,6 +102,7 @@ class WorkerHost {
 
   constructor(parts: HostParts) {
     this.#parts = parts;
+    this.#id = makeWorkerId({ name: parts.settings.name, clock: systemClock(), random: systemRandom });
   }
 
   async run(): Promise<void> {
@@ -140,6 +144,7 @@ class WorkerHost {
     if (unsafeNoJail) screen.say(["rondo:", "yellow"], " scripts may run without the outer sandbox");
     await this.#start({
       ...this.#options(isAll),
+      ...(isAll ? {} : { name: `${settings.name}-scripts`, worker: `${this.#id}-scripts` }),
       workflows: [],
       scripts: scriptsOf(unsafeNoJail),
       statusPort: isAll ? settings.statusPort : 0,
@@ -159,6 +164,7 @@ class WorkerHost {
       addresses: server.addresses,
       ...(server.token === null ? {} : { token: server.token }),
       name: settings.name,
+      worker: this.#id,
       capacity: settings.capacity,
       spool: settings.spool,
       statusPort: settings.statusPort,

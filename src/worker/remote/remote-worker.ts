@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { withChildren } from "../handler-code.ts";
 import type { ScriptOptions } from "../script-runner.ts";
 import { type StatusServer, startStatusServer } from "./status-server.ts";
-import { WorkerLane, type WorkerLaneOptions } from "./worker-lane.ts";
+import { makeWorkerId, WorkerLane, type WorkerLaneOptions } from "./worker-lane.ts";
 
 export interface RemoteWorkerOptions extends Omit<WorkerLaneOptions, "url" | "scripts"> {
   /** Without it, this worker does no scripts. */
@@ -24,7 +24,8 @@ export class RemoteWorker {
 
   constructor(options: RemoteWorkerOptions) {
     const { scripts, statusPort: _, ...given } = options;
-    const shared = { ...given, workflows: withChildren(options.workflows) };
+    const worker = options.worker ?? makeWorkerId(options);
+    const shared = { ...given, worker, workflows: withChildren(options.workflows) };
     this.#options = options;
     const url = (): string | null => this.#status?.url ?? null;
     const hasCode = shared.workflows.some(({ handlers }) => handlers.length > 0);
@@ -36,8 +37,9 @@ export class RemoteWorker {
         scripts,
         workflows: [],
         capacity: scripts.atOnce,
-        name: `${options.name}-scripts`,
-        ...(options.worker === undefined ? {} : { worker: `${options.worker}-scripts` }),
+        name: hasCode ? `${options.name}-scripts` : options.name,
+        // A process without code is one worker, whose scripts need no id of their own.
+        worker: hasCode ? `${worker}-scripts` : worker,
         spool: options.spool === null ? null : join(options.spool, "scripts"),
       });
     this.#lanes = lanes.map((lane) => new WorkerLane(lane));

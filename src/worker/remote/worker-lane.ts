@@ -76,6 +76,15 @@ const LEFT_HEARTBEAT_MS = 30_000;
 /** Until a server has said which silence it allows. */
 const HEARTBEAT_MS = 30_000;
 
+/** An id for a worker, made of its name. */
+export function makeWorkerId({
+  name,
+  clock,
+  random,
+}: Pick<WorkerLaneOptions, "name" | "clock" | "random">): string {
+  return `${name}~${newExecutionId(clock.now(), random).slice(3)}`;
+}
+
 export class WorkerLane {
   readonly #options: WorkerLaneOptions;
   readonly #held = new HeldAttempts();
@@ -93,7 +102,7 @@ export class WorkerLane {
   constructor(options: WorkerLaneOptions) {
     const { clock, random, capacity, onBug } = options;
     this.#options = options;
-    this.#id = options.worker ?? `${options.name}~${newExecutionId(clock.now(), random).slice(3)}`;
+    this.#id = options.worker ?? makeWorkerId(options);
     const held = this.#held;
     const spooled = options.spool === null ? null : Spool.open(options.spool);
     this.#outbox = new Outbox({
