@@ -213,6 +213,36 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     replace: "this.#made > 0 && false",
     seed: 1,
   },
+  {
+    name: "nodes that name only themselves end all sessions",
+    file: "worker/remote/membership.js",
+    find: "const targets = targetsOf(sessions);\n        if (targets.size === 0)\n            return;",
+    replace:
+      "const isNamed = (url) => sessions.some(({ name, nodes }) => name !== url && nodes?.includes(url));\n        const targets = new Set([...targetsOf(sessions)].filter(isNamed));",
+    also: { find: "if (isTargetInTouch || !isInTouch(session))", replace: "if (true)" },
+    seed: 1,
+  },
+  {
+    name: "no session in touch counts as not away",
+    file: "worker/remote/membership.js",
+    find: "else if (this.#firstAt === NEVER)\n            this.#firstAt = now + AWAY_MS;",
+    replace: "",
+    seed: 1,
+  },
+  {
+    name: "failed claim ends the worker",
+    file: "worker/remote/membership.js",
+    find: 'if (route === "claim")\n            session.claimsFail = true;',
+    replace: 'if (route === "claim")\n            return this.#handle(now, { kind: "close" });',
+    seed: 1,
+  },
+  {
+    name: "failed registration not tried again",
+    file: "worker/remote/membership.js",
+    find: "session.tryAt = now + session.backOff.next();",
+    replace: "",
+    seed: 1,
+  },
 ];
 
 /** They are hunted with `rondo sim --cluster`. */

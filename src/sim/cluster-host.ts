@@ -20,6 +20,7 @@ import {
 } from "./engine-host.ts";
 import { LEASE_MS, NodeOwnership, type Process } from "./node-ownership.ts";
 import { NodeRing, type RingMessage } from "./node-ring.ts";
+import { NodeWorkers } from "./node-workers.ts";
 import { showWrite } from "./show-event.ts";
 import { must } from "./trace.ts";
 
@@ -54,6 +55,7 @@ export class ClusterHost extends EngineHost {
   readonly #neighbours: Neighbours;
   readonly #ownership: NodeOwnership;
   readonly ring: NodeRing;
+  readonly workers: NodeWorkers;
   #frozenUntil = 0;
   readonly #database: DatabaseLink;
   #commits: CommitOutput[] = [];
@@ -67,6 +69,7 @@ export class ClusterHost extends EngineHost {
     this.#neighbours = neighbours;
     this.#database = new DatabaseLink(this.world, this.random, neighbours.database);
     const process = this.#process();
+    this.workers = new NodeWorkers({ url: name, toEngine: process.toEngine, later: process.later });
     this.ring = new NodeRing(process, {
       carry: (to, message, answered) => neighbours.post(this, to, message, answered),
       readMembers: () => this.#ownership.input({ kind: "hinted" }),
@@ -86,6 +89,7 @@ export class ClusterHost extends EngineHost {
     const { projects, trace, timeline } = this.world;
     trace.note(timeline.now, `${this.name}open`);
     this.#commits = [];
+    this.workers.open();
     this.#frozenUntil = 0;
     this.isAway = false;
     this.vocabulary = this.isOlder ? OLDER : VOCABULARY;
@@ -211,6 +215,7 @@ export class ClusterHost extends EngineHost {
 
   #heard(membership: Membership): void {
     this.ring.members(membership);
+    this.workers.heard(membership.nodes.map(({ url }) => url));
     this.deliver({ kind: "members", ...membersOf(membership) });
     // What others stored while nobody told.
     this.deliver({ kind: "letters-stored" });

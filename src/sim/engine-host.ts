@@ -307,7 +307,7 @@ export abstract class EngineHost {
     const isLost =
       worker?.local === false &&
       ((this.world.has("lost-messages") && this.random.chance(0.05)) ||
-        this.world.isCut(this.name, output.worker));
+        this.world.site.isCut(this.name, output.worker));
     if (isLost) this.world.count("message lost");
     const delay = worker?.local === true ? 0 : this.world.delay();
     switch (output.kind) {

@@ -27,6 +27,7 @@ export const FAULTS = [
   "splits",
   "older-nodes",
   "enumerating-workers",
+  "odd-answers",
 ] as const;
 
 export type Fault = (typeof FAULTS)[number];
@@ -62,6 +63,8 @@ export const HAPPENINGS = [
   "newer events held back",
   "unreadable to an older node",
   "worker enumerates what has one task",
+  "odd answer to a worker",
+  "worker out of touch",
 ] as const;
 
 export type Happening = (typeof HAPPENINGS)[number];

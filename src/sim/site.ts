@@ -9,12 +9,20 @@ import type { EngineHost, HostParts } from "./engine-host.ts";
 import type { Fault } from "./faults.ts";
 import { NodeHost } from "./node-host.ts";
 import type { RingMessage } from "./node-ring.ts";
+import type { NodeWorkers } from "./node-workers.ts";
 import { must } from "./trace.ts";
 import type { SimWorker } from "./worker/sim-worker.ts";
 import type { World } from "./world.ts";
 
 /** The longest time between two sights of the token when all is well. */
 const TOKEN_SEEN_MS = 3_000;
+
+/** Who asks, and whom. */
+export interface AskedNode {
+  readonly worker: string;
+  readonly url: string;
+  readonly random: SeededRandom;
+}
 
 export interface Site {
   readonly hosts: readonly EngineHost[];
@@ -30,6 +38,10 @@ export interface Site {
   unsettled(): string | null;
   /** Whether nothing gets from one to the other, by name. */
   isCut(from: string, to: string): boolean;
+  /** The URLs of the nodes of a cluster. */
+  readonly urls: readonly string[];
+  /** A worker's request to a node of a cluster; `answered` is called if the answer arrives, with null if nobody listens. */
+  askNode<T>(asked: AskedNode, ask: (workers: NodeWorkers) => T, answered: (answer: T | null) => void): void;
   /** Something that befalls only nodes of a cluster. */
   trouble(random: SeededRandom, fault: Fault): void;
 }
@@ -65,6 +77,10 @@ export class SingleSite implements Site {
   heal(): void {
     if (!this.#host.isUp) this.#host.open();
   }
+
+  readonly urls: readonly string[] = [];
+
+  askNode(): void {}
 
   trouble(): void {}
 
@@ -144,6 +160,32 @@ export class ClusterSite implements Site, Neighbours {
       default:
         this.toAll(input);
     }
+  }
+
+  get urls(): readonly string[] {
+    return this.hosts.map(({ name }) => name);
+  }
+
+  askNode<T>(
+    { worker, url, random }: AskedNode,
+    ask: (workers: NodeWorkers) => T,
+    answered: (answer: T | null) => void,
+  ): void {
+    const world = this.#world;
+    const host = this.hosts.find(({ name }) => name === url);
+    const isLost = () => world.has("lost-messages") && random.chance(0.05);
+    const carry = (from: string, to: string, arrive: () => void): void => {
+      if (isLost() || this.isCut(from, to)) return world.count("message cut off");
+      world.timeline.after(random.below(10), arrive);
+    };
+    carry(worker, url, () => {
+      // Nobody listens there.
+      if (host?.isUp !== true) return carry(url, worker, () => answered(null));
+      host.hear(() => {
+        const answer = ask(host.workers);
+        carry(url, worker, () => answered(answer));
+      });
+    });
   }
 
   isCut(from: string, to: string): boolean {
@@ -299,7 +341,7 @@ export class ClusterSite implements Site, Neighbours {
     const views = up.map(({ ring }) => ring.view());
     if (new Set(views.map(({ hash }) => hash)).size > 1) return "nodes know different members";
     const isSilent = views.some(({ tokenAgoMs }) => tokenAgoMs > TOKEN_SEEN_MS);
-    return isSilent ? "the token does not come round" : null;
+    return isSilent ? "the token does not come round" : this.#world.staff.outOfTouch();
   }
 
   /** Where a message about an execution goes: mostly to its owner. */

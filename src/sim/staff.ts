@@ -36,12 +36,22 @@ export class Staff {
   nodeOpened({ name }: EngineHost): void {
     if (this.#count === 0) for (let i = this.#random.between(1, 3); i > 0; i--) this.#hire("some");
     if (this.#world.has("local-worker")) this.#hire("local", name);
-    for (const worker of this.#workers) worker.join();
+    // In a cluster, remote workers find out by themselves.
+    for (const worker of this.#workers) if (worker.local || !this.#world.isCluster) worker.join();
   }
 
   /** The node's process is gone, and with it its own worker. */
   nodeEnded({ name }: EngineHost): void {
     for (const worker of this.#workers.filter(({ local, at }) => local && at === name)) this.#fire(worker);
+  }
+
+  /** A worker that has no session, though it is neither frozen nor about to leave; null: there is none. */
+  outOfTouch(): string | null {
+    const { now } = this.#world.timeline;
+    const away = this.#workers.find(
+      (worker) => worker.isAway && worker.frozenUntil <= now && !worker.isLeaving,
+    );
+    return away === undefined ? null : `worker ${away.id} is in touch with no node`;
   }
 
   /** One that dies; another comes after a while. */

@@ -209,9 +209,9 @@ export class World {
     this.ledger.written(refused.length === 0 ? content : { fence: content.fence, writes });
   }
 
-  /** Whether nothing gets from one to the other. */
-  isCut(from: string, to: string): boolean {
-    return this.#site.isCut(from, to);
+  /** Where the engine runs. */
+  get site(): Site {
+    return this.#site;
   }
 
   /** It has not been heard of for so long that the node is told. */

@@ -10,7 +10,14 @@ import { type Answer, json, type Route, route } from "../route.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import { readResults } from "./attempt-results.ts";
 import { readState } from "./item-history.ts";
-import { logsSchema, resultsSchema, runSchema, statusSchema } from "./wire-schemas.ts";
+import {
+  logsSchema,
+  resultsSchema,
+  runSchema,
+  statusAnswerSchema,
+  statusSchema,
+  toldSchema,
+} from "./wire-schemas.ts";
 import type { WorkerSessions } from "./worker-sessions.ts";
 
 const tag = "attempts";
@@ -93,7 +100,7 @@ function sayRoutes(sessions: WorkerSessions): readonly Route[] {
         access: "attempt",
         params: z.object({ id }),
         body: logsSchema,
-        answers: { 200: { description: "they are stored" } },
+        answers: { 200: { description: "they are stored", schema: toldSchema } },
         refusals: ["stale_attempt"],
       },
       async ({ params, body, bearer }) => {
@@ -113,7 +120,7 @@ function sayRoutes(sessions: WorkerSessions): readonly Route[] {
         access: "attempt",
         params: z.object({ id }),
         body: statusSchema,
-        answers: { 200: { description: "it is stored" } },
+        answers: { 200: { description: "it is stored", schema: statusAnswerSchema } },
         refusals: ["stale_attempt", "wrong_status", "invalid_input"],
       },
       async ({ params, body, bearer }) => {

@@ -51,6 +51,12 @@ export const claimSchema = z
   .strictObject({ max: count.max(100_000), waitMs: count.max(WAIT_MS_MAX) })
   .openapi("Claim");
 
+const phaseCounts = z.looseObject({
+  phase: z.string(),
+  visit: count,
+  handlers: z.array(z.looseObject({ name: z.string(), total: count, done: count, failed: count })),
+});
+
 const workItem = z
   .looseObject({
     attempt: z.string(),
@@ -77,7 +83,7 @@ const workItem = z
     runs: z.array(z.looseObject({ name: z.string(), expression: z.string() })).optional(),
     finished: count.optional(),
     state: json.optional(),
-    phases: json.optional(),
+    phases: z.array(phaseCounts).optional(),
   })
   .openapi("WorkItem");
 
@@ -85,10 +91,15 @@ export const claimedSchema = z
   .object({
     work: z.array(workItem),
     inputs: z.record(z.string(), json).openapi({ description: "by execution" }),
-    phases: z.record(z.string(), json).openapi({ description: "what phases came to so far, by execution" }),
-    cancel: z.array(z.string()),
-    lost: z.array(z.string()),
-    drain: z.boolean().optional(),
+    phases: z.record(z.string(), z.array(phaseCounts)).openapi({
+      description:
+        "what phases came to so far, by execution: first an entry with visit 0 and zero totals for each phase, then the visits in order",
+    }),
+    cancel: z
+      .array(z.string())
+      .openapi({ description: "attempts to stop; each still ends with its receipt" }),
+    lost: z.array(z.string()).openapi({ description: "attempts that have lost their lease" }),
+    drain: z.boolean().optional().openapi({ description: "true: claim nothing more, and leave" }),
     nodes,
   })
   .openapi("ClaimedWork");
@@ -125,9 +136,28 @@ const kinds = {
     status: z.enum(RECEIPT_STATUSES),
     result: z.unknown().optional(),
     total: z.number().optional(),
-    wait: z.unknown().optional(),
-    error: z.unknown().optional(),
-    stats: z.unknown().optional(),
+    wait: z
+      .object({
+        name: z.string(),
+        untilMs: z.number().optional(),
+        forMs: z.number().optional(),
+        signal: z.string().optional(),
+        timeoutMs: z.number().optional(),
+      })
+      .optional()
+      .meta({ description: "with suspended only: a time (untilMs or forMs), or a signal" }),
+    error: z
+      .object({
+        name: z.string().optional(),
+        message: z.string(),
+        code: z.string().optional(),
+        stack: z.string().optional(),
+        hint: z.string().optional(),
+        fatal: z.boolean().optional(),
+        retryAfterMs: z.number().optional(),
+      })
+      .optional(),
+    stats: z.object({ durationMs: z.number(), memoryBytes: z.number().optional() }).optional(),
   },
 };
 
@@ -158,7 +188,10 @@ export const eventsAnswerSchema = z
     stored: z.record(z.string(), count).openapi({
       description: "the last event of each attempt that is dealt with; those after it are to be sent again",
     }),
-    verdicts: z.record(z.string(), verdict),
+    verdicts: z.record(z.string(), verdict).openapi({
+      description:
+        "one word on each attempt; stale and gone: nobody wants it any more; gap: something before is missing, this was not taken, and the attempt is still wanted; not_owner: another node has it",
+    }),
     refused: z
       .record(
         z.string(),
@@ -263,3 +296,18 @@ export const statusSchema = z
     stats: z.strictObject({ durationMs: count, memoryBytes: count.optional() }).optional(),
   })
   .openapi("AttemptStatus");
+
+export const toldSchema = z
+  .object({ attempt: z.string(), verdict })
+  .openapi("AttemptTold", { description: "the verdict on what was said, as for events" });
+
+export const statusAnswerSchema = z
+  .object({
+    attempt: z.string(),
+    verdict: verdict.optional(),
+    word: z
+      .enum(["continue", "cancel", "lost", "not_owner"])
+      .optional()
+      .openapi({ description: "the answer to running, as to a heartbeat; there is no verdict then" }),
+  })
+  .openapi("AttemptStatusAnswer");

@@ -83,7 +83,6 @@ export class WorkerSessions {
   get store(): Store {
     return this.#options.store;
   }
-
   get engine(): EnginePort {
     return this.#options.engine;
   }

@@ -8,6 +8,7 @@ import type { SeededRandom } from "../../std/random.ts";
 import type { World } from "../world.ts";
 import { keyOf, placeOf } from "./place.ts";
 import { type AttemptHost, SimAttempt } from "./sim-attempt.ts";
+import { SimSessions } from "./sim-sessions.ts";
 
 interface Unheard {
   readonly reports: readonly Report[];
@@ -39,6 +40,7 @@ export class SimWorker implements AttemptHost {
   readonly world: World;
   readonly random: SeededRandom;
   readonly #capacity: number;
+  readonly #sessions: SimSessions | null;
   readonly #doing = new Map<string, SimAttempt>();
   readonly #unheard = new Map<number, Unheard>();
   /** The newest claim of each attempt. */
@@ -58,12 +60,27 @@ export class SimWorker implements AttemptHost {
     this.serves = options.serves;
     this.asks = options.asks;
     this.#capacity = options.capacity;
+    const { id: worker, serves, asks } = this;
+    this.#sessions =
+      this.local || !world.isCluster
+        ? null
+        : new SimSessions({
+            ...{ world, random: random.child("sessions") },
+            registration: { worker, serves, asks, capacity: options.capacity },
+            later: (ms, run) => this.later(ms, run),
+            onReady: () => this.#claim(true),
+          });
     if (!this.local) this.#loop();
   }
 
-  /** Registers at the node, as after every reconnect. */
+  /** It is in a cluster, and in touch with none of the nodes. */
+  get isAway(): boolean {
+    return this.#sessions?.isAway ?? false;
+  }
+
+  /** Registers at the node, as after every reconnect; in a cluster, its sessions do that. */
   join(): void {
-    if (this.isDead || this.isLeaving) return;
+    if (this.isDead || this.isLeaving || this.#sessions !== null) return;
     this.world.toNode(this, {
       kind: "worker-joined",
       worker: this.id,
@@ -228,14 +245,15 @@ export class SimWorker implements AttemptHost {
   }
 
   /** Says how much it can take, and says it again now and then. */
-  #claim(): void {
+  #claim(isNew = false): void {
     if (this.local) return;
     const max = this.isLeaving ? 0 : Math.max(0, this.#capacity - this.#doing.size);
     if (this.world.isCluster) {
       const { now } = this.world.timeline;
-      if (max === this.#claimed.max && now - this.#claimed.at < CLAIM_MS) return;
+      if (!isNew && max === this.#claimed.max && now - this.#claimed.at < CLAIM_MS) return;
       this.#claimed = { max, at: now };
     }
+    if (this.#sessions !== null) return this.#sessions.claim(max);
     this.world.toNode(this, { kind: "worker-claims", worker: this.id, max });
   }
 }
