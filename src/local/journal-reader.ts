@@ -1,6 +1,6 @@
 /** Reads journals from the store in bounded pieces: events as they come, results of a handler, a past state. */
 
-import type { Recorded, TasksSettled } from "../kernel/event.ts";
+import type { Place, Recorded } from "../kernel/event.ts";
 import { decodeEntry } from "../kernel/journal-entry.ts";
 import type { Store } from "../store/store.ts";
 import type { ResultsSource } from "../worker/results-reader.ts";
@@ -60,9 +60,21 @@ export function resultsOf(store: Store): ResultsSource {
         }
       }
     },
+    async *tasks(place, numbers) {
+      let left = numbers.size;
+      for await (const { event } of readEvents(store, place.execution, place.firstSeq, place.lastSeq)) {
+        if (event.kind !== "tasks.enumerated" || !isAt(event, place)) continue;
+        for (let i = 0; i < event.count; i++) {
+          const task = event.from + i;
+          if (!numbers.has(task)) continue;
+          yield { task, text: event.tasks[i] as string };
+          if (--left === 0) return;
+        }
+      }
+    },
   };
 }
 
-function isAt(event: TasksSettled, place: { phase: string; visit: number; handler: string }): boolean {
+function isAt(event: Place, place: { phase: string; visit: number; handler: string }): boolean {
   return event.phase === place.phase && event.visit === place.visit && event.handler === place.handler;
 }

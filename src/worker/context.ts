@@ -110,7 +110,7 @@ export class AttemptContext {
   get phases(): PhasesReader {
     const { grant, around } = this.shared;
     if (around.lacks !== null && grant.phases.length === 0) throw brandFatal(new Error(around.lacks));
-    this.extras.phases ??= readPhases(grant.execution, grant.phases, around.results);
+    this.extras.phases ??= readPhases(grant.execution, grant.phases, around.results, grant.input);
     return this.extras.phases;
   }
 

@@ -13,8 +13,11 @@ export interface ResultsReader {
   readonly total: number;
   /** Results of done tasks, in journal order. */
   results(): AsyncIterable<unknown>;
-  /** Failed tasks: their numbers and what went wrong. */
-  failures(): AsyncIterable<{ task: number; error: TaskError }>;
+  /**
+   * Failed tasks: `task` is the number, `data` the task as it is stored, `error` what went wrong. `data` is undefined where it
+   * cannot be read: over RabbitMQ, and from a server of 0.2.
+   */
+  failures(): AsyncIterable<{ task: number; data: unknown; error: TaskError }>;
   /** Folds the results. */
   reduce<T>(fold: (sum: T, result: unknown) => T | Promise<T>, initial: T): Promise<T>;
   /** The same handler in an earlier visit of its phase. */

@@ -49,7 +49,7 @@ describe("phases", () => {
   test("read results in journal order, failures with their numbers, and fold", async () => {
     const reader = readPhases("e1", [counts("a", ["a"])], source())["a"] as ResultsReader;
     expect(await all(reader.results())).toEqual([10, 20]);
-    expect(await all(reader.failures())).toEqual([{ task: 0, error: { message: "boom" } }]);
+    expect(await all(reader.failures())).toEqual([{ task: 0, data: undefined, error: { message: "boom" } }]);
     expect(await reader.reduce((sum, n) => sum + (n as number), 1)).toBe(31);
     expect(await reader.reduce(async (sum, n) => sum + (n as number), 0)).toBe(30);
   });
@@ -67,7 +67,7 @@ describe("phases", () => {
       },
     };
     const reader = readPhases("e1", [counts("a", ["a"])], rounds)["a"] as ResultsReader;
-    expect(await all(reader.failures())).toEqual([{ task: 0, error: "three" }]);
+    expect(await all(reader.failures())).toEqual([{ task: 0, data: undefined, error: "three" }]);
     expect(await all(reader.results())).toEqual([1]);
   });
 

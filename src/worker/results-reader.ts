@@ -4,6 +4,16 @@ import type { PhaseCounts } from "../protocol/work.ts";
 import type { Json } from "../std/json.ts";
 import type { PhasesReader, ResultsReader, TaskError } from "./handler-code.ts";
 
+/** One handler in one visit, and the rows of the journal that the visit is in. */
+export interface SettledAt {
+  execution: string;
+  phase: string;
+  visit: number;
+  handler: string;
+  firstSeq: number;
+  lastSeq: number;
+}
+
 /** Where settled tasks and checkpoints come from: the store in process, the API for a remote worker. */
 export interface ResultsSource {
   /** What is journaled at `seq` of an execution: the result of a step or the state after a run, or the error of a wait. */
@@ -11,14 +21,14 @@ export interface ResultsSource {
     execution: string,
     seq: number,
   ): Promise<{ readonly result: string } | { readonly error: string }>;
-  settled(at: {
-    execution: string;
-    phase: string;
-    visit: number;
-    handler: string;
-    firstSeq: number;
-    lastSeq: number;
-  }): AsyncIterable<{ readonly task: number; readonly status: string; readonly payload: string }>;
+  settled(
+    at: SettledAt,
+  ): AsyncIterable<{ readonly task: number; readonly status: string; readonly payload: string }>;
+  /** The JSON texts of enumerated tasks with these numbers. Left out, or throws `TasksUnknown`: they cannot be read here. */
+  tasks?(
+    at: SettledAt,
+    numbers: ReadonlySet<number>,
+  ): AsyncIterable<{ readonly task: number; readonly text: string }>;
 }
 
 type Visit = PhaseCounts[number];
@@ -27,11 +37,12 @@ type Visit = PhaseCounts[number];
 export function readPhases(
   execution: string,
   counts: PhaseCounts,
-  source: Pick<ResultsSource, "settled">,
+  source: Pick<ResultsSource, "settled" | "tasks">,
+  input = "null",
 ): PhasesReader {
   const phases: Record<string, unknown> = {};
   for (const newest of new Map(counts.map((visit) => [visit.phase, visit])).values()) {
-    const read = { execution, source, visits: counts.filter(({ phase }) => phase === newest.phase) };
+    const read = { execution, source, input, visits: counts.filter(({ phase }) => phase === newest.phase) };
     Object.defineProperty(phases, newest.phase, { enumerable: true, get: () => readPhase(read, newest) });
   }
   return phases as PhasesReader;
@@ -40,7 +51,9 @@ export function readPhases(
 /** What all readers of a phase share. */
 interface Read {
   readonly execution: string;
-  readonly source: Pick<ResultsSource, "settled">;
+  readonly source: Pick<ResultsSource, "settled" | "tasks">;
+  /** JSON text: the one task of a handler that enumerates none. */
+  readonly input: string;
   readonly visits: readonly Visit[];
 }
 
@@ -55,11 +68,34 @@ function readPhase(read: Read, visit: Visit): unknown {
   return Object.fromEntries(names.map((name) => [name, reader(read, visit, name)]));
 }
 
+/** The texts of tasks by their numbers; null: they cannot be read here, as with a server of an earlier version. */
+async function textsOf(
+  source: Pick<ResultsSource, "tasks">,
+  place: SettledAt,
+  wanted: ReadonlyMap<number, unknown>,
+): Promise<ReadonlyMap<number, string> | null> {
+  if (source.tasks === undefined) return null;
+  const texts = new Map<number, string>();
+  if (wanted.size === 0) return texts;
+  try {
+    for await (const { task, text } of source.tasks(place, new Set(wanted.keys()))) texts.set(task, text);
+  } catch (thrown) {
+    if (thrown instanceof TasksUnknown) return null;
+    throw thrown;
+  }
+  return texts;
+}
+
+/** Thrown by a source whose server does not know how to tell tasks. */
+export class TasksUnknown extends Error {
+  override name = "TasksUnknown";
+}
+
 const NO_VISIT = { visit: 0, firstSeq: 1, lastSeq: 0, handlers: [] };
 
 function reader(read: Read, visit: Visit, name: string): ResultsReader {
   const { phase, firstSeq, lastSeq } = visit;
-  const { execution, source, visits } = read;
+  const { execution, source, input, visits } = read;
   const place = { execution, phase, visit: visit.visit, handler: name, firstSeq, lastSeq };
   const counts = visit.handlers.find((handler) => handler.name === name) ?? {
     total: 0,
@@ -72,7 +108,7 @@ function reader(read: Read, visit: Visit, name: string): ResultsReader {
       for await (const { status, payload } of source.settled(place))
         if (status === "done") yield JSON.parse(payload) as Json;
   }
-  async function* failures(): AsyncGenerator<{ task: number; error: TaskError }> {
+  async function* failures(): AsyncGenerator<{ task: number; data: unknown; error: TaskError }> {
     if (place.visit === 0) return;
     // A later round may have the last word on a task.
     const failed = new Map<number, string>();
@@ -80,7 +116,13 @@ function reader(read: Read, visit: Visit, name: string): ResultsReader {
       failed.delete(task);
       if (status === "failed") failed.set(task, payload);
     }
-    for (const [task, payload] of failed) yield { task, error: JSON.parse(payload) as TaskError };
+    const texts = await textsOf(source, place, failed);
+    const isInput = texts !== null && texts.size === 0;
+    for (const [task, payload] of failed) {
+      const text = isInput ? input : texts?.get(task);
+      const data = text === undefined ? undefined : (JSON.parse(text) as Json);
+      yield { task, data, error: JSON.parse(payload) as TaskError };
+    }
   }
   return {
     count: counts.done,

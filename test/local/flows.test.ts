@@ -116,7 +116,7 @@ describe("results of earlier phases", () => {
         count: phases.square.count,
         failed: phases.square.failed,
         total: phases.square.total,
-        names: failed.map(({ task, error }) => [task, (error as { message: string }).message]),
+        names: failed.map(({ task, error }) => [task, error.message]),
       };
     });
 

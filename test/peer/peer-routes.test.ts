@@ -101,6 +101,12 @@ describe("a request that is not understood is refused", () => {
     ["no JSON", { body: "{" }, 400, "invalid_json"],
     ["another version", json({ v: 2, execution: "e1" }), 422, "invalid_input"],
     ["a field too many", json({ v: 1, execution: "e1", x: 1 }), 422, "unknown_field"],
+    [
+      "a question about no attempt",
+      json({ v: 1, execution: "e1", attempt: { task: 0 } }),
+      422,
+      "invalid_input",
+    ],
     ["a name that nobody has", { name: "constructor" }, 404, "not_found"],
     [
       "a message of no kind",

@@ -111,6 +111,22 @@ describe("earlier results", () => {
     expect(pages).toBeGreaterThan(2);
   });
 
+  test("are given with the tasks themselves, by their numbers", async () => {
+    const { call, work } = await inSecondPhase();
+    const path = `/v1/attempts/${work.attempt}/results/a/a`;
+    expect(await call("GET", `${path}?tasks=2,0,77`, work.token)).toEqual([
+      200,
+      {
+        data: [
+          { task: 2, status: "enumerated", data: 2 },
+          { task: 0, status: "enumerated", data: 0 },
+        ],
+        next: null,
+      },
+    ]);
+    expect((await call("GET", `${path}?tasks=x`, work.token))[0]).toBe(422);
+  });
+
   test("C19 are not opened by another token, nor by none, nor after the lease", async () => {
     const { bench, call, work } = await inSecondPhase();
     const path = `/v1/attempts/${work.attempt}/results/a/a`;

@@ -94,3 +94,16 @@ base.command("a", { topic: "T", cmd: { ...cmd, cmd_metadata: { cmd_post_op: miss
 const keyless = { cmd_result_persistence: { target_statestore_name: "s" } };
 // @ts-expect-error a persistence names its key
 base.command("a", { topic: "T", cmd: { ...cmd, cmd_metadata: { cmd_post_op: keyless } } });
+
+workflow({ name: "batches" }).phase("a", {
+  tasks: [1],
+  batch: 2,
+  processBatch: ({
+    tasks,
+    // @ts-expect-error a batch has an attempt for each of its tasks, in `attempts`
+    attemptId,
+  }) => {
+    void attemptId;
+    return [...tasks];
+  },
+});

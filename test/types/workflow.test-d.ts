@@ -3,7 +3,7 @@ import { z } from "zod";
 import { handler } from "../../src/sdk/handler.ts";
 import { type WorkflowInput, type WorkflowOutput, workflow } from "../../src/sdk/workflow.ts";
 import type { Json } from "../../src/std/json.ts";
-import type { TaskError } from "../../src/worker/handler-code.ts";
+import type { BatchAttempt, TaskError } from "../../src/worker/handler-code.ts";
 import { same, some } from "./same.ts";
 
 const schema = z.object({ bucket: z.string(), size: z.number().default(3), since: z.coerce.date() });
@@ -77,7 +77,11 @@ const thumbnails = workflow({ name: "thumbnails", input: schema })
   .phase("batched", {
     tasks: [1, 2, 3],
     batch: 2,
-    processBatch: ({ tasks }) => tasks.map((n) => (n > 1 ? { n } : new Error("too small"))),
+    processBatch: ({ tasks, attempts, now }) => {
+      same<readonly BatchAttempt[]>()(attempts);
+      same<() => number>()(now);
+      return tasks.map((n) => (n > 1 ? { n } : new Error("too small")));
+    },
   })
   .command("embed", { topic: "LEXI_CMD_EMBED", cmd: { cmd_type: "EMBED_REPO", cmd_data: {} } })
   .command("index", {
@@ -111,8 +115,9 @@ const thumbnails = workflow({ name: "thumbnails", input: schema })
     for await (const result of phases.resize.results())
       same<{ key: string; at: string; note?: string }>()(result);
     for await (const result of phases.resize.visit(1).results()) same<string>()(result.key);
-    for await (const { task, error } of phases.resize.failures()) {
+    for await (const { task, data, error } of phases.resize.failures()) {
       same<number>()(task);
+      same<unknown>()(data);
       same<TaskError>()(error);
       same<string>()(error.message);
     }

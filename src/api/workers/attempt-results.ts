@@ -9,6 +9,8 @@ export interface WantedResults {
   readonly handler: string;
   readonly visit?: number | undefined;
   readonly cursor?: string | undefined;
+  /** The tasks with these numbers are wanted, as they were enumerated, instead of what became of all. */
+  readonly tasks?: ReadonlySet<number> | undefined;
 }
 
 /** Rows read for one page. */
@@ -27,6 +29,7 @@ export async function readResults(
   if ("kind" in range) return range;
   const { phase, handler } = wanted;
   const { execution } = attempt.shared.place;
+  const wantedKind = wanted.tasks === undefined ? "tasks.settled" : "tasks.enumerated";
   const data: string[] = [];
   const last = range.last === 0 ? Number.MAX_SAFE_INTEGER : range.last;
   const entries =
@@ -37,8 +40,16 @@ export async function readResults(
   for (const entry of entries) {
     next = entry.seq + entry.count;
     for (const { seq, event } of decodeEntry(entry)) {
-      if (event.kind !== "tasks.settled" || seq < range.from || seq > last) continue;
+      if ((event.kind !== "tasks.settled" && event.kind !== "tasks.enumerated") || event.kind !== wantedKind)
+        continue;
+      if (seq < range.from || seq > last) continue;
       if (event.phase !== phase || event.handler !== handler || event.visit !== range.visit) continue;
+      if (event.kind === "tasks.enumerated") {
+        for (const task of wanted.tasks ?? [])
+          if (task >= event.from && task < event.from + event.count)
+            data.push(`{"task":${task},"status":"enumerated","data":${event.tasks[task - event.from]}}`);
+        continue;
+      }
       event.tasks.forEach((task, i) => {
         const field = event.statuses[i] === "done" ? "result" : "error";
         data.push(`{"task":${task},"status":"${event.statuses[i]}","${field}":${event.payloads[i]}}`);

@@ -46,6 +46,11 @@ function readRoutes(sessions: WorkerSessions): readonly Route[] {
         query: z.strictObject({
           visit: z.coerce.number().int().positive().optional(),
           cursor: z.string().max(40).optional(),
+          tasks: z
+            .string()
+            .regex(/^\d{1,8}(,\d{1,8}){0,99}$/)
+            .optional()
+            .openapi({ description: "numbers of tasks: gives these as they were enumerated, as `data`" }),
         }),
         answers: {
           200: { description: "settled tasks of one visit, in journal order", schema: resultsSchema },
@@ -58,7 +63,9 @@ function readRoutes(sessions: WorkerSessions): readonly Route[] {
         const { phase, handler } = params;
         const isKnown = query.visit !== undefined || !attempt.isAdopted;
         const visit = isKnown ? query.visit : await sessions.newestVisit(attempt, phase);
-        const page = await readResults(sessions.store, attempt, { phase, handler, ...query, visit });
+        const tasks = query.tasks === undefined ? undefined : new Set(query.tasks.split(",").map(Number));
+        const wanted = { phase, handler, cursor: query.cursor, visit, tasks };
+        const page = await readResults(sessions.store, attempt, wanted);
         return isRejection(page)
           ? page
           : { kind: "bytes", status: 200, type: "application/json", body: page };

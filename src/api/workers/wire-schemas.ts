@@ -261,7 +261,13 @@ export const scalingSchema = z
 export const resultsSchema = z
   .object({
     data: z.array(
-      z.object({ task: count, status: z.string(), result: json.optional(), error: json.optional() }),
+      z.object({
+        task: count,
+        status: z.string(),
+        result: json.optional(),
+        error: json.optional(),
+        data: json.optional(),
+      }),
     ),
     next: z.string().nullable(),
   })

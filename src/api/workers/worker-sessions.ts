@@ -311,7 +311,7 @@ export class WorkerSessions {
     const at = decodeAttempt(id) as ReportedAttempt;
     const found = await this.engine.inspect(at.execution, at);
     // An earlier version of the owner does not know the question.
-    if (isRejection(found)) return found.code === "invalid_input" ? this.#notHere(id, at.execution) : found;
+    if (isRejection(found)) return found.code === "unknown_field" ? this.#notHere(id, at.execution) : found;
     if (!found.attempt) return staleAttempt(id);
     return AttemptRecord.adopted(id, token, { at, worker: found.attempt.worker, term: -1 });
   }

@@ -1,5 +1,5 @@
 /** What code reads of earlier phases and attempts, for a worker that is not beside the store. */
-import type { ResultsSource } from "../results-reader.ts";
+import { type ResultsSource, type SettledAt, TasksUnknown } from "../results-reader.ts";
 import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
 import type { KeptCheckpoint } from "./read-work.ts";
 
@@ -15,9 +15,13 @@ interface Page {
     readonly status: string;
     readonly result?: unknown;
     readonly error?: unknown;
+    readonly data?: unknown;
   }[];
   readonly next: string | null;
 }
+
+/** Numbers of tasks in one request. */
+const NUMBERS_MAX = 100;
 
 export class RemoteResults implements ResultsSource {
   readonly #options: RemoteResultsOptions;
@@ -45,17 +49,33 @@ export class RemoteResults implements ResultsSource {
     return kept;
   }
 
-  async *settled(
-    at: Parameters<ResultsSource["settled"]>[0],
-  ): AsyncGenerator<{ task: number; status: string; payload: string }> {
+  async *settled(at: SettledAt): AsyncGenerator<{ task: number; status: string; payload: string }> {
+    for await (const { task, status, result, error } of this.#pages(at, ""))
+      yield { task, status, payload: JSON.stringify((status === "done" ? result : error) ?? null) };
+  }
+
+  async *tasks(at: SettledAt, numbers: ReadonlySet<number>): AsyncGenerator<{ task: number; text: string }> {
+    const all = [...numbers];
+    for (let from = 0; from < all.length; from += NUMBERS_MAX) {
+      const some = all.slice(from, from + NUMBERS_MAX);
+      try {
+        for await (const { task, data } of this.#pages(at, `&tasks=${some.join(",")}`))
+          yield { task, text: JSON.stringify(data ?? null) };
+      } catch (thrown) {
+        if ((thrown as { problem?: { status?: unknown } }).problem?.status !== 422) throw thrown;
+        throw new TasksUnknown("the server is of a version that does not tell tasks", { cause: thrown });
+      }
+    }
+  }
+
+  async *#pages(at: SettledAt, more: string): AsyncGenerator<Page["data"][number]> {
     let cursor: string | null = `${at.firstSeq}-${at.lastSeq}`;
     while (cursor !== null) {
       const attempt = this.#options.held.openOf(at.execution);
       if (attempt === undefined) throw new Error("the attempt that reads results is over");
-      const path: string = `/v1/attempts/${encodeURIComponent(attempt.id)}/results/${at.phase}/${at.handler}?visit=${at.visit}&cursor=${cursor}`;
+      const path: string = `/v1/attempts/${encodeURIComponent(attempt.id)}/results/${at.phase}/${at.handler}?visit=${at.visit}&cursor=${cursor}${more}`;
       const page = JSON.parse(await this.#options.get(path, attempt)) as Page;
-      for (const { task, status, result, error } of page.data)
-        yield { task, status, payload: JSON.stringify((status === "done" ? result : error) ?? null) };
+      yield* page.data;
       cursor = page.next;
     }
   }

@@ -210,7 +210,9 @@ function Attempts({
                   </td>
                   <td>{one.handler}</td>
                   <td class="num">{one.task < 0 ? "list" : count(one.task)}</td>
-                  <td class="num">{one.n}</td>
+                  <td class="num" title={one.attempt}>
+                    {one.n}
+                  </td>
                   <td class="mono nowrap" title={one.worker}>
                     {workerName(one.worker)}
                   </td>
