@@ -2,10 +2,13 @@
 import type { AmqpBridge } from "./amqp/bridge.ts";
 import type { BrokerSettings } from "./amqp/settings.ts";
 import type { OtherNodes } from "./api/other-nodes.ts";
+import { TopicGuard } from "./command/topic-guard.ts";
+import type { TopicRegistry } from "./command/topic-registry.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
 import type { Settings } from "./engine/settings.ts";
 import { compilePlan } from "./kernel/plan.ts";
 import { readDefinition } from "./kernel/read-definition.ts";
+import { TopicRules } from "./kernel/topic-rules.ts";
 import type { Clock } from "./std/clock.ts";
 import { defined } from "./std/defined.ts";
 import type { Random } from "./std/random.ts";
@@ -18,10 +21,16 @@ export interface BrokerOptions {
   /** What the names of queues and exchanges there begin with; `rondo` by default. */
   readonly prefix?: string;
   readonly brokerSettings?: Partial<BrokerSettings>;
+  /** Patterns of queues that receipts may be consumed from although they hold messages or have other consumers. */
+  readonly receiptTopics?: readonly string[];
 }
+
+/** What names at a broker begin with, unless the settings say otherwise. */
+const DEFAULT_PREFIX = "rondo";
 
 interface Beside {
   readonly store: Store;
+  readonly registry: TopicRegistry;
   readonly clock: Clock;
   readonly random: Random;
   readonly onFault: (fault: Error) => void;
@@ -29,12 +38,13 @@ interface Beside {
   readonly otherNodes?: OtherNodes | undefined;
 }
 
-/** Settings of an engine: with a broker, its events are published. */
-export function withOutbox({
+/** Settings of an engine: with a broker, its events are published; no topic begins with the prefix of its names. */
+export function engineSettings({
   settings,
   broker,
-}: BrokerOptions & { readonly settings?: Partial<Settings> }): Partial<Settings> | undefined {
-  return broker === undefined || broker === null ? settings : { outbox: true, ...settings };
+  prefix = DEFAULT_PREFIX,
+}: BrokerOptions & { readonly settings?: Partial<Settings> }): Partial<Settings> {
+  return { outbox: broker !== undefined && broker !== null, prefix, ...settings };
 }
 
 /** Finds the open command that a receipt without the name of an attempt is of, whichever node has it. */
@@ -57,10 +67,23 @@ async function finderOf(
   });
 }
 
+/** Checks topics before workflows are started; it asks the broker that `brokerOf` gives, once there is one. */
+export function topicGuard(
+  { prefix = DEFAULT_PREFIX, settings }: BrokerOptions & { readonly settings?: Partial<Settings> },
+  registry: TopicRegistry,
+  brokerOf: () => Pick<AmqpBridge, "refusesReceipts"> | null,
+): TopicGuard {
+  return new TopicGuard({
+    rules: new TopicRules({ prefix, projects: settings?.projects ?? {} }),
+    registry,
+    refusesReceipts: async (receiptTopic) => (await brokerOf()?.refusesReceipts(receiptTopic)) ?? null,
+  });
+}
+
 /** Opens the way to the broker; it is left before the engine is closed. Null: there is none. */
 export async function openBroker(
   engine: EnginePort,
-  { broker, prefix = "rondo", brokerSettings }: BrokerOptions,
+  { broker, prefix = DEFAULT_PREFIX, brokerSettings, receiptTopics = [] }: BrokerOptions,
   beside: Beside,
 ): Promise<AmqpBridge | null> {
   if (broker === undefined || broker === null) return null;
@@ -71,7 +94,7 @@ export async function openBroker(
   // Of a cluster that is known anyway.
   if (engine.info.partitions === 1) await noteRemote(beside.store, engine.info);
   const settings = defined({ settings: brokerSettings });
-  const bridge = new AmqpBridge({ url: broker, prefix, engine, ...beside, ...settings });
+  const bridge = new AmqpBridge({ url: broker, prefix, engine, receiptTopics, ...beside, ...settings });
   bridge.findCommand = await finderOf(
     { engine, ...defined({ otherNodes: beside.otherNodes }) },
     beside.store,

@@ -10,7 +10,7 @@ import {
   scriptsOf,
   sharedParts,
 } from "./compose.ts";
-import { withOutbox } from "./compose-broker.ts";
+import { engineSettings } from "./compose-broker.ts";
 import { openPostOps } from "./compose-postops.ts";
 import type { Elsewhere } from "./local/local-rondo.ts";
 import { packageVersion } from "./package-version.ts";
@@ -55,7 +55,7 @@ export async function assembleCluster(
     postOps,
     url: options.url,
     secret: options.secret ?? null,
-    ...defined({ settings: withOutbox(options), leaseMs: options.leaseMs }),
+    ...defined({ settings: engineSettings(options), leaseMs: options.leaseMs }),
   });
   const elsewhere = workerFor(node, options, parts);
   return {

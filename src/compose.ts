@@ -2,7 +2,10 @@
 import { availableParallelism } from "node:os";
 import type { AmqpBridge } from "./amqp/bridge.ts";
 import type { OtherNodes } from "./api/other-nodes.ts";
-import { type BrokerOptions, openBroker, withOutbox } from "./compose-broker.ts";
+import { boundProjects } from "./command/bound-projects.ts";
+import type { TopicGuard } from "./command/topic-guard.ts";
+import { TopicRegistry } from "./command/topic-registry.ts";
+import { type BrokerOptions, engineSettings, openBroker, topicGuard } from "./compose-broker.ts";
 import { type LazyPostOps, openPostOps, type PostOpOptions } from "./compose-postops.ts";
 import { Engine, type EngineOptions } from "./engine/driver.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
@@ -21,7 +24,6 @@ import {
   wholeFrom,
 } from "./protocol/check-options.ts";
 import { type Clock, systemClock } from "./std/clock.ts";
-import { defined } from "./std/defined.ts";
 import { type Random, systemRandom } from "./std/random.ts";
 import { RondoError, reject } from "./std/rejection.ts";
 import { FaultLog } from "./store/fault-log.ts";
@@ -86,6 +88,7 @@ const OPEN = {
     },
     prefix: A_TEXT,
     brokerSettings: AN_OBJECT,
+    receiptTopics: A_LIST,
   } satisfies Readonly<Record<keyof OpenOptions, OptionRule>>,
 } satisfies Called;
 
@@ -136,6 +139,8 @@ export interface Assembled {
   /** The broker, if there is one. */
   readonly broker: AmqpBridge | null;
   readonly postOps: LazyPostOps;
+  /** Which topics may be used. */
+  readonly topics: TopicGuard;
 }
 
 /** Puts the parts together. */
@@ -144,8 +149,11 @@ export async function assemble(
 ): Promise<Assembled> {
   const parts = sharedParts(options);
   const store = typeof options.store === "object" ? options.store : storeOf(options.store ?? "file:.rondo");
-  const { settingsFor } = options;
-  const settings = withOutbox(options);
+  const settings = engineSettings(options);
+  const settingsFor = async (info: StoreInfo, opened: Store): Promise<Partial<Settings>> => ({
+    boundProjects: await boundProjects(opened),
+    ...(await options.settingsFor?.(info, opened)),
+  });
   const { clock, onStop, onFault } = parts;
   parts.watchStore(store);
   const postOps = await openPostOps(options, { store, clock, onFault });
@@ -155,7 +163,8 @@ export async function assemble(
     onStop,
     onFault,
     postOps,
-    ...defined({ settings, settingsFor }),
+    settings,
+    settingsFor,
   });
   return assembleOn(engine, { ...options, store, postOps }, parts);
 }
@@ -196,7 +205,10 @@ export async function assembleOn(
 ): Promise<Assembled> {
   const { clock, random, onFault, onStop } = parts;
   const { store, postOps, elsewhere, otherNodes } = options;
-  const broker = await openBroker(engine, options, { store, clock, random, onFault, otherNodes });
+  const registry = new TopicRegistry(store);
+  const broker = await openBroker(engine, options, { store, registry, clock, random, onFault, otherNodes });
+  const topics = topicGuard(options, registry, () => broker);
+  topics.bind(await boundProjects(store));
   const rondo = new LocalRondo({
     engine,
     store,
@@ -206,11 +218,13 @@ export async function assembleOn(
     scripts: scriptsOf(options.unsafeNoJail === true),
     ...(elsewhere === undefined ? {} : { elsewhere }),
     ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
+    reserved: (name) => topics.reserved(name),
+    admit: (project, commands) => topics.admit(project, commands),
     onClosed: () => postOps.close(),
     onLog: options.onLog ?? (() => {}),
     onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
   });
-  return { engine, store, clock, random, rondo, onFault, broker, postOps };
+  return { engine, store, clock, random, rondo, onFault, broker, postOps, topics };
 }
 
 /** How a worker of this process runs scripts: the sandbox is loaded with the first of them. */

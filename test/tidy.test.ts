@@ -62,7 +62,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   worker: [...BASE, "http"],
   script: BASE,
   command: [...BASE, ...PORT],
-  amqp: [...BASE, ...PORT, "engine"],
+  amqp: [...BASE, ...PORT, "engine", "type command"],
   schedule: [...BASE, ...PORT],
   audit: [...BASE, ...PORT],
   retention: [...BASE, ...PORT],

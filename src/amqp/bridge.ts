@@ -8,15 +8,14 @@
  * 5. The book in the store says which queues there are, for whoever comes after this process.
  */
 import type { WorkerLink } from "../engine/driver-options.ts";
-import type { EnginePort } from "../engine/engine-port.ts";
+import type { Inspection } from "../engine/io.ts";
 import { FANOUT } from "../protocol/amqp-wire.ts";
 import { DeadLetters, declareDead } from "../protocol/dead-letters.ts";
 import type { Beat, Grant, ReportedAttempt, ReportPlace, Serves } from "../protocol/work.ts";
-import type { Clock } from "../std/clock.ts";
-import type { Random } from "../std/random.ts";
-import type { Store } from "../store/store.ts";
+import type { Rejection } from "../std/rejection.ts";
+import type { AmqpBridgeOptions, BrokerView } from "./bridge-options.ts";
 import { toFault } from "./broker-fault.ts";
-import { BrokerLink, type BrokerSession, type LinkState } from "./broker-link.ts";
+import { BrokerLink, type BrokerSession } from "./broker-link.ts";
 import { DeskBook } from "./desk-book.ts";
 import type { DeskQueues } from "./desk-queues.ts";
 import { DeskSet } from "./desk-set.ts";
@@ -33,33 +32,7 @@ import { Topics } from "./topics.ts";
 import { WordDesk } from "./word-desk.ts";
 import { TaskWriter } from "./write-message.ts";
 
-export interface AmqpBridgeOptions {
-  /** `amqp://` or `amqps://`. */
-  readonly url: string;
-  readonly prefix: string;
-  readonly engine: EnginePort;
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly settings?: Partial<BrokerSettings>;
-  readonly onFault: (fault: Error) => void;
-}
-
-/** How the broker stands, for those who look. */
-export interface BrokerView {
-  readonly state: LinkState;
-  /** What is wrong; null: nothing. */
-  readonly fault: string | null;
-  readonly prefix: string;
-  /** Handlers of visits that have queues. */
-  readonly queues: number;
-  /** Messages published and not confirmed, and confirmed since the start. */
-  readonly unconfirmed: number;
-  readonly published: number;
-  /** Last words of workers that counted, and messages that nobody could use, since the start. */
-  readonly counted: number;
-  readonly deadLetters: number;
-}
+export type { AmqpBridgeOptions, BrokerView } from "./bridge-options.ts";
 
 /** The name of the broker among the workers of an engine; the same at every node, since the broker is. */
 export const BROKER_WORKER = "broker";
@@ -90,7 +63,7 @@ export class AmqpBridge implements WorkerLink {
   readonly #timers = new Set<() => void>();
 
   constructor(options: AmqpBridgeOptions) {
-    const { url, prefix, store, clock, random, onFault } = options;
+    const { url, prefix, store, clock, random, onFault, registry, receiptTopics } = options;
     this.#options = options;
     this.#settings = { ...DEFAULT_BROKER_SETTINGS, ...options.settings };
     this.#names = brokerNames(prefix);
@@ -112,7 +85,12 @@ export class AmqpBridge implements WorkerLink {
     });
     const parts = { ...this.#shared, words: this.#words };
     this.#enumerations = new EnumerationDesk(parts);
-    this.#topics = new Topics({ ...parts, findCommand: (receipt) => this.findCommand(receipt) });
+    this.#topics = new Topics({
+      ...parts,
+      registry,
+      receiptTopics,
+      findCommand: (receipt) => this.findCommand(receipt),
+    });
     this.#events = new EventPublisher({ ...this.#shared, store, isUp: () => this.#session !== null });
     this.#desks = new DeskSet(
       {
@@ -151,6 +129,11 @@ export class AmqpBridge implements WorkerLink {
   /** The one open command that a receipt without a mark is of, by its hashes; null: there is none, or several. */
   findCommand: (receipt: Readonly<Record<string, unknown>>) => Promise<ReportedAttempt | null> = async () =>
     null;
+
+  /** Why receipts cannot be consumed from a queue; null: they can, or nobody can tell now. */
+  refusesReceipts(receiptTopic: string): Promise<Rejection | null> {
+    return this.#topics.refusesReceipts(receiptTopic);
+  }
 
   get #shared() {
     const { engine, clock, onFault } = this.#options;
@@ -235,6 +218,10 @@ export class AmqpBridge implements WorkerLink {
     this.#desks.close(place);
   }
 
+  explain(inspection: Inspection): Promise<Inspection> {
+    return this.#topics.explain(this.#session, inspection);
+  }
+
   joined(serves: readonly Serves[]): void {
     this.#served.elsewhere(serves);
     this.#giveWay(new Set(serves.map(({ use }) => use)));
@@ -268,7 +255,8 @@ export class AmqpBridge implements WorkerLink {
     const names = this.#names;
     await session.with(async (channel) => {
       await channel.assertExchange(names.cancelConsumer, "fanout", FANOUT);
-      await channel.assertExchange(names.events, "topic", { durable: true });
+      for (const exchange of [names.events, names.receipts])
+        await channel.assertExchange(exchange, "topic", { durable: true });
     });
     await this.#declareDead(session);
     if (this.#isClosed) return;
@@ -283,7 +271,7 @@ export class AmqpBridge implements WorkerLink {
     this.#publisher.attach(session.publish);
     for (const desk of this.#desks.all()) desk.open();
     this.#enumerations.attach();
-    await this.#topics.attach();
+    this.#topics.attach();
     await this.#restore();
     if (this.#session !== session) return;
     this.#giveWay(this.#options.engine.usesServed());
@@ -303,7 +291,14 @@ export class AmqpBridge implements WorkerLink {
     for (const desk of this.#desks.all()) desk.detach();
     this.#enumerations.detach();
     this.#topics.detach();
-    if (this.#hasJoined) this.#options.engine.claim(BROKER_WORKER, 0, this.#link.fault ?? undefined);
+    if (this.#isClosed) return;
+    // Work for the broker can then say what it waits for, also before the first connection.
+    if (!this.#hasJoined) this.#joinEngine();
+    this.#options.engine.claim(
+      BROKER_WORKER,
+      0,
+      `the broker is away: ${this.#link.fault ?? "no connection"}`,
+    );
   }
 
   async #restore(): Promise<void> {
@@ -330,6 +325,11 @@ export class AmqpBridge implements WorkerLink {
 
   #join(): void {
     if (this.#isClosed || this.#session === null) return;
+    this.#joinEngine();
+    this.#ask();
+  }
+
+  #joinEngine(): void {
     const { engine } = this.#options;
     const { tasksPerQueue, queuesMax } = this.#settings;
     this.#hasJoined = true;
@@ -342,15 +342,14 @@ export class AmqpBridge implements WorkerLink {
       perDesk: tasksPerQueue,
       desksMax: queuesMax,
     });
-    this.#ask();
   }
 
   /** Asks for work, or for none. */
   #ask(): void {
     if (!this.#hasJoined || this.#isClosed) return;
     const canTake = this.#session !== null && !this.#isBlocked && !this.#isFull;
-    const why = this.#isBlocked ? this.#link.fault : null;
-    this.#options.engine.claim(BROKER_WORKER, canTake ? 1 : 0, why ?? undefined);
+    const why = this.#isBlocked ? this.#link.fault?.replace(/^it /, "the broker ") : undefined;
+    this.#options.engine.claim(BROKER_WORKER, canTake ? 1 : 0, why);
   }
 
   #noteFull(count: number): void {

@@ -25,9 +25,9 @@ export interface BookedIntake {
 }
 
 export class DeskBook {
-  readonly #store: Pick<Store, "putDocument" | "listDocuments">;
+  readonly #store: Pick<Store, "putDocument" | "getDocument" | "listDocuments">;
 
-  constructor(store: Pick<Store, "putDocument" | "listDocuments">) {
+  constructor(store: Pick<Store, "putDocument" | "getDocument" | "listDocuments">) {
     this.#store = store;
   }
 
@@ -47,7 +47,7 @@ export class DeskBook {
     return this.#store.putDocument(INTAKES, attempt, null);
   }
 
-  /** A queue in which receipts of commands come. */
+  /** Notes a queue that receipts of commands are consumed from. */
   putTopic(receiptTopic: string): Promise<void> {
     return this.#store.putDocument(TOPICS, receiptTopic, JSON.stringify({ receiptTopic }));
   }
@@ -60,8 +60,9 @@ export class DeskBook {
     return this.#all<BookedIntake>(INTAKES);
   }
 
-  topics(): Promise<readonly { readonly receiptTopic: string }[]> {
-    return this.#all<{ readonly receiptTopic: string }>(TOPICS);
+  /** Whether receipts of commands were ever consumed from a queue. */
+  async hasTopic(receiptTopic: string): Promise<boolean> {
+    return (await this.#store.getDocument(TOPICS, receiptTopic)) !== null;
   }
 
   async #all<T>(kind: string): Promise<readonly T[]> {

@@ -50,7 +50,7 @@ function bench() {
     "e1",
   );
   return {
-    giveOut: () => give({ execution: "e1", from: 1, to: 1, rows }),
+    giveOut: () => give({ execution: "e1", from: 1, to: 1, rows, plan: {} as never }),
     confirmAll: () => {
       for (const confirm of unconfirmed.splice(0)) confirm();
     },

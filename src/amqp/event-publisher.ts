@@ -4,7 +4,8 @@
  * 1. What an engine commits goes out at once. When a batch is confirmed, the engine is told how far it is.
  * 2. What is too much to keep, or was committed while there was no broker, is behind: the store says which executions
  *    are (engine/outbox.ts), and each of them gives out the rest of its journal once it is in memory.
- * 3. The end of an execution is told to a queue of its own as well, where somebody has made one.
+ * 3. Receipts of commands that counted go out once more, on an exchange of their own (receipt-relay.ts).
+ * 4. The end of an execution is told to a queue of its own as well, where somebody has made one.
  */
 
 import type { EnginePort } from "../engine/engine-port.ts";
@@ -18,7 +19,8 @@ import type { Clock } from "../std/clock.ts";
 import type { Store } from "../store/store.ts";
 import { toFault } from "./broker-fault.ts";
 import type { BrokerNames } from "./names.ts";
-import type { Publisher } from "./publisher.ts";
+import type { Outgoing, Publisher } from "./publisher.ts";
+import { receiptMessage } from "./receipt-relay.ts";
 
 export interface EventPublisherOptions {
   readonly engine: EnginePort;
@@ -139,8 +141,8 @@ export class EventPublisher {
     });
   }
 
-  async #publish({ execution, from, to, rows }: EventsOut): Promise<void> {
-    if (rows !== null) return this.#send(execution, rows.flatMap(decodeReadable), to);
+  async #publish({ execution, from, to, rows, plan }: EventsOut): Promise<void> {
+    if (rows !== null) return this.#send({ execution, plan }, rows.flatMap(decodeReadable), to);
     const { store } = this.#options;
     for (let next = from; next <= to; ) {
       const entries = await store.readJournal({ execution, from: next, to, rowsMax: ROWS, charsMax: CHARS });
@@ -149,14 +151,31 @@ export class EventPublisher {
       // Events of a damaged row cannot be published: its execution shows as damaged.
       if (found.length === 0) return;
       next = (found.at(-1) as Recorded).seq + 1;
-      this.#send(execution, found, next - 1);
+      this.#send({ execution, plan }, found, next - 1);
     }
   }
 
-  /** All of them, and when the last is confirmed the engine hears of it. */
-  #send(execution: string, events: readonly Recorded[], upTo: number): void {
-    const { names, publisher, engine } = this.#options;
-    let open = events.length;
+  /** Publishes all of them, and the receipts among them once more for their readers; then tells the engine how far it is. */
+  #send(
+    { execution, plan }: Pick<EventsOut, "execution" | "plan">,
+    events: readonly Recorded[],
+    upTo: number,
+  ): void {
+    const { names, engine } = this.#options;
+    const messages = events.flatMap((recorded) => {
+      const { seq, event } = recorded;
+      const shown = publicEvent(execution, recorded, "summary");
+      const message = {
+        exchange: names.events,
+        key: names.eventKey(shown.kind),
+        id: `${encodeName(execution)}/${seq}`,
+        body: Buffer.from(JSON.stringify(shown)),
+      };
+      const receipt =
+        event.kind === "command.receipted" ? receiptMessage(names, { execution, seq, plan }, event) : null;
+      return receipt === null ? [message] : [message, receipt];
+    });
+    let open = messages.length;
     this.#underWay += open;
     const done = (): void => {
       this.#underWay--;
@@ -164,28 +183,28 @@ export class EventPublisher {
       if (open === 0) engine.outbox.published(execution, upTo);
       if (this.#underWay === UNDER_WAY_MAX - 1 || this.#underWay === 0) this.#goOn();
     };
-    for (const recorded of events) {
-      const event = publicEvent(execution, recorded, "summary");
-      const id = `${encodeName(execution)}/${recorded.seq}`;
-      // An execution that was loaded anew gives out again what is under way: one confirmation is for both.
-      const before = this.#confirmed.get(id);
-      this.#confirmed.set(id, () => {
-        before?.();
-        done();
-      });
-      publisher.publish({
-        exchange: names.events,
-        key: names.eventKey(event.kind),
-        id,
-        body: Buffer.from(JSON.stringify(event)),
-        done: () => {
-          const confirmed = this.#confirmed.get(id);
-          this.#confirmed.delete(id);
-          confirmed?.();
-        },
-      });
-      if (recorded.event.kind === "finished") this.#tellEnd(execution, recorded.event.status, id);
-    }
+    for (const message of messages) this.#sendOne(message, done);
+    for (const { seq, event } of events)
+      if (event.kind === "finished")
+        this.#tellEnd(execution, event.status, `${encodeName(execution)}/${seq}`);
+  }
+
+  #sendOne(message: Outgoing, done: () => void): void {
+    const { id } = message;
+    // An execution that was loaded anew gives out again what is under way: one confirmation is for both.
+    const before = this.#confirmed.get(id);
+    this.#confirmed.set(id, () => {
+      before?.();
+      done();
+    });
+    this.#options.publisher.publish({
+      ...message,
+      done: () => {
+        const confirmed = this.#confirmed.get(id);
+        this.#confirmed.delete(id);
+        confirmed?.();
+      },
+    });
   }
 
   #tellEnd(execution: string, status: string, id: string): void {

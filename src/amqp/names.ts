@@ -36,6 +36,8 @@ export function brokerNames(prefix: string) {
     intake: (at: ReportedAttempt) => `${desk(at)}.tasks.in.${at.epoch}-${at.attempt}-${at.claim}`,
     ended: (execution: string) =>
       amqpNames(prefix).workflowFinished(shortened(execution, NAME_BYTES_MAX - prefix.length - 20)),
+    /** The topic exchange for receipts that counted. */
+    receipts: `${prefix}.receipts`,
     eventKey: (kind: string) => `${prefix}.${kind}`,
   };
 }

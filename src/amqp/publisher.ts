@@ -20,7 +20,7 @@ export interface Outgoing {
   readonly expirationMs?: number;
   /** Where the answer goes. */
   readonly replyTo?: string;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
   /** Its end, once; false: no queue took it. */
   readonly done?: (isRouted: boolean) => void;
 }

@@ -27,7 +27,7 @@ export interface ReadItem {
   readonly identity: string | null;
 }
 
-const STATUSES: readonly unknown[] = ["done", "failed", "crashed", "killed", "cancelled"];
+const STATUSES = ["done", "failed", "crashed", "killed", "cancelled"] as const;
 const KEY_CHARS_MAX = 1_000;
 
 /** Whose word a message is: its attempt, by an id that its token fits. */
@@ -63,8 +63,7 @@ export function readWord(fields: Fields, key: string): ReadWord | Rejection {
 function readOutcome(fields: Fields, isEnumeration: boolean): Outcome | Rejection {
   const { result, error, total } = fields;
   const { status = isEnumeration && error === undefined ? "done" : undefined } = fields;
-  if (!STATUSES.includes(status))
-    return invalid("`status` is none of done, failed, crashed, killed, cancelled");
+  if (!isStatus(status)) return invalid("`status` is none of done, failed, crashed, killed, cancelled");
   if (status === "done") {
     if (isEnumeration) {
       if (total !== undefined && !isCount(total)) return invalid("`total` is not a number of tasks");
@@ -73,7 +72,12 @@ function readOutcome(fields: Fields, isEnumeration: boolean): Outcome | Rejectio
     const payload = toStoredText(result, { bytesMax: LIMITS.resultBytes, what: "result" });
     return isRejection(payload) ? notStorable(payload) : { status, payload };
   }
-  return { status: status as Outcome["status"], ...readError(error, String(status)) };
+  return { status, ...readError(error, status) };
+}
+
+/** Whether a worker's word on an attempt is one of those that there are. */
+export function isStatus(status: unknown): status is (typeof STATUSES)[number] {
+  return (STATUSES as readonly unknown[]).includes(status);
 }
 
 /** What an error says, in any shape: a worker in another language need not know ours. */

@@ -17,7 +17,11 @@ async function bench(silentMs: number) {
   const publisher = new Publisher(clock);
   const released: unknown[] = [];
   const counts = { ready: 0, consumers: 1 };
-  const session = { look: async () => counts, take: async () => "tag" };
+  const session = {
+    look: async () => counts,
+    take: async () => "tag",
+    consume: { cancel: async () => ({}) },
+  };
   const topics = new Topics({
     worker: "broker",
     engine: {
@@ -31,7 +35,9 @@ async function bench(silentMs: number) {
       open: (_: unknown, __: unknown, work: () => unknown) => work(),
       look: async () => counts,
     } as never,
-    book: { putTopic: async () => {} } as never,
+    book: { putTopic: async () => {}, hasTopic: async () => true } as never,
+    registry: { claim: async () => null },
+    receiptTopics: [],
     settings: DEFAULT_BROKER_SETTINGS,
     clock,
     silentMs: () => silentMs,

@@ -1,73 +1,43 @@
 /**
  * Commands on topics, and their receipts. A topic is a queue of exactly its name, shared with whoever uses it, and so is
- * its receipt topic; every node consumes the receipts, and the engine brings each to the node that has the execution.
+ * its receipt topic. A node consumes the receipt topics of its open commands (receipt-topics.ts); a receipt of a command
+ * of another node is passed on to that node by the engine.
  */
 import type { EnginePort } from "../engine/engine-port.ts";
-import { LIMITS } from "../kernel/definition.ts";
+import type { Inspection } from "../engine/io.ts";
+import { topicError } from "../kernel/command-state.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { topicUse } from "../kernel/topic.ts";
 import { decodeAttempt } from "../protocol/attempt-id.ts";
-import { readFields } from "../protocol/read-body.ts";
 import type { Grant, ReportedAttempt, ReportPlace } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
-import { toStoredText } from "../std/json.ts";
-import { isRejection } from "../std/rejection.ts";
+import type { Rejection } from "../std/rejection.ts";
 import { beatsOf } from "./beats.ts";
 import { toFault } from "./broker-fault.ts";
 import type { BrokerSession } from "./broker-link.ts";
-import type { DeskBook } from "./desk-book.ts";
+import { explainCommands } from "./explain-commands.ts";
 import { deskKey } from "./names.ts";
 import type { Publisher } from "./publisher.ts";
 import type { QueueMender } from "./queue-mender.ts";
-import { notStorable, readAttempt, readError } from "./read-message.ts";
+import { type ReceiptIntakeParts, readDelivery } from "./receipt-intake.ts";
+import { ReceiptTopics, type ReceiptTopicsParts } from "./receipt-topics.ts";
 import type { BrokerSettings } from "./settings.ts";
-import { declareTopic, takeOut } from "./topology.ts";
+import { type Command, commandKey, newTopic, type Topic } from "./topic.ts";
+import { TopicCleaner, takeOut } from "./topic-cleaner.ts";
+import { declareTopic } from "./topology.ts";
 import type { Delivery, WordDesk } from "./word-desk.ts";
 import { attemptOf, commandBody } from "./write-message.ts";
 
-type Fields = Readonly<Record<string, unknown>>;
-
-export interface TopicsParts {
+export interface TopicsParts extends Omit<ReceiptTopicsParts, "onReceipt">, ReceiptIntakeParts {
   readonly worker: string;
   readonly engine: EnginePort;
   readonly publisher: Publisher;
   readonly mender: QueueMender;
-  readonly book: DeskBook;
   readonly settings: BrokerSettings;
   readonly clock: Clock;
   /** For how long nothing was heard since then, as far as something could be. */
   readonly silentMs: (heardAt: number) => number;
   readonly words: WordDesk;
-  readonly session: () => BrokerSession | null;
-  /** The one open command that a receipt without a mark is of, by its hashes; null: there is none, or several. */
-  readonly findCommand: (receipt: Fields) => Promise<ReportedAttempt | null>;
-  readonly onFault: (fault: Error) => void;
-}
-
-interface Command {
-  readonly at: ReportedAttempt;
-  /** The id of the attempt, and of the message. */
-  readonly id: string;
-  /** Null: it was sent by another process, of which this one has the lease. */
-  readonly body: Buffer | null;
-  readonly receiptTopic: string;
-  /** When it was given to the publisher; null: it was not. */
-  sentAt: number | null;
-  /** Confirmed by the broker. */
-  isThere: boolean;
-}
-
-interface Topic {
-  readonly name: string;
-  /** Commands that were sent and not heard of, by what they are (`commandKey`). */
-  readonly open: Map<string, Command>;
-  isMade: Promise<void> | null;
-  /** Some were sent by others: whoever serves the topic by now has not heard of them. */
-  isAdopted: boolean;
-  heardAt: number;
-  strikes: number;
-  /** How often commands were sent again because nothing was heard, since something was sent or heard. */
-  silences: number;
 }
 
 const STRIKES_MAX = 2;
@@ -77,12 +47,31 @@ const ADOPTED_MAX = 10_000;
 export class Topics {
   readonly #parts: TopicsParts;
   readonly #topics = new Map<string, Topic>();
-  /** Receipt topics, with whether they are consumed. */
-  readonly #receipts = new Map<string, boolean>();
-  #isRestored = false;
+  readonly #receipts: ReceiptTopics;
+  readonly #cleaner: TopicCleaner;
 
   constructor(parts: TopicsParts) {
     this.#parts = parts;
+    this.#cleaner = new TopicCleaner(parts);
+    this.#receipts = new ReceiptTopics({
+      ...parts,
+      onReceipt: (delivery) =>
+        readDelivery(parts, delivery, (at, outcome) => this.#take(at, outcome, delivery)),
+    });
+  }
+
+  /** Why receipts cannot be consumed from a queue; null: they can, or nobody can tell now. */
+  async refusesReceipts(receiptTopic: string): Promise<Rejection | null> {
+    const { session, onFault } = this.#parts;
+    const now = session();
+    if (now === null) return null;
+    try {
+      return await this.#receipts.refusal(now, receiptTopic);
+    } catch (thrown) {
+      // The same is asked again when the command is sent.
+      onFault(toFault(thrown));
+      return null;
+    }
   }
 
   /** Sends commands to their topic. */
@@ -93,17 +82,36 @@ export class Topics {
     for (const item of grant.items) {
       const at = attemptOf(grant, item);
       const key = commandKey(at);
-      topic.open.set(key, {
+      this.#add(topic, key, {
         ...commandBody(grant, item, this.#parts.engine.info.key),
         at,
         receiptTopic,
+        project: grant.project,
         sentAt: null,
         isThere: false,
       });
       topic.heardAt = this.#parts.clock.now();
       topic.silences = 0;
-      this.#run((session) => this.#deliver(session, topic, key));
+      this.#runFor(topic, (session) => this.#deliver(session, topic, key));
     }
+  }
+
+  /** What is known of commands at topics, for those who ask how they are. */
+  explain(session: BrokerSession | null, inspection: Inspection): Promise<Inspection> {
+    const { id: execution } = inspection.view;
+    return explainCommands(
+      {
+        session,
+        isConfirmed: ({ topic, phase, handler, queued }) =>
+          queued === undefined
+            ? undefined
+            : this.#topics.get(topic)?.open.get(commandKey({ execution, phase, handler, ...queued }))
+                ?.isThere,
+        faultOf: (topic) => this.#topics.get(topic)?.fault ?? null,
+        lastConsumers: (topic) => this.#topics.get(topic)?.consumers,
+      },
+      inspection,
+    );
   }
 
   /** Other workers serve these: what waits at a topic that nobody consumes is theirs. */
@@ -116,11 +124,10 @@ export class Topics {
         const counts = await session.look(topic.name);
         if (counts !== null && counts.consumers > 0) return;
         const waiting = [...topic.open.values()];
-        topic.open.clear();
+        for (const key of [...topic.open.keys()]) this.#remove(topic, key);
         const ids = new Set(waiting.map(({ id }) => id));
         this.#parts.publisher.forget(({ id }) => ids.has(id));
-        // More than that is not ours alone, and stays: who finds a command there that is done does it in vain.
-        if (counts !== null && counts.ready <= waiting.length) await takeOut(session, topic.name, ids);
+        if (counts !== null) await takeOut(session, topic.name, ids);
         this.#release(waiting);
       });
     }
@@ -132,35 +139,32 @@ export class Topics {
     for (const topic of this.#topics.values()) {
       for (const [key, command] of topic.open) {
         if (deskKey(command.at) !== desk) continue;
-        topic.open.delete(key);
+        this.#remove(topic, key);
         // What the broker has not confirmed is not sent over the next connection.
         this.#parts.publisher.forget(({ id }) => id === command.id);
+        if (command.sentAt !== null) this.#cleaner.remove(topic.name, command.id);
         this.#release([command]);
       }
     }
   }
 
   /** There is a broker again. A topic that cannot be used keeps nothing else from going on. */
-  async attach(): Promise<void> {
-    if (!this.#isRestored)
-      for (const { receiptTopic } of await this.#parts.book.topics()) this.#receipts.set(receiptTopic, false);
-    this.#isRestored = true;
-    // One that breaks the session comes again with it.
-    for (const receiptTopic of this.#receipts.keys())
-      this.#run((session) => this.#consume(session, receiptTopic));
+  attach(): void {
+    this.#cleaner.attach();
+    this.#adopt();
+    this.#consumeMissing();
     for (const topic of this.#topics.values()) this.#deliverUnsent(topic);
   }
 
   detach(): void {
-    for (const receiptTopic of this.#receipts.keys()) this.#receipts.set(receiptTopic, false);
+    this.#receipts.detach();
     for (const topic of this.#topics.values()) topic.isMade = null;
   }
 
   /** Commands that are gone from the broker are sent again. */
   look(): void {
-    for (const [receiptTopic, isConsumed] of this.#receipts)
-      if (!isConsumed) this.#run((session) => this.#consume(session, receiptTopic));
     this.#adopt();
+    this.#consumeMissing();
     const adopted = [...this.#topics.values()].filter(({ isAdopted }) => isAdopted);
     if (adopted.length > 0) this.giveWay(this.#parts.engine.usesServed());
     for (const topic of adopted) topic.isAdopted = false;
@@ -173,33 +177,59 @@ export class Topics {
   /** Commands that were sent before this process, or by a node that has gone, are looked after here from now on. */
   #adopt(): void {
     const { engine, worker } = this.#parts;
-    for (const { attempt: id, topic: name } of engine.openAttempts({
-      worker,
-      commands: true,
-      max: ADOPTED_MAX,
-    })) {
+    for (const open of engine.openAttempts({ worker, commands: true, max: ADOPTED_MAX })) {
+      const { attempt: id, topic: name, receiptTopic, project } = open;
       const at = decodeAttempt(id);
-      if (at === null || name === undefined) continue;
+      if (at === null || name === undefined || receiptTopic === undefined) continue;
       const topic = this.#topic(name);
       const key = commandKey(at);
       if (topic.open.has(key)) continue;
-      topic.open.set(key, { at, id, body: null, receiptTopic: "", sentAt: 0, isThere: true });
+      this.#add(topic, key, { at, id, body: null, receiptTopic, project, sentAt: 0, isThere: true });
       topic.isAdopted = true;
     }
+  }
+
+  /** Consumes the receipt topics of open commands that are not consumed: of adopted ones, and where a try failed. */
+  #consumeMissing(): void {
+    for (const receiptTopic of this.#receipts.missing)
+      this.#run(async (session) => {
+        const refusal = await this.#receipts.consume(session, receiptTopic);
+        if (refusal === null) return;
+        for (const topic of this.#topics.values())
+          for (const [key, command] of topic.open)
+            if (command.receiptTopic === receiptTopic) this.#refuse(topic, key, refusal);
+      });
+  }
+
+  #add(topic: Topic, key: string, command: Command): void {
+    topic.open.set(key, command);
+    this.#receipts.add(command.receiptTopic, key, command.project);
+  }
+
+  #remove(topic: Topic, key: string): Command | null {
+    const command = topic.open.get(key);
+    if (command === undefined) return null;
+    topic.open.delete(key);
+    this.#receipts.remove(command.receiptTopic, key);
+    return command;
+  }
+
+  /** The command may not be sent: its task fails for good, with the reason. */
+  #refuse(topic: Topic, key: string, refusal: Rejection): void {
+    const { engine, worker, onFault } = this.#parts;
+    const command = this.#remove(topic, key);
+    if (command === null) return;
+    const { task, attempt, claim, ...place } = command.at;
+    const outcome = { status: "killed", fatal: true, payload: topicError(refusal) } as const;
+    const receipts = [{ task, attempt, claim, ms: 0, outcome }];
+    // Who has the execution by now sends the command again, and finds the same.
+    engine.report(worker, [{ kind: "receipts", ...place, receipts }]).catch(onFault);
   }
 
   #topic(name: string): Topic {
     let topic = this.#topics.get(name);
     if (topic === undefined) {
-      topic = {
-        name,
-        open: new Map(),
-        isMade: null,
-        isAdopted: false,
-        heardAt: this.#parts.clock.now(),
-        strikes: 0,
-        silences: 0,
-      };
+      topic = newTopic(name, this.#parts.clock.now());
       this.#topics.set(name, topic);
     }
     return topic;
@@ -208,12 +238,13 @@ export class Topics {
   async #look(session: BrokerSession, topic: Topic): Promise<void> {
     const { engine, worker, settings, clock, mender, silentMs } = this.#parts;
     for (const [key, { at }] of topic.open)
-      if (engine.holderOf(at)?.worker !== worker) topic.open.delete(key);
+      if (engine.holderOf(at)?.worker !== worker) this.#remove(topic, key);
     if (topic.open.size === 0) {
       this.#topics.delete(topic.name);
       return;
     }
     const counts = await mender.look(session, topic.name);
+    topic.consumers = counts?.consumers ?? 0;
     const now = clock.now();
     const commands = [...topic.open];
     // What is on its way is the publisher's; it should be there by now.
@@ -250,17 +281,25 @@ export class Topics {
   #deliverUnsent(topic: Topic): void {
     const unsent = [...topic.open].filter(([, { sentAt }]) => sentAt === null);
     for (const wanted of new Set(unsent.map(([, { receiptTopic }]) => receiptTopic)))
-      this.#run(async (session) => {
+      this.#runFor(topic, async (session) => {
         for (const [key, { receiptTopic }] of unsent)
           if (receiptTopic === wanted) await this.#deliver(session, topic, key);
       });
   }
 
-  /** A command goes when its receipt can come. */
+  /** A command goes when its topics have their roles and its receipt can come. */
   async #deliver(session: BrokerSession, topic: Topic, key: string): Promise<void> {
     const command = topic.open.get(key);
     if (command === undefined) return;
-    await this.#consume(session, command.receiptTopic);
+    const { receiptTopic, project } = command;
+    const uses = [
+      { name: topic.name, role: "command" },
+      { name: receiptTopic, role: "receipt" },
+    ] as const;
+    const refusal =
+      (await this.#parts.registry.claim(uses, project)) ??
+      (await this.#receipts.consume(session, receiptTopic));
+    if (refusal !== null) return this.#refuse(topic, key, refusal);
     await this.#make(session, topic);
     if (topic.open.get(key)?.sentAt === null) this.#publish(topic, key);
   }
@@ -281,7 +320,7 @@ export class Topics {
     if (command === undefined) return;
     const { id, body, receiptTopic } = command;
     if (body === null) {
-      topic.open.delete(key);
+      this.#remove(topic, key);
       return this.#release([command]);
     }
     command.sentAt = this.#parts.clock.now();
@@ -304,63 +343,34 @@ export class Topics {
     });
   }
 
-  async #consume(session: BrokerSession, queue: string): Promise<void> {
-    if (this.#receipts.get(queue) === true) return;
-    const isNew = !this.#receipts.has(queue);
-    this.#receipts.set(queue, true);
-    try {
-      if (isNew) await this.#parts.book.putTopic(queue);
-      await this.#parts.mender.open(session, [queue], async () => {
-        await declareTopic(session, queue);
-        await session.take(queue, (message) => {
-          if (message !== null)
-            return this.#receipt({ message, channel: session.consume, queue, isShared: true });
-          this.#receipts.set(queue, false);
-          this.#run((again) => this.#consume(again, queue));
-        });
-      });
-    } catch (thrown) {
-      this.#receipts.set(queue, false);
-      throw thrown;
-    }
-  }
-
-  #receipt(delivery: Delivery): void {
-    const { words, engine, onFault } = this.#parts;
-    const fields = readFields(delivery.message.content);
-    if (isRejection(fields)) return words.refuse(delivery, fields.message);
-    const mark = ((fields["cmd_metadata"] ?? {}) as Fields)["rondo"];
-    if (typeof mark === "object" && mark !== null) {
-      const { workflow_id, attempt, token } = mark as Fields;
-      const at = readAttempt({ workflow_id, attempt, token }, engine.info.key);
-      return isRejection(at) ? words.refuse(delivery, at.message) : this.#take(at, fields, delivery);
-    }
-    const later = (fault: Error): void => {
-      onFault(fault);
-      words.later(delivery, () => this.#receipt(delivery));
-    };
-    this.#parts.findCommand(fields).then((at) => {
-      if (at === null)
-        words.refuse(delivery, "no mark `rondo`, and not exactly one open command has its hashes");
-      else this.#take(at, fields, delivery);
-    }, later);
-  }
-
-  #take(at: ReportedAttempt, fields: Fields, delivery: Delivery): void {
+  #take(at: ReportedAttempt, outcome: Outcome, delivery: Delivery): void {
     const { clock, words } = this.#parts;
     const key = commandKey(at);
     for (const topic of this.#topics.values()) {
-      if (!topic.open.delete(key)) continue;
+      if (this.#remove(topic, key) === null) continue;
       topic.heardAt = clock.now();
       topic.strikes = 0;
       topic.silences = 0;
     }
-    words.take({ at, ms: 0, outcome: outcomeOf(fields) }, delivery);
+    words.take({ at, ms: 0, outcome }, delivery);
   }
 
   #release(commands: readonly Command[]): void {
     const { engine, worker } = this.#parts;
     engine.release(worker, beatsOf(commands.map(({ at }) => at)));
+  }
+
+  /** The same for commands of a topic: what keeps them from it is remembered for those who ask. */
+  #runFor(topic: Topic, step: (session: BrokerSession) => Promise<void>): void {
+    this.#run(async (session) => {
+      try {
+        await step(session);
+        topic.fault = null;
+      } catch (thrown) {
+        topic.fault = toFault(thrown).message;
+        throw thrown;
+      }
+    });
   }
 
   #run(step: (session: BrokerSession) => Promise<void>): void {
@@ -370,17 +380,4 @@ export class Topics {
       this.#parts.onFault(thrown instanceof Error && "retryable" in thrown ? thrown : toFault(thrown)),
     );
   }
-}
-
-/** What a command is, whoever was told to send it. */
-function commandKey(at: ReportedAttempt): string {
-  return `${deskKey(at)}/${at.task}/${at.attempt}`;
-}
-
-/** `proc_err` is an error in any shape; without it and without a result, the result is empty. */
-function outcomeOf({ cmd_result = {}, proc_err }: Fields): Outcome {
-  if (proc_err !== undefined && proc_err !== null && proc_err !== "")
-    return { status: "failed", ...readError(proc_err, "the command failed") };
-  const payload = toStoredText(cmd_result ?? {}, { bytesMax: LIMITS.resultBytes, what: "cmd_result" });
-  return isRejection(payload) ? notStorable(payload) : { status: "done", payload };
 }

@@ -1,6 +1,6 @@
 /** How queues and exchanges are declared that only the engine makes, and how what is in them is taken out again. */
 import type { Channel, MessageProperties } from "amqplib";
-import { FANOUT, isHashedId, messageIdOf, TOPIC_QUEUE } from "../protocol/amqp-wire.ts";
+import { FANOUT, isHashedId, TOPIC_QUEUE } from "../protocol/amqp-wire.ts";
 import type { BrokerSession } from "./broker-link.ts";
 import type { BrokerNames, DeskPlace } from "./names.ts";
 import type { BrokerSettings } from "./settings.ts";
@@ -91,15 +91,4 @@ function textOr(value: unknown, other: string): string {
 export async function declareTopic(session: BrokerSession, name: string): Promise<void> {
   if ((await session.look(name)) === null)
     await session.with((channel) => channel.assertQueue(name, TOPIC_QUEUE));
-}
-
-/** Takes these messages out of a topic, as far as they come first. */
-export async function takeOut(session: BrokerSession, name: string, ids: ReadonlySet<string>): Promise<void> {
-  const wanted: ReadonlySet<unknown> = new Set([...ids].map(messageIdOf));
-  await session.with(async (channel) => {
-    for (let got = await channel.get(name); got !== false; got = await channel.get(name)) {
-      if (!wanted.has(got.properties.messageId)) return channel.nack(got);
-      channel.ack(got);
-    }
-  });
 }

@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { BrokerView } from "../amqp/bridge.ts";
 import type { OwnershipView } from "../cluster/ownership-io.ts";
+import type { TopicGuard } from "../command/topic-guard.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { LocalRondo } from "../local/local-rondo.ts";
 import type { StateEntry, StatePlace } from "../postop/state/state-store.ts";
@@ -123,6 +124,8 @@ export interface ApiParts {
   readonly starts: StartDesk;
   readonly schedules: SchedulePort | null;
   readonly postOps: PostOpPort;
+  /** Which topics may be used. */
+  readonly topics: TopicGuard;
   /** Routes of other parts: workers. */
   readonly routes: readonly Route[];
   /** What this server has beyond what every server has. */

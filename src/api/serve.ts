@@ -55,11 +55,11 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
   const { engine, store, clock, random, rondo, heartbeatMs, leaseMs, onFault } = parts;
   noteVersions(store, clock);
   noteCommandWorkflows(store);
-  const { onMoved } = parts;
+  const { onMoved, topics } = parts;
   const own = onMoved === undefined ? {} : { isMine: (id: string) => engine.isOwn(id) };
   const schemas = new SchemaDesk({ clock });
-  const definitions = new DefinitionDesk(store, schemas, parts.postOps);
-  const starts = new StartDesk({ engine, definitions, clock, random });
+  const definitions = new DefinitionDesk({ store, schemas, postOps: parts.postOps, topics });
+  const starts = new StartDesk({ engine, definitions, clock, random, topics });
   const sessions = new WorkerSessions({
     engine,
     store,
@@ -67,6 +67,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     random,
     heartbeatMs,
     leaseMs,
+    reserved: (topic) => topics.reserved(topic),
     ...(parts.nodes === undefined ? {} : { nodes: parts.nodes }),
     onFault: (fault) => onFault(fault instanceof Error ? fault : new Error(String(fault))),
   });
@@ -75,7 +76,11 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     clock,
     store,
     check: (request) => starts.check(request),
-    start: (request) => starts.start({ ...request, startAt: undefined, deadline: undefined, trace: null }),
+    start: (request) =>
+      starts.start({
+        ...{ ...request, startAt: undefined, deadline: undefined, trace: null },
+        isAdmitted: true,
+      }),
     isOpen: async (execution) => (await viewOf(engine, execution))?.finishedAt === null,
     exists: async (execution) => (await viewOf(engine, execution)) !== null,
     onEnd: (execution, ended) =>

@@ -73,6 +73,10 @@ export class ApiServer {
       this.#hub.cut(token);
       for (const [waiting, of] of this.#waiting) if (of === token) waiting.abort();
     };
+    tokens.onBound = (projects) => {
+      parts.topics.bind(projects);
+      engine.bindProjects(projects);
+    };
     this.#audit = new AuditLog({ store, clock, random, onFault });
     this.#keys = new KeyDesk({ store, clock, onFault, isShared: isShared(parts) });
     this.#pages = new PageFiles(config.pages, parts.extension?.pages);

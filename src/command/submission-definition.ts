@@ -60,7 +60,7 @@ const FIELDS: Readonly<Record<string, string>> = {
 };
 
 /** A definition's refusal in the words of the document that it was made from. */
-export function inDocument({ message, hint, path = "" }: Rejection, at: string): Rejection {
+export function inDocument({ code, message, hint, path = "" }: Rejection, at: string): Rejection {
   const before = at === "" ? "" : `${at}.`;
   const renamed = (text: string): string =>
     text.replace(/^phase "step-(\d+)" handler "step-\1"(?:\.(\w+))?/, (_, step: string, option?: string) => {
@@ -71,7 +71,7 @@ export function inDocument({ message, hint, path = "" }: Rejection, at: string):
   const [prefix, step] = /^step-(\d+)\.step-\1: /.exec(message) ?? [];
   const place = step === undefined ? renamed(path) : `${before}steps[${step}].cmd.${path}`;
   const text = prefix === undefined ? renamed(message) : `${place}: ${message.slice(prefix.length)}`;
-  return reject("invalid_input", text, {
+  return reject(code === "forbidden" ? code : "invalid_input", text, {
     path: place.slice(0, 200),
     ...(hint === undefined ? {} : { hint }),
   });

@@ -26,6 +26,8 @@ import {
 export interface ProjectSettings {
   /** Tasks of all its executions that may run at the same time. */
   readonly concurrency?: number;
+  /** Patterns of topics, in which `*` stands for any text: it may use only these and `<project>_*`. */
+  readonly topics?: readonly string[];
 }
 
 /** Bounds of what the server takes from one client; what is not named has its default. */
@@ -109,8 +111,9 @@ export const SETTINGS = {
   projects: {
     inFile: true,
     fallback: {},
-    check: checkMap(checkFields<ProjectSettings>({ concurrency: checkCount }), NAMES),
+    check: checkMap(checkFields<ProjectSettings>({ concurrency: checkCount, topics: checkTopics }), NAMES),
   } satisfies Setting<Readonly<Record<string, ProjectSettings>>>,
+  receiptTopics: { inFile: true, fallback: [], check: checkTopics } satisfies Setting<readonly string[]>,
   retention: duration(30 * 86_400_000, 0),
   lease: duration(10_000, 1_000),
   heartbeat: duration(30_000, 100),
@@ -164,6 +167,18 @@ function checkBroker(value: unknown, what: string): string | Rejection {
   return reject("invalid_input", `${what}: this is not the address of a broker`, {
     path: what,
     hint: 'write it as "amqp://user:password@127.0.0.1:5672"',
+  });
+}
+
+/** Patterns of topics. */
+function checkTopics(value: unknown, what: string): readonly string[] | Rejection {
+  const texts = checkTexts(value, what);
+  if (isRejection(texts)) return texts;
+  const wrong = texts.find((text) => !/^[A-Za-z0-9*][A-Za-z0-9_.*-]{0,199}$/.test(text));
+  if (wrong === undefined) return texts;
+  return reject("invalid_input", `${what}: "${wrong.slice(0, 80)}" is not a pattern of topics`, {
+    path: what,
+    hint: 'letters, digits, _, . and -, and * for any text, such as "LEXI_*"',
   });
 }
 

@@ -14,6 +14,8 @@ export interface AttemptHolder {
   readonly worker: string;
   /** The attempt is to stop. */
   readonly isCancelled: boolean;
+  /** Of a command: which one of its workflow, counted from 0. */
+  readonly step?: number;
 }
 
 /** An attempt that holds its lease. */

@@ -6,7 +6,7 @@ import { viewCommands } from "../kernel/command-view.ts";
 import type { FinalStatus } from "../kernel/event.ts";
 import type { Answer, Message, Verdict } from "../kernel/message.ts";
 import { holdsTasks } from "../kernel/owed-op.ts";
-import { type ExecutionView, type RunningCounts, viewExecution } from "../kernel/view.ts";
+import { type ExecutionView, viewExecution } from "../kernel/view.ts";
 import { UNKNOWN_WORKER } from "../protocol/work.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import { type ExecutionWrite, workKey } from "../store/store.ts";
@@ -24,6 +24,7 @@ import type { PostOpDesk } from "./post-op-desk.ts";
 import { tellClosed, withdrawQueued } from "./queue-words.ts";
 import { beat, endReported, tellToStop } from "./reporting.ts";
 import type { Residency } from "./residency.ts";
+import { queuedOf, runningOf } from "./running-counts.ts";
 import type { Queued, Slot } from "./slot.ts";
 import type { Stepped } from "./stepping.ts";
 import { type TimerDesk, WAKE } from "./timer-desk.ts";
@@ -225,7 +226,7 @@ export class CleanUp {
         continue;
       }
       const view = this.#view(slot) as ExecutionView;
-      const commands = viewCommands(execution, node.now, runningOf(slot));
+      const commands = viewCommands(execution, node.now, runningOf(slot), queuedOf(slot));
       const inspection = {
         view,
         why: whyWaiting(node, slot),
@@ -378,12 +379,4 @@ function takeBackChildren(slot: Slot, message: Message): void {
   if (message.kind !== "children") return;
   const desk = slot.desk(message);
   if (desk?.round === message.round) for (const { task } of message.tasks) desk.giveBack(task);
-}
-
-function runningOf({ desks }: Slot): RunningCounts {
-  return new Map(desks.map((desk) => [desk.state.plan.name, runningTasks(desk)]));
-}
-
-function runningTasks(desk: HandlerDesk): number {
-  return desk.openLeases - (desk.leases.get(ENUMERATION)?.reported === false ? 1 : 0);
 }

@@ -1,4 +1,5 @@
 /** What goes out for a task: the task itself, or the command that it stands for, with its references resolved. */
+import { topicError } from "../kernel/command-state.ts";
 import { resolveCommand } from "../kernel/resolve-command.ts";
 import { ENGINE } from "../kernel/timers.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
@@ -31,7 +32,9 @@ export function workText(
   const text = taskText(node, slot, desk, task);
   const { command } = desk.state.plan;
   if (command === null || text === undefined || slot.execution === null) return text;
-  const resolved = resolveCommand(slot.execution, command, text);
+  const refusal = node.topics.refusal(slot.execution.project, command);
+  const resolved =
+    refusal === null ? resolveCommand(slot.execution, command, text) : { error: topicError(refusal) };
   if ("text" in resolved) return resolved.text;
   desk.take(task);
   const outcome = { status: "failed", fatal: true, payload: resolved.error } as const;

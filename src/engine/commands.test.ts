@@ -46,7 +46,7 @@ test("it is said what a command waits for, and how it stands", () => {
   bench.started(first(bench));
   bench.sleep(7_000);
   const { why, commands } = bench.inspect("e1");
-  expect(why).toBe('"a" has waited 7 s for a receipt of "A" on RECEIPT_A.');
+  expect(why).toBe('"a" has waited 7 s for a receipt of "A", sent to CMD_A, on RECEIPT_A.');
   expect(commands?.map(({ procStatus }) => procStatus)).toEqual(["RUNNING", "PENDING"]);
 });
 

@@ -6,7 +6,7 @@ import type { Beat, Grant, ReportPlace, Serves } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import type { Store, StoreInfo } from "../store/store.ts";
-import type { Ending, Input, Output } from "./io.ts";
+import type { Ending, Input, Inspection, Output } from "./io.ts";
 import type { PostOps } from "./post-ops.ts";
 import type { Settings } from "./settings.ts";
 
@@ -22,6 +22,8 @@ export interface WorkerLink {
   closed?(desk: ReportPlace): void;
   /** Of a worker that queues: another worker has come, and serves these. */
   joined?(serves: readonly Serves[]): void;
+  /** Of a worker that queues: says of commands in its queues whether anybody can have them. */
+  explain?(inspection: Inspection): Promise<Inspection>;
 }
 
 /** What an engine of a cluster hears of the others. */

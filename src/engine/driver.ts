@@ -107,7 +107,7 @@ export class Engine implements EnginePort {
     const request = ++this.#requests;
     const inspection = this.#audience.inspections.ask(request);
     this.#input({ kind: "inspect", request, execution, ...(attempt === undefined ? {} : { attempt }) });
-    return inspection;
+    return inspection.then((found) => this.#links.explain(found));
   }
 
   readonly epochOf = (execution: string): number | null => this.#node.epochOf(execution);
@@ -149,23 +149,22 @@ export class Engine implements EnginePort {
     this.#input({ kind: "worker-left", worker });
   }
 
-  /** Forgets executions that have ended and are not in use. */
   readonly purge = (ids: readonly string[]): void => this.#input({ kind: "purge", ids });
 
-  /** A definition was stored: executions that wait for a workflow of this name go on. */
   definitionStored(workflow: string): void {
     this.#input({ kind: "definition-stored", workflow });
   }
+
+  readonly bindProjects = (projects: ReadonlySet<string>): void =>
+    this.#input({ kind: "projects-bound", projects });
 
   /** What the node holds now: workers, limits, how much is open. */
   readonly overview = (): Overview => this.#node.overview();
 
   /** Attempts whose leases are open, of one worker or of all. */
   readonly openAttempts = (all: AttemptFilter): readonly OpenAttempt[] => this.#node.openAttempts(all);
-  /** What workers serve that do not queue. */
   readonly usesServed = (): ReadonlySet<string> => this.#node.usesServed();
 
-  /** Who holds an attempt, as far as is known in memory. */
   readonly holderOf = (attempt: ReportedAttempt): AttemptHolder | null => this.#node.holderOf(attempt);
   readonly needsSingleCode = (attempt: ReportedAttempt): boolean => this.#node.needsSingleCode(attempt);
 
@@ -182,7 +181,6 @@ export class Engine implements EnginePort {
     return this.#audience.watchers.add(execution, progress);
   }
 
-  /** Stops giving out work. */
   readonly quiesce = (): void => this.#input({ kind: "closing" });
 
   /** Waits for what is under way, then releases the store: clean if no lease is open, or the next owner gets them all. */

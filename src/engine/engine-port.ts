@@ -83,6 +83,9 @@ export interface EnginePort {
   /** A definition was stored: executions that wait for a workflow of this name go on. */
   definitionStored(workflow: string): void;
 
+  /** Tokens are bound to these projects from now on: they may use only some topics (kernel/topic-rules.ts). */
+  bindProjects(projects: ReadonlySet<string>): void;
+
   /** Code and topics that workers of this node serve which do not queue. */
   usesServed(): ReadonlySet<string>;
   /** What this node holds now. */

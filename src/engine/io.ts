@@ -35,6 +35,8 @@ import type { LeaseTable, Left } from "./hand-over.ts";
 import type { PostOpTask } from "./post-ops.ts";
 import type { Totals } from "./totals.ts";
 
+export type { AttemptFilter, OpenAttempt } from "./open-attempt.ts";
+
 /** A message that somebody waits for the answer of. */
 export type Request = StartMessage | ControlMessage | SignalMessage | PostOpRetryMessage;
 
@@ -117,6 +119,8 @@ export type Input =
   /** What was to be purged is, or could not be. */
   | { readonly kind: "purged"; readonly ids: readonly string[] }
   | { readonly kind: "definition-stored"; readonly workflow: string }
+  /** Tokens are bound to these projects from now on. */
+  | { readonly kind: "projects-bound"; readonly projects: ReadonlySet<string> }
   | {
       readonly kind: "letters-scanned";
       readonly letters: readonly StoredLetter[];
@@ -246,37 +250,6 @@ export interface Overview {
 /** What of it can be added up over nodes. */
 export type Holdings = Omit<Overview, "totals">;
 
-/** Which open leases are wanted. */
-export interface AttemptFilter {
-  readonly worker: string | null;
-  readonly project?: string | null;
-  readonly execution?: string | null;
-  /** Only those of commands. */
-  readonly commands?: true;
-  readonly max: number;
-}
-
-/** A lease that is open. */
-export interface OpenAttempt {
-  /** The attempt's id, as wires have it. */
-  readonly attempt: string;
-  readonly execution: string;
-  readonly project: string;
-  readonly phase: string;
-  readonly visit: number;
-  readonly handler: string;
-  /** -1: the enumeration. */
-  readonly task: number;
-  /** Of a command. */
-  readonly topic?: string;
-  readonly n: number;
-  readonly worker: string;
-  readonly status: "claimed" | "running";
-  readonly startedAt: number | null;
-  /** Silence until then is fine; null: it needs no beats. */
-  readonly leaseUntil: number | null;
-}
-
 /** A message that changed nothing. */
 export interface Dropped {
   readonly at: number;
@@ -338,6 +311,8 @@ export type Output =
       readonly from: number;
       readonly to: number;
       readonly rows: readonly Entry[] | null;
+      /** The plan of the execution. */
+      readonly plan: Plan;
     }
   /** Nothing of the handler is to begin now: a queue gives back what nobody has taken. */
   | {

@@ -2,6 +2,7 @@
 import type { Damage } from "../kernel/damage.ts";
 import type { Execution } from "../kernel/execution.ts";
 import type { HandlerPlan, Plan } from "../kernel/plan.ts";
+import { TopicRules } from "../kernel/topic-rules.ts";
 import type { StoreInfo } from "../store/store.ts";
 import { NewestPlans } from "./child-desk.ts";
 import { Dispatcher } from "./dispatcher.ts";
@@ -40,6 +41,8 @@ export class NodeState {
   readonly plans = new PlanCache();
   readonly newest = new NewestPlans();
   readonly dropped = new DroppedWords();
+  /** Which topics a project may use. */
+  readonly topics: TopicRules;
   /** Leases that the last owner left, by execution: those that are not in memory yet. */
   readonly handedOver = new Map<string, HandedLease[]>();
   /** Receivers of letters that cannot be read, as the last scan found them. */
@@ -64,6 +67,8 @@ export class NodeState {
   constructor(settings: Settings, info: StoreInfo, now: number) {
     this.settings = settings;
     this.now = now;
+    const { prefix, projects, boundProjects: bound } = settings;
+    this.topics = new TopicRules({ prefix, projects, bound });
     this.tenures = new Tenures(info, now, {
       takeoverMs: settings.takeoverMs,
       reminderMs: WAITS * settings.permitPatienceMs,

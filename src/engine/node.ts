@@ -110,6 +110,8 @@ export class EngineNode {
         return this.#offerChildren(input.workflow);
       case "definition-stored":
         return this.#mayBeDefined(input.workflow);
+      case "projects-bound":
+        return node.topics.bind(input.projects);
       case "purge":
         return purge(node, this.#residency, input.ids);
       case "purged":
@@ -153,8 +155,7 @@ export class EngineNode {
         node.newest.missingAgain(node.now).forEach((workflow) => this.#mayBeDefined(workflow));
         return this.#cluster.hear(input);
       case "closing":
-        node.closing = true;
-        return;
+        return void (node.closing = true);
       case "clock-stepped":
         return extendLeases(node, input.ms);
       case "tick":

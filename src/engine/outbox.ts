@@ -40,11 +40,13 @@ export function restoreOutbox(slot: Slot): void {
 export function giveOutEvents(node: NodeState, slot: Slot, rows: readonly Entry[]): void {
   const [first] = rows;
   const last = rows.at(-1);
+  const plan = slot.execution?.plan;
   if (first === undefined || last === undefined || slot.publishing !== first.seq - 1) return;
+  if (plan === undefined) return;
   slot.publishing = last.seq + last.count - 1;
   const isSmall = rows.reduce((sum, { body }) => sum + body.length, 0) <= KEPT_CHARS_MAX;
   const to = slot.publishing;
-  node.emit({ kind: "publish", execution: slot.id, from: first.seq, to, rows: isSmall ? rows : null });
+  node.emit({ kind: "publish", execution: slot.id, from: first.seq, to, rows: isSmall ? rows : null, plan });
 }
 
 /** A clean execution that is behind and has nothing under way gives out the rest, to be read from the journal. */
@@ -52,8 +54,9 @@ export function catchUpEvents(node: NodeState, slot: Slot): void {
   const { execution } = slot;
   if (execution === null || slot.publishing >= execution.seq) return;
   const from = slot.publishing + 1;
+  const { plan } = execution;
   slot.publishing = execution.seq;
-  node.emit({ kind: "publish", execution: slot.id, from, to: execution.seq, rows: null });
+  node.emit({ kind: "publish", execution: slot.id, from, to: execution.seq, rows: null, plan });
 }
 
 /** Events up to this one are published. What has nothing else to write forgets that it was behind. */

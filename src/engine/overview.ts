@@ -61,7 +61,7 @@ export function openAttempts(
           ...place,
           project: slot.execution?.project ?? "",
           task,
-          ...(command === null ? {} : { topic: command.topic }),
+          ...(command === null ? {} : { topic: command.topic, receiptTopic: command.receiptTopic }),
           n: attempt,
           worker: lease.worker,
           status: startedAt === 0 ? "claimed" : "running",

@@ -255,10 +255,16 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
 
 /** Who holds the lease of an attempt, and whether it is to stop; null: nobody does, as far as is known in memory. */
 export function holderOf(slot: Slot | undefined, at: ReportedAttempt): AttemptHolder | null {
-  const lease = slot === undefined ? undefined : deskOf(slot, at)?.leases.get(at.task);
+  const desk = slot === undefined ? undefined : deskOf(slot, at);
+  const lease = desk?.leases.get(at.task);
   if (lease === undefined || lease.reported || !isSameAttempt(lease, at.attempt, at.claim, at.epoch))
     return null;
-  return { worker: lease.worker, isCancelled: lease.cancelled };
+  const step = desk?.state.plan.command?.step;
+  return {
+    worker: lease.worker,
+    isCancelled: lease.cancelled,
+    ...(step === undefined ? {} : { step }),
+  };
 }
 
 /** Tells the worker of a lease to stop, once; that it is lost, in any case. */

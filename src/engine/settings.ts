@@ -33,8 +33,14 @@ export interface Settings {
   /** How far ahead timers are kept in memory, and how many. */
   readonly timerHorizonMs: number;
   readonly timersMax: number;
-  /** Attempts at a time, by project. */
-  readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
+  /** By project: attempts at a time, and patterns of the topics that it may use (kernel/topic-rules.ts). */
+  readonly projects: Readonly<
+    Record<string, { readonly concurrency?: number; readonly topics?: readonly string[] }>
+  >;
+  /** Projects that a token is bound to, when the node is opened. */
+  readonly boundProjects: ReadonlySet<string>;
+  /** The prefix of Rondo's own names at the broker: no topic begins like this. */
+  readonly prefix: string;
   /** In a cluster: from when a node is seen to have gone until others have its partitions and have looked at them. */
   readonly takeoverMs: number;
   /** When a word to the home of a limit is said again, if it is not answered. */
@@ -70,6 +76,8 @@ export const DEFAULT_SETTINGS: Settings = {
   timerHorizonMs: 60_000,
   timersMax: 10_000,
   projects: {},
+  boundProjects: new Set(),
+  prefix: "rondo",
   takeoverMs: 15_000,
   permitPatienceMs: 1_000,
   permitReserveMs: 10_000,

@@ -4,12 +4,13 @@ import type { Execution } from "../kernel/execution.ts";
 import { commandAt, type OwedOp } from "../kernel/owed-op.ts";
 import { showDuration } from "../std/duration.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
+import type { NodeState } from "./node-state.ts";
 
 /** The sentence for a handler; null: nothing special about commands. */
 export function whyCommand(
+  { roster, now }: NodeState,
   execution: Execution,
-  desk: HandlerDesk,
-  { now, at }: { now: number; at: string },
+  { desk, at }: { readonly desk: HandlerDesk; readonly at: string },
 ): string | null {
   const { command } = desk.state.plan;
   if (command === null) return null;
@@ -19,12 +20,19 @@ export function whyCommand(
   );
   if (owed !== undefined) return `${at}: ${whyOwed(execution, owed, now)}.`;
   const since = Math.min(...[...desk.leases.values()].map(({ startedAt }) => startedAt).filter((t) => t > 0));
-  if (desk.openLeases === 0) return null;
+  const noBroker = roster.queued?.why ?? null;
+  if (desk.openLeases === 0) {
+    const { wanted } = desk.state.plan;
+    const isStuck = noBroker !== null && roster.choose(wanted, execution.project) === null;
+    return isStuck ? `${at} cannot be sent to the topic ${command.topic}: ${noBroker}.` : null;
+  }
   const more = desk.openLeases === 1 ? "a receipt" : `${desk.openLeases} receipts`;
-  const what = `${more} of "${command.cmd.cmd_type}" on ${command.receiptTopic}`;
+  const what = `${more} of "${command.cmd.cmd_type}", sent to ${command.topic}, on ${command.receiptTopic}`;
+  const isQueued = [...desk.leases.values()].some(({ queued, reported }) => queued && !reported);
+  const but = isQueued && noBroker !== null ? `; ${noBroker}` : "";
   return since === Number.POSITIVE_INFINITY
-    ? `${at} waits for ${what}.`
-    : `${at} has waited ${showDuration(Math.max(0, now - since))} for ${what}.`;
+    ? `${at} waits for ${what}${but}.`
+    : `${at} has waited ${showDuration(Math.max(0, now - since))} for ${what}${but}.`;
 }
 
 /** What an execution that has ended still owes; null: nothing. */

@@ -52,7 +52,7 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   const scope = `${execution.project}/${plan.scope}`;
   const limit = node.limits.look(scope);
   const left = state.total - state.tasks.settled.size;
-  const command = whyCommand(execution, desk, { now: node.now, at });
+  const command = whyCommand(node, execution, { desk, at });
   if (command !== null) return command;
   const waiting = whyWaits(node, desk, at);
   if (running === 0 && waiting !== null) return waiting;
@@ -161,7 +161,7 @@ function whyQueued({ roster }: NodeState, { id }: Execution, desk: HandlerDesk):
 /** What keeps the broker from taking work, where it is known. */
 function whyNoBroker({ roster }: Pick<NodeState, "roster">): string {
   const why = roster.queued?.why ?? null;
-  return why === null ? "" : `; the broker takes none: ${why}`;
+  return why === null ? "" : `; ${why}`;
 }
 
 /** Tasks that wait for a time or a signal of their own, if nothing else is open. */

@@ -1,7 +1,8 @@
 /** The workers of a driver, and what they are told. */
 import type { Beat, Serves } from "../protocol/work.ts";
+import { isRejection, type Rejection } from "../std/rejection.ts";
 import type { WorkerLink } from "./driver-options.ts";
-import type { Output } from "./io.ts";
+import type { Inspection, Output } from "./io.ts";
 
 type Told = Extract<Output, { kind: "grant" | "cancel" | "withdraw" | "desk-closed" }>;
 
@@ -30,6 +31,14 @@ export class WorkerLinks {
       case "desk-closed":
         return link?.closed?.(told.desk);
     }
+  }
+
+  /** How an execution is, with what the worker that queues knows of its commands. */
+  async explain(inspection: Inspection | Rejection): Promise<Inspection | Rejection> {
+    if (isRejection(inspection) || inspection.commands?.some(({ queued }) => queued !== undefined) !== true)
+      return inspection;
+    for (const link of this.#links.values()) if (link.explain !== undefined) return link.explain(inspection);
+    return inspection;
   }
 
   /** Which of these silent attempts still run, by the worker's own word. */

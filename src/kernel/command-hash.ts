@@ -17,7 +17,8 @@ export function commandsHash(commands: readonly CommandDefinition[]): string {
   return contentHash(commands.map(hashed));
 }
 
-function hashed({ cmd_type, cmd_data, cmd_metadata }: CommandDefinition): Json {
+/** Null is a value of its own; only what is absent counts as `{}`. */
+function hashed({ cmd_type, cmd_data = {}, cmd_metadata }: CommandDefinition): Json {
   const { cmd_hash: _, workflow_hash: __, rondo: ___, ...metadata } = cmd_metadata ?? {};
-  return { cmd_type, cmd_data: cmd_data ?? {}, cmd_metadata: metadata };
+  return { cmd_type, cmd_data, cmd_metadata: metadata };
 }

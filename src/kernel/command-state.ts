@@ -4,6 +4,7 @@
  */
 import { assert } from "../std/assert.ts";
 import type { Json } from "../std/json.ts";
+import type { Rejection } from "../std/rejection.ts";
 import type { CommandPlan } from "./command-plan.ts";
 import type { CommandReceipted, Event, SettledStatus } from "./event.ts";
 import type { CommandState, Execution, HandlerState, Visit } from "./execution.ts";
@@ -99,6 +100,15 @@ export function procErr(error: string | null): Json {
   if (Object.hasOwn(fields, "proc_err")) return fields["proc_err"] as Json;
   const { stack: _, ...shown } = fields;
   return shown;
+}
+
+/** The error (a JSON text) of a command whose topic may not be used. */
+export function topicError({ message, hint }: Rejection): string {
+  return JSON.stringify({
+    name: "TopicRefused",
+    code: "topic_refused",
+    message: hint === undefined ? message : `${message}; ${hint}`,
+  });
 }
 
 function change(execution: Execution, step: number, changes: Partial<CommandState>): void {

@@ -27,6 +27,16 @@ export interface CommandView {
   readonly receipt: number | null;
   /** What is owed for it. */
   readonly owed: readonly OwedView[];
+  /** Its only open attempts are in queues of a broker: the oldest of them. Whether anybody has it, the broker knows. */
+  readonly queued?: QueuedAttempt;
+}
+
+/** An attempt that is in a queue. */
+export interface QueuedAttempt {
+  readonly visit: number;
+  readonly round: number;
+  readonly task: number;
+  readonly attempt: number;
 }
 
 /** A post-operation that is owed. */
@@ -46,6 +56,7 @@ export function viewCommands(
   execution: Execution,
   now: number,
   running: RunningCounts = new Map(),
+  queued: ReadonlyMap<string, QueuedAttempt> = new Map(),
 ): readonly CommandView[] {
   return execution.plan.commands.map((planned) => {
     const { phase, handler, command } = planned;
@@ -53,6 +64,7 @@ export function viewCommands(
     const state = execution.commands.get(step);
     const procStatus = statusOf(execution, planned, running);
     const owed = [...execution.postops.values()].filter((op) => op.step === step);
+    const waiting = procStatus === "RUNNING" ? queued.get(handler.name) : undefined;
     return {
       step,
       phase: phase.name,
@@ -70,6 +82,7 @@ export function viewCommands(
         const target = plan === undefined ? "" : targetOf(plan);
         return { op, index, target, attempts: ended, until: until > now ? until : null, error: lastError };
       }),
+      ...(waiting === undefined ? {} : { queued: waiting }),
     };
   });
 }

@@ -10,6 +10,7 @@ import { type Definition, type GivenVersion, LIMITS, type PhaseDefinition } from
 import { checkMeaning, parsePhase } from "./parse-phase.ts";
 import { Invalid, object, parseName, reference, rejectInvalid, show } from "./parse-primitive.ts";
 import { parseReferences } from "./reference.ts";
+import { receiptTopicOf } from "./topic.ts";
 
 /** The canonical definition of `data`, which is written in version 1 or 2, or why it is refused. */
 export function parseDefinition(data: unknown): Definition | Rejection {
@@ -18,6 +19,7 @@ export function parseDefinition(data: unknown): Definition | Rejection {
     for (const { name, handlers } of parsed.phases)
       for (const [key, handler] of Object.entries(handlers))
         checkMeaning(handler, `phase "${name}" handler "${key}"`);
+    checkTopics(parsed.phases);
     return parsed;
   });
 }
@@ -78,6 +80,25 @@ function checkReferences(phases: readonly PhaseDefinition[]): void {
         throw new Invalid(at, `"\${${text}}" refers to a result that is not there: ${why}`);
       }
     }
+}
+
+/** A name is a topic of commands or a topic of receipts, in one definition as in the whole deployment. */
+function checkTopics(phases: readonly PhaseDefinition[]): void {
+  const handlers = phases.flatMap(({ name, handlers: all }) =>
+    Object.entries(all).map(([key, handler]) => ({ at: `phase "${name}" handler "${key}"`, ...handler })),
+  );
+  const receipts = new Map<string, string>();
+  for (const { at, command, topic, receiptTopic } of handlers)
+    if (command !== undefined && topic !== undefined) receipts.set(receiptTopic ?? receiptTopicOf(topic), at);
+  for (const { at, command, topic } of handlers) {
+    const of = command === undefined || topic === undefined ? undefined : receipts.get(topic);
+    if (of === undefined) continue;
+    throw new Invalid(
+      `${at}.topic`,
+      `"${topic}" is where the receipts of ${of} come back, so no command can go there`,
+      "choose another topic, or give the other command a receiptTopic of its own",
+    );
+  }
 }
 
 /** Targets exist, names are unique, and no repair phase is entered by mere order. */

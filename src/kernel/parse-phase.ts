@@ -13,6 +13,7 @@ import {
 import { OPTION_PARSERS } from "./parse-option.ts";
 import { Invalid, integer, object, parseName, parseUse, show } from "./parse-primitive.ts";
 import { nameOf, noName, pointedAt, whyNoKey } from "./task-name.ts";
+import { reservedTopic } from "./topic-rules.ts";
 
 /** The canonical phase of `data`; throws `Invalid`. */
 export function parsePhase(data: unknown, path: string, version: GivenVersion = 1): PhaseDefinition {
@@ -155,10 +156,13 @@ export function checkMeaning(handler: HandlerDefinition, at: string): void {
     for (const option of ["topic", "receiptTopic"] as const)
       if (handler[option] !== undefined)
         throw new Invalid(`${at}.${option}`, "means nothing without a command", "leave it out");
-  } else
+  } else {
     for (const option of ["batch", "version", "schema", "optional", "state", "resume"] as const)
       if (handler[option] !== undefined)
         throw new Invalid(`${at}.${option}`, "means nothing for a command", "leave it out");
+    for (const option of ["topic", "receiptTopic"] as const)
+      checkReserved(handler[option] ?? "", `${at}.${option}`);
+  }
   for (const option of ["key", "identity"] as const)
     for (const [i, task] of (handler.tasks ?? []).entries()) {
       const naming = handler[option];
@@ -178,6 +182,11 @@ export function checkMeaning(handler: HandlerDefinition, at: string): void {
         "means nothing where tasks are executions of their own",
         "give it to the handlers of the child",
       );
+}
+
+function checkReserved(topic: string, at: string): void {
+  const refusal = reservedTopic(topic);
+  if (refusal !== null) throw new Invalid(at, refusal.message, refusal.hint);
 }
 
 function next(data: unknown, at: string): NonNullable<PhaseDefinition["next"]> {

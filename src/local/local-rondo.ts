@@ -56,6 +56,10 @@ export interface LocalRondoOptions extends LocalParts {
   readonly secrets?: readonly string[];
   readonly onLog: (line: LogLine) => void;
   readonly onBug: (thrown: unknown) => void;
+  /** Why nobody may use a name as a topic; null: it is not reserved. */
+  readonly reserved?: (topic: string) => Rejection | null;
+  /** Why a project cannot start a workflow with these commands; null: it can. */
+  readonly admit?: (project: string, commands: Plan["commands"]) => Promise<Rejection | null>;
   /** Ends what the engine had to itself. */
   readonly onClosed?: () => Promise<void>;
 }
@@ -129,6 +133,10 @@ export class LocalRondo implements RondoClient {
       if (isTopic(part)) continue;
       checkWorkflow(part);
       workflows.push(part);
+    }
+    for (const topic of parts.filter(isTopic)) {
+      const refusal = this.#options.reserved?.(topic.topic) ?? null;
+      if (refusal !== null) throw new RondoError(refusal);
     }
     for (const topic of parts.filter(isTopic)) {
       for (const code of topic.handlers) this.#host(topic.name, code);
@@ -257,6 +265,9 @@ export class LocalRondo implements RondoClient {
     // Awaited only where there is something to wait for: a plain start goes out in the turn it was asked for.
     const prepared = unwrap(this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)));
     const message = this.#startMessage(prepared, unwrap(checkStart(options)));
+    const { commands } = prepared.plan;
+    const refusal = commands.length === 0 ? null : await this.#options.admit?.(message.project, commands);
+    if (refusal !== null && refusal !== undefined) throw new RondoError(refusal);
     if (!this.#isStored.has(prepared.plan.hash)) await this.#store(prepared.plan);
     const handle = new LocalHandle<Output>(message.execution, this.#parts);
     if (waits) handle.watchEnd();

@@ -234,6 +234,10 @@ export class ClusterEngine implements EnginePort {
     if (own.length > 0) this.#engine.purge(own);
   }
 
+  bindProjects(projects: ReadonlySet<string>): void {
+    this.#engine.bindProjects(projects);
+  }
+
   definitionStored(workflow: string): void {
     this.#engine.definitionStored(workflow);
     for (const { url } of this.#owners.peers) void this.#nudge(url, "definition", { v: 1, workflow });

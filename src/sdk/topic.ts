@@ -3,6 +3,7 @@ import type { CommandDefinition } from "../kernel/definition.ts";
 import { parseTopic } from "../kernel/parse-command.ts";
 import { rejectInvalid } from "../kernel/parse-primitive.ts";
 import { topicUse } from "../kernel/topic.ts";
+import { reservedTopic } from "../kernel/topic-rules.ts";
 import { RondoError, reject, unwrap } from "../std/rejection.ts";
 import type { HandlerCode, HostedTopic, Log, ProcessContext } from "../worker/handler-code.ts";
 
@@ -34,6 +35,8 @@ export function topic<Data = unknown>(
   run: (context: CommandContext<Data>) => unknown,
 ): HostedTopic {
   unwrap(rejectInvalid(() => parseTopic(name, "topic")));
+  const reserved = reservedTopic(name);
+  if (reserved !== null) throw new RondoError(reserved);
   if (typeof run !== "function")
     throw new RondoError(reject("invalid_input", `topic "${name}": there is no code`, { path: "run" }));
   const code: HandlerCode = {

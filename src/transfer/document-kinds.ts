@@ -16,6 +16,7 @@ export const DOCUMENT_KINDS = [
   "setting",
   "state",
   "token",
+  "topic",
   "workflow-version",
 ] as const;
 

@@ -4,6 +4,9 @@ import { onTestFinished } from "vitest";
 import { Metrics } from "../../src/api/metrics.ts";
 import type { NodeFacts, OtherNodes } from "../../src/api/other-nodes.ts";
 import { type ServeParts, serveApi } from "../../src/api/serve.ts";
+import { TopicGuard } from "../../src/command/topic-guard.ts";
+import { TopicRegistry } from "../../src/command/topic-registry.ts";
+import { TopicRules } from "../../src/kernel/topic-rules.ts";
 import { LocalRondo } from "../../src/local/local-rondo.ts";
 import { RingNode } from "../../src/ring/ring-node.ts";
 import { PARTITIONS, type PeerNode, PeerWorld } from "../peer/peer-world.ts";
@@ -69,6 +72,11 @@ async function openNode(world: PeerWorld, name: string): Promise<ApiNode> {
   const server = await serveApi({
     ...shared,
     rondo,
+    topics: new TopicGuard({
+      rules: new TopicRules({ prefix: "rondo", projects: {} }),
+      registry: new TopicRegistry(node.store),
+      refusesReceipts: async () => null,
+    }),
     postOps: { readState: async () => null, refusalOf: async () => null },
     metrics: new Metrics(),
     config: {

@@ -241,8 +241,18 @@ test("roles and projects are respected", async () => {
     await api.makeToken("operator", "project-x"),
     await api.makeToken("operator", "other"),
   ];
-  const body = { steps: [one], workflow_id: "w" };
+  const to = (target_topic_name: string) => ({
+    steps: [{ ...one, proc: { target_topic_name } }],
+    workflow_id: "w",
+  });
+  const body = to("project-x_CMD");
   expect((await api.post(PATH, body, { token: viewer })).status).toBe(403);
+  // A project that a token is bound to has its own topics, and those that the settings list.
+  expect((await api.post(PATH, to("PAYMENTS_CMD"), { token: own })).body).toMatchObject({
+    code: "forbidden",
+    path: "steps[0].proc.target_topic_name",
+    hint: expect.stringContaining("projects.project-x.topics"),
+  });
   expect((await api.post(PATH, body, { token: other })).body).toMatchObject({
     code: "forbidden",
     path: "project",
@@ -253,7 +263,7 @@ test("roles and projects are respected", async () => {
   expect(pageOf(await api.get(PATH, { token: other }), "project-x").ids).toEqual([]);
   expect((await api.get(`${PATH}/w`, { token: other })).status).toBe(404);
   // A taken id tells those of another project nothing else.
-  const taken = await api.post(pathOf("other"), body, { token: other });
+  const taken = await api.post(pathOf("other"), to("other_CMD"), { token: other });
   expect(taken.body).toMatchObject({ code: "conflict" });
   expect(taken.text).not.toContain("project-x");
   expect((await api.post(PATH, body, { token: null })).status).toBe(401);

@@ -65,6 +65,7 @@ describe("a value", () => {
       allowTargets: [],
       webhookSecrets: [],
       projects: {},
+      receiptTopics: [],
       retention: 2_592_000_000,
       lease: 10_000,
       claimLease: 30_000,

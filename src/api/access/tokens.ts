@@ -55,6 +55,7 @@ export class TokenDesk {
   #copy: FreshCopy | null = null;
   /** Told of tokens that another node has revoked. */
   onRevoked: (id: string) => void = () => undefined;
+  #onBound: (projects: ReadonlySet<string>) => void = () => undefined;
 
   private constructor(parts: TokenParts) {
     this.#parts = parts;
@@ -79,6 +80,12 @@ export class TokenDesk {
     const { clock, isShared = false, onFault = () => undefined } = parts;
     if (isShared) desk.#copy = new FreshCopy({ clock, read: () => desk.#read(), onFault });
     return desk;
+  }
+
+  /** Calls `listener` with the projects that a token is bound to: now, and when they may have changed. */
+  set onBound(listener: (projects: ReadonlySet<string>) => void) {
+    this.#onBound = listener;
+    this.#noteBound();
   }
 
   /** Resolves when all that other nodes had done before this is known here; null: there are no others. */
@@ -138,6 +145,7 @@ export class TokenDesk {
     await store.putDocument(KIND, id, JSON.stringify(stored));
     this.#changes++;
     this.#tokens.set(id, stored);
+    this.#noteBound();
     return { token, text };
   }
 
@@ -147,6 +155,7 @@ export class TokenDesk {
     await this.#parts.store.putDocument(KIND, id, null);
     this.#changes++;
     const isGone = this.#tokens.delete(id);
+    this.#noteBound();
     this.onRevoked(id);
     return isGone;
   }
@@ -169,7 +178,12 @@ export class TokenDesk {
     if (changes !== this.#changes) return this.#read();
     const gone = [...this.#tokens.keys()].filter((id) => !read.has(id));
     this.#tokens = read;
+    this.#noteBound();
     for (const id of gone) this.onRevoked(id);
+  }
+
+  #noteBound(): void {
+    this.#onBound(new Set([...this.#tokens.values()].flatMap(({ project }) => project ?? [])));
   }
 
   #unlessExpired({ hash: _, ...token }: StoredToken): Token | null {

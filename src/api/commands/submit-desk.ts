@@ -1,6 +1,8 @@
 /** Starts what is handed in as command documents: each workflow becomes a definition, and an execution of it. */
+
 import type { Submission, SubmittedWorkflow } from "../../command/parse-submission.ts";
 import { COMMANDS_TAG, inDocument, submissionDefinition } from "../../command/submission-definition.ts";
+import type { TopicGuard } from "../../command/topic-guard.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Caller } from "../access/caller.ts";
 import type { DefinitionDesk, KnownDefinition } from "../desks/definition-desk.ts";
@@ -10,6 +12,7 @@ import { idTaken, keyedId } from "../routes/desk.ts";
 export interface SubmitParts {
   readonly definitions: DefinitionDesk;
   readonly starts: StartDesk;
+  readonly topics: Pick<TopicGuard, "admit">;
 }
 
 export interface SubmitRequest {
@@ -46,6 +49,8 @@ export async function submitAll(
     if (isRejection(made)) return made;
     const put = await parts.definitions.put(made.definition);
     if (isRejection(put)) return inDocument(put, workflow.path);
+    const refusal = await parts.topics.admit(request.project, put.known.plan.commands);
+    if (refusal !== null) return inDocument(refusal, workflow.path);
     prepared.push({ workflow, ...put, workflowHash: made.workflowHash });
   }
   const started: Started[] = [];
@@ -73,6 +78,7 @@ async function submitOne(
     startAt: undefined,
     deadline: undefined,
     trace,
+    isAdmitted: true,
   });
   if (isRejection(started)) return started.code === "conflict" ? idTaken(caller, started, at) : started;
   if (started.view.project !== project)

@@ -1,7 +1,8 @@
 /** Definitions as the API uses them: parsed, compiled and with their schemas, a few of them kept by hash. */
 import { isSubmissionName } from "../../command/submission-definition.ts";
+import type { TopicGuard } from "../../command/topic-guard.ts";
 import type { Definition } from "../../kernel/definition.ts";
-import { parseDefinition } from "../../kernel/parse-definition.ts";
+import { parseDefinition, parseStored } from "../../kernel/parse-definition.ts";
 import { compilePlan, type Plan } from "../../kernel/plan.ts";
 import { usableDefinition } from "../../kernel/read-definition.ts";
 import { noteReplaced } from "../../retention/unused-definitions.ts";
@@ -22,18 +23,27 @@ export interface KnownDefinition {
   readonly signals: ReadonlyMap<string, readonly ValueCheck[]>;
 }
 
+export interface DefinitionParts {
+  readonly store: Store;
+  readonly schemas: SchemaDesk;
+  readonly postOps: PostOpPort;
+  readonly topics: Pick<TopicGuard, "check">;
+}
+
 const KEPT_MAX = 200;
 
 export class DefinitionDesk {
   readonly #store: Store;
   readonly #schemas: SchemaDesk;
   readonly #postOps: PostOpPort;
+  readonly #topics: Pick<TopicGuard, "check">;
   readonly #kept = new Map<string, KnownDefinition>();
 
-  constructor(store: Store, schemas: SchemaDesk, postOps: PostOpPort) {
-    this.#store = store;
-    this.#schemas = schemas;
-    this.#postOps = postOps;
+  constructor(parts: DefinitionParts) {
+    this.#store = parts.store;
+    this.#schemas = parts.schemas;
+    this.#postOps = parts.postOps;
+    this.#topics = parts.topics;
   }
 
   /** The newest definition of a name. */
@@ -62,7 +72,8 @@ export class DefinitionDesk {
     const known = await this.#know(data);
     if (isRejection(known)) return known;
     const { definition, hash } = known;
-    const wrong = await this.#wrongPlace(known.plan);
+    const wrong =
+      (await this.#wrongPlace(known.plan)) ?? inDefinition(await this.#topics.check(known.plan.commands));
     if (wrong !== null) return wrong;
     const before = await this.#store.getDefinition({ newestOf: definition.name });
     // One that is damaged is put again, which mends it.
@@ -90,11 +101,11 @@ export class DefinitionDesk {
 
   async #read(found: { readonly hash: string; readonly body: string }): Promise<KnownDefinition | Rejection> {
     const definition = usableDefinition(found);
-    return isRejection(definition) ? definition : this.#know(definition);
+    return isRejection(definition) ? definition : this.#know(definition, parseStored);
   }
 
-  async #know(data: unknown): Promise<KnownDefinition | Rejection> {
-    const definition = parseDefinition(data);
+  async #know(data: unknown, parse = parseDefinition): Promise<KnownDefinition | Rejection> {
+    const definition = parse(data);
     if (isRejection(definition)) return definition;
     const input = definition.input === undefined ? null : await this.#schemas.of(definition.input, "input");
     if (isRejection(input)) return input;
@@ -108,6 +119,11 @@ export class DefinitionDesk {
       for (const oldest of [...this.#kept.keys()].slice(0, 1)) this.#kept.delete(oldest);
     return known;
   }
+}
+
+/** A refusal of topics as one of the definition. */
+function inDefinition(refusal: Rejection | null): Rejection | null {
+  return refusal === null ? null : { ...refusal, code: "invalid_definition" };
 }
 
 async function signalChecks(

@@ -1,4 +1,5 @@
 /** Starts executions for those outside: by the name of a workflow, the input checked by the definition's schema. */
+import type { TopicGuard } from "../../command/topic-guard.ts";
 import { type EnginePort, newOwnId } from "../../engine/engine-port.ts";
 import { LIMITS } from "../../kernel/definition.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
@@ -14,6 +15,8 @@ export interface StartRequest extends CheckedStart {
   readonly workflow: string;
   readonly input: unknown;
   readonly trace: string | null;
+  /** Its topics were checked, or are checked only when its commands are sent, so that a refusal shows in the execution. */
+  readonly isAdmitted?: boolean;
 }
 
 export interface Started {
@@ -29,6 +32,7 @@ export interface StartParts {
   readonly definitions: DefinitionDesk;
   readonly clock: Clock;
   readonly random: Random;
+  readonly topics: Pick<TopicGuard, "admit">;
 }
 
 export class StartDesk {
@@ -58,7 +62,9 @@ export class StartDesk {
     request: Omit<StartRequest, "workflow" | "input">,
   ): Promise<Started | Rejection> {
     const { engine, clock, random } = this.#parts;
-    const { project, tags, startAt, deadline, trace } = request;
+    const { project, tags, startAt, deadline, trace, isAdmitted = false } = request;
+    const refusal = isAdmitted ? null : await this.#parts.topics.admit(project, known.plan.commands);
+    if (refusal !== null) return refusal;
     const id = request.id ?? newOwnId(engine, clock.now(), random);
     const { answer, existed, view } = await engine.send(
       id,

@@ -43,6 +43,10 @@ const attemptSchema = z
     handler: z.string(),
     task: z.number().int().openapi({ description: "the task's number; -1: the enumeration" }),
     topic: z.string().optional().openapi({ description: "of a command" }),
+    receiptTopic: z
+      .string()
+      .optional()
+      .openapi({ description: "of a command: where its receipt comes back" }),
     n: z.number().int(),
     worker: z.string(),
     status: z.enum(["claimed", "running"]),

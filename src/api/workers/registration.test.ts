@@ -113,3 +113,8 @@ describe("its own address", () => {
     expect(refusal({ ...FINE, url: "http://127.0.0.1:1" }, null)).toBe("accepted");
   });
 });
+
+test("topics that begin like names of Rondo or RabbitMQ are refused", () => {
+  for (const topic of ["rondo.dead", "amq.direct"])
+    expect(checkRegistration({ ...FINE, topics: [topic] }, null)).toMatchObject({ path: "topics" });
+});

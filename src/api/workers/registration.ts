@@ -2,6 +2,7 @@
 import { isIP } from "node:net";
 import { USE_PATTERN } from "../../kernel/definition.ts";
 import { topicUse } from "../../kernel/topic.ts";
+import { reservedTopic } from "../../kernel/topic-rules.ts";
 import { SCRIPT_USE, type Serves, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 
@@ -29,12 +30,13 @@ export interface CheckedRegistration {
 
 /**
  * A registration as it came; `peer` is the address it came from, null for a unix socket, and `project` the one that its
- * token is bound to.
+ * token is bound to. `reserved` says which topics nobody may use.
  */
 export function checkRegistration(
   body: unknown,
   peer: string | null,
   project: string | null = null,
+  reserved: (topic: string) => Rejection | null = reservedTopic,
 ): CheckedRegistration | Rejection {
   if (typeof body !== "object" || body === null || Array.isArray(body))
     return invalid("body", "must be an object");
@@ -57,6 +59,10 @@ export function checkRegistration(
     !topics.every((topic) => typeof topic === "string" && TOPIC_PATTERN.test(topic))
   )
     return invalid("topics", "must be a list of names");
+  for (const topic of topics as readonly string[]) {
+    const refusal = reserved(topic);
+    if (refusal !== null) return { ...refusal, message: `topics: ${refusal.message}`, path: "topics" };
+  }
   if (version !== null && (typeof version !== "string" || version.length > 100))
     return invalid("version", "must be a short text");
   const serves = checkHandlers(given["handlers"]);

@@ -33,6 +33,8 @@ import { type ClaimAnswer, type SessionParts, WorkerSession } from "./worker-ses
 import { viewWorker, type WorkerView } from "./worker-view.ts";
 
 export interface WorkerSessionsOptions {
+  /** Why nobody may use a name as a topic; null: it is not reserved. */
+  readonly reserved?: (topic: string) => Rejection | null;
   readonly engine: EnginePort;
   readonly store: Store;
   readonly clock: Clock;
@@ -92,7 +94,7 @@ export class WorkerSessions {
    * one that it may have tasks of, null for all.
    */
   register(body: unknown, peer: string | null, project: string | null = null): Registered | Rejection {
-    const registration = checkRegistration(body, peer, project);
+    const registration = checkRegistration(body, peer, project, this.#options.reserved);
     if (isRejection(registration)) return registration;
     const { heartbeatMs, leaseMs } = this.#parts;
     const id = registration.worker ?? this.#newId(registration.name);

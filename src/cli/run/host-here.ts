@@ -39,6 +39,7 @@ export async function hostHere(
   const owner = await openOwner({
     ...lasting,
     store,
+    prefix: config.prefix,
     settings: { projects: config.projects, claimLeaseMs: config.claimLease, sweepMs: config.sweep },
     stateStores: config.stateStores,
     allowTargets: config.allowTargets,

@@ -108,6 +108,7 @@ export function serverOptions({ config, origins }: LoadedConfig): ServerOptions 
     store: config.store,
     broker: config.broker,
     prefix: config.prefix,
+    receiptTopics: config.receiptTopics,
     host: config.host,
     port: config.port,
     advertise: config.advertise,

@@ -2,11 +2,12 @@
  * `rondo worker FILES --broker URL`: does tasks and commands that come out of the queues of a broker. The definitions
  * are told to a server only if one is named: over a broker nobody registers.
  */
-
+import { TopicRules } from "../../kernel/topic-rules.ts";
 import { isBrokerUrl, showBroker } from "../../protocol/broker-address.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { systemClock } from "../../std/clock.ts";
 import { systemRandom } from "../../std/random.ts";
+import { RondoError } from "../../std/rejection.ts";
 import { AmqpWorker } from "../../worker/amqp/amqp-worker.ts";
 import { loggedBy } from "../../worker/attempt-place.ts";
 import { type HostedPart, withChildren } from "../../worker/handler-code.ts";
@@ -57,6 +58,11 @@ export async function runBrokerWorker(
       if (!(await registerDefinitions({ addresses, token: config.token }, workflows, options)))
         return EXIT.ok;
     } else tellUnregistered(screen, workflows);
+    const rules = new TopicRules({ prefix: prefix ?? config.prefix, projects: {} });
+    for (const { topic } of loaded.topics) {
+      const refusal = rules.reserved(topic);
+      if (refusal !== null) throw new RondoError(refusal);
+    }
     const hosted = [...workflows, ...loaded.topics];
     tellLimits(screen, workflows);
     await work({ screen, guard, shutdown, settings, flags, hosted, prefix: prefix ?? config.prefix });

@@ -1,0 +1,40 @@
+/** What goes into the bridge to a broker, and what it shows of itself. */
+import type { TopicRegistry } from "../command/topic-registry.ts";
+import type { EnginePort } from "../engine/engine-port.ts";
+import type { Clock } from "../std/clock.ts";
+import type { Random } from "../std/random.ts";
+import type { Store } from "../store/store.ts";
+import type { LinkState } from "./broker-link.ts";
+import type { BrokerSettings } from "./settings.ts";
+
+export interface AmqpBridgeOptions {
+  /** `amqp://` or `amqps://`. */
+  readonly url: string;
+  readonly prefix: string;
+  readonly engine: EnginePort;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** The roles of topics. */
+  readonly registry: Pick<TopicRegistry, "claim">;
+  /** Patterns of queues that receipts may be consumed from, whatever is in them. */
+  readonly receiptTopics: readonly string[];
+  readonly settings?: Partial<BrokerSettings>;
+  readonly onFault: (fault: Error) => void;
+}
+
+/** How the broker stands, for those who look. */
+export interface BrokerView {
+  readonly state: LinkState;
+  /** What is wrong; null: nothing. */
+  readonly fault: string | null;
+  readonly prefix: string;
+  /** Handlers of visits that have queues. */
+  readonly queues: number;
+  /** Messages published and not confirmed, and confirmed since the start. */
+  readonly unconfirmed: number;
+  readonly published: number;
+  /** Last words of workers that counted, and messages that nobody could use, since the start. */
+  readonly counted: number;
+  readonly deadLetters: number;
+}

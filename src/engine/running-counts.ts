@@ -1,0 +1,29 @@
+/** What is open of an execution's handlers, for views of it. */
+import type { QueuedAttempt } from "../kernel/command-view.ts";
+import type { RunningCounts } from "../kernel/view.ts";
+import type { HandlerDesk } from "./handler-desk.ts";
+import { ENUMERATION } from "./lease.ts";
+import type { Slot } from "./slot.ts";
+
+/** Open attempts at tasks, by handler. */
+export function runningOf({ desks }: Slot): RunningCounts {
+  return new Map(desks.map((desk) => [desk.state.plan.name, runningTasks(desk)]));
+}
+
+function runningTasks(desk: HandlerDesk): number {
+  return desk.openLeases - (desk.leases.get(ENUMERATION)?.reported === false ? 1 : 0);
+}
+
+/** Command handlers whose open leases are all in queues of a broker, with the oldest of them. */
+export function queuedOf({ desks }: Slot): ReadonlyMap<string, QueuedAttempt> {
+  const found = new Map<string, QueuedAttempt>();
+  for (const { leases, openLeases, state, visit: of } of desks) {
+    if (openLeases === 0 || state.plan.command === null) continue;
+    const open = [...leases.values()].filter(({ reported }) => !reported);
+    const [oldest] = open;
+    if (oldest === undefined || open.some(({ queued }) => !queued)) continue;
+    const { visit, round } = of;
+    found.set(state.plan.name, { visit, round, task: oldest.task, attempt: oldest.attempt });
+  }
+  return found;
+}
