@@ -89,10 +89,7 @@ export class WorkerSessions {
     return this.#options.engine;
   }
 
-  /**
-   * Takes a worker on, or takes it on again; `peer` is the address it asks from, null for a unix socket, and `project` the
-   * one that it may have tasks of, null for all.
-   */
+  /** Registers a worker, or again; `peer`: its address, null for a unix socket; `project`: the only one that it serves. */
   register(body: unknown, peer: string | null, project: string | null = null): Registered | Rejection {
     const registration = checkRegistration(body, peer, project, this.#options.reserved);
     if (isRejection(registration)) return registration;
