@@ -36,8 +36,7 @@ export class Staff {
   nodeOpened({ name }: EngineHost): void {
     if (this.#count === 0) for (let i = this.#random.between(1, 3); i > 0; i--) this.#hire("some");
     if (this.#world.has("local-worker")) this.#hire("local", name);
-    // In a cluster, remote workers find out by themselves.
-    for (const worker of this.#workers) if (worker.local || !this.#world.isCluster) worker.join();
+    for (const worker of this.#workers) worker.join();
   }
 
   /** The node's process is gone, and with it its own worker. */
