@@ -54,8 +54,8 @@ describe("a started attempt", () => {
     await bench.clock.advance(10_000);
     const work = first((await claim.answer) as Claimed);
     await bench.tell("two", [work, 1, STARTED]);
-    // The same attempt of the same task by its numbers, but for the round.
-    expect(work.attempt).toBe(before.attempt.replace(".a.1.0.", ".a.2.0."));
+    // Its start is journaled, so the attempt of the next round has the next number.
+    expect(work.attempt).toBe(before.attempt.replace(".a.1.0.1.", ".a.2.0.2."));
     for (let i = 0; i < 4; i++) {
       await bench.clock.advance(10_000);
       expect(await bench.beat("one", before)).toEqual({ [before.attempt]: "lost" });
