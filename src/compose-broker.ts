@@ -58,7 +58,11 @@ async function finderOf(
   ]);
   return commandFinder({
     store,
-    attemptsOf: (execution) => attemptsOf(nodes, execution),
+    attemptsOf: async (execution) => {
+      // Commands at a broker may have left memory; whoever is asked for is there again.
+      await nodes.engine.inspect(execution);
+      return attemptsOf(nodes, execution);
+    },
     planOf: async (hash) => {
       const found = await store.getDefinition({ hash });
       const definition = found === null ? null : readDefinition(found.body, hash);

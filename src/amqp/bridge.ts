@@ -10,18 +10,28 @@
 import type { WorkerLink } from "../engine/driver-options.ts";
 import type { Inspection } from "../engine/io.ts";
 import { FANOUT } from "../protocol/amqp-wire.ts";
-import { DeadLetters, declareDead } from "../protocol/dead-letters.ts";
-import type { Beat, Grant, ReportedAttempt, ReportPlace, Serves } from "../protocol/work.ts";
+import type { DeadLetters } from "../protocol/dead-letters.ts";
+import {
+  type Beat,
+  BROKER_WORKER,
+  type Grant,
+  type ReportedAttempt,
+  type ReportPlace,
+  type SentAt,
+  type Serves,
+} from "../protocol/work.ts";
 import type { Rejection } from "../std/rejection.ts";
 import type { AmqpBridgeOptions, BrokerView } from "./bridge-options.ts";
 import { toFault } from "./broker-fault.ts";
 import { BrokerLink, type BrokerSession } from "./broker-link.ts";
+import { deadLetters, declareDeadLetters } from "./dead-letters.ts";
 import { DeskBook } from "./desk-book.ts";
 import type { DeskQueues } from "./desk-queues.ts";
 import { DeskSet } from "./desk-set.ts";
 import { consumeEnumerated } from "./enumerated-queue.ts";
 import { EnumerationDesk } from "./enumeration-desk.ts";
 import { EventPublisher } from "./event-publisher.ts";
+import { every } from "./every.ts";
 import { type BrokerNames, brokerNames } from "./names.ts";
 import { Publisher } from "./publisher.ts";
 import { QueueMender } from "./queue-mender.ts";
@@ -33,9 +43,6 @@ import { WordDesk } from "./word-desk.ts";
 import { TaskWriter } from "./write-message.ts";
 
 export type { AmqpBridgeOptions, BrokerView } from "./bridge-options.ts";
-
-/** The name of the broker among the workers of an engine; the same at every node, since the broker is. */
-export const BROKER_WORKER = "broker";
 
 export class AmqpBridge implements WorkerLink {
   readonly #options: AmqpBridgeOptions;
@@ -60,7 +67,7 @@ export class AmqpBridge implements WorkerLink {
   #isFull = false;
   #isClosed = false;
   #hasJoined = false;
-  readonly #timers = new Set<() => void>();
+  readonly #timers: (() => void)[] = [];
 
   constructor(options: AmqpBridgeOptions) {
     const { url, prefix, store, clock, random, onFault, registry, receiptTopics } = options;
@@ -69,13 +76,7 @@ export class AmqpBridge implements WorkerLink {
     this.#names = brokerNames(prefix);
     this.#publisher = new Publisher(clock, (count) => this.#noteFull(count));
     this.#book = new DeskBook(store);
-    this.#dead = new DeadLetters({
-      dead: this.#names.dead,
-      clock,
-      publish: (letter, done) => this.#publisher.publish({ ...letter, mandatory: true, done }),
-      declare: async () => (this.#session === null ? undefined : this.#declareDead(this.#session)),
-      onFault: (thrown) => onFault(toFault(thrown)),
-    });
+    this.#dead = deadLetters(this.#shared);
     this.#words = new WordDesk({
       ...this.#shared,
       dead: this.#dead,
@@ -169,13 +170,15 @@ export class AmqpBridge implements WorkerLink {
   /** Connects, now or as soon as the broker is there. */
   async start(): Promise<void> {
     const { clock } = this.#options;
-    this.#every(this.#settings.broadcastMs, () => {
-      // It would only wait, and then be old.
-      if (this.#isBlocked) return;
-      for (const desk of this.#desks.all()) desk.broadcast();
-      clock.after(CONSUMED_MS, () => this.#singles.check());
-    });
-    this.#every(this.#settings.lookMs, () => this.#look());
+    this.#timers.push(
+      every(clock, this.#settings.broadcastMs, () => {
+        // It would only wait, and then be old.
+        if (this.#isBlocked) return;
+        for (const desk of this.#desks.all()) desk.broadcast();
+        clock.after(CONSUMED_MS, () => this.#singles.check());
+      }),
+      every(clock, this.#settings.lookMs, () => this.#look()),
+    );
     await this.#link.open();
   }
 
@@ -210,6 +213,14 @@ export class AmqpBridge implements WorkerLink {
     this.#desks.get(from)?.withdraw(why);
     this.#enumerations.withdraw(from, why);
     if (why === "cancelled") this.#topics.giveUp(from);
+  }
+
+  check(sent: SentAt): void {
+    this.#topics.check(sent);
+  }
+
+  tookOver(): void {
+    this.#topics.tookOver();
   }
 
   closed(place: ReportPlace): void {
@@ -258,7 +269,7 @@ export class AmqpBridge implements WorkerLink {
       for (const exchange of [names.events, names.receipts])
         await channel.assertExchange(exchange, "topic", { durable: true });
     });
-    await this.#declareDead(session);
+    await declareDeadLetters(session, this.#shared);
     if (this.#isClosed) return;
     this.#session = session;
     await consumeEnumerated(session, {
@@ -277,11 +288,6 @@ export class AmqpBridge implements WorkerLink {
     this.#giveWay(this.#options.engine.usesServed());
     this.#events.attach();
     this.#join();
-  }
-
-  async #declareDead(session: BrokerSession): Promise<void> {
-    const { dead } = this.#names;
-    await this.#mender.open(session, [dead], () => session.with((channel) => declareDead(channel, dead)));
   }
 
   #down(): void {
@@ -358,20 +364,6 @@ export class AmqpBridge implements WorkerLink {
     if (isFull === this.#isFull) return;
     this.#isFull = isFull;
     this.#ask();
-  }
-
-  #every(ms: number, run: () => void): void {
-    const { clock } = this.#options;
-    const again = (): void => {
-      const stop = clock.after(ms, () => {
-        this.#timers.delete(stop);
-        if (this.#isClosed) return;
-        run();
-        again();
-      });
-      this.#timers.add(stop);
-    };
-    again();
   }
 }
 

@@ -60,6 +60,10 @@ export class DeskBook {
     return this.#all<BookedIntake>(INTAKES);
   }
 
+  topics(): Promise<readonly { readonly receiptTopic: string }[]> {
+    return this.#all<{ readonly receiptTopic: string }>(TOPICS);
+  }
+
   /** Whether receipts of commands were ever consumed from a queue. */
   async hasTopic(receiptTopic: string): Promise<boolean> {
     return (await this.#store.getDocument(TOPICS, receiptTopic)) !== null;

@@ -38,12 +38,18 @@ interface ReceiptTopic {
   readonly open: Set<string>;
   /** The tag of the consumer, or why there is none; null: it does not consume. */
   consumer: Promise<string | Rejection> | null;
+  /** Cancels the timer that ends a hold. */
+  endHold: (() => void) | null;
   /** Cancels the timer that ends the consumer. */
   stopLater: (() => void) | null;
 }
 
 /** How long a topic is consumed after its last command, in case there is another one. */
 const LINGER_MS = 1_000;
+/** Longer than the time between two looks after a command (`checkMs` of the engine, eight times). */
+const HOLD_MS = 45 * 60_000;
+/** Stands for commands that are not known. */
+const HELD = "";
 
 export class ReceiptTopics {
   readonly #parts: ReceiptTopicsParts;
@@ -59,12 +65,23 @@ export class ReceiptTopics {
   add(name: string, command: string, project: string): void {
     let topic = this.#topics.get(name);
     if (topic === undefined) {
-      topic = { name, project, open: new Set(), consumer: null, stopLater: null };
+      topic = { name, project, open: new Set(), consumer: null, endHold: null, stopLater: null };
       this.#topics.set(name, topic);
     }
     topic.open.add(command);
     topic.stopLater?.();
     topic.stopLater = null;
+  }
+
+  /**
+   * Commands that this process does not know of may wait for receipts here. The engine asks after each of them before this
+   * time is over (`Topics.check`); when it has not, there are none.
+   */
+  hold(name: string): void {
+    this.add(name, HELD, "");
+    const topic = this.#topics.get(name);
+    topic?.endHold?.();
+    if (topic !== undefined) topic.endHold = this.#parts.clock.after(HOLD_MS, () => this.remove(name, HELD));
   }
 
   /** The command waits no more. */

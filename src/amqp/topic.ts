@@ -1,5 +1,8 @@
 /** What a node knows of one command topic. */
-import type { ReportedAttempt } from "../protocol/work.ts";
+import { encodeAttempt } from "../protocol/attempt-id.ts";
+import type { ReportedAttempt, SentAt } from "../protocol/work.ts";
+import type { BrokerSession } from "./broker-link.ts";
+import type { ExplainParts } from "./explain-commands.ts";
 import { type DeskPlace, deskKey } from "./names.ts";
 
 /** A command that was sent, or is to be sent, and has no receipt yet. */
@@ -7,8 +10,8 @@ export interface Command {
   readonly at: ReportedAttempt;
   /** The id of the attempt, and of the message. */
   readonly id: string;
-  /** Null: it was sent by another process, of which this one has the lease. */
-  readonly body: Buffer | null;
+  /** Null: it is at the broker, or was sent by another process. To be sent again it is given back first. */
+  body: Buffer | null;
   readonly receiptTopic: string;
   readonly project: string;
   /** When it was given to the publisher; null: it was not. */
@@ -22,6 +25,8 @@ export interface Topic {
   readonly name: string;
   /** Commands that were sent and not heard of, by what they are (`commandKey`). */
   readonly open: Map<string, Command>;
+  /** Commands that were given back because they are gone: that they are sent again is nothing new. */
+  readonly returning: Set<string>;
   isMade: Promise<void> | null;
   /** Some were sent by others: whoever serves the topic by now has not heard of them. */
   isAdopted: boolean;
@@ -40,6 +45,7 @@ export function newTopic(name: string, now: number): Topic {
   return {
     name,
     open: new Map(),
+    returning: new Set(),
     isMade: null,
     isAdopted: false,
     heardAt: now,
@@ -49,7 +55,29 @@ export function newTopic(name: string, now: number): Topic {
   };
 }
 
+/** A command that another process sent, or that is looked after again. */
+export function sentCommand({ attempt: at, receiptTopic, project }: SentAt): Command {
+  return { at, id: encodeAttempt(at), body: null, receiptTopic, project, sentAt: 0, isThere: true };
+}
+
 /** What a command is, whoever was told to send it. */
 export function commandKey(at: DeskPlace & { readonly task: number; readonly attempt: number }): string {
   return `${deskKey(at)}/${at.task}/${at.attempt}`;
+}
+
+/** What is known here of an execution's commands, for those who ask how they are. */
+export function explainedBy(
+  session: BrokerSession | null,
+  topics: ReadonlyMap<string, Topic>,
+  execution: string,
+): ExplainParts {
+  return {
+    session,
+    isConfirmed: ({ topic, phase, handler, queued }) =>
+      queued === undefined
+        ? undefined
+        : topics.get(topic)?.open.get(commandKey({ execution, phase, handler, ...queued }))?.isThere,
+    faultOf: (topic) => topics.get(topic)?.fault ?? null,
+    lastConsumers: (topic) => topics.get(topic)?.consumers,
+  };
 }

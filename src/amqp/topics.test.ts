@@ -2,6 +2,7 @@
 import type { ConfirmChannel } from "amqplib";
 import { expect, test } from "vitest";
 import type { EnginePort } from "../engine/engine-port.ts";
+import { encodeAttempt } from "../protocol/attempt-id.ts";
 import type { Grant } from "../protocol/work.ts";
 import { systemClock } from "../std/clock.ts";
 import type { BrokerSession } from "./broker-link.ts";
@@ -12,7 +13,7 @@ import { Topics } from "./topics.ts";
 const PLACE = { execution: "e1", phase: "a", visit: 1, handler: "a", round: 1, epoch: 1 };
 
 /** Somebody consumes the topic, which is empty; one command is sent there. */
-async function bench(silentMs: number) {
+async function bench(silentMs: number, { grantsAgain = false } = {}) {
   const clock = systemClock();
   const publisher = new Publisher(clock);
   const released: unknown[] = [];
@@ -27,8 +28,17 @@ async function bench(silentMs: number) {
     engine: {
       info: { key: "k".repeat(32) },
       holderOf: () => ({ worker: "broker" }),
-      openAttempts: () => [],
-      release: (...[, beats]: Parameters<EnginePort["release"]>) => released.push(...beats),
+      isResident: () => true,
+      isOwn: () => true,
+      sent: () => {},
+      usesServed: () => new Set(),
+      openAttempts: () => [
+        { attempt: encodeAttempt({ ...PLACE, task: 0, attempt: 1, claim: 0 }), topic: "A_CMD" },
+      ],
+      release: (...[, beats]: Parameters<EnginePort["release"]>) => {
+        released.push(...beats);
+        if (grantsAgain) topics.send(grant);
+      },
     } as unknown as EnginePort,
     publisher,
     mender: {
@@ -49,12 +59,13 @@ async function bench(silentMs: number) {
     },
   });
   const turn = () => new Promise<void>((resolve) => clock.soon(resolve));
-  topics.send({
+  const grant = {
     ...PLACE,
     do: "command",
     command: { topic: "A_CMD", receiptTopic: "A_RECEIPT", step: 0 },
     items: [{ number: 0, attempt: 1, claim: 0, task: "{}", checkpoints: null }],
-  } as unknown as Grant);
+  } as unknown as Grant;
+  topics.send(grant);
   await turn();
   return { topics, publisher, released, turn };
 }
@@ -69,7 +80,7 @@ test("a command that is given up before the broker has confirmed it is not sent 
 
 test("a command that somebody has and says nothing of is sent again a few times, not for ever", async () => {
   const { silencesMax } = DEFAULT_BROKER_SETTINGS;
-  const { topics, publisher, turn } = await bench(Number.POSITIVE_INFINITY);
+  const { topics, publisher, turn } = await bench(Number.POSITIVE_INFINITY, { grantsAgain: true });
   publisher.attach({
     on: () => {},
     publish: (...[, , , , confirm]: Parameters<ConfirmChannel["publish"]>) => confirm?.(null, {}),

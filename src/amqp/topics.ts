@@ -9,20 +9,21 @@ import { topicError } from "../kernel/command-state.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { topicUse } from "../kernel/topic.ts";
 import { decodeAttempt } from "../protocol/attempt-id.ts";
-import type { Grant, ReportedAttempt, ReportPlace } from "../protocol/work.ts";
+import type { Grant, ReportedAttempt, ReportPlace, SentAt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Rejection } from "../std/rejection.ts";
 import { beatsOf } from "./beats.ts";
 import { toFault } from "./broker-fault.ts";
 import type { BrokerSession } from "./broker-link.ts";
 import { explainCommands } from "./explain-commands.ts";
+import { findLost, overflowOf, sendInPortions, settledIn } from "./lost-commands.ts";
 import { deskKey } from "./names.ts";
 import type { Publisher } from "./publisher.ts";
 import type { QueueMender } from "./queue-mender.ts";
 import { type ReceiptIntakeParts, readDelivery } from "./receipt-intake.ts";
 import { ReceiptTopics, type ReceiptTopicsParts } from "./receipt-topics.ts";
 import type { BrokerSettings } from "./settings.ts";
-import { type Command, commandKey, newTopic, type Topic } from "./topic.ts";
+import { type Command, commandKey, explainedBy, newTopic, sentCommand, type Topic } from "./topic.ts";
 import { TopicCleaner, takeOut } from "./topic-cleaner.ts";
 import { declareTopic } from "./topology.ts";
 import type { Delivery, WordDesk } from "./word-desk.ts";
@@ -40,7 +41,6 @@ export interface TopicsParts extends Omit<ReceiptTopicsParts, "onReceipt">, Rece
   readonly words: WordDesk;
 }
 
-const STRIKES_MAX = 2;
 /** Open commands that are gone through in one look. */
 const ADOPTED_MAX = 10_000;
 
@@ -49,6 +49,9 @@ export class Topics {
   readonly #topics = new Map<string, Topic>();
   readonly #receipts: ReceiptTopics;
   readonly #cleaner: TopicCleaner;
+  /** Commands that the broker has confirmed in this turn. */
+  readonly #confirmed: ReportedAttempt[] = [];
+  #hasHeld = false;
 
   constructor(parts: TopicsParts) {
     this.#parts = parts;
@@ -82,6 +85,7 @@ export class Topics {
     for (const item of grant.items) {
       const at = attemptOf(grant, item);
       const key = commandKey(at);
+      this.#remove(topic, commandKey({ ...at, attempt: at.attempt - 1 }));
       this.#add(topic, key, {
         ...commandBody(grant, item, this.#parts.engine.info.key),
         at,
@@ -90,28 +94,17 @@ export class Topics {
         sentAt: null,
         isThere: false,
       });
-      topic.heardAt = this.#parts.clock.now();
-      topic.silences = 0;
+      if (!topic.returning.delete(key)) {
+        topic.heardAt = this.#parts.clock.now();
+        topic.silences = 0;
+      }
       this.#runFor(topic, (session) => this.#deliver(session, topic, key));
     }
   }
 
   /** What is known of commands at topics, for those who ask how they are. */
   explain(session: BrokerSession | null, inspection: Inspection): Promise<Inspection> {
-    const { id: execution } = inspection.view;
-    return explainCommands(
-      {
-        session,
-        isConfirmed: ({ topic, phase, handler, queued }) =>
-          queued === undefined
-            ? undefined
-            : this.#topics.get(topic)?.open.get(commandKey({ execution, phase, handler, ...queued }))
-                ?.isThere,
-        faultOf: (topic) => this.#topics.get(topic)?.fault ?? null,
-        lastConsumers: (topic) => this.#topics.get(topic)?.consumers,
-      },
-      inspection,
-    );
+    return explainCommands(explainedBy(session, this.#topics, inspection.view.id), inspection);
   }
 
   /** Other workers serve these: what waits at a topic that nobody consumes is theirs. */
@@ -135,23 +128,44 @@ export class Topics {
 
   /** The execution is cancelled, or has failed: nobody waits for receipts any more. */
   giveUp(place: ReportPlace): void {
-    const desk = deskKey(place);
-    for (const topic of this.#topics.values()) {
-      for (const [key, command] of topic.open) {
-        if (deskKey(command.at) !== desk) continue;
-        this.#remove(topic, key);
-        // What the broker has not confirmed is not sent over the next connection.
-        this.#parts.publisher.forget(({ id }) => id === command.id);
-        if (command.sentAt !== null) this.#cleaner.remove(topic.name, command.id);
-        this.#release([command]);
-      }
+    const { engine, worker, publisher } = this.#parts;
+    const { execution } = place;
+    const open = engine.openAttempts({ worker, execution, commands: true, max: ADOPTED_MAX });
+    for (const { attempt: id, topic: name } of open) {
+      const at = decodeAttempt(id);
+      if (at === null || name === undefined || deskKey(at) !== deskKey(place)) continue;
+      const topic = this.#topics.get(name);
+      const known = topic === undefined ? null : this.#remove(topic, commandKey(at));
+      // What the broker has not confirmed is not sent over the next connection.
+      if (known !== null) publisher.forget((message) => message.id === known.id);
+      if (known === null || known.sentAt !== null) this.#cleaner.remove(name, known?.id ?? id);
+      engine.release(worker, beatsOf([at]));
     }
+  }
+
+  /** Nothing was heard of a command for long, be it of a former process: it is looked after from here. */
+  check(sent: SentAt): void {
+    const topic = this.#topic(sent.topic);
+    const key = commandKey(sent.attempt);
+    if (topic.open.has(key)) return;
+    this.#add(topic, key, sentCommand(sent));
+    this.#forgetOldest(topic);
+  }
+
+  /** Executions of another process are this node's now: their commands may be at topics that nobody here knows of. */
+  tookOver(): void {
+    this.#run(async () => {
+      for (const { receiptTopic } of await this.#parts.book.topics()) this.#receipts.hold(receiptTopic);
+      this.#consumeMissing();
+    });
   }
 
   /** There is a broker again. A topic that cannot be used keeps nothing else from going on. */
   attach(): void {
     this.#cleaner.attach();
     this.#adopt();
+    if (!this.#hasHeld) this.tookOver();
+    this.#hasHeld = true;
     this.#consumeMissing();
     for (const topic of this.#topics.values()) this.#deliverUnsent(topic);
   }
@@ -236,37 +250,21 @@ export class Topics {
   }
 
   async #look(session: BrokerSession, topic: Topic): Promise<void> {
-    const { engine, worker, settings, clock, mender, silentMs } = this.#parts;
-    for (const [key, { at }] of topic.open)
-      if (engine.holderOf(at)?.worker !== worker) this.#remove(topic, key);
+    const { settings, clock, mender, silentMs } = this.#parts;
     if (topic.open.size === 0) {
-      this.#topics.delete(topic.name);
-      return;
+      if (topic.returning.size === 0) this.#topics.delete(topic.name);
+      return topic.returning.clear();
     }
     const counts = await mender.look(session, topic.name);
     topic.consumers = counts?.consumers ?? 0;
-    const now = clock.now();
-    const commands = [...topic.open];
-    // What is on its way is the publisher's; it should be there by now.
-    const stuck = commands.some(
-      ([, { sentAt, isThere }]) => !isThere && sentAt !== null && now - sentAt >= settings.answerMs,
-    );
-    const gone = commands.filter(([, { sentAt, isThere }]) => sentAt !== null && (stuck || isThere));
-    if (gone.length === 0 || (counts !== null && counts.ready > 0)) {
+    if (counts !== null && counts.ready > 0) {
       topic.strikes = 0;
       return;
     }
-    // Somebody may be at work for long: it is sent again less and less often.
-    const isSilent =
-      topic.silences < settings.silencesMax &&
-      silentMs(topic.heardAt) >= settings.silenceMs * 2 ** topic.silences;
-    if (counts === null) topic.isMade = null;
-    if (counts !== null && counts.consumers === 0) topic.strikes++;
-    if (counts !== null && topic.strikes < STRIKES_MAX && !isSilent) return;
-    if (isSilent) topic.silences++;
-    topic.strikes = 0;
-    topic.heardAt = now;
-    const sent = new Map(gone.map(([key, { sentAt }]) => [key, sentAt]));
+    for (const key of settledIn(topic, this.#parts)) this.#remove(topic, key);
+    const { stuck, gone } = findLost(topic, counts, { now: clock.now(), settings, silentMs });
+    if (gone === null) return;
+    const sent = gone.map(([key, { sentAt }]) => [key, sentAt] as const);
     // It is empty, nobody consumes it, and what goes there is not confirmed: it has a name and nothing more.
     if (counts?.consumers === 0 && stuck) {
       await mender.remove(session, topic.name);
@@ -274,7 +272,29 @@ export class Topics {
     }
     await this.#make(session, topic);
     // What the broker gave back meanwhile has been published again.
-    for (const [key, sentAt] of sent) if (topic.open.get(key)?.sentAt === sentAt) this.#publish(topic, key);
+    sendInPortions(
+      sent,
+      clock,
+      ([key, at]) => topic.open.get(key)?.sentAt === at && this.#publish(topic, key),
+    );
+  }
+
+  /** The broker has it: the engine need not keep it in memory, and neither is its body kept here. */
+  #sent(topic: Topic, command: Command): void {
+    const { clock, engine, worker } = this.#parts;
+    command.body = null;
+    if (this.#confirmed.length === 0)
+      clock.soon(() => engine.sent(worker, beatsOf(this.#confirmed.splice(0))));
+    this.#confirmed.push(command.at);
+    this.#forgetOldest(topic);
+  }
+
+  /** Of many commands at a topic, those that were sent last are looked after from here. */
+  #forgetOldest(topic: Topic): void {
+    for (const [key, { receiptTopic }] of overflowOf(topic)) {
+      this.#receipts.hold(receiptTopic);
+      this.#remove(topic, key);
+    }
   }
 
   /** What has not been sent yet; a receipt topic that cannot be used holds up its own commands only. */
@@ -321,6 +341,7 @@ export class Topics {
     const { id, body, receiptTopic } = command;
     if (body === null) {
       this.#remove(topic, key);
+      topic.returning.add(key);
       return this.#release([command]);
     }
     command.sentAt = this.#parts.clock.now();
@@ -333,7 +354,8 @@ export class Topics {
       mandatory: true,
       done: (isRouted) => {
         command.isThere = isRouted;
-        if (isRouted || topic.open.get(key) !== command) return;
+        if (isRouted) return this.#sent(topic, command);
+        if (topic.open.get(key) !== command) return;
         topic.isMade = null;
         this.#run(async (session) => {
           await this.#make(session, topic);

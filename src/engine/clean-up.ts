@@ -25,11 +25,13 @@ import { tellClosed, withdrawQueued } from "./queue-words.ts";
 import { beat, endReported, tellToStop } from "./reporting.ts";
 import type { Residency } from "./residency.ts";
 import { queuedOf, runningOf } from "./running-counts.ts";
+import { checkSent, endSent, expireCommands } from "./sent-commands.ts";
 import type { Queued, Slot } from "./slot.ts";
 import type { Stepped } from "./stepping.ts";
 import { type TimerDesk, WAKE } from "./timer-desk.ts";
 import { addTotals } from "./totals.ts";
 import { whyWaiting } from "./why.ts";
+import { workerReleases } from "./worker-desk.ts";
 
 interface CleanUpParts {
   readonly residency: Residency;
@@ -194,10 +196,13 @@ export class CleanUp {
     if (slot.isDoubted) return this.#residency.drop(slot);
     const { execution } = slot;
     for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
+    for (const { beat: late, worker } of slot.releases.splice(0)) workerReleases(node, worker, [late]);
     // Before anything is given out: broadcasts go before the next command.
     this.#postOps.attend(slot);
     if (execution !== null && !execution.ended) {
       for (const desk of slot.desks) this.#expireSuspects(slot, desk);
+      expireCommands(node, slot);
+      if (slot.retryFired) checkSent(node, slot);
       if (execution.draining) this.#drain(slot);
       if (node.roster.queued !== null && !execution.open) withdrawQueued(node, slot);
       this.#openPages(slot);
@@ -304,6 +309,7 @@ export class CleanUp {
     for (const desk of slot.desks)
       for (const lease of desk.leases.values())
         if (!lease.reported) tellToStop(this.#node, slot, { desk, lease }, "cancel");
+    if (this.#node.roster.queued === null) endSent(this.#node, slot);
     // Attempts of a former owner may still show themselves.
     if (slot.desks.some(({ state, suspectUntil }) => !state.finished && suspectUntil > this.#node.now))
       return;
@@ -362,7 +368,7 @@ export class CleanUp {
   }
 
   #scheduleWake(slot: Slot): void {
-    const due = slot.nextDue(this.#node.now);
+    const due = slot.nextDue(this.#node.now, this.#node.settings.checkMs);
     if (due === Number.POSITIVE_INFINITY || due === slot.wakeAt) return;
     slot.wakeAt = due;
     this.#timers.set(slot.id, WAKE, due);

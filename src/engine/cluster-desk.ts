@@ -50,6 +50,8 @@ export class ClusterDesk {
   hear(input: ClusterInput): void {
     switch (input.kind) {
       case "taken":
+        if (this.#node.roster.queued !== null)
+          this.#node.emit({ kind: "took-over", worker: this.#node.roster.queued.id });
         return this.ownership.taken(input.owned, input.left);
       case "yield":
         return this.ownership.yield(input.partitions);

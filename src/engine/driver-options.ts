@@ -2,7 +2,7 @@
 
 import type { Answer } from "../kernel/message.ts";
 import type { ExecutionView } from "../kernel/view.ts";
-import type { Beat, Grant, ReportPlace, Serves } from "../protocol/work.ts";
+import type { Beat, Grant, ReportPlace, SentAt, Serves } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import type { Store, StoreInfo } from "../store/store.ts";
@@ -18,6 +18,10 @@ export interface WorkerLink {
   ask?(beats: readonly Beat[]): Promise<readonly Beat[]>;
   /** Of a worker that queues: nothing of the handler is to begin now. */
   withdraw?(from: ReportPlace, why: "paused" | "cancelled"): void;
+  /** Of a worker that queues: nothing was heard of this command for long, whose topic is to be looked at. */
+  check?(sent: SentAt): void;
+  /** Of a worker that queues: partitions of another process are this node's now. */
+  tookOver?(): void;
   /** Of a worker that queues: the visit of the handler is over. */
   closed?(desk: ReportPlace): void;
   /** Of a worker that queues: another worker has come, and serves these. */

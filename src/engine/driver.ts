@@ -111,7 +111,6 @@ export class Engine implements EnginePort {
   }
 
   readonly epochOf = (execution: string): number | null => this.#node.epochOf(execution);
-
   readonly isOwn = (execution: string): boolean => this.epochOf(execution) !== null;
 
   /** Connects a worker. */
@@ -130,18 +129,18 @@ export class Engine implements EnginePort {
   }
 
   /** A remote worker asks for up to so many items; the newest word counts, 0 takes it back, perhaps for a reason. */
-  claim(worker: string, max: number, why?: string): void {
+  readonly claim = (worker: string, max: number, why?: string): void =>
     this.#input({ kind: "worker-claims", worker, max, ...(why === undefined ? {} : { why }) });
-  }
 
   /** A remote worker's attempts are alive; its link is told of those whose leases are gone. */
-  beat(worker: string, beats: readonly Beat[]): void {
+  readonly beat = (worker: string, beats: readonly Beat[]): void =>
     this.#inputNow({ kind: "worker-beats", worker, beats });
-  }
 
-  release(worker: string, beats: readonly Beat[]): void {
+  readonly release = (worker: string, beats: readonly Beat[]): void =>
     this.#input({ kind: "worker-releases", worker, beats });
-  }
+
+  readonly sent = (worker: string, beats: readonly Beat[]): void =>
+    this.#input({ kind: "worker-sent", worker, beats });
 
   /** A worker is gone; its open leases end by their own rules. */
   leave(worker: string): void {
@@ -151,9 +150,8 @@ export class Engine implements EnginePort {
 
   readonly purge = (ids: readonly string[]): void => this.#input({ kind: "purge", ids });
 
-  definitionStored(workflow: string): void {
+  readonly definitionStored = (workflow: string): void =>
     this.#input({ kind: "definition-stored", workflow });
-  }
 
   readonly bindProjects = (projects: ReadonlySet<string>): void =>
     this.#input({ kind: "projects-bound", projects });
@@ -165,6 +163,7 @@ export class Engine implements EnginePort {
   readonly openAttempts = (all: AttemptFilter): readonly OpenAttempt[] => this.#node.openAttempts(all);
   readonly usesServed = (): ReadonlySet<string> => this.#node.usesServed();
 
+  readonly isResident = (execution: string): boolean => this.#node.isResident(execution);
   readonly holderOf = (attempt: ReportedAttempt): AttemptHolder | null => this.#node.holderOf(attempt);
   readonly needsSingleCode = (attempt: ReportedAttempt): boolean => this.#node.needsSingleCode(attempt);
 
@@ -300,7 +299,7 @@ export class Engine implements EnginePort {
       case "perform":
         return this.#errands.run(output.task);
       case "ask-worker":
-        return this.#track(this.#ask(output.worker, output.attempts));
+        return this.#track(this.#links.ask(output, (vouched) => this.#input(vouched)));
       case "reply":
       case "inspected":
       case "verdicts":
@@ -310,6 +309,8 @@ export class Engine implements EnginePort {
       case "grant":
       case "cancel":
       case "withdraw":
+      case "check-sent":
+      case "took-over":
       case "desk-closed":
         return this.#links.tell(output);
       case "ask-permits":
@@ -374,11 +375,6 @@ export class Engine implements EnginePort {
       this.#options.onFault?.(thrown);
     }
     this.#input({ kind: "purged", ids });
-  }
-
-  async #ask(worker: string, attempts: readonly Beat[]): Promise<void> {
-    const beats = await this.#links.ask(worker, attempts);
-    if (beats.length > 0) this.#input({ kind: "worker-vouches", worker, beats });
   }
 
   #fail(thrown: unknown): void {

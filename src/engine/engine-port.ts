@@ -53,6 +53,8 @@ export interface EnginePort {
   isOwn(execution: string): boolean;
   /** The epoch in which this node has the execution's partition; null: it does not. */
   epochOf(execution: string): number | null;
+  /** Whether an execution is in the memory of this node, or on its way there. */
+  isResident(execution: string): boolean;
   /** Who holds an attempt of this node; null: nobody, or it is not in memory. */
   holderOf(at: ReportedAttempt): AttemptHolder | null;
   /** Whether an attempt is at a task that code must not get which enumerates, as far as is known in memory. */
@@ -75,6 +77,8 @@ export interface EnginePort {
   beat(worker: string, beats: readonly Beat[]): void;
   /** A worker gives claims back that nobody has begun: nothing is burnt, and nothing is journaled. */
   release(worker: string, beats: readonly Beat[]): void;
+  /** A worker that queues commands has got these to the broker, which has confirmed them. */
+  sent(worker: string, beats: readonly Beat[]): void;
   /** A worker is gone. */
   leave(worker: string): void;
 

@@ -285,6 +285,8 @@ function newLease(
     local: worker.local,
     queued: worker.queued,
     startedAt: 0,
+    sentAt: 0,
+    isMarked: false,
     until: worker.queued ? Number.POSITIVE_INFINITY : node.now + node.settings.claimLeaseMs,
     dueAt: worker.queued
       ? receiptDueAt(node, desk, { task: at.task, from: node.now, queued: true })

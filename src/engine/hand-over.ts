@@ -20,6 +20,7 @@ export interface HandedLease
     Pick<Lease, "task" | "attempt" | "claim" | "worker" | "position" | "lastLine" | "permits"> {
   readonly isStarted: boolean;
   readonly queued?: true;
+  readonly sentAt?: number;
 }
 
 export interface LeaseTable {
@@ -79,6 +80,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
           permits,
           isStarted,
           ...(lease.queued ? { queued: true as const } : {}),
+          ...(lease.sentAt > 0 ? { sentAt: lease.sentAt } : {}),
         });
       }
     }
@@ -233,6 +235,8 @@ function give(node: NodeState, slot: Slot, desk: HandlerDesk, handed: HandedLeas
   const { openedAt } = slot.tenure;
   const { task, attempt, claim, epoch, worker, position, lastLine, permits, isStarted } = handed;
   const queued = handed.queued === true;
+  // Earlier versions did not say when.
+  const sentAt = queued && desk.state.plan.command !== null ? (handed.sentAt ?? openedAt) : 0;
   const silenceMs = isStarted ? node.heartbeatMs(desk.state.plan) : node.settings.claimLeaseMs;
   desk.leases.set(task, {
     task,
@@ -243,11 +247,13 @@ function give(node: NodeState, slot: Slot, desk: HandlerDesk, handed: HandedLeas
     local: false,
     queued,
     startedAt: isStarted ? openedAt : 0,
+    sentAt,
+    isMarked: false,
     // From the opening on, however late the execution is loaded.
     until: queued ? Number.POSITIVE_INFINITY : openedAt + silenceMs,
     dueAt:
       queued || isStarted
-        ? receiptDueAt(node, desk, { task, from: openedAt, queued })
+        ? receiptDueAt(node, desk, { task, from: sentAt > 0 ? sentAt : openedAt, queued })
         : Number.POSITIVE_INFINITY,
     recorded: task !== ENUMERATION && desk.state.tasks.startOf(task) !== undefined,
     reported: false,

@@ -6,7 +6,7 @@ import type { HandlerState, Visit } from "../kernel/execution.ts";
 import type { PhaseCounts } from "../protocol/work.ts";
 import { Heap } from "../std/heap.ts";
 import { SparseMap, SparseSet } from "../std/sparse.ts";
-import { ENUMERATION, type Lease } from "./lease.ts";
+import { ENUMERATION, isSent, type Lease } from "./lease.ts";
 import type { Page } from "./page-cache.ts";
 
 /** Task numbers parked at full keys; beyond this many, scanning waits. */
@@ -18,6 +18,10 @@ const ASIDE_MAX_MS = 60_000;
 const BACK_MAX = 4_096;
 /** Commands of one handler whose results wait to be persisted at once. */
 const HELD_MAX = 64;
+/** Most commands at a broker with which a handler may leave memory. */
+const SENT_MAX = 16;
+/** Longest time between two looks after a command at a broker, as a multiple of the first. */
+const CHECKS_MAX = 8;
 /** A task that took its process down this often runs alone. */
 export const ALONE_AFTER_CRASHES = 2;
 
@@ -108,6 +112,26 @@ export class HandlerDesk {
     return this.state.paged
       ? Math.min(this.state.total, Math.max(this.opened, firstPageEnd(this.state)))
       : this.state.offered;
+  }
+
+  /** Open leases of commands that the broker has, where they are few: nothing of them needs memory. */
+  get sentLeases(): number {
+    if (this.state.plan.command === null || this.leases.size > SENT_MAX) return 0;
+    let n = 0;
+    for (const lease of this.leases.values()) if (isSent(lease)) n++;
+    return n;
+  }
+
+  /** When a command here has to be looked after, be it in the past: its receipt is overdue, or it may be lost. */
+  receiptDue(now: number, checkMs: number): number {
+    const { command, timeoutMs } = this.state.plan;
+    let due = Number.POSITIVE_INFINITY;
+    if (command === null) return due;
+    if (timeoutMs !== null)
+      for (const { dueAt, reported } of this.leases.values()) if (!reported && dueAt < due) due = dueAt;
+    if (this.sentLeases > 0)
+      for (const { sentAt } of this.leases.values()) due = Math.min(due, nextCheck(sentAt, now, checkMs));
+    return due;
   }
 
   /** Whether an enumeration attempt is wanted at `now`. */
@@ -237,9 +261,10 @@ export class HandlerDesk {
   waitsForTimeOnly(now: number): boolean {
     const { state } = this;
     if (state.finished || state.plan.waits) return true;
-    if (this.openLeases > 0 || this.heldAlone > 0 || this.suspectUntil > now || this.fetching >= 0)
+    const sent = this.sentLeases;
+    if (this.openLeases > sent || this.heldAlone > 0 || this.suspectUntil > now || this.fetching >= 0)
       return false;
-    if (!state.sealed && !(state.impliesTask && state.tasks.ended(0) > 0)) {
+    if (!state.sealed && !(state.impliesTask && (state.tasks.ended(0) > 0 || sent > 0))) {
       if (state.impliesTask || state.enumeration.until <= now) return false;
     }
     // At the limit of its children only their ends bring it on.
@@ -326,6 +351,17 @@ export class HandlerDesk {
       this.#cursor = n + 1;
     }
   }
+}
+
+/** When a command that was sent then is looked after next: later each time, and from some time on regularly. */
+function nextCheck(sentAt: number, now: number, checkMs: number): number {
+  let step = checkMs;
+  let at = sentAt + step;
+  while (at <= now && step < checkMs * CHECKS_MAX) {
+    step *= 2;
+    at = sentAt + step;
+  }
+  return at > now ? at : at + Math.ceil((now - at + 1) / step) * step;
 }
 
 function isBefore(a: number, b: number): boolean {

@@ -17,7 +17,7 @@ import type {
 import type { Plan } from "../kernel/plan.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
-import type { Beat, Grant, Report, ReportedAttempt, ReportPlace, Serves } from "../protocol/work.ts";
+import type { Beat, Grant, Report, ReportedAttempt, ReportPlace, SentAt, Serves } from "../protocol/work.ts";
 import type { Rejection } from "../std/rejection.ts";
 import type {
   Commit,
@@ -100,6 +100,8 @@ export type Input =
       readonly reports: readonly Report[];
     }
   | { readonly kind: "worker-beats"; readonly worker: string; readonly beats: readonly Beat[] }
+  /** A worker that queues commands has got these to the broker, which has confirmed them. */
+  | { readonly kind: "worker-sent"; readonly worker: string; readonly beats: readonly Beat[] }
   /** A worker gives claims back that nobody has begun. */
   | { readonly kind: "worker-releases"; readonly worker: string; readonly beats: readonly Beat[] }
   /** Events of an execution up to this one are published. */
@@ -321,6 +323,10 @@ export type Output =
       readonly from: ReportPlace;
       readonly why: "paused" | "cancelled";
     }
+  /** Nothing was heard of a command for long: the queue that it went to is to be looked at. */
+  | { readonly kind: "check-sent"; readonly worker: string; readonly at: SentAt }
+  /** Partitions were taken: commands of their last owner may be at topics. */
+  | { readonly kind: "took-over"; readonly worker: string }
   /** The visit of the handler is over: what a queue still holds of it is of no use. */
   | { readonly kind: "desk-closed"; readonly worker: string; readonly desk: ReportPlace }
   | {

@@ -4,6 +4,8 @@ export interface Lease {
   readonly attempt: number;
   readonly claim: number;
   readonly epoch: number;
+  /** It was made again from the store: a receipt of an earlier claim, of the same command, counts as well. */
+  readonly anyClaim?: true;
   readonly worker: string;
   /** A local worker's lease ends with the process and needs no beats. */
   readonly local: boolean;
@@ -11,6 +13,10 @@ export interface Lease {
   readonly queued: boolean;
   /** When the attempt was said to have begun; 0: only claimed. */
   startedAt: number;
+  /** When the broker confirmed a command; 0: it has not, or it is no command in a queue. */
+  sentAt: number;
+  /** The store says that it was sent. */
+  isMarked: boolean;
   /** Silence until then is fine. */
   until: number;
   /** When a command must have its receipt at the latest, however lively its worker is. */
@@ -38,5 +44,11 @@ export const ENUMERATION = -1;
 
 /** True if a report of this attempt, claim and epoch speaks of exactly this lease. */
 export function isSameAttempt(lease: Lease, attempt: number, claim: number, epoch: number): boolean {
-  return lease.attempt === attempt && lease.claim === claim && lease.epoch === epoch;
+  if (lease.attempt !== attempt) return false;
+  return lease.anyClaim === true || (lease.claim === claim && lease.epoch === epoch);
+}
+
+/** True if only a receipt can tell more of this lease: its execution need not be in memory. */
+export function isSent({ queued, sentAt, reported, permits }: Lease): boolean {
+  return queued && sentAt > 0 && !reported && permits.length === 0;
 }

@@ -17,11 +17,15 @@ import { WAITS } from "./permit-desk.ts";
 import { findsRoom } from "./permits.ts";
 import { PlanCache } from "./plan-cache.ts";
 import type { Held } from "./priority-holds.ts";
+import { voidMark } from "./sent-commands.ts";
 import type { Settings } from "./settings.ts";
 import type { Queued, Slot } from "./slot.ts";
 import { Tenures } from "./tenures.ts";
 import { noTotals } from "./totals.ts";
 import { WorkerRoster } from "./worker-roster.ts";
+
+/** Handlers of which it is remembered when their limits were declared. */
+const DECLARED_MAX = 20_000;
 
 /** Whether handlers of a plan have limits that count over executions, each with one value for all. */
 function hasLimits({ phases }: Plan): boolean {
@@ -97,7 +101,7 @@ export class NodeState {
         const { scope: name, definition } = handler;
         const scope = `${project}/${name}`;
         if (at < (this.#declaredAt.get(scope) ?? 0)) continue;
-        this.#declaredAt.set(scope, at);
+        this.#noteDeclared(scope, at);
         if (definition.rate !== undefined)
           // A former owner's starts are not known here, however it ended.
           this.limits.declareRate(scope, definition.rate, {
@@ -174,6 +178,14 @@ export class NodeState {
   /** Priorities that handlers have. */
   readonly #priorities = new Set<number>();
 
+  /** Submitted commands have a definition each: of many, those that were declared last are remembered. */
+  #noteDeclared(scope: string, at: number): void {
+    this.#declaredAt.delete(scope);
+    this.#declaredAt.set(scope, at);
+    const [oldest] = this.#declaredAt.keys();
+    if (this.#declaredAt.size > DECLARED_MAX && oldest !== undefined) this.#declaredAt.delete(oldest);
+  }
+
   /** A limit of a handler, as the plan of this time says it. */
   declared(max: number, plan: HandlerPlan, declaredAt: number): Declared {
     return { max, declaredAt, silenceMs: Math.max(this.settings.suspectMs, this.heartbeatMs(plan)) };
@@ -210,6 +222,9 @@ export class NodeState {
 
   /** Looks at the slot again at this time. Set by the node, which has the timers. */
   wakeAt: (slot: Slot, at: number) => void = () => {};
+
+  /** Forgets that time. */
+  unwake: (slot: Slot) => void = () => {};
 
   /** Whether post-operations of the execution are under way. Set by the node, which has the desk. */
   performs: (execution: string) => boolean = () => false;
@@ -290,9 +305,10 @@ export class NodeState {
   }
 
   /** A lease ended with its attempt still open, and nothing journaled: the next claim of the attempt has another number. */
-  endUnrecorded({ tenure }: Slot, desk: HandlerDesk, lease: Lease): void {
+  endUnrecorded(slot: Slot, desk: HandlerDesk, lease: Lease): void {
     this.endLease(desk, lease);
-    tenure.lapses++;
+    voidMark(slot, desk, lease);
+    slot.tenure.lapses++;
     desk.lapse(lease.task);
   }
 

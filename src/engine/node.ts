@@ -28,17 +28,13 @@ import { notOwner, whyNotTaken } from "./ownership-desk.ts";
 import { nameKeys } from "./permits.ts";
 import { PostOpDesk } from "./post-op-desk.ts";
 import { purge } from "./purging.ts";
-import { beat, holderOf, noteArrival, vouch } from "./reporting.ts";
+import { holderOf, vouch } from "./reporting.ts";
 import { Residency } from "./residency.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
-import type { ReportAnswer } from "./slot.ts";
 import { extendLeases, sweepLeases } from "./sweep.ts";
 import { pageRead } from "./task-pages.ts";
 import { TimerDesk, WAKE } from "./timer-desk.ts";
-import { workerClaims, workerJoined, workerLeft, workerReleases } from "./worker-desk.ts";
-
-/** What workers do, beside vouching for an attempt when they are asked. */
-type WorkerWord = "joined" | "claims" | "reports" | "beats" | "releases" | "left";
+import { WorkerInputs } from "./worker-inputs.ts";
 
 export class EngineNode {
   readonly #node: NodeState;
@@ -49,12 +45,14 @@ export class EngineNode {
   readonly #letters: LetterDesk;
   readonly #commits: CommitDesk;
   readonly #cluster: ClusterDesk;
+  readonly #workers: WorkerInputs;
   #nextSweepAt = 0;
 
   constructor(info: StoreInfo, now: number, settings: Partial<Settings> = {}) {
     this.#node = new NodeState({ ...DEFAULT_SETTINGS, ...settings }, info, now);
     this.#timers = new TimerDesk(this.#node.settings);
     this.#node.wakeAt = (slot, at) => this.#timers.set(slot.id, WAKE, at);
+    this.#node.unwake = (slot) => this.#timers.clear(slot.id, WAKE);
     this.#residency = new Residency(this.#node, () => this.#cleanUp);
     this.#letters = new LetterDesk(this.#node, this.#residency);
     this.#postOps = new PostOpDesk(this.#node, this.#residency);
@@ -63,6 +61,7 @@ export class EngineNode {
     const parts = { residency: this.#residency, timers: this.#timers, letters: this.#letters, postOps };
     this.#cleanUp = new CleanUp(this.#node, parts);
     const desks = { ...parts, cleanUp: this.#cleanUp };
+    this.#workers = new WorkerInputs(this.#node, desks);
     this.#cluster = new ClusterDesk(this.#node, desks);
     this.#commits = new CommitDesk(this.#node, {
       ...desks,
@@ -135,8 +134,9 @@ export class EngineNode {
       case "worker-reports":
       case "worker-beats":
       case "worker-releases":
+      case "worker-sent":
       case "worker-left":
-        return this.#hearWorker(input);
+        return this.#workers.hear(input);
       case "published":
         if (node.tenures.of(input.execution) === undefined) return;
         return notePublished(node, this.#residency.slot(input.execution), input.seq);
@@ -256,6 +256,11 @@ export class EngineNode {
     return openAttempts(this.#node, options);
   }
 
+  /** Whether an execution is in memory, or on its way there. */
+  isResident(execution: string): boolean {
+    return this.#node.slots.has(execution);
+  }
+
   /** Who holds an attempt, as far as is known in memory. */
   holderOf(attempt: ReportedAttempt): AttemptHolder | null {
     return holderOf(this.#node.slots.get(attempt.execution), attempt);
@@ -292,55 +297,6 @@ export class EngineNode {
     const isFresh = input.fresh === true && !node.slots.has(execution);
     const slot = isFresh ? this.#residency.freshSlot(execution) : this.#residency.slot(execution);
     node.enqueue(slot, { kind: "message", message, request, plan, views: input.views });
-  }
-
-  #hearWorker(input: Extract<Input, { kind: `worker-${WorkerWord}` }>): void {
-    const node = this.#node;
-    switch (input.kind) {
-      case "worker-joined":
-        workerJoined(node, input);
-        return this.#residency.rescan();
-      case "worker-claims":
-        if (workerClaims(node, input.worker, input)) this.#residency.rescan();
-        return;
-      case "worker-reports":
-        return this.#reports(input);
-      case "worker-beats":
-        return this.#beats(input);
-      case "worker-releases":
-        for (const slot of workerReleases(node, input.worker, input.beats))
-          if (slot.status === "clean") this.#cleanUp.becameClean(slot);
-        return;
-      case "worker-left":
-        if (workerLeft(node, input.worker)) this.#residency.rescan();
-        return;
-    }
-  }
-
-  #reports(input: Extract<Input, { kind: "worker-reports" }>): void {
-    const answer: ReportAnswer = {
-      worker: input.worker,
-      report: input.report,
-      verdicts: [],
-      open: input.reports.length,
-    };
-    input.reports.forEach((report, index) => {
-      const queued = { kind: "report", report, worker: input.worker, answer, index } as const;
-      if (this.#node.tenures.of(report.execution) === undefined)
-        return this.#cleanUp.turnAway(report.execution, queued);
-      const slot = this.#residency.slot(report.execution);
-      noteArrival(this.#node, slot, report);
-      this.#node.enqueue(slot, queued);
-    });
-  }
-
-  #beats(input: Extract<Input, { kind: "worker-beats" }>): void {
-    for (const one of input.beats) {
-      if (this.#node.tenures.of(one.execution) === undefined) continue;
-      const slot = this.#residency.slot(one.execution);
-      if (slot.status === "loading") slot.beats.push({ beat: one, worker: input.worker });
-      else beat(this.#node, slot, one, input.worker);
-    }
   }
 
   #pageRead(execution: string, seq: number, entry: Entry | null): void {

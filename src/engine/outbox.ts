@@ -69,6 +69,11 @@ export function notePublished(node: NodeState, slot: Slot, seq: number): void {
     node.enqueue(slot, { kind: "mark", mark: null });
 }
 
+/** Whether all events of an execution are published, as far as somebody does that. */
+export function areEventsOut({ settings }: NodeState, { published, execution }: Slot): boolean {
+  return !settings.outbox || published >= (execution?.seq ?? 0);
+}
+
 /** What was given out and not published is given out again. */
 export function publishAgain(node: NodeState): void {
   for (const slot of node.slots.values()) {

@@ -23,10 +23,23 @@ function begin(bench: NodeBench, definition: object, id = "e1"): Attempt[] {
 }
 
 describe("what nobody else serves", () => {
-  test("goes to the queue, whatever its version", () => {
+  test("goes to the queue", () => {
     const bench = queueBench();
-    expect(begin(bench, tasks(3, { version: "~1.0" }))).toHaveLength(3);
+    expect(begin(bench, tasks(3))).toHaveLength(3);
     expect(bench.inspect("e1").why).toContain("3 tasks at the broker");
+  });
+
+  test("waits if a version is asked for, and says so; a worker with another version changes nothing", () => {
+    const bench = queueBench();
+    expect(begin(bench, tasks(3, { version: "^2.0.0" }))).toHaveLength(0);
+    expect(bench.inspect("e1").why).toContain("^2.0.0");
+    bench.join("w1", [{ use: "w.a", version: "1.0.0" }]);
+    bench.settle();
+    expect(bench.attempts()).toHaveLength(0);
+    expect(bench.inspect("e1").why).toContain("^2.0.0");
+    bench.join("w2", [{ use: "w.a", version: "2.1.0" }]);
+    bench.settle();
+    expect(bench.attempts("w2")).toHaveLength(3);
   });
 
   test("is left to whoever serves it", () => {

@@ -353,6 +353,8 @@ function adopt(
     local: false,
     queued,
     startedAt: node.now,
+    sentAt: 0,
+    isMarked: false,
     until: queued ? Number.POSITIVE_INFINITY : node.now + node.heartbeatMs(desk.state.plan),
     dueAt: receiptDueAt(node, desk, { task: at.task, from: node.now, queued }),
     asked: false,

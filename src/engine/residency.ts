@@ -10,6 +10,7 @@ import { DAMAGED, type LoadedExecution, type StoredHead, workKey } from "../stor
 import { declareDamaged, type Found, refuseDamaged } from "./damages.ts";
 import type { NodeState } from "./node-state.ts";
 import { hashInJournal, restoreSlot } from "./restoring.ts";
+import { forgetSent, SentSlots } from "./sent-commands.ts";
 import { isServed, mayBeServed } from "./served.ts";
 import { type Queued, Slot } from "./slot.ts";
 
@@ -31,6 +32,7 @@ export class Residency {
   readonly #waitingForPlan = new Map<string, { slot: Slot; loaded: LoadedExecution }[]>();
   /** Clean slots with nothing to do, oldest first. */
   readonly #idle = new Set<Slot>();
+  readonly #sent: SentSlots;
   /** There is work in the store that is not in memory. */
   #backlog = true;
   #scanning = false;
@@ -49,6 +51,7 @@ export class Residency {
 
   constructor(node: NodeState, heir: () => Heir) {
     this.#node = node;
+    this.#sent = new SentSlots(node);
     this.#heir = heir;
   }
 
@@ -57,6 +60,7 @@ export class Residency {
     const known = this.#node.slots.get(id);
     if (known !== undefined) {
       this.#idle.delete(known);
+      this.#sent.delete(known);
       return known;
     }
     const slot = this.#newSlot(id);
@@ -254,10 +258,11 @@ export class Residency {
       slot.status !== "clean" ||
       slot.queue.length > 0 ||
       slot.inspections.length > 0 ||
-      slot.leaseCount > 0
+      slot.leaseCount > slot.sentLeases
     )
       return;
     const { execution } = slot;
+    if (slot.leaseCount > 0 && !this.#sent.mayLeave(slot)) return;
     const isLeft = execution?.ended === true && !slot.hasEventsRow && !node.performs(slot.id);
     if (execution === null || isLeft) {
       this.evict(slot);
@@ -278,7 +283,8 @@ export class Residency {
     if (this.#idle.size <= node.settings.idleMax) return;
     for (const oldest of this.#idle) {
       this.#idle.delete(oldest);
-      if (oldest.status !== "clean" || oldest.queue.length > 0 || oldest.leaseCount > 0) continue;
+      if (oldest.status !== "clean" || oldest.queue.length > 0) continue;
+      if (oldest.leaseCount > oldest.sentLeases) continue;
       // Somebody serves it by now: the scan has passed it over, since it is in memory.
       if (oldest.want !== "time" && isServed(this.#node, oldest)) continue;
       this.evict(oldest);
@@ -321,6 +327,8 @@ export class Residency {
 
   evict(slot: Slot): void {
     this.#idle.delete(slot);
+    this.#sent.delete(slot);
+    if (slot.leaseCount > 0) forgetSent(this.#node, slot);
     this.#loading.delete(slot.id);
     this.#node.slots.delete(slot.id);
     slot.tenure.slots.delete(slot);

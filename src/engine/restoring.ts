@@ -11,6 +11,7 @@ import { takeOver } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import { restoreOutbox } from "./outbox.ts";
+import { restoreSent } from "./sent-commands.ts";
 import type { Slot } from "./slot.ts";
 
 /** Why an execution cannot come into memory: its rows are of a newer version, or they are damaged. */
@@ -54,6 +55,7 @@ export function restoreSlot(
   const isSuspect = loaded.epoch <= slot.tenure.uncleanEpoch || loaded.epoch > slot.tenure.epoch;
   if (suspects !== undefined || isSuspect) suspect(node, slot, suspects);
   takeOver(node, slot);
+  restoreSent(node, slot);
   return null;
 }
 

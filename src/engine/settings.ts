@@ -9,6 +9,10 @@ export interface Settings {
   readonly suspectMs: number;
   /** The silence after which an attempt is lost, where its handler does not say. */
   readonly heartbeatMs: number;
+  /** A command at a broker without a receipt is looked after when it has waited so long, then later each time. */
+  readonly checkMs: number;
+  /** Executions kept in memory that only wait for receipts out of a broker. */
+  readonly sentMax: number;
   /** How often silent attempts are looked for. */
   readonly sweepMs: number;
   /** Executions with work kept in memory. */
@@ -62,6 +66,8 @@ export const DEFAULT_SETTINGS: Settings = {
   claimLeaseMs: 30_000,
   suspectMs: 0,
   heartbeatMs: DEFAULTS.heartbeatMs,
+  checkMs: 300_000,
+  sentMax: 512,
   sweepMs: 5_000,
   windowMax: 1_024,
   idleMax: 512,

@@ -9,6 +9,7 @@ import type { Plan } from "../kernel/plan.ts";
 import type { Beat, Grant, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Want } from "../store/store.ts";
 import { HandlerDesk } from "./handler-desk.ts";
+import { isSent } from "./lease.ts";
 import type { Tenure } from "./tenures.ts";
 
 export interface HeldGrant {
@@ -69,6 +70,8 @@ export class Slot {
   inspections: SlotInspection[] = [];
   /** Beats that came while it was loading. */
   readonly beats: { beat: Beat; worker: string }[] = [];
+  /** Claims that were given back while it was loading. */
+  readonly releases: { beat: Beat; worker: string }[] = [];
   desks: HandlerDesk[] = [];
   /** Desks of visits that are over once the commit under way is. */
   closedDesks: HandlerDesk[] = [];
@@ -149,6 +152,22 @@ export class Slot {
     return n;
   }
 
+  /** Open leases of commands that the broker has. */
+  get sentLeases(): number {
+    let n = 0;
+    for (let i = 0; i < this.desks.length; i++) n += (this.desks[i] as HandlerDesk).sentLeases;
+    return n;
+  }
+
+  /** Those of them that the store knows. */
+  get markedLeases(): number {
+    let n = 0;
+    for (const desk of this.desks)
+      if (desk.sentLeases > 0)
+        for (const lease of desk.leases.values()) if (isSent(lease) && lease.isMarked) n++;
+    return n;
+  }
+
   get leaseCount(): number {
     let n = 0;
     for (let i = 0; i < this.desks.length; i++) n += (this.desks[i] as HandlerDesk).leases.size;
@@ -218,16 +237,17 @@ export class Slot {
     // What waits to be stepped may be the end of a lease that nothing else tells of.
     if (this.queue.length > 0) return "work";
     if (execution.draining) return this.#isLeftToOthers(execution) ? "time" : "work";
-    if (execution.status === "paused") return this.openLeases > 0 ? "work" : "time";
+    if (execution.status === "paused") return this.openLeases > this.sentLeases ? "work" : "time";
     if (execution.due >= 0) return "time";
     return this.desks.every((desk) => desk.waitsForTimeOnly(now)) ? "time" : "work";
   }
 
   /** The earliest time at which something here becomes ready by itself. */
-  nextDue(now: number): number {
+  nextDue(now: number, checkMs: number): number {
     let due = Number.POSITIVE_INFINITY;
     const isRunning = this.execution?.status === "running";
     for (const desk of this.desks) {
+      due = Math.min(due, desk.receiptDue(now, checkMs));
       if (isRunning) due = Math.min(due, desk.nextDue(now));
       else if (desk.suspectUntil > now) due = Math.min(due, desk.suspectUntil);
     }

@@ -288,7 +288,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   // What is owed is found again by its time, whatever else the execution waits for.
   const retryDue = Math.min(
     slot.owedDue,
-    want === "time" ? slot.nextDue(node.now) : Number.POSITIVE_INFINITY,
+    want === "time" ? slot.nextDue(node.now, node.settings.checkMs) : Number.POSITIVE_INFINITY,
   );
   const retryRow = retryDue === Number.POSITIVE_INFINITY ? 0 : retryDue;
   slot.retryFired = false;

@@ -1,6 +1,4 @@
-/** The sweep: claims that never started go back; attempts that went silent are lost; commands without a receipt, killed. */
-import type { Outcome } from "../kernel/message.ts";
-import { showDuration } from "../std/duration.ts";
+/** The sweep: claims that never started go back; attempts that went silent are lost. */
 import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
 import type { NodeState } from "./node-state.ts";
@@ -16,13 +14,8 @@ export function sweepLeases(node: NodeState): Slot[] | null {
       const silent: Lease[] = [];
       const asked: Lease[] = [];
       for (const lease of desk.leases.values()) {
-        if (lease.local || lease.reported) continue;
-        if (lease.queued && lease.dueAt === Number.POSITIVE_INFINITY) continue;
+        if (lease.local || lease.reported || lease.queued) continue;
         isWatching = true;
-        if (lease.dueAt <= node.now) {
-          expire(node, slot, desk, lease);
-          continue;
-        }
         if (lease.until > node.now) continue;
         const canAsk =
           lease.startedAt > 0 && !lease.asked && node.roster.workers.get(lease.worker)?.canBeAsked === true;
@@ -63,27 +56,6 @@ function ask(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly Le
       attempts: [{ ...place, epoch, attempts: [{ task, attempt, claim }] }],
     });
   }
-}
-
-/** A command with a time limit has no receipt: it counts as killed. */
-function expire(node: NodeState, slot: Slot, desk: HandlerDesk, lease: Lease): void {
-  const { task, attempt, claim, epoch, worker } = lease;
-  const ms = desk.state.plan.timeoutMs ?? 0;
-  const error = { name: "Timeout", code: "timeout", message: `no receipt came within ${showDuration(ms)}` };
-  const outcome: Outcome = { status: "killed", payload: JSON.stringify(error) };
-  const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id, round: desk.visit.round };
-  const report = {
-    kind: "receipts" as const,
-    ...place,
-    epoch,
-    receipts: [{ task, attempt, claim, ms, outcome }],
-  };
-  lease.until = lease.dueAt = Number.POSITIVE_INFINITY;
-  tellToStop(node, slot, { desk, lease }, "lost");
-  node.noteReported(desk, lease);
-  // Nobody waits for its verdict.
-  const answer = { worker, report: 0, verdicts: [], open: 1 };
-  node.enqueue(slot, { kind: "report", report, worker, answer, index: 0 });
 }
 
 function lose(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly Lease[]): void {

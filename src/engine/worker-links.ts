@@ -1,10 +1,13 @@
 /** The workers of a driver, and what they are told. */
-import type { Beat, Serves } from "../protocol/work.ts";
+import type { Serves } from "../protocol/work.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 import type { WorkerLink } from "./driver-options.ts";
-import type { Inspection, Output } from "./io.ts";
+import type { Input, Inspection, Output } from "./io.ts";
 
-type Told = Extract<Output, { kind: "grant" | "cancel" | "withdraw" | "desk-closed" }>;
+type Told = Extract<
+  Output,
+  { kind: "grant" | "cancel" | "withdraw" | "check-sent" | "took-over" | "desk-closed" }
+>;
 
 export class WorkerLinks {
   readonly #links = new Map<string, WorkerLink>();
@@ -28,6 +31,10 @@ export class WorkerLinks {
         return link?.cancel(told.attempts, told.why);
       case "withdraw":
         return link?.withdraw?.(told.from, told.why);
+      case "check-sent":
+        return link?.check?.(told.at);
+      case "took-over":
+        return link?.tookOver?.();
       case "desk-closed":
         return link?.closed?.(told.desk);
     }
@@ -41,8 +48,12 @@ export class WorkerLinks {
     return inspection;
   }
 
-  /** Which of these silent attempts still run, by the worker's own word. */
-  async ask(worker: string, attempts: readonly Beat[]): Promise<readonly Beat[]> {
-    return (await this.#links.get(worker)?.ask?.(attempts)) ?? [];
+  /** Asks a worker which of these silent attempts still run. */
+  async ask(
+    { worker, attempts }: Extract<Output, { kind: "ask-worker" }>,
+    onVouched: (vouched: Extract<Input, { kind: "worker-vouches" }>) => void,
+  ): Promise<void> {
+    const beats = (await this.#links.get(worker)?.ask?.(attempts)) ?? [];
+    if (beats.length > 0) onVouched({ kind: "worker-vouches", worker, beats });
   }
 }

@@ -209,9 +209,13 @@ export class WorkerRoster {
     return worker.fallback && this.#fallsBack(wanted) ? ANYTHING : undefined;
   }
 
-  /** Whether what nobody serves goes to the one who takes the rest; scripts are for workers that know them. */
-  #fallsBack({ use }: Wanted): boolean {
-    return this.queued !== null && this.queued.fallback && this.queued.wanted > 0 && use !== SCRIPT_USE;
+  /**
+   * Whether what nobody serves goes to the one who takes the rest. Scripts are for workers that know them, and nobody can
+   * tell which version takes a task out of a queue.
+   */
+  #fallsBack({ use, range }: Wanted): boolean {
+    if (use === SCRIPT_USE || range !== null) return false;
+    return this.queued !== null && this.queued.fallback && this.queued.wanted > 0;
   }
 
   /** Whether any worker serves it in a version that fits. */

@@ -220,6 +220,14 @@ export class ClusterEngine implements EnginePort {
   }
 
   /** Claims are at the node that gave them. */
+  sent(worker: string, beats: readonly Beat[]): void {
+    this.#engine.sent(worker, beats);
+  }
+
+  isResident(execution: string): boolean {
+    return this.#engine.isResident(execution);
+  }
+
   release(worker: string, beats: readonly Beat[]): void {
     this.#engine.release(worker, beats);
   }

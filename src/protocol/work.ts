@@ -60,6 +60,17 @@ export interface ScriptWork {
 
 export { SCRIPT_USE } from "../kernel/plan.ts";
 
+/** A command that was sent, and the topics it was sent with. */
+export interface SentAt {
+  readonly attempt: ReportedAttempt;
+  readonly topic: string;
+  readonly receiptTopic: string;
+  readonly project: string;
+}
+
+/** The name under which every engine knows the broker, among its workers. */
+export const BROKER_WORKER = "broker";
+
 /** Stands for a worker that is not known, where only an attempt's token speaks for it; nobody registers as this. */
 export const UNKNOWN_WORKER = "unknown";
 

@@ -245,6 +245,8 @@ export abstract class EngineHost {
       case "logged":
       case "withdraw":
       case "publish":
+      case "check-sent":
+      case "took-over":
       case "desk-closed":
         return;
       case "perform":
