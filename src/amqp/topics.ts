@@ -51,7 +51,6 @@ export class Topics {
   readonly #cleaner: TopicCleaner;
   /** Commands that the broker has confirmed in this turn. */
   readonly #confirmed: ReportedAttempt[] = [];
-  #hasHeld = false;
 
   constructor(parts: TopicsParts) {
     this.#parts = parts;
@@ -129,13 +128,11 @@ export class Topics {
   /** The execution is cancelled, or has failed: nobody waits for receipts any more. */
   giveUp(place: ReportPlace): void {
     const { engine, worker, publisher } = this.#parts;
-    const { execution } = place;
-    const open = engine.openAttempts({ worker, execution, commands: true, max: ADOPTED_MAX });
-    for (const { attempt: id, topic: name } of open) {
+    const filter = { worker, execution: place.execution, commands: true, max: ADOPTED_MAX } as const;
+    for (const { attempt: id, topic: name } of engine.openAttempts(filter)) {
       const at = decodeAttempt(id);
       if (at === null || name === undefined || deskKey(at) !== deskKey(place)) continue;
-      const topic = this.#topics.get(name);
-      const known = topic === undefined ? null : this.#remove(topic, commandKey(at));
+      const known = this.#remove(this.#topic(name), commandKey(at));
       // What the broker has not confirmed is not sent over the next connection.
       if (known !== null) publisher.forget((message) => message.id === known.id);
       if (known === null || known.sentAt !== null) this.#cleaner.remove(name, known?.id ?? id);
@@ -164,8 +161,7 @@ export class Topics {
   attach(): void {
     this.#cleaner.attach();
     this.#adopt();
-    if (!this.#hasHeld) this.tookOver();
-    this.#hasHeld = true;
+    this.tookOver();
     this.#consumeMissing();
     for (const topic of this.#topics.values()) this.#deliverUnsent(topic);
   }
