@@ -41,7 +41,6 @@ export interface TopicsParts extends Omit<ReceiptTopicsParts, "onReceipt">, Rece
   readonly words: WordDesk;
 }
 
-/** Open commands that are gone through in one look. */
 const ADOPTED_MAX = 10_000;
 
 export class Topics {
@@ -149,7 +148,7 @@ export class Topics {
     this.#forgetOldest(topic);
   }
 
-  /** Executions of another process are this node's now: their commands may be at topics that nobody here knows of. */
+  /** Partitions of another process are this node's now: commands may be at topics that nobody here knows of. */
   tookOver(): void {
     this.#run(async () => {
       for (const { receiptTopic } of await this.#parts.book.topics()) this.#receipts.hold(receiptTopic);
