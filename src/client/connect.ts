@@ -1,6 +1,6 @@
 /** `rondo/client`: Rondo at a server, behind the same interface as Rondo in this process. Runs in browsers. */
 import type { ExecutionView } from "../kernel/view.ts";
-import { checkStart } from "../protocol/check-request.ts";
+import { checkList, checkStart } from "../protocol/check-request.ts";
 import type {
   ProjectDocument,
   ProjectSubmission,
@@ -110,9 +110,11 @@ export class RemoteRondo implements RemoteClient {
     return new RemoteHandle<WorkflowOutput<W>>(id, this.#parts);
   }
 
-  list(options: ListOptions = {}): Promise<ExecutionPage> {
+  async list(options: ListOptions = {}): Promise<ExecutionPage> {
+    unwrap(checkList(options));
+    const { tags, ...query } = options;
     return this.requester.json<ExecutionPage>("/v1/executions", {
-      query: { ...options, detail: "full" },
+      query: { ...query, ...(tags === undefined ? {} : { tags: JSON.stringify(tags) }), detail: "full" },
     });
   }
 

@@ -31,6 +31,7 @@ import { defined } from "../std/defined.ts";
 import { newExecutionId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
+import { listOrSearch } from "../store/search-heads.ts";
 import { StoreFault } from "../store/store.ts";
 import { loggedBy } from "../worker/attempt-place.ts";
 import {
@@ -194,10 +195,9 @@ export class LocalRondo implements RondoClient {
   }
 
   async list(options: ListOptions = {}): Promise<ExecutionPage> {
-    const { filter, max, before } = unwrap(checkList(options));
-    const heads = await this.#options.store.listHeads(filter, { before, max });
+    const { heads, next } = await listOrSearch(this.#options.store, unwrap(checkList(options)));
     const data = await Promise.all(heads.map((head) => this.execution(head.id).status()));
-    return { data, next: heads.length === max ? String(heads.at(-1)?.order) : null };
+    return { data, next: next === null ? null : String(next) };
   }
 
   /** What the tasks of an execution logged. */

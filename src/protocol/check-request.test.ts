@@ -74,12 +74,17 @@ test("options of a list", () => {
     { status: "open" },
     { cursor: "abc" },
     { project: "" },
+    { tag: "x" },
+    { q: 7 },
+    { tags: { team: 1 } },
     null,
   ]) {
     expect(isRejection(checkList(options)), JSON.stringify(options)).toBe(true);
   }
   expect(checkList({ workflow: "w", cursor: "12", limit: 3 })).toEqual({
     filter: { workflow: "w" },
+    q: "",
+    tags: {},
     max: 3,
     before: 12,
   });

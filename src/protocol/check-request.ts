@@ -88,8 +88,15 @@ export function checkFrom(from: unknown): Rejection | null {
 
 const STATUSES = ["running", "paused", "cancelling", "done", "failed", "cancelled", "damaged"];
 
+const LIST_OPTIONS = ["project", "workflow", "status", "q", "tags", "limit", "cursor"];
+/** Longest search. */
+export const Q_CHARS_MAX = 200;
+
 export interface CheckedList {
   readonly filter: { readonly project?: string; readonly workflow?: string; readonly status?: string };
+  readonly q: string;
+  /** Null: with any value. */
+  readonly tags: Readonly<Record<string, string | null>>;
   readonly max: number;
   readonly before: number | null;
 }
@@ -98,7 +105,13 @@ export interface CheckedList {
 export function checkList(options: unknown): CheckedList | Rejection {
   const given = fieldsOf(options);
   if (given === null) return invalid("options", "must be an object");
-  const { project, workflow, status, limit = 50, cursor } = given;
+  const unknown = unknownOption(given, "a list", LIST_OPTIONS);
+  if (unknown !== null) return unknown;
+  const { project, workflow, status, q = "", tags = {}, limit = 50, cursor } = given;
+  if (typeof q !== "string" || q.length > Q_CHARS_MAX || !q.isWellFormed())
+    return invalid("q", `must be a text of at most ${Q_CHARS_MAX} characters`);
+  const wrongTags = checkTags(tags, { isFilter: true });
+  if (wrongTags !== null) return wrongTags;
   for (const [path, name] of Object.entries({ project, workflow })) {
     if (name !== undefined && (typeof name !== "string" || !NAME_PATTERN.test(name)))
       return invalid(path, `${show(name)} is not a name`);
@@ -112,7 +125,13 @@ export function checkList(options: unknown): CheckedList | Rejection {
   const filter = Object.fromEntries(
     Object.entries({ project, workflow, status }).filter(([, value]) => value !== undefined),
   ) as CheckedList["filter"];
-  return { filter, max: limit as number, before: cursor === undefined ? null : Number(cursor) };
+  return {
+    filter,
+    q,
+    tags: { ...(tags as Record<string, string | null>) },
+    max: limit as number,
+    before: cursor === undefined ? null : Number(cursor),
+  };
 }
 
 function checkProject(project: unknown): Rejection | null {
@@ -125,7 +144,7 @@ function checkProject(project: unknown): Rejection | null {
       );
 }
 
-function checkTags(tags: unknown): Rejection | null {
+function checkTags(tags: unknown, options: { readonly isFilter?: boolean } = {}): Rejection | null {
   const given = fieldsOf(tags);
   if (given === null) return invalid("tags", "must be an object of short texts");
   const entries = Object.entries(given);
@@ -134,9 +153,10 @@ function checkTags(tags: unknown): Rejection | null {
   for (const [key, value] of entries) {
     if (key === "__proto__") return invalid("tags.__proto__", "is not a name for a tag");
     const path = `tags.${cutToBytes(key, 60)}`;
-    // A tag can be there without saying anything.
+    // A tag can be there without saying anything; whoever looks for it may not care what it says.
+    const isNothing = value === "" || (options.isFilter === true && value === null);
     const wrong =
-      refuseName(key, path, "the name of a tag") ?? (value === "" ? null : refuseName(value, path, "a tag"));
+      refuseName(key, path, "the name of a tag") ?? (isNothing ? null : refuseName(value, path, "a tag"));
     if (wrong !== null) return wrong;
   }
   return null;

@@ -9,6 +9,8 @@
  * written.
  */
 import type { Entry } from "../kernel/journal-entry.ts";
+import type { FoundOrders } from "./found-orders.ts";
+import type { SearchWord } from "./search-terms.ts";
 
 /** Who writes: a stale owner's writes are refused. */
 export interface Fence {
@@ -290,7 +292,22 @@ export interface StoreRepairs {
   auditTables(options: { readonly repair: boolean }): Promise<readonly TableFinding[]>;
 }
 
-export interface Store extends StoreRepairs {
+/**
+ * Executions by what they say. The index is written behind the commits, so it can be a little late; it may hold too much,
+ * and what it finds is compared with the heads (search-heads.ts).
+ */
+export interface SearchIndex {
+  /** The executions that a word of a search may fit, newest first, order < before. */
+  findOrders(word: SearchWord, options: { before: number; max: number }): Promise<FoundOrders>;
+  /** The heads of executions by their order, those that are there. */
+  headsOf(orders: readonly number[]): Promise<readonly StoredHead[]>;
+  /** Brings the index a bit further; true: there is more to do. Stores that are opened do that by themselves. */
+  indexSome(): Promise<boolean>;
+  /** Makes the index anew, behind the commits. */
+  clearIndex(): Promise<void>;
+}
+
+export interface Store extends StoreRepairs, SearchIndex {
   /** Opens, migrates; an embedded store is owned when this resolves, in a new and durable epoch. */
   open(): Promise<StoreInfo>;
   /** The fenced, durable write. */

@@ -1,4 +1,5 @@
 // What the pages of the dashboard ask for: the overview, counts, progress, search, lanes, groups of dead letters.
+import { connect } from "rondo/client";
 import { expect, test } from "vitest";
 import { until } from "../faults/until.ts";
 import { STORES, serve } from "./api-bench.ts";
@@ -63,7 +64,7 @@ test("who is bound to a project sees its counts, and nothing of the whole server
   expect((await api.get("/v1/counts?project=default", { token })).body).toEqual({ counts: {} });
   const { data } = (await api.get("/v1/progress?ids=d,e,none", { token })).body;
   expect(data).toMatchObject([{ id: "d", status: "done", phases: [{ handlers: [{ done: 3 }] }] }]);
-  expect((await api.get("/v1/progress?ids=d,%2f", { token })).status).toBe(422);
+  expect((await api.get("/v1/progress?ids=d,%2500", { token })).status).toBe(422);
 });
 
 test("a search finds words in ids, workflows, tags and errors, page by page", async () => {
@@ -90,6 +91,18 @@ test("a search finds words in ids, workflows, tags and errors, page by page", as
   const [first, next] = await find("q=run&limit=2");
   expect(first).toEqual(["run-4", "run-3"]);
   expect((await find(`q=run&limit=2&cursor=${next ?? ""}`))[0]).toEqual(["run-2", "run-1"]);
+  const tags = (value: unknown) => `tags=${encodeURIComponent(JSON.stringify(value))}`;
+  expect(await find(tags({ team: "dev" }))).toEqual([["run-3", "run-1"], null]);
+  expect(await find(`${tags({ team: null })}&q=run-4`)).toEqual([["run-4"], null]);
+  for (const wrong of ["tags=x", "tags=%5B%5D", tags({ team: 1 })])
+    expect((await api.get(`/v1/executions?${wrong}`)).status).toBe(422);
+  const client = connect({ url: api.url });
+  for (const rondo of [api.rondo, client]) {
+    const ids = async (options: object) => (await rondo.list(options)).data.map(({ id }) => id);
+    expect(await ids({ tags: { team: "dev" } })).toEqual(["run-3", "run-1"]);
+    expect(await ids({ q: "no such key" })).toEqual(["broken"]);
+    await expect(rondo.list({ tag: "dev" } as object)).rejects.toThrow('a list has no option "tag"');
+  }
   const dry = await api.post("/v1/executions/bulk", {
     action: "retry",
     filter: { q: "broken" },

@@ -11,6 +11,7 @@ import { describePurge } from "./conformance-purge.ts";
 import { describeRecords } from "./conformance-records.ts";
 import { describeRepairs } from "./conformance-repairs.ts";
 import { describeScans } from "./conformance-scans.ts";
+import { describeSearch } from "./conformance-search.ts";
 import { Lives, type MakePlace } from "./lives.ts";
 
 export function describeStore(name: string, makePlace: MakePlace): void {
@@ -24,6 +25,7 @@ export function describeStore(name: string, makePlace: MakePlace): void {
     describeJournals(() => lives);
     describeScans(() => lives);
     describeRepairs(() => lives);
+    describeSearch(() => lives);
     describeRecords(() => lives);
     describePurge(() => lives);
     describeDocuments(() => lives);

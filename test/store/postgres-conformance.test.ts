@@ -14,7 +14,14 @@ afterAll(() => database.remove());
 
 describeStore("postgres", () => {
   const schema = database.newSchema();
-  return () => new PostgresStore({ url: database.url, nodeUrl: "http://node", schema, partitions: 1 });
+  return () =>
+    new PostgresStore({
+      url: database.url,
+      nodeUrl: "http://node",
+      schema,
+      partitions: 1,
+      searchBehindMs: 0,
+    });
 });
 
 describeCluster("postgres", async () => {

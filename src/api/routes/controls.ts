@@ -4,8 +4,8 @@ import { dropDamaged } from "../../engine/drop-damaged.ts";
 import type { ControlMessage } from "../../kernel/message.ts";
 import { checkList } from "../../protocol/check-request.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../../std/rejection.ts";
+import { listOrSearch } from "../../store/search-heads.ts";
 import type { Caller } from "../access/caller.ts";
-import { findHeads } from "../desks/head-search.ts";
 import { type Answer, json, type Route, route } from "../route.ts";
 import { controlSchema, EXECUTION_STATUSES, executionSchema, signalSchema } from "../schemas/execution.ts";
 import { executionParams, name } from "../schemas/paging.ts";
@@ -201,12 +201,11 @@ function bulkRoute(desk: Desk): Route {
 
 async function changeMany(desk: Desk, caller: Caller, body: z.output<typeof bulkSchema>): Promise<Answer> {
   const { action, filter, dryRun, reason, limit, cursor } = body;
-  const { q, ...named } = filter;
-  const project = projectFor(caller, named.project);
+  const project = projectFor(caller, filter.project);
   if (project === null) return json({ matched: 0, changed: 0, ids: [], refused: [], next: null });
-  const checked = checkList({ ...named, ...project, limit, ...(cursor === undefined ? {} : { cursor }) });
+  const checked = checkList({ ...filter, ...project, limit, ...(cursor === undefined ? {} : { cursor }) });
   if (isRejection(checked)) return checked;
-  const found = await findHeads(desk.store, checked.filter, { q, before: checked.before, max: limit });
+  const found = await listOrSearch(desk.store, { ...checked, max: limit });
   const { heads } = found;
   const refused: { id: string; code: string; message: string }[] = [];
   const ids: string[] = [];

@@ -1,10 +1,11 @@
 /** Starting, listing and reading executions. */
 import { z } from "@hono/zod-openapi";
-import { checkList, checkStart } from "../../protocol/check-request.ts";
+import { fieldsOf } from "../../protocol/check-options.ts";
+import { checkList, checkStart, Q_CHARS_MAX } from "../../protocol/check-request.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
+import { listOrSearch } from "../../store/search-heads.ts";
 import type { StoredHead } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
-import { findHeads } from "../desks/head-search.ts";
 import { timeOf } from "../desks/start-desk.ts";
 import { type Answer, json, type Route, route } from "../route.ts";
 import { EXECUTION_STATUSES, executionSchema, startSchema, summarySchema } from "../schemas/execution.ts";
@@ -18,9 +19,26 @@ const listQuery = z.strictObject({
   project: name.optional(),
   workflow: name.optional(),
   status: z.enum(EXECUTION_STATUSES).optional(),
-  q: z.string().max(200).optional().openapi({
-    description: "words that must stand in its id, workflow, project, phase, error or tags (`team=ops`)",
+  q: z.string().max(Q_CHARS_MAX).optional().openapi({
+    description:
+      "words that must all fit: the beginning of its id, the beginning of its definition's hash (from 8 digits), the name of its workflow, a tag (`team=ops`, `team`, `ops`), or a word of its error. What was written within the last 2 s may be missing. A page can be short of its limit and have a `next`",
   }),
+  tags: z
+    .string()
+    .max(4_096)
+    .transform((text, context) => {
+      const tags = parseTags(text);
+      if (tags === null)
+        context.addIssue({ code: "custom", message: "must be a JSON object of texts or nulls" });
+      return tags ?? {};
+    })
+    .optional()
+    .openapi({
+      type: "string",
+      description:
+        'tags that it must have, as JSON: `{"team":"ops"}`; null stands for any value. Indexed as `q` is',
+      example: '{"team":"ops"}',
+    }),
   detail: z.enum(["summary", "full"]).default("summary").openapi({
     description:
       "`full`: as `GET /v1/executions/{id}` gives them, at most 100 on a page, fewer if they are large",
@@ -28,6 +46,16 @@ const listQuery = z.strictObject({
   limit: limit(),
   cursor,
 });
+
+/** The JSON object that a text is; null: it is none. What it holds is checked with the other options. */
+function parseTags(text: string): Record<string, unknown> | null {
+  try {
+    return fieldsOf(JSON.parse(text));
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
 
 const FULL_MAX = 100;
 /** Executions that are looked at at the same time: each may be as large as its input and output. */
@@ -229,13 +257,13 @@ async function listExecutions(
   caller: Caller,
   query: z.output<typeof listQuery>,
 ): Promise<Answer> {
-  const { detail, project: wanted, q, ...options } = query;
+  const { detail, project: wanted, ...options } = query;
   const project = projectFor(caller, wanted);
   if (project === null) return json({ data: [], next: null });
   const checked = checkList({ ...options, ...project });
   if (isRejection(checked)) return checked;
   const max = detail === "full" ? Math.min(FULL_MAX, checked.max) : checked.max;
-  const found = await findHeads(desk.store, checked.filter, { q, before: checked.before, max });
+  const found = await listOrSearch(desk.store, { ...checked, max });
   const { heads } = found;
   const next = found.next === null ? null : String(found.next);
   return detail === "summary" ? json({ data: heads.map(summaryOf), next }) : viewsOf(desk, heads, next);

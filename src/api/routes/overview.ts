@@ -130,13 +130,13 @@ function progressRoute(desk: Desk): Route {
       query: z.strictObject({
         ids: z
           .string()
-          .max(PROGRESS_MAX * 201)
-          .openapi({ description: `at most ${PROGRESS_MAX} ids, with commas between` }),
+          .max(PROGRESS_MAX * 601)
+          .openapi({ description: `at most ${PROGRESS_MAX} ids, each percent-encoded, with commas between` }),
       }),
       answers: { 200: { description: "those that are there", schema: pageOf(progressSchema, "them") } },
     },
     async ({ query, caller }) => {
-      const ids = query.ids.split(",");
+      const ids = query.ids.split(",").map(decoded);
       if (ids.length > PROGRESS_MAX || !ids.every((id) => executionId.safeParse(id).success))
         return reject("invalid_input", `ids: must be up to ${PROGRESS_MAX} execution ids`, { path: "ids" });
       const data: z.output<typeof progressSchema>[] = [];
@@ -199,4 +199,14 @@ function ringLight(view: ReturnType<NonNullable<Desk["ring"]>> | null, missing: 
   return apart > 0
     ? { state: "warn", text: `${apart} of ${nodes.length} nodes have another map` }
     : { state: "ok", text: `${nodes.length} nodes agree` };
+}
+
+/** An id in a list; one that is not encoded well is none. */
+function decoded(id: string): string {
+  try {
+    return decodeURIComponent(id);
+  } catch (error) {
+    if (error instanceof URIError) return "";
+    throw error;
+  }
 }

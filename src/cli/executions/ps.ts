@@ -16,6 +16,10 @@ export interface PsOptions extends ServerFlags {
   readonly project?: string;
   /** How many at most. */
   readonly limit?: string;
+  /** Words that must all fit. */
+  readonly query?: string;
+  /** Tags as `name=value` or `name`. */
+  readonly tag?: readonly string[];
 }
 
 const LIMIT = 50;
@@ -24,13 +28,14 @@ const PAGE_MAX = 100;
 /** Lists executions. */
 export async function ps(options: PsOptions): Promise<ExitCode> {
   const limit = countOf(options.limit ?? String(LIMIT), "--limit");
-  const { status, workflow, project } = options;
+  const { status, workflow, project, query: q } = options;
+  const tags = options.tag === undefined ? undefined : Object.fromEntries(options.tag.map(tagOf));
   return withServer(options, async ({ rondo }) => {
     const found: ExecutionView[] = [];
     let cursor: string | null = null;
     do {
       const page = await rondo.list({
-        ...defined({ workflow, project, status: status as ExecutionView["status"] | undefined }),
+        ...defined({ workflow, project, q, tags, status: status as ExecutionView["status"] | undefined }),
         limit: Math.min(PAGE_MAX, limit - found.length),
         ...(cursor === null ? {} : { cursor }),
       });
@@ -42,6 +47,12 @@ export async function ps(options: PsOptions): Promise<ExitCode> {
     if (cursor !== null && !options.json) tell(`there are more than ${limit}; --limit shows more`);
     return EXIT.ok;
   });
+}
+
+/** A tag as it is given: its name, and its value or null for any. */
+function tagOf(text: string): [name: string, value: string | null] {
+  const at = text.indexOf("=");
+  return at < 0 ? [text, null] : [text.slice(0, at), text.slice(at + 1)];
 }
 
 /** A whole number above zero from a flag. */

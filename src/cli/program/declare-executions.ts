@@ -22,6 +22,11 @@ function declareReading(program: Command, end: End): void {
     .option("--status <status>", "running, paused, cancelling, done, failed, cancelled or damaged")
     .option("--workflow <name>", "of this workflow only")
     .option("--project <name>", "of this project only")
+    .option(
+      "-q, --query <words>",
+      "by words: the beginning of an id or hash, a workflow, a tag, words of the error",
+    )
+    .option("--tag <tag>", "with this tag, as name=value or name; several times for several tags", another)
     .option("--limit <n>", "at most so many (default: 50)")
     .action(async (options: PsOptions) => end(await (await import("../executions/ps.ts")).ps(options)));
   verb(program, "inspect <id>", { summary: "show all of an execution", isRemote: true })
@@ -112,4 +117,9 @@ function declareChanging(program: Command, end: End): void {
     .action(async (id: string, name: string, options: SignalFlags) =>
       end(await (await import("../executions/control.ts")).signal(id, name, options)),
     );
+}
+
+/** Gathers an option that can be given several times. */
+function another(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
 }

@@ -2,6 +2,8 @@
  * The store port over `MemoryTables`. Nothing is durable beyond the process; a new store over the same tables is a
  * restart, and after it this one is a stale owner.
  */
+import { type FoundOrders, inAny } from "../found-orders.ts";
+import { fits, type SearchWord } from "../search-terms.ts";
 import {
   type Commit,
   type CommitVerdict,
@@ -83,6 +85,26 @@ export class MemoryStore implements Store {
   ): Promise<readonly StoredHead[]> {
     return this.opened().listHeads(filter, options);
   }
+
+  async findOrders(word: SearchWord, { before, max }: { before: number; max: number }): Promise<FoundOrders> {
+    const fitting = this.opened()
+      .listHeads({}, { before, max: Number.MAX_SAFE_INTEGER })
+      .filter((head) => fits(head, word));
+    return inAny([{ orders: fitting.map(({ order }) => order), floor: 0 }], max);
+  }
+
+  async headsOf(orders: readonly number[]): Promise<readonly StoredHead[]> {
+    const heads = this.opened().listHeads({}, { before: null, max: Number.MAX_SAFE_INTEGER });
+    const byOrder = new Map(heads.map((head) => [head.order, head]));
+    return orders.flatMap((order) => byOrder.get(order) ?? []);
+  }
+
+  /** It has no index. */
+  async indexSome(): Promise<boolean> {
+    return false;
+  }
+
+  async clearIndex(): Promise<void> {}
 
   async scanLetters(options: {
     after: number;

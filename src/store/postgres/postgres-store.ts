@@ -4,13 +4,13 @@
  * 2. membership: renewals, taking and releasing partitions, hints; nothing delays it;
  * 3. two for everything else.
  */
-import type pg from "pg";
 import { assert } from "../../std/assert.ts";
-import { type Clock, systemClock } from "../../std/clock.ts";
-import { systemRandom } from "../../std/random.ts";
 import { assertDocumentKey, assertWritable } from "../check-write.ts";
-import { type ClusterStore, type Hint, LEASE_MS, type Membership } from "../cluster-store.ts";
+import { type ClusterStore, type Hint, type Membership } from "../cluster-store.ts";
+import type { FoundOrders } from "../found-orders.ts";
 import { partitionOf } from "../partition-of.ts";
+import { SearchIndexer } from "../search-indexer.ts";
+import type { SearchWord } from "../search-terms.ts";
 import {
   type Commit,
   type CommitVerdict,
@@ -34,64 +34,16 @@ import {
   type Swap,
 } from "../store.ts";
 import { headKey } from "./commit-columns.ts";
-import { CommitQueue } from "./commit-queue.ts";
-import { Database, type Meta, PARTITIONS_DEFAULT } from "./database.ts";
-import { Hints } from "./hints.ts";
-import { Knowledge } from "./knowledge.ts";
+import { Database, PARTITIONS_DEFAULT } from "./database.ts";
 import { Link } from "./link.ts";
-import { Links } from "./links.ts";
-import { PostgresMembership } from "./membership.ts";
-import { PostgresReader } from "./reader.ts";
-import { RecordReader } from "./record-reader.ts";
-import { PostgresRepairs } from "./repairs.ts";
+import { linkOptions, makeParts, type PostgresParts, type PostgresStoreOptions } from "./postgres-parts.ts";
 import { SCHEMA_DEFAULT } from "./schema-place.ts";
-import { SideWriter } from "./side-writer.ts";
-
-const TIMEOUT_MS = 40_000;
-/**
- * How much of a lease membership waits for an answer: a connection that hangs is given up while there is time to
- * renew through another. Not below some time that any database needs.
- */
-const RENEW_SHARE = 0.3;
-const RENEW_TIMEOUT_MIN_MS = 1_000;
-/** Connections for all but commits and membership. */
-const LINKS = 2;
-
-export interface PostgresStoreOptions {
-  /** Where the database is: postgres://user:password@host:port/database. */
-  readonly url: string;
-  /** Where this node listens: its name among the others. */
-  readonly nodeUrl: string;
-  /** The schema that holds everything; made if it does not exist. */
-  readonly schema?: string;
-  /** How many partitions a new store has. */
-  readonly partitions?: number;
-  readonly leaseMs?: number;
-  readonly clock?: Clock;
-  /** How long to wait for a connection or an answer. */
-  readonly timeoutMs?: number;
-}
-
-interface Opened {
-  readonly database: Database;
-  readonly meta: Meta;
-  readonly commits: Link;
-  readonly control: Link;
-  readonly links: Links;
-  readonly knowledge: Knowledge;
-  readonly queue: CommitQueue;
-  readonly membership: PostgresMembership;
-  readonly hints: Hints;
-  readonly reader: PostgresReader;
-  readonly records: RecordReader;
-  readonly side: SideWriter;
-  readonly repairs: PostgresRepairs;
-}
 
 /** A store that many nodes share. */
 export class PostgresStore implements ClusterStore {
   readonly #options: PostgresStoreOptions;
-  #opened: Opened | null = null;
+  #opened: PostgresParts | null = null;
+  readonly #indexer = new SearchIndexer(this);
   #callback: ((hint: Hint) => void) | null = null;
 
   constructor(options: PostgresStoreOptions) {
@@ -104,7 +56,7 @@ export class PostgresStore implements ClusterStore {
     const database = new Database(schema);
     // Migrating takes as long as it needs.
     const first = new Link({
-      ...this.#linkOptions("open"),
+      ...linkOptions(this.#options, "open"),
       begin: async (client) => void (await database.open(client, partitions)),
     });
     try {
@@ -112,16 +64,20 @@ export class PostgresStore implements ClusterStore {
     } finally {
       await first.end();
     }
-    this.#opened = this.#makeParts(database);
+    this.#opened = makeParts(database, this.#options, (hint) => this.#callback?.(hint));
+    this.#indexer.start();
     const { generation, key, partitions: count } = database.meta;
     return { generation, key, partitions: count, owned: [] };
   }
 
   async commit(commit: Commit): Promise<CommitVerdict> {
-    const { queue, hints, meta } = this.#use();
+    const { queue, hints, meta, search } = this.#use();
     for (const write of commit.writes) assertWritable(write, partitionOf(write.execution, meta.partitions));
     const verdict = await queue.commit(commit);
-    if (verdict.kind === "ok") hints.letters(this.#foreignPartitions(commit));
+    if (verdict.kind === "ok") {
+      hints.letters(this.#foreignPartitions(commit));
+      search.committed(commit);
+    }
     return verdict;
   }
 
@@ -170,6 +126,22 @@ export class PostgresStore implements ClusterStore {
     return this.#use().reader.listHeads(filter, options);
   }
 
+  async findOrders(word: SearchWord, options: { before: number; max: number }): Promise<FoundOrders> {
+    return this.#use().search.find(word, options);
+  }
+
+  async headsOf(orders: readonly number[]): Promise<readonly StoredHead[]> {
+    return this.#use().search.headsOf(orders);
+  }
+
+  async indexSome(): Promise<boolean> {
+    return this.#use().search.write();
+  }
+
+  async clearIndex(): Promise<void> {
+    await this.#use().search.clear();
+  }
+
   async scanLetters(options: {
     after: number;
     max: number;
@@ -206,14 +178,16 @@ export class PostgresStore implements ClusterStore {
   }
 
   async purge(ids: readonly string[]): Promise<void> {
-    const { side, queue, knowledge, membership, meta } = this.#use();
+    const { side, queue, knowledge, membership, meta, search } = this.#use();
     const { lock, partitions } = meta;
     const executions = ids.map((id) => ({ id, partition: partitionOf(id, partitions) }));
+    const remove = await search.removing(ids);
     // No commit is under way meanwhile: what is known of these executions is true until it is forgotten.
     await queue.alone(async () => {
       knowledge.forget(ids);
       await side.forget(executions, { lock, incarnation: membership.incarnation });
     });
+    await remove();
     await side.sweep();
   }
 
@@ -307,6 +281,7 @@ export class PostgresStore implements ClusterStore {
   async close(options: { clean: boolean }): Promise<void> {
     const opened = this.#opened;
     if (opened === null) return;
+    this.#indexer.stop();
     // From here on calls are refused.
     this.#opened = null;
     try {
@@ -319,67 +294,14 @@ export class PostgresStore implements ClusterStore {
     }
   }
 
-  #makeParts(database: Database): Opened {
-    const { meta } = database;
-    const { generation, lock, partitions } = meta;
-    const { nodeUrl, leaseMs = LEASE_MS, clock = systemClock() } = this.#options;
-    const begin = (client: pg.Client) => database.begin(client);
-    const commits = this.#link("commits", begin);
-    const options = this.#linkOptions("membership");
-    const renewMs = Math.min(options.timeoutMs, Math.max(RENEW_TIMEOUT_MIN_MS, leaseMs * RENEW_SHARE));
-    const control: Link = new Link({
-      ...options,
-      timeoutMs: renewMs,
-      setUpMs: renewMs,
-      begin: async (client) => {
-        await begin(client);
-        await hints.listen(client);
-      },
-    });
-    const hints = new Hints(control, clock, `rondo_${lock}`);
-    hints.onHint((hint) => this.#callback?.(hint));
-    const links = new Links(Array.from({ length: LINKS }, () => this.#link("reads", begin)));
-    const knowledge = new Knowledge(commits);
-    const membership = new PostgresMembership({ link: control, nodeUrl, generation, lock, leaseMs });
-    const owner = () => membership.incarnation;
-    const queue = new CommitQueue({ link: commits, knowledge, partitions, generation, lock, owner, clock });
-    const side = new SideWriter(links, generation);
-    return {
-      database,
-      meta,
-      commits,
-      control,
-      links,
-      knowledge,
-      membership,
-      hints,
-      queue,
-      reader: new PostgresReader(links),
-      records: new RecordReader(links),
-      side,
-      repairs: new PostgresRepairs({ links, side, queue, knowledge, hints, meta }),
-    };
-  }
-
-  #link(what: string, begin: (client: pg.Client) => Promise<void>): Link {
-    return new Link({ ...this.#linkOptions(what), setUpMs: TIMEOUT_MS, begin });
-  }
-
-  #linkOptions(what: string) {
-    const { url, nodeUrl, clock = systemClock(), timeoutMs = TIMEOUT_MS } = this.#options;
-    // The server cuts it off after 63 bytes.
-    const applicationName = `rondo ${what} ${systemRandom.u32().toString(36)} ${nodeUrl}`.slice(0, 63);
-    return { url, applicationName, clock, timeoutMs };
-  }
-
-  #use(): Opened {
+  #use(): PostgresParts {
     if (this.#opened === null)
       throw new StoreFault("the store is not open", { retryable: false, nothingWritten: true });
     return this.#opened;
   }
 
   /** For reads that tell what became of a commit: not before that is settled. */
-  async #useSettled(): Promise<Opened> {
+  async #useSettled(): Promise<PostgresParts> {
     const opened = this.#use();
     await opened.queue.settled();
     return opened;

@@ -94,6 +94,7 @@ export const READS = {
     WHERE t.due BETWEEN $4 AND $1 AND ($2::int[] IS NULL OR t.partition = ANY ($2))
     ORDER BY t.due, t.e, t.timer LIMIT $3`,
   newest: `SELECT ${HEAD} FROM executions x WHERE e < $1 ORDER BY e DESC LIMIT $2`,
+  heads: `SELECT ${HEAD} FROM executions x WHERE e = ANY ($1::bigint[]) ORDER BY e DESC`,
   list: listOfGroups(false),
   "list-of-project": listOfGroups(true),
 } as const;

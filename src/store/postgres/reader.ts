@@ -145,6 +145,12 @@ export class PostgresReader {
     return rows.map(headOf);
   }
 
+  /** Heads by order, those that are there. */
+  async headsOf(orders: readonly number[]): Promise<StoredHead[]> {
+    if (orders.length === 0) return [];
+    return (await this.#read<HeadRow>("heads", [joinNumbers(orders)])).map(headOf);
+  }
+
   async #rows(values: readonly (string | number)[]): Promise<(Entry & { chain: string | null })[]> {
     type Row = [seq: number, count: number, at: number, body: string, chain: string | null];
     const rows = await this.#read<Row>("journal", values);

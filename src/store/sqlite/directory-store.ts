@@ -8,7 +8,9 @@
 import { join } from "node:path";
 import type { Entry } from "../../kernel/journal-entry.ts";
 import { assert } from "../../std/assert.ts";
+import type { FoundOrders } from "../found-orders.ts";
 import type { PackedLogRow } from "../packed-log.ts";
+import type { SearchWord } from "../search-terms.ts";
 import {
   type CommitVerdict,
   type Derived,
@@ -37,6 +39,7 @@ import type { RowWrite } from "./packed-commit.ts";
 import { Purger } from "./purger.ts";
 import { RecordReader } from "./record-reader.ts";
 import { Repairs } from "./repairs.ts";
+import { SearchIndex } from "./search-index.ts";
 import { SideWriter } from "./side-writer.ts";
 import { SqliteReader } from "./sqlite-reader.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
@@ -50,6 +53,7 @@ interface Opened {
   readonly side: SideWriter;
   readonly purger: Purger;
   readonly repairs: Repairs;
+  readonly search: SearchIndex;
   readonly checkpoints: Checkpoints;
 }
 
@@ -121,6 +125,34 @@ export class DirectoryStore {
 
   listHeads(filter: HeadFilter, options: { before: number | null; max: number }): StoredHead[] {
     return this.#read((reader) => reader.listHeads(filter, options));
+  }
+
+  findOrders(word: SearchWord, options: { before: number; max: number }): FoundOrders {
+    return this.#guard({ writing: false }, () => this.#use().search.find(word, options));
+  }
+
+  headsOf(orders: readonly number[]): StoredHead[] {
+    return this.#read((reader) => reader.headsOf(orders));
+  }
+
+  /** Some executions are indexed: true if there are more. */
+  indexSome(): boolean {
+    return this.#guard({ writing: true }, () => {
+      const { search, writer, checkpoints } = this.#use();
+      const noted = writer.takeNoted();
+      try {
+        const { rows, more } = search.write(noted);
+        checkpoints.note(rows, 0);
+        return more;
+      } catch (error) {
+        writer.noteAgain(noted);
+        throw error;
+      }
+    });
+  }
+
+  clearIndex(): void {
+    this.#guard({ writing: true }, () => this.#use().search.clear());
   }
 
   scanLetters(options: { after: number; max: number }): StoredLetter[] {
@@ -265,6 +297,7 @@ export class DirectoryStore {
     assert(meta !== undefined, "the store has its meta row");
     const { partitions, epoch, unclean_epoch: uncleanEpoch } = meta;
     const [generation, key] = [textOf(meta.generation), textOf(meta.key)];
+    const search = new SearchIndex(connection);
     this.#opened = {
       lock,
       connection,
@@ -272,8 +305,9 @@ export class DirectoryStore {
       reader: new SqliteReader(connection),
       records: new RecordReader(connection),
       side: new SideWriter(connection),
-      purger: new Purger(connection),
+      purger: new Purger(connection, search),
       repairs: new Repairs(connection),
+      search,
       checkpoints: new Checkpoints(connection),
     };
     return { generation, key, partitions, owned: [{ partition: 0, epoch, uncleanEpoch }] };

@@ -161,4 +161,19 @@ export const MIGRATIONS: readonly string[] = [
       WHERE project = OLD.project AND workflow = OLD.workflow AND status = OLD.status;
   END;
   `,
+  `
+  -- Executions by words (search-index.ts), and how far they are indexed.
+  CREATE TABLE search (
+    term TEXT NOT NULL,
+    e    INTEGER NOT NULL,
+    PRIMARY KEY (term, e)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE search_cursor (
+    one      INTEGER PRIMARY KEY CHECK (one = 1),
+    e        INTEGER NOT NULL,
+    ended    INTEGER NOT NULL,
+    clearing INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO search_cursor VALUES (1, 0, 0, 0);
+  `,
 ];

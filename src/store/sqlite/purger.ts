@@ -7,6 +7,7 @@
  */
 import type { Connection, Statement } from "./driver.ts";
 import { inTransaction } from "./in-transaction.ts";
+import type { SearchIndex } from "./search-index.ts";
 
 /** Rows that one sweep deletes at most. */
 const ROWS_AT_ONCE = 1_000;
@@ -19,10 +20,12 @@ export interface Swept {
 
 export class Purger {
   readonly #connection: Connection;
+  readonly #search: Pick<SearchIndex, "remove">;
   readonly #statements: ReturnType<typeof prepareStatements>;
 
-  constructor(connection: Connection) {
+  constructor(connection: Connection, search: Pick<SearchIndex, "remove">) {
     this.#connection = connection;
+    this.#search = search;
     this.#statements = prepareStatements(connection);
   }
 
@@ -35,6 +38,7 @@ export class Purger {
         if (e === undefined) continue;
         keepLastE.run([lastE]);
         note.run([e]);
+        this.#search.remove(e);
         for (const statement of [head, snapshot, timers, opened]) statement.run([e]);
       }
     });

@@ -177,6 +177,14 @@ export class SqliteReader {
       .map(headOf);
   }
 
+  /** Heads by order, those that are there. */
+  headsOf(orders: readonly number[]): StoredHead[] {
+    return orders.flatMap((e) => {
+      const row = this.#statements.headByE.get<HeadRow>([e]);
+      return row === undefined ? [] : headOf(row);
+    });
+  }
+
   getDefinition(by: { hash: string } | { newestOf: string }): { hash: string; body: string } | null {
     const { definition, newestDefinition } = this.#statements;
     type Row = { hash: Bytes; body: Bytes };

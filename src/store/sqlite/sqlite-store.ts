@@ -8,7 +8,10 @@ import { resolve } from "node:path";
 import { assert } from "../../std/assert.ts";
 import { makeDirectory } from "../../std/make-directory.ts";
 import { assertDocumentKey, assertWritable } from "../check-write.ts";
+import type { FoundOrders } from "../found-orders.ts";
 import { type PackedLogRow, unpackLog } from "../packed-log.ts";
+import { SearchIndexer } from "../search-indexer.ts";
+import type { SearchWord } from "../search-terms.ts";
 import {
   type Commit,
   type CommitVerdict,
@@ -58,6 +61,7 @@ export function openSqliteStore(options: SqliteStoreOptions): SqliteStore {
 export class SqliteStore implements Store {
   readonly #options: SqliteStoreOptions;
   #thread: StoreThread | null = null;
+  readonly #indexer = new SearchIndexer(this);
 
   constructor(options: SqliteStoreOptions) {
     this.#options = options;
@@ -77,6 +81,7 @@ export class SqliteStore implements Store {
       const info = await thread.call<StoreInfo>({ kind: "open", startedAt: Date.now() });
       thread.isOpen = true;
       this.#thread = thread;
+      this.#indexer.start();
       return info;
     } catch (error) {
       await thread.end();
@@ -130,6 +135,22 @@ export class SqliteStore implements Store {
     options: { before: number | null; max: number },
   ): Promise<readonly StoredHead[]> {
     return this.#call({ kind: "listHeads", filter, options });
+  }
+
+  async findOrders(word: SearchWord, options: { before: number; max: number }): Promise<FoundOrders> {
+    return this.#call({ kind: "findOrders", word, options });
+  }
+
+  async headsOf(orders: readonly number[]): Promise<readonly StoredHead[]> {
+    return this.#call({ kind: "headsOf", orders });
+  }
+
+  async indexSome(): Promise<boolean> {
+    return this.#call({ kind: "indexSome" });
+  }
+
+  async clearIndex(): Promise<void> {
+    await this.#call({ kind: "clearIndex" });
   }
 
   async scanLetters(options: {
@@ -252,6 +273,7 @@ export class SqliteStore implements Store {
   async close(options: { clean: boolean }): Promise<void> {
     const thread = this.#thread;
     if (thread === null) return;
+    this.#indexer.stop();
     // From here on calls are refused: behind the thread's last call they would wait for ever.
     this.#thread = null;
     try {

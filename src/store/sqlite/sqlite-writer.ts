@@ -10,8 +10,11 @@ import { DiskFailed } from "./faults.ts";
 import { ManyRows } from "./many-rows.ts";
 import type { RowHead, RowWrite } from "./packed-commit.ts";
 import { RecordWriter } from "./record-writer.ts";
+import type { Noted } from "./search-index.ts";
 
 const RECENT_MAX = 100_000;
+/** Executions that are noted for the index at a time. */
+const NOTED_MAX = 200;
 
 /** What the writer knows of an execution without asking the database. */
 interface Known {
@@ -38,6 +41,9 @@ export class SqliteWriter {
   /** Rows and characters that the commit under way has written, for the estimate of the WAL's length. */
   #rows = 0;
   #chars = 0;
+  /** Executions whose heads were written with an error, and the latest end: for the search index. */
+  readonly #failed: number[] = [];
+  #finishedAt = 0;
   /** Executions whose heads are changed by rows that are gathered. */
   readonly #changed = new Set<number>();
 
@@ -79,6 +85,16 @@ export class SqliteWriter {
       throw error;
     }
     return { kind: "ok", exists, fenced: [] };
+  }
+
+  /** What the search index is to know of since this was asked last, at most so many executions. */
+  takeNoted(): Noted {
+    return { failed: this.#failed.splice(0, NOTED_MAX), finishedAt: this.#finishedAt };
+  }
+
+  /** It could not be indexed. */
+  noteAgain({ failed }: Noted): void {
+    this.#failed.unshift(...failed);
   }
 
   /** What the last commit wrote. */
@@ -163,6 +179,8 @@ export class SqliteWriter {
   /** Columns that are indexed are written only if they change: each costs a change of its indexes. */
   #writeHead(known: Known, head: RowHead): void {
     const { status, want, finishedAt, phase, priority, tags } = head;
+    if (head.error !== null) this.#failed.push(known.e);
+    if (finishedAt !== null) this.#finishedAt = Math.max(this.#finishedAt, finishedAt);
     const error = head.error === null ? null : textValue(head.error);
     // Two changes of one execution are not for one statement.
     if (this.#changed.has(known.e)) this.#flush();

@@ -1,4 +1,5 @@
 /** What the engine's thread asks of the store's thread, and what it gets back. */
+import type { SearchWord } from "../search-terms.ts";
 import type { Derived, Fence, HeadFilter, JournalRange, Letter, Swap } from "../store.ts";
 import type { FaultReport } from "./faults.ts";
 import type { Packed } from "./packed-commit.ts";
@@ -25,6 +26,14 @@ export type Call =
       readonly filter: HeadFilter;
       readonly options: { readonly before: number | null; readonly max: number };
     }
+  | {
+      readonly kind: "findOrders";
+      readonly word: SearchWord;
+      readonly options: { readonly before: number; readonly max: number };
+    }
+  | { readonly kind: "headsOf"; readonly orders: readonly number[] }
+  | { readonly kind: "indexSome" }
+  | { readonly kind: "clearIndex" }
   | { readonly kind: "scanLetters"; readonly after: number; readonly max: number }
   | {
       readonly kind: "readLogs";

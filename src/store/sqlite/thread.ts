@@ -50,6 +50,14 @@ function answer(call: Call): unknown {
       return store.scanTimers(call);
     case "listHeads":
       return store.listHeads(call.filter, call.options);
+    case "findOrders":
+      return store.findOrders(call.word, call.options);
+    case "headsOf":
+      return store.headsOf(call.orders);
+    case "indexSome":
+      return store.indexSome();
+    case "clearIndex":
+      return store.clearIndex();
     case "scanLetters":
       return store.scanLetters(call);
     case "readLogs":

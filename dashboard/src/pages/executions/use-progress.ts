@@ -20,7 +20,10 @@ export function useProgress(seen: readonly Summary[]): ReadonlyMap<string, Progr
     key,
     async (signal) => {
       for (let from = 0; from < wanted.length; from += 50) {
-        const ids = wanted.slice(from, from + 50).join(",");
+        const ids = wanted
+          .slice(from, from + 50)
+          .map((id) => encodeURIComponent(id))
+          .join(",");
         const { data } = await get<Page<Progress>>("/v1/progress", { query: { ids }, signal });
         for (const progress of data) {
           known.current.delete(progress.id);

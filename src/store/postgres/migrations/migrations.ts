@@ -13,6 +13,7 @@ import { MOVE_PARTITIONS } from "./move-partitions.ts";
 import { PHASES_IN_JOURNAL } from "./phases-in-journal.ts";
 import { POST_LETTERS } from "./post-letters.ts";
 import { PUT_DERIVED } from "./put-derived.ts";
+import { SEARCH } from "./search.ts";
 import { WRITE_COMMIT } from "./write-commit.ts";
 import { WRITE_MARKS } from "./write-marks.ts";
 import { WRITE_RECORDS } from "./write-records.ts";
@@ -41,4 +42,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { compatibleFrom: 1, sql: COUNT_HEADS },
   { compatibleFrom: 1, sql: PHASES_IN_JOURNAL },
   { compatibleFrom: 1, sql: PUT_DERIVED },
+  { compatibleFrom: 1, sql: SEARCH },
 ];

@@ -1,0 +1,295 @@
+/**
+ * The search index of the PostgreSQL store: which executions have a term (store/search-terms.ts). It is written behind the
+ * commits, in statements of its own:
+ * 1. each node indexes what it has committed itself, from memory;
+ * 2. what a node left behind when it died, what nodes of older versions wrote, and what there was before the index, is found
+ *    by cursors that follow at a distance. All nodes do that, and a row that is there is left as it is.
+ */
+import { type FoundOrders, inAny, ordersUpTo } from "../found-orders.ts";
+import { errorTerms, readTags, type SearchWord, termsOf } from "../search-terms.ts";
+import type { Commit, StoredHead } from "../store.ts";
+import type { Value } from "./link.ts";
+import type { Links } from "./links.ts";
+import type { PostgresReader } from "./reader.ts";
+import { decodeText, encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
+
+/** Executions that one call indexes. */
+const SLICE = 200;
+/** How far the cursors stay behind: a commit that is under way may have a smaller number than one that is done. */
+const BEHIND_MS = 30_000;
+
+/** Ids with a beginning: so many are sorted by age; of more than that the newest executions are looked through first. */
+const FEW = 5_000;
+const NEWEST = 20_000;
+const MANY = 100_000;
+/** Greater than any character. */
+const LAST_CHARACTER = "\u{10ffff}";
+
+const CHECKED = "check_generation_1($1) AS checked";
+
+export const SEARCH_READS = {
+  "search-term": "SELECT e FROM search WHERE term = $1 AND e < $2 ORDER BY e DESC LIMIT $3",
+  "search-ids": "SELECT e FROM executions WHERE id >= $1 AND id < $2 LIMIT $3",
+  "search-newest": `SELECT e FROM (SELECT e, id FROM executions WHERE e < $1 ORDER BY e DESC LIMIT $2) AS newest
+    WHERE id >= $3 AND id < $4 ORDER BY e DESC LIMIT $5`,
+  "search-floor": `SELECT coalesce(min(e), 0), count(*)::int FROM
+    (SELECT e FROM executions WHERE e < $1 ORDER BY e DESC LIMIT $2) AS newest`,
+  "search-many": `SELECT e, n FROM (
+      SELECT e, count(*) OVER () AS n FROM (
+        SELECT e FROM executions WHERE id >= $1 AND id < $2 LIMIT $3
+      ) AS many
+    ) AS counted WHERE e < $4 ORDER BY e DESC LIMIT $5`,
+  "search-of-ids": String.raw`SELECT e, hash, tags, error FROM executions
+    WHERE id = ANY (string_to_array($1, E'\x1f'))`,
+  "search-last": "SELECT coalesce(max(e), 0) FROM executions",
+  "search-unindexed": `
+    SELECT c.e, c.ended, c.ended_e, x.e, x.hash, x.tags, x.error FROM search_cursor c LEFT JOIN LATERAL (
+      SELECT e, hash, tags, error FROM executions w
+      WHERE w.e > c.e AND w.e <= $1
+        AND NOT EXISTS (SELECT FROM search s WHERE s.term = '#' || left(w.hash, 8) AND s.e = w.e)
+      ORDER BY w.e LIMIT $2
+    ) x ON true`,
+  "search-ended": `
+    SELECT finished_at, e, error FROM executions
+    WHERE finished_at IS NOT NULL AND (finished_at, e) > ($1, $2) AND finished_at <= $3
+    ORDER BY finished_at, e LIMIT $4`,
+} as const;
+
+const WRITES = {
+  "search-add-ids": String.raw`
+    INSERT INTO search (term, e)
+    SELECT DISTINCT t.term, x.e
+    FROM unnest(string_to_array($2, E'\x1f'), string_to_array($3, E'\x1f')) AS t (term, id)
+    JOIN executions x ON x.id = t.id, ${CHECKED} ORDER BY 1, 2
+    ON CONFLICT DO NOTHING`,
+  "search-add": String.raw`
+    INSERT INTO search (term, e)
+    SELECT t.term, t.e FROM unnest(string_to_array($2, E'\x1f'), $3::bigint[]) AS t (term, e), ${CHECKED}
+    ORDER BY 1, 2 ON CONFLICT DO NOTHING`,
+  "search-remove": String.raw`
+    DELETE FROM search s USING unnest(string_to_array($2, E'\x1f'), $3::bigint[]) AS t (term, e), ${CHECKED}
+    WHERE s.term = t.term AND s.e = t.e`,
+  "search-move": `
+    UPDATE search_cursor SET e = $2, ended = $3, ended_e = $4 FROM ${CHECKED}
+    WHERE e = $5 AND ended = $6 AND ended_e = $7`,
+  "search-restart": `UPDATE search_cursor SET e = 0, ended = 0, ended_e = 0 FROM ${CHECKED}`,
+} as const;
+
+/** Where the cursors are. */
+interface Cursor {
+  readonly e: number;
+  readonly ended: number;
+  readonly endedE: number;
+}
+
+type Unindexed = readonly [
+  cursor: number,
+  ended: number,
+  endedE: number,
+  e: number | null,
+  hash: string,
+  tags: string,
+  error: string | null,
+];
+
+export class PostgresSearchIndex {
+  readonly #links: Links;
+  readonly #reader: PostgresReader;
+  readonly #generation: string;
+  readonly #now: () => Promise<number>;
+  readonly #behindMs: number;
+  /** What this node has committed and not indexed: id -> terms. */
+  readonly #own = new Map<string, Set<string>>();
+  /** Up to where the cursors may go: what was the newest execution at that time. */
+  #bound: { readonly e: number; readonly at: number } | null = null;
+
+  constructor(parts: {
+    readonly links: Links;
+    readonly reader: PostgresReader;
+    readonly generation: string;
+    readonly now: () => Promise<number>;
+    readonly behindMs?: number;
+  }) {
+    this.#links = parts.links;
+    this.#reader = parts.reader;
+    this.#generation = parts.generation;
+    this.#now = parts.now;
+    this.#behindMs = parts.behindMs ?? BEHIND_MS;
+  }
+
+  /** Notes what a commit wrote. */
+  committed({ writes }: Commit): void {
+    for (const { head, create, execution } of writes) {
+      if (head === null || !(create || head.error !== null)) continue;
+      const terms = this.#own.get(execution) ?? new Set();
+      for (const term of create ? termsOf(head) : errorTerms(head.error)) terms.add(term);
+      this.#own.set(execution, terms);
+    }
+  }
+
+  /** Indexes some executions: true if there are more. */
+  async write(): Promise<boolean> {
+    if (this.#own.size > 0) {
+      await this.#writeOwn();
+      if (this.#own.size > 0) return true;
+    }
+    const now = await this.#now();
+    if (this.#bound === null) this.#bound = { e: await this.#last(), at: now };
+    if (now - this.#bound.at < this.#behindMs) return false;
+    const isAll = await this.#writeOthers(this.#bound);
+    if (isAll) this.#bound = null;
+    return !isAll;
+  }
+
+  async clear(): Promise<void> {
+    this.#bound = null;
+    await this.#write("search-restart", []);
+    // What is written in between comes again, by the cursors.
+    await this.#links.run({ name: "search-truncate", text: "TRUNCATE search" }, [], { writes: true });
+  }
+
+  /** Removes what is indexed of these executions, which are about to be forgotten; answers how. */
+  async removing(ids: readonly string[]): Promise<() => Promise<void>> {
+    type Row = [e: number, hash: string, tags: string, error: string | null];
+    const rows = await this.#read<Row>("search-of-ids", [joinTexts(ids.map(plainText))]);
+    const terms: string[] = [];
+    const numbers: number[] = [];
+    for (const [e, ...row] of rows)
+      for (const term of termsOfRow(...row)) {
+        terms.push(encodeText(term));
+        numbers.push(e);
+      }
+    return async () => {
+      if (terms.length > 0) await this.#write("search-remove", [joinTexts(terms), joinNumbers(numbers)]);
+    };
+  }
+
+  /** The executions that a word may fit, newest first. */
+  async find(
+    { terms, ids, workflow }: SearchWord,
+    options: { before: number; max: number },
+  ): Promise<FoundOrders> {
+    const { before, max } = options;
+    const lists = [
+      ...terms.map(async (term) =>
+        ordersUpTo(await this.#orders("search-term", [encodeText(term), before, max]), max),
+      ),
+      ...ids.map((begin) => this.#ofIds(begin, options)),
+    ];
+    if (workflow !== "") {
+      const heads = this.#reader.listHeads({ workflow }, { before, max });
+      lists.push(
+        heads.then((found) =>
+          ordersUpTo(
+            found.map(({ order }) => order),
+            max,
+          ),
+        ),
+      );
+    }
+    return inAny(await Promise.all(lists), max);
+  }
+
+  headsOf(orders: readonly number[]): Promise<StoredHead[]> {
+    return this.#reader.headsOf(orders);
+  }
+
+  async #ofIds(begin: string, { before, max }: { before: number; max: number }): Promise<FoundOrders> {
+    const range = [begin, begin + LAST_CHARACTER];
+    const few = await this.#orders("search-ids", [...range, FEW + 1]);
+    if (few.length <= FEW) return inAny([{ orders: few.filter((e) => e < before), floor: 0 }], max);
+    const newest = await this.#orders("search-newest", [before, NEWEST, ...range, max]);
+    if (newest.length === max) return ordersUpTo(newest, max);
+    const [[floor, count] = [0, 0]] = await this.#read<[number, number]>("search-floor", [before, NEWEST]);
+    if (count < NEWEST || newest.length > 0) return { orders: newest, floor: count < NEWEST ? 0 : floor };
+    // None of the newest has it: they are older.
+    const many = await this.#read<[number, number]>("search-many", [...range, MANY + 1, before, max]);
+    if ((many[0]?.[1] ?? 0) <= MANY)
+      return ordersUpTo(
+        many.map(([e]) => e),
+        max,
+      );
+    return { orders: [], floor };
+  }
+
+  async #writeOwn(): Promise<void> {
+    const some = [...this.#own].slice(0, SLICE);
+    for (const [id] of some) this.#own.delete(id);
+    const pairs = some.flatMap(([id, terms]) => [...terms].map((term) => [encodeText(term), plainText(id)]));
+    try {
+      await this.#write("search-add-ids", [
+        joinTexts(pairs.map(([term]) => term as string)),
+        joinTexts(pairs.map(([, id]) => id as string)),
+      ]);
+    } catch (error) {
+      for (const [id, terms] of some) this.#own.set(id, new Set([...terms, ...(this.#own.get(id) ?? [])]));
+      throw error;
+    }
+  }
+
+  /** What others wrote, up to a bound: true if it is all. */
+  async #writeOthers(bound: { readonly e: number; readonly at: number }): Promise<boolean> {
+    const rows = await this.#read<Unindexed>("search-unindexed", [bound.e, SLICE]);
+    const [[e = 0, ended = 0, endedE = 0] = []] = rows as readonly (readonly number[])[];
+    const cursor: Cursor = { e, ended, endedE };
+    const created = rows.filter((row) => row[3] !== null);
+    const over = await this.#read<[finishedAt: number, e: number, error: string | null]>("search-ended", [
+      ended,
+      endedE,
+      bound.at,
+      SLICE,
+    ]);
+    const pairs: [string, number][] = [];
+    for (const [, , , number, hash, tags, error] of created)
+      for (const term of termsOfRow(hash, tags, error)) pairs.push([encodeText(term), number as number]);
+    for (const [, number, error] of over)
+      for (const term of errorTerms(error === null ? null : decodeText(error)))
+        pairs.push([encodeText(term), number]);
+    if (pairs.length > 0)
+      await this.#write("search-add", [
+        joinTexts(pairs.map(([term]) => term)),
+        joinNumbers(pairs.map(([, number]) => number)),
+      ]);
+    const last = over.at(-1);
+    const isAll = created.length < SLICE && over.length < SLICE;
+    await this.#move(cursor, {
+      e: created.length < SLICE ? Math.max(e, bound.e) : (created.at(-1)?.[3] ?? e),
+      ended: last?.[0] ?? ended,
+      endedE: last?.[1] ?? endedE,
+    });
+    return isAll;
+  }
+
+  async #move(from: Cursor, to: Cursor): Promise<void> {
+    if (from.e === to.e && from.ended === to.ended && from.endedE === to.endedE) return;
+    await this.#write("search-move", [to.e, to.ended, to.endedE, from.e, from.ended, from.endedE]);
+  }
+
+  async #last(): Promise<number> {
+    const [[e] = [0]] = await this.#read<[number]>("search-last", []);
+    return e;
+  }
+
+  async #orders(name: keyof typeof SEARCH_READS, values: readonly Value[]): Promise<number[]> {
+    return (await this.#read<[number]>(name, values)).map(([e]) => e);
+  }
+
+  #read<Row extends readonly unknown[]>(
+    name: keyof typeof SEARCH_READS,
+    values: readonly Value[],
+  ): Promise<Row[]> {
+    return this.#links.run<Row>({ name, text: SEARCH_READS[name] }, values);
+  }
+
+  async #write(name: keyof typeof WRITES, values: readonly Value[]): Promise<void> {
+    await this.#links.run({ name, text: WRITES[name] }, [this.#generation, ...values], { writes: true });
+  }
+}
+
+function termsOfRow(hash: string, tags: string, error: string | null): string[] {
+  return termsOf({
+    hash,
+    tags: readTags(decodeText(tags)),
+    error: error === null ? null : decodeText(error),
+  });
+}

@@ -1,0 +1,72 @@
+/**
+ * Lists executions by words and tags, newest first. Every store answers the same few questions about its index
+ * (`SearchIndex`); how the answers are put together is here.
+ *
+ * Each word gives a list of numbers, newest first, and says how far down it is complete. If one list is complete to the
+ * end, its executions are looked at; else those that are in all lists, as far as all of them go. One answer looks at a bounded
+ * number of executions: a page can be short, and its cursor goes on where it ended.
+ */
+import { inAll } from "./found-orders.ts";
+import { fits, hasTags, searchWords, tagWord } from "./search-terms.ts";
+import type { HeadFilter, SearchIndex, Store, StoredHead } from "./store.ts";
+
+/** Numbers in one list, lists of one word in one answer, and heads read at a time. */
+const LIST_MAX = 1_000;
+const ROUNDS_MAX = 16;
+const READ_MAX = 200;
+
+export interface Search {
+  readonly filter: HeadFilter;
+  /** Words that must all fit. */
+  readonly q?: string | undefined;
+  /** Tags that it must have; null: with any value. */
+  readonly tags?: Readonly<Record<string, string | null>> | undefined;
+  readonly before: number | null;
+  readonly max: number;
+}
+
+export interface FoundHeads {
+  readonly heads: readonly StoredHead[];
+  /** Where the next page begins; null: there is none. */
+  readonly next: number | null;
+}
+
+/** A page of executions, by the list of heads where nothing has to be searched. */
+export async function listOrSearch(
+  store: Pick<Store, "listHeads"> & SearchIndex,
+  search: Search,
+): Promise<FoundHeads> {
+  const { filter, q = "", tags = {}, before, max } = search;
+  if (q.trim() !== "" || Object.keys(tags).length > 0) return searchHeads(store, search);
+  const heads = await store.listHeads(filter, { before, max });
+  return { heads, next: heads.length === max ? (heads.at(-1)?.order ?? null) : null };
+}
+
+/** A page of executions that fit. */
+async function searchHeads(store: SearchIndex, search: Search): Promise<FoundHeads> {
+  const { filter, q = "", tags = {}, max } = search;
+  const words = searchWords(q);
+  const wanted = [...words, ...Object.entries(tags).map(([name, value]) => tagWord(name, value))];
+  const isFound = (head: StoredHead): boolean =>
+    (filter.project ?? head.project) === head.project &&
+    (filter.workflow ?? head.workflow) === head.workflow &&
+    (filter.status ?? head.status) === head.status &&
+    hasTags(head, tags) &&
+    words.every((word) => fits(head, word));
+  const found: StoredHead[] = [];
+  let before = search.before ?? Number.MAX_SAFE_INTEGER;
+  for (let round = 0; round < ROUNDS_MAX; round++) {
+    const options = { before, max: LIST_MAX };
+    const lists = await Promise.all(wanted.map((word) => store.findOrders(word, options)));
+    const { orders, floor } = inAll(lists);
+    for (let from = 0; from < orders.length; from += READ_MAX) {
+      for (const head of await store.headsOf(orders.slice(from, from + READ_MAX))) {
+        if (isFound(head)) found.push(head);
+        if (found.length === max) return { heads: found, next: head.order };
+      }
+    }
+    if (floor === 0) return { heads: found, next: null };
+    before = floor;
+  }
+  return { heads: found, next: before };
+}

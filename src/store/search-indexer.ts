@@ -1,0 +1,39 @@
+/**
+ * Brings the search index of a store up to date while the store is open: once a second, in small pieces, so that commits
+ * come in between. Nobody waits for it: if the store fails, it tries again the next time, and commits say what is wrong.
+ */
+import { type Clock, systemClock } from "../std/clock.ts";
+import { type SearchIndex, StoreFault } from "./store.ts";
+
+/** Well below the two seconds that the index may be late. */
+const EVERY_MS = 1_000;
+
+export class SearchIndexer {
+  readonly #store: Pick<SearchIndex, "indexSome">;
+  readonly #clock: Clock;
+  #cancel: (() => void) | null = null;
+  #isStopped = false;
+
+  constructor(store: Pick<SearchIndex, "indexSome">, clock: Clock = systemClock()) {
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  start(): void {
+    this.#cancel = this.#clock.after(EVERY_MS, () => void this.#run());
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel?.();
+  }
+
+  async #run(): Promise<void> {
+    try {
+      while (!this.#isStopped && (await this.#store.indexSome()));
+    } catch (thrown) {
+      if (!(thrown instanceof StoreFault)) throw thrown;
+    }
+    if (!this.#isStopped) this.start();
+  }
+}

@@ -1,0 +1,119 @@
+/**
+ * What executions are found by. An index keeps terms of each (`termsOf`); what it finds is compared with the head itself
+ * (`fits`), so an index may hold too much (an error that has changed since) and never shows a wrong execution.
+ *
+ * A word of a search fits an execution if its id begins with it, its definition's hash begins with it (from 8 digits), it is
+ * the name of its workflow, the name or the value of one of its tags or both (`team=ops`), or its error has that word. Upper and
+ * lower case are the same but in ids, which are looked up as given and in lower case.
+ */
+import { cutToBytes } from "../kernel/names.ts";
+import type { StoredHead } from "./store.ts";
+
+/** Terms are cut to this length; `fits` sees the rest. */
+const TERM_BYTES_MAX = 64;
+/** Words of an error that are indexed. */
+const ERROR_WORDS_MAX = 60;
+const HASH_DIGITS = 8;
+const HASH = /^[0-9a-f]{8,64}$/;
+
+type Searched = Pick<StoredHead, "id" | "workflow" | "hash" | "tags" | "error">;
+
+/** The terms by which an execution is found, besides its id and its workflow. */
+export function termsOf({ hash, tags, error }: Pick<Searched, "hash" | "tags" | "error">): string[] {
+  const terms = new Set([`#${hash.slice(0, HASH_DIGITS)}`]);
+  for (const [name, value] of Object.entries(tags)) {
+    terms.add(term(`=${name}`));
+    terms.add(term(`=${name}=${value}`));
+    if (value !== "") terms.add(term(`=${value}`));
+  }
+  for (const word of errorTerms(error)) terms.add(word);
+  return [...terms];
+}
+
+/** Tags as a store keeps them; a text that is damaged has none. */
+export function readTags(text: string): Readonly<Record<string, string>> {
+  try {
+    const tags: unknown = JSON.parse(text);
+    if (typeof tags !== "object" || tags === null) return {};
+    return Object.fromEntries(
+      Object.entries(tags).filter(([, value]) => typeof value === "string"),
+    ) as Record<string, string>;
+  } catch (error) {
+    if (error instanceof SyntaxError) return {};
+    throw error;
+  }
+}
+
+/** The terms of an error. */
+export function errorTerms(error: string | null): string[] {
+  return error === null ? [] : [...wordsOf(error)].slice(0, ERROR_WORDS_MAX).map((word) => term(word));
+}
+
+/** One word of a search: where to look for it. */
+export interface SearchWord {
+  readonly text: string;
+  /** Beginnings of ids. */
+  readonly ids: readonly string[];
+  /** The name of a workflow. */
+  readonly workflow: string;
+  readonly terms: readonly string[];
+}
+
+/** The words of a search, each of which must fit. */
+export function searchWords(q: string): SearchWord[] {
+  const words = [...new Set(q.split(/\s+/).filter(Boolean))];
+  return words.map((text) => {
+    const lower = text.toLowerCase();
+    const terms = [term(`=${text}`)];
+    if (HASH.test(lower)) terms.push(`#${lower.slice(0, HASH_DIGITS)}`);
+    const [longest] = [...wordsOf(text)].sort((a, b) => b.length - a.length);
+    if (longest !== undefined) terms.push(term(longest));
+    return { text, ids: [...new Set([text, lower])], workflow: text, terms };
+  });
+}
+
+/** The search that finds executions by a tag, for lists that are filtered by tags. */
+export function tagWord(name: string, value: string | null): SearchWord {
+  const text = value === null ? name : `${name}=${value}`;
+  return { text, ids: [], workflow: "", terms: [term(`=${text}`)] };
+}
+
+/** Whether a word of a search fits an execution. */
+export function fits(head: Searched, { text, ids, workflow }: SearchWord): boolean {
+  const lower = text.toLowerCase();
+  if (ids.some((begin) => head.id.startsWith(begin)) || head.workflow === workflow) return true;
+  if (HASH.test(lower) && head.hash.startsWith(lower)) return true;
+  for (const [name, value] of Object.entries(head.tags))
+    if ([name, value, `${name}=${value}`].some((tag) => tag !== "" && tag.toLowerCase() === lower))
+      return true;
+  if (head.error === null) return false;
+  const wanted = wordsOf(text);
+  const found = wordsOf(head.error);
+  return wanted.size > 0 && [...wanted].every((word) => found.has(word));
+}
+
+/** Whether an execution has these tags; null: with any value. */
+export function hasTags(
+  head: Pick<Searched, "tags">,
+  tags: Readonly<Record<string, string | null>>,
+): boolean {
+  return Object.entries(tags).every(
+    ([name, value]) => Object.hasOwn(head.tags, name) && (value === null || head.tags[name] === value),
+  );
+}
+
+/** The words of a text: letters, digits and _ that stand together. */
+function wordsOf(text: string): Set<string> {
+  return new Set(text.toLowerCase().match(/[\p{L}\p{M}\p{N}_]+/gu) ?? []);
+}
+
+/** A term as indexes keep it; no store's own separators or NUL are in it. */
+function term(text: string): string {
+  return cutToBytes(
+    text
+      .toLowerCase()
+      .toWellFormed()
+      .replace(/[\p{Cc}]/gu, " "),
+    TERM_BYTES_MAX,
+  );
+}

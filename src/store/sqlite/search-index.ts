@@ -1,0 +1,250 @@
+/**
+ * The search index of the SQLite store: which executions have a term (store/search-terms.ts). It is written behind the
+ * commits, some executions at a time, in calls of its own:
+ * 1. new executions by a cursor over their numbers, which are given in the order of commits;
+ * 2. errors, by the numbers of the executions whose heads were written with one; after a restart by the time of their end.
+ * A file of an older version begins with the cursor at 0, so the index is made while the store runs. `clear` does the same.
+ */
+
+import { type FoundOrders, inAny, ordersUpTo } from "../found-orders.ts";
+import { errorTerms, readTags, type SearchWord, termsOf } from "../search-terms.ts";
+import {
+  type Bytes,
+  bytesOf,
+  type Connection,
+  integer,
+  type Statement,
+  text,
+  textOf,
+  type Value,
+} from "./driver.ts";
+import { inTransaction } from "./in-transaction.ts";
+import { ManyRows } from "./many-rows.ts";
+import { distinct } from "./skip-scan.ts";
+import { READS } from "./sqlite-reader.ts";
+
+/** Executions that one call indexes, fewer if they take so many rows; rows of the index that one call deletes. */
+const SLICE = 1_000;
+const ROWS_MAX = 1_500;
+const ENDED_AT_ONCE = 200;
+const CLEARED_AT_ONCE = 5_000;
+/** Ends of before a restart are looked at again from this long before the last one that was indexed. */
+const OVERLAP_MS = 60_000;
+
+/** Ids with a beginning: so many are sorted by age; of more than that the newest executions are looked through first. */
+const FEW = 5_000;
+const NEWEST = 20_000;
+const MANY = 100_000;
+/** Greater than any character. */
+const LAST_CHARACTER = "\u{10ffff}";
+
+/** What the writer noted since the last call. */
+export interface Noted {
+  /** Executions whose heads were written with an error. */
+  readonly failed: readonly number[];
+  /** The latest end that was written. */
+  readonly finishedAt: number;
+}
+
+interface Row {
+  readonly e: number;
+  readonly hash: Bytes;
+  readonly tags: Bytes;
+  readonly error: Bytes | null;
+  readonly finished_at: number | null;
+}
+
+export class SearchIndex {
+  readonly #connection: Connection;
+  readonly #statements: ReturnType<typeof prepareStatements>;
+  readonly #insert: ManyRows;
+  /** Where ends of before this start are looked at; null: all were. */
+  #ended: { at: number; e: number } | null;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+    this.#statements = prepareStatements(connection);
+    this.#insert = new ManyRows(
+      connection,
+      2,
+      (rows) => `INSERT OR IGNORE INTO search (term, e) VALUES ${rows}`,
+    );
+    const { ended = 0 } = this.#statements.cursor.get<{ ended: number }>([]) ?? {};
+    this.#ended = { at: ended - OVERLAP_MS, e: 0 };
+  }
+
+  /** Indexes some executions; says how many rows that took, and whether there is more to do. */
+  write({ failed, finishedAt }: Noted): { rows: number; more: boolean } {
+    const { cursor, fresh, byE, move, clearing, clearSome } = this.#statements;
+    if (clearing.get<{ clearing: number }>([])?.clearing === 1) {
+      const rows = clearSome.run([CLEARED_AT_ONCE]);
+      if (rows < CLEARED_AT_ONCE) this.#statements.cleared.run([]);
+      return { rows, more: true };
+    }
+    const { e: after = 0 } = cursor.get<{ e: number }>([]) ?? {};
+    const created = fresh.all<Row>([after, SLICE]);
+    const ended = this.#someEnded();
+    if (created.length === 0 && failed.length === 0 && ended.length === 0) return { rows: 0, more: false };
+    let rows = 1;
+    let last = after;
+    this.#insert.clear();
+    this.#unsynced(() => {
+      const add = (e: number, terms: readonly string[]): void => {
+        for (const term of terms) this.#insert.add(term, e);
+        rows += terms.length;
+      };
+      for (const row of created) {
+        if (rows >= ROWS_MAX) break;
+        add(row.e, termsOfRow(row));
+        last = row.e;
+      }
+      for (const row of ended) add(row.e, errorTerms(errorOf(row)));
+      for (const e of failed) {
+        const row = byE.get<Row>([e]);
+        if (row !== undefined) add(e, errorTerms(errorOf(row)));
+      }
+      this.#insert.flush();
+      move.run([last, finishedAt]);
+    });
+    const lastEnded = ended.at(-1);
+    if (lastEnded !== undefined) this.#ended = { at: lastEnded.finished_at as number, e: lastEnded.e };
+    const isBehind = created.length === SLICE || last < (created.at(-1)?.e ?? 0);
+    return { rows, more: isBehind || ended.length > 0 };
+  }
+
+  /** The index is made anew, by later calls of `write`. */
+  clear(): void {
+    this.#statements.clear.run([]);
+    this.#ended = null;
+  }
+
+  /** An execution is forgotten: its rows go. */
+  remove(e: number): void {
+    const row = this.#statements.byE.get<Row>([e]);
+    if (row === undefined) return;
+    for (const term of termsOfRow(row)) this.#statements.remove.run([term, e]);
+  }
+
+  /** The executions that a word may fit, newest first. */
+  find({ terms, ids, workflow }: SearchWord, options: { before: number; max: number }): FoundOrders {
+    const lists = terms.map((term) => this.#ofTerm(term, options));
+    for (const begin of ids) lists.push(this.#ofIds(begin, options));
+    if (workflow !== "") lists.push(this.#ofWorkflow(workflow, options));
+    return inAny(lists, options.max);
+  }
+
+  #ofTerm(term: string, { before, max }: { before: number; max: number }): FoundOrders {
+    return this.#list(this.#statements.ofTerm, [term, before, max], max);
+  }
+
+  #ofWorkflow(workflow: string, { before, max }: { before: number; max: number }): FoundOrders {
+    const { projects, statuses, ofGroup } = this.#statements;
+    const lists: FoundOrders[] = [];
+    for (const project of distinct(projects, []))
+      for (const status of distinct(statuses, [project, bytesOf(workflow)]))
+        lists.push(this.#list(ofGroup, [project, bytesOf(workflow), status, before, max], max));
+    return inAny(lists, max);
+  }
+
+  #ofIds(begin: string, { before, max }: { before: number; max: number }): FoundOrders {
+    const { idsFrom, newestFrom, floorOf, manyFrom, countFrom } = this.#statements;
+    const range = [begin, begin + LAST_CHARACTER];
+    const few = idsFrom.all<{ e: number }>([...range, FEW + 1]);
+    if (few.length <= FEW) {
+      const orders = few.map(({ e }) => e).filter((e) => e < before);
+      return inAny([{ orders, floor: 0 }], max);
+    }
+    const newest = newestFrom.all<{ e: number }>([before, NEWEST, ...range, max]);
+    if (newest.length === max)
+      return ordersUpTo(
+        newest.map(({ e }) => e),
+        max,
+      );
+    const floor = floorOf.get<{ floor: number; n: number }>([before, NEWEST]);
+    const isAll = floor === undefined || floor.n < NEWEST;
+    if (isAll || newest.length > 0)
+      return { orders: newest.map(({ e }) => e), floor: isAll ? 0 : floor.floor };
+    // None of the newest has it: they are older.
+    if ((countFrom.get<{ n: number }>([...range, MANY + 1])?.n ?? 0) <= MANY)
+      return this.#list(manyFrom, [...range, MANY, before, max], max);
+    return { orders: [], floor: floor.floor };
+  }
+
+  /** A transaction that the next commit makes durable: if it is lost, so is the cursor, and it is done again. */
+  #unsynced(write: () => void): void {
+    this.#connection.exec("PRAGMA synchronous = NORMAL");
+    try {
+      inTransaction(this.#connection, write);
+    } finally {
+      this.#connection.exec("PRAGMA synchronous = FULL");
+    }
+  }
+
+  #list(statement: Statement, values: readonly Value[], max: number): FoundOrders {
+    return ordersUpTo(
+      statement.all<{ e: number }>(values).map(({ e }) => e),
+      max,
+    );
+  }
+
+  #someEnded(): Row[] {
+    if (this.#ended === null) return [];
+    const { at, e } = this.#ended;
+    const rows = this.#statements.ended.all<Row>([at, at, e, ENDED_AT_ONCE]);
+    if (rows.length === 0) this.#ended = null;
+    return rows;
+  }
+}
+
+function termsOfRow(row: Row): string[] {
+  return termsOf({ hash: textOf(row.hash), tags: readTags(textOf(row.tags)), error: errorOf(row) });
+}
+
+function errorOf({ error }: Row): string | null {
+  return error === null ? null : textOf(error);
+}
+
+export const SEARCH_READS = {
+  ofTerm: "SELECT e FROM search WHERE term = ? AND e < ? ORDER BY e DESC LIMIT ?",
+  projects: READS.nextProject,
+  statuses: READS.nextStatus,
+  ofGroup: READS.newestOfGroup,
+  idsFrom: "SELECT e FROM executions WHERE id >= ? AND id < ? LIMIT ?",
+  newestFrom: `SELECT e FROM (SELECT e, id FROM executions WHERE e < ? ORDER BY e DESC LIMIT ?)
+    WHERE id >= ? AND id < ? LIMIT ?`,
+  floorOf: `SELECT min(e) AS floor, count(*) AS n FROM
+    (SELECT e FROM executions WHERE e < ? ORDER BY e DESC LIMIT ?)`,
+  countFrom: "SELECT count(*) AS n FROM (SELECT 1 FROM executions WHERE id >= ? AND id < ? LIMIT ?)",
+  manyFrom: `SELECT e FROM (SELECT e FROM executions WHERE id >= ? AND id < ? LIMIT ?) WHERE e < ?
+    ORDER BY e DESC LIMIT ?`,
+} as const;
+
+function prepareStatements(connection: Connection) {
+  const prepare = (sql: string): Statement => connection.prepare(sql);
+  const row = `e, ${text("hash")} AS hash, ${text("tags")} AS tags, ${text("error")} AS error,
+    ${integer("finished_at")} AS finished_at`;
+  return {
+    ofTerm: prepare(SEARCH_READS.ofTerm),
+    projects: prepare(SEARCH_READS.projects),
+    statuses: prepare(SEARCH_READS.statuses),
+    ofGroup: prepare(SEARCH_READS.ofGroup),
+    idsFrom: prepare(SEARCH_READS.idsFrom),
+    newestFrom: prepare(SEARCH_READS.newestFrom),
+    floorOf: prepare(SEARCH_READS.floorOf),
+    countFrom: prepare(SEARCH_READS.countFrom),
+    manyFrom: prepare(SEARCH_READS.manyFrom),
+    cursor: prepare("SELECT e, ended FROM search_cursor"),
+    clearing: prepare("SELECT clearing FROM search_cursor"),
+    move: prepare("UPDATE search_cursor SET e = ?, ended = max(ended, ?)"),
+    fresh: prepare(`SELECT ${row} FROM executions WHERE e > ? ORDER BY e LIMIT ?`),
+    byE: prepare(`SELECT ${row} FROM executions WHERE e = ?`),
+    ended: prepare(`SELECT ${row} FROM executions WHERE finished_at IS NOT NULL AND finished_at >= ?
+      AND (finished_at > ? OR e > ?) ORDER BY finished_at, e LIMIT ?`),
+    clear: prepare("UPDATE search_cursor SET e = 0, ended = 0, clearing = 1"),
+    clearSome: prepare(
+      "DELETE FROM search WHERE (term, e) IN (SELECT term, e FROM search ORDER BY term, e LIMIT ?)",
+    ),
+    cleared: prepare("UPDATE search_cursor SET clearing = 0"),
+    remove: prepare("DELETE FROM search WHERE term = ? AND e = ?"),
+  } satisfies Record<string, Statement>;
+}

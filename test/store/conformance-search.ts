@@ -1,0 +1,141 @@
+/** The part of the conformance suite about finding executions by words and tags. */
+import { expect, test } from "vitest";
+import { listOrSearch, type Search } from "../../src/store/search-heads.ts";
+import type { Head } from "../../src/store/store.ts";
+import { commit, endedHead, headOf, start, step } from "./example-writes.ts";
+import type { Lives } from "./lives.ts";
+
+/** Brings the index up to date. */
+async function indexed({ store }: Lives): Promise<void> {
+  while (await store.indexSome());
+}
+
+async function find(lives: Lives, search: Partial<Search> | string, max = 9): Promise<string[]> {
+  const parts = typeof search === "string" ? { q: search } : search;
+  const found = await listOrSearch(lives.store, { filter: {}, before: null, max, ...parts });
+  return found.heads.map(({ id }) => id);
+}
+
+const failed = (id: string, error: string, parts: Partial<Head> = {}) =>
+  endedHead(id, 1_700_000_000_500, { status: "failed", error, ...parts });
+
+const hash = `0123abcd${"e".repeat(56)}`;
+
+async function begin(lives: Lives): Promise<void> {
+  await commit(lives.store, lives.info, [
+    start("orders/1", { head: headOf("orders/1", { tags: { team: "Ops", zone: "eu west" } }) }),
+    start("orders/2", { head: headOf("orders/2", { hash, project: "acme" }) }),
+    start("日本語", { head: headOf("日本語", { tags: { team: "語 & <b>" }, workflow: "invoices" }) }),
+    start("broken", { head: failed("broken", "task_failed: no such key 'a/b' in Zürich") }),
+  ]);
+  await indexed(lives);
+}
+
+export function describeSearch(get: () => Lives): void {
+  describeFinding(get);
+  describeIndexing(get);
+}
+
+function describeFinding(get: () => Lives): void {
+  test("executions are found by the beginning of their id, hash, workflow, tags and words of their error", async () => {
+    const lives = get();
+    await begin(lives);
+    expect(await find(lives, "orders/")).toEqual(["orders/2", "orders/1"]);
+    expect(await find(lives, "ORDERS/2")).toEqual(["orders/2"]);
+    expect(await find(lives, "rders")).toEqual([]);
+    expect(await find(lives, "日本")).toEqual(["日本語"]);
+    expect(await find(lives, "0123abcd")).toEqual(["orders/2"]);
+    expect(await find(lives, "0123ABCDee")).toEqual(["orders/2"]);
+    expect(await find(lives, "0123abc")).toEqual([]);
+    expect(await find(lives, "invoices")).toEqual(["日本語"]);
+    for (const tag of ["team=ops", "TEAM=Ops", "ops", "zone"])
+      expect(await find(lives, tag)).toEqual(["orders/1"]);
+    expect(await find(lives, "team")).toEqual(["日本語", "orders/1"]);
+    for (const words of ["such key", "task_failed:", "zürich", "'a/b'", "key broken"])
+      expect(await find(lives, words)).toEqual(["broken"]);
+    expect(await find(lives, "such thing")).toEqual([]);
+    expect(await find(lives, "orders team=ops")).toEqual(["orders/1"]);
+  });
+
+  test("a search is within a project, a workflow and a status, and tags are compared exactly", async () => {
+    const lives = get();
+    await begin(lives);
+    expect(await find(lives, { q: "orders/", filter: { project: "acme" } })).toEqual(["orders/2"]);
+    expect(await find(lives, { q: "orders/", filter: { project: "other" } })).toEqual([]);
+    expect(await find(lives, { q: "team", filter: { workflow: "invoices" } })).toEqual(["日本語"]);
+    expect(await find(lives, { q: "key", filter: { status: "running" } })).toEqual([]);
+    expect(await find(lives, { tags: { team: "Ops" } })).toEqual(["orders/1"]);
+    expect(await find(lives, { tags: { team: "ops" } })).toEqual([]);
+    expect(await find(lives, { tags: { team: null } })).toEqual(["日本語", "orders/1"]);
+    expect(await find(lives, { tags: { zone: "eu west", team: "Ops" } })).toEqual(["orders/1"]);
+    expect(await find(lives, { tags: { team: "語 & <b>" }, q: "日" })).toEqual(["日本語"]);
+  });
+
+  test("what ends with an error later, goes on, and ends with another is found by what it says now", async () => {
+    const lives = get();
+    const { store, info } = lives;
+    await begin(lives);
+    await commit(store, info, [step("orders/1", 1, { head: failed("orders/1", "first: disk full") })]);
+    await indexed(lives);
+    expect(await find(lives, "disk")).toEqual(["orders/1"]);
+    await commit(store, info, [step("orders/1", 2, { head: headOf("orders/1") })]);
+    await indexed(lives);
+    expect(await find(lives, "disk")).toEqual([]);
+    await commit(store, info, [step("orders/1", 3, { head: failed("orders/1", "second: network") })]);
+    await indexed(lives);
+    expect(await find(lives, "network")).toEqual(["orders/1"]);
+    expect(await find(lives, "disk")).toEqual([]);
+  });
+
+  test("pages go on where the one before ended", async () => {
+    const lives = get();
+    const ids = Array.from({ length: 25 }, (_, i) => `run-${i}`);
+    const writes = ids.map((id, i) => start(id, { head: headOf(id, { tags: { odd: String(i % 2) } }) }));
+    await commit(lives.store, lives.info, writes);
+    await indexed(lives);
+    const wanted = ids.filter((_, i) => i % 2 === 1).reverse();
+    const seen: string[] = [];
+    let before: number | null = null;
+    do {
+      const page: Awaited<ReturnType<typeof listOrSearch>> = await listOrSearch(lives.store, {
+        ...{ filter: {}, q: "run- odd=1", before, max: 5 },
+      });
+      seen.push(...page.heads.map(({ id }) => id));
+      before = page.next;
+    } while (before !== null);
+    expect(seen).toEqual(wanted);
+  });
+}
+
+function describeIndexing(get: () => Lives): void {
+  test("what was not indexed when the process died is found after a restart, and what was purged is not", async () => {
+    const lives = get();
+    await begin(lives);
+    await commit(lives.store, lives.info, [
+      start("late", { head: headOf("late", { tags: { late: "yes" } }) }),
+      step("orders/2", 1, {
+        head: failed("orders/2", "crash: out of memory", {
+          ...{ project: "acme", hash, finishedAt: 1_700_000_000_900 },
+        }),
+      }),
+    ]);
+    await lives.restart({ clean: false });
+    await indexed(lives);
+    expect(await find(lives, "late=yes")).toEqual(["late"]);
+    expect(await find(lives, "memory")).toEqual(["orders/2"]);
+    await lives.store.purge(["orders/2", "broken"]);
+    await indexed(lives);
+    expect(await find(lives, "memory")).toEqual([]);
+    expect(await find(lives, "orders/")).toEqual(["orders/1"]);
+  });
+
+  test("an index that is made anew finds the same", async () => {
+    const lives = get();
+    await begin(lives);
+    await lives.store.clearIndex();
+    await indexed(lives);
+    expect(await find(lives, "team=ops")).toEqual(["orders/1"]);
+    expect(await find(lives, "such key")).toEqual(["broken"]);
+    expect(await find(lives, "0123abcd")).toEqual(["orders/2"]);
+  });
+}
