@@ -34,10 +34,9 @@ export function termsOf({ hash, tags, error }: Pick<Searched, "hash" | "tags" | 
 export function readTags(text: string): Readonly<Record<string, string>> {
   try {
     const tags: unknown = JSON.parse(text);
-    if (typeof tags !== "object" || tags === null) return {};
-    return Object.fromEntries(
-      Object.entries(tags).filter(([, value]) => typeof value === "string"),
-    ) as Record<string, string>;
+    const read: Record<string, string> = {};
+    for (const [name, value] of Object.entries(tags ?? {})) if (typeof value === "string") read[name] = value;
+    return read;
   } catch (error) {
     if (error instanceof SyntaxError) return {};
     throw error;

@@ -210,6 +210,8 @@ export class SqliteStore implements Store {
   }
 
   async auditTables({ repair }: { readonly repair: boolean }): Promise<readonly TableFinding[]> {
+    // The search index is made anew: that is cheaper than comparing it.
+    if (repair) await this.clearIndex();
     return this.#call({ kind: "auditTables", repair });
   }
 
