@@ -2,7 +2,7 @@
  * Takes cancelled commands out of their topics. A topic is shared with others, so every message that is looked through and
  * is not ours goes back. That counts as a delivery, and a quorum queue drops what was delivered too often. So the search
  * ends at a message that was delivered a few times, and one that is near the limit is put back as a new message. What the
- * search does not find may still be delivered to a worker; Rondo's own workers ask before they begin (command-checks.ts).
+ * search does not find may still be delivered to a worker, whose receipt then changes nothing.
  */
 import type { Channel, GetMessage } from "amqplib";
 import { messageIdOf } from "../protocol/amqp-wire.ts";

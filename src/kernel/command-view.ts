@@ -23,7 +23,7 @@ export interface CommandView {
   readonly startedAt: number | null;
   /** When its last receipt came; null: none has. */
   readonly receiptedAt: number | null;
-  /** Sequence number of its last `command.receipted`, where `cmd_result` is; null: there is no result. */
+  /** Sequence number of its last `command.receipted`, where `cmd_result` is if it has one; null: none is shown. */
   readonly receipt: number | null;
   /** What is owed for it. */
   readonly owed: readonly OwedView[];
@@ -76,7 +76,7 @@ export function viewCommands(
       createdAt: execution.createdAt,
       startedAt: state?.startedAt ?? null,
       receiptedAt: state?.receiptedAt ?? null,
-      receipt: procStatus === "COMPLETE" && state !== undefined && state.receipt > 0 ? state.receipt : null,
+      receipt: hasResult(procStatus) && state !== undefined && state.receipt > 0 ? state.receipt : null,
       owed: owed.map(({ op, index, ended, until, lastError }) => {
         const plan = postOpPlan(command, op, index);
         const target = plan === undefined ? "" : targetOf(plan);
@@ -85,6 +85,11 @@ export function viewCommands(
       ...(waiting === undefined ? {} : { queued: waiting }),
     };
   });
+}
+
+/** A result that was received is shown also where it could not be kept. */
+function hasResult(status: ProcStatus): boolean {
+  return status === "COMPLETE" || status === "ERROR";
 }
 
 function statusOf(

@@ -133,6 +133,10 @@ test("a queue of others with messages or consumers stays untouched; listed by th
   await channel.assertQueue("orders-of-others", { durable: true });
   for (let n = 0; n < 20; n++) say("orders-of-others", { order: n });
   await until("all are there", async () => (await bench.ready("orders-of-others")) === 20);
+  // Without a connection nobody can tell, and the command is judged when it is sent.
+  await until("the engine is at the broker", async () =>
+    (await bench.broker.queues()).some(({ name }) => name === "rondo.workflow.handler.enumerated"),
+  );
   const flow = one("ORD_CMD", { receiptTopic: "orders-of-others" });
   await expect(start(rondo, flow)).rejects.toMatchObject({
     message: expect.stringContaining("20 messages"),

@@ -37,5 +37,6 @@ export async function readCommands(
 /** What the receipt of this sequence number said. */
 async function resultAt(events: EventReader, seq: number | null): Promise<ReadCommand["result"]> {
   const event = seq === null ? null : await events.at(seq);
-  return event?.kind === "command.receipted" ? { value: events.value(event.result) } : null;
+  if (event?.kind !== "command.receipted" || event.result === null) return null;
+  return { value: events.value(event.result) };
 }
