@@ -298,3 +298,28 @@ test("a worker that says goodbye is not served any more; what it has can still b
     verdicts: { [work.attempt]: "accepted" },
   });
 });
+
+test("a registration that says enumerates gets enumerations, and never the input of an old definition as a task", async () => {
+  const bench = await SessionBench.open();
+  const register = (enumerates: boolean) =>
+    unwrap(
+      bench.sessions.register(
+        { name: "test", worker: "one", handlers: [{ use: "w.a", enumerates }], capacity: 10 },
+        "127.0.0.1",
+      ),
+    );
+  register(true);
+  const phases = [{ name: "a", handlers: { a: { use: "w.a" } } }];
+  await bench.start("old", { name: "old", phases });
+  await bench.start("new", { rondo: 2, name: "new", phases });
+  expect((await bench.claim("one")).work.map((work) => [work.execution, work.do])).toEqual([
+    ["new", "enumerate"],
+  ]);
+  const why = unwrap(await bench.engine.inspect("old")).why;
+  expect(why).toContain('the worker one enumerates "w.a"');
+  expect(why).toContain('"rondo": 2');
+  register(false);
+  expect((await bench.claim("one")).work.map((work) => [work.execution, work.do])).toEqual([
+    ["old", "process"],
+  ]);
+});
