@@ -152,6 +152,19 @@ describe("a handler without tasks, of a definition that names no enumeration", (
     expect(given(bench)).toEqual(expected);
   });
 
+  test("goes to a worker that has code of both kinds under the name, for two workflows", () => {
+    for (const uses of [
+      [enumerating, { use: "w.a" }],
+      [{ use: "w.a" }, enumerating],
+    ]) {
+      const bench = new NodeBench();
+      bench.join("w1", uses);
+      bench.start(bench.plan([phase("a")]), "e1");
+      bench.settle();
+      expect(given(bench)).toEqual([["w1", "process", "null"]]);
+    }
+  });
+
   test("does not wait for workers of another project", () => {
     const bench = new NodeBench();
     bench.join("other", [enumerating], { project: "other" });

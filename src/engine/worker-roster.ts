@@ -63,7 +63,12 @@ export class RosterEntry {
     this.desksMax = options.desksMax ?? Number.POSITIVE_INFINITY;
     for (const served of options.serves) {
       const versions = this.#byUse.get(served.use) ?? new Map<string, Serves>();
-      versions.set(normal(served.version ?? ""), served);
+      const version = normal(served.version ?? "");
+      const other = versions.get(version);
+      // Two workflows may share a name: with code of both kinds it can do the input as one task, so it does not count as
+      // code that enumerates.
+      const isBoth = other !== undefined && (other.enumerates === true) !== (served.enumerates === true);
+      versions.set(version, isBoth ? { ...served, enumerates: false } : served);
       this.#byUse.set(served.use, versions);
     }
   }

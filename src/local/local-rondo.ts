@@ -333,7 +333,7 @@ export class LocalRondo implements RondoClient {
   #host(workflow: string, code: HandlerCode): void {
     const { use, version, enumerate } = code;
     const key = `${use} ${version ?? ""}`;
-    const enumerates = enumerate !== undefined || this.#serves.get(key)?.enumerates === true;
+    const enumerates = enumerate !== undefined && this.#serves.get(key)?.enumerates !== false;
     this.#serves.set(key, { use, ...(version === undefined ? {} : { version }), enumerates });
     this.#worker.host(workflow, code);
   }

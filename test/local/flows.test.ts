@@ -364,3 +364,21 @@ test("two workflows may share a handler, each with its own input", async () => {
   expect(await rondo.run(one, { a: 1 })).toEqual([{ a: 1 }]);
   expect(await rondo.run(two, { b: "four" })).toEqual([{ b: 4 }]);
 });
+
+test("two workflows may share the name of a handler, though only one of them enumerates", async () => {
+  const process = ({ task }: { task: unknown }) => task;
+  const many = workflow({ name: "many" })
+    .phase("p", { s: handler({ name: "shared", enumerate: () => [1, 2, 3], process }) as never })
+    .returns(({ phases }) => (phases as never as { p: { s: { total: number } } }).p.s.total);
+  const one = workflow({ name: "one" })
+    .phase("p", { s: handler({ name: "shared", process }) as never })
+    .returns(({ phases }) => (phases as never as { p: { s: { total: number } } }).p.s.total);
+  for (const workflows of [
+    [many, one],
+    [one, many],
+  ]) {
+    await using t = await testRondo({ workflows });
+    expect(await t.run(many as never, null as never)).toBe(3);
+    expect(await t.run(one as never, null as never)).toBe(1);
+  }
+});
