@@ -77,7 +77,9 @@ export class Limits {
       const limit = this.#limits.get(name);
       const { held = 0, queue, reserved } = limit ?? {};
       const { size = 0, priority = 0 } = queue ?? {};
-      return { held, waiting: size, priority, reserved: reserved?.size ?? 0 };
+      let moved = 0;
+      for (const one of this.leaving()) if (one === name) moved++;
+      return { held, waiting: size, priority, reserved: reserved?.size ?? 0, moved };
     };
     this.shares = shared === null ? null : new PermitDesk(shared.permitPatienceMs, usage);
   }
@@ -114,7 +116,7 @@ export class Limits {
     limit.window.add(now);
     limit.held = limit.window.used;
     limit.queue.served(who.id, limit.max);
-    this.shares?.noteUse(name);
+    this.shares?.used(name);
   }
 
   /** A start that was noted then has begun now, and counts from now on. */
@@ -186,7 +188,7 @@ export class Limits {
     const limit = this.#at(name);
     limit.held++;
     if (who !== undefined) limit.queue.served(who.id, limit.max);
-    this.shares?.noteUse(name);
+    this.shares?.used(name);
   }
 
   /** Gives a permit back. */
@@ -278,6 +280,13 @@ export class Limits {
   /** A home has spoken: whoever waits may go on. */
   granted(grant: PermitGrant): void {
     if (this.shares?.granted(grant) === true) this.#callable.add(grant.name);
+  }
+
+  /** Homes may have become silent: true, if somebody may go on with what this node has. */
+  useKept(): boolean {
+    const kept = this.shares?.takeKept() ?? [];
+    for (const name of kept) this.#callable.add(name);
+    return kept.length > 0;
   }
 
   block(name: string, until: number): void {

@@ -21,7 +21,11 @@ interface Share {
   n: number;
   askedAt: number;
   isAnswered: boolean;
+  /** The home has not answered in time: until it does, this node keeps what it has and uses it again. */
+  isSilent: boolean;
   wants: number;
+  /** Permits that were granted and have not been used yet. Where others wait, each is used once. */
+  fresh: number;
 }
 
 /** How a limit is used here. */
@@ -32,6 +36,8 @@ export interface Usage {
   readonly priority: number;
   /** Those that have found room, and wait at another limit. */
   readonly reserved: number;
+  /** Permits of attempts that have moved on to other nodes. */
+  readonly moved: number;
 }
 
 export class PermitDesk {
@@ -40,6 +46,8 @@ export class PermitDesk {
   readonly #changed = new Set<string>();
   /** Limits that a home thinks this node has something of, though it has forgotten them. */
   readonly #disclaimed = new Set<string>();
+  /** Limits whose homes have become silent: what is had of them is used again. */
+  readonly #kept = new Set<string>();
   /** When to say a word again that was not answered. */
   readonly #patienceMs: number;
   readonly #usage: (name: string) => Usage;
@@ -70,7 +78,9 @@ export class PermitDesk {
       n: 0,
       askedAt: Number.NEGATIVE_INFINITY,
       isAnswered: true,
+      isSilent: false,
       wants: 0,
+      fresh: 0,
     });
   }
 
@@ -79,10 +89,22 @@ export class PermitDesk {
     return this.#shares.get(name);
   }
 
-  /** How many more attempts may be open. What is not declared has no limit. */
+  /**
+   * How many more attempts may be open. What is not declared has no limit. Where others wait, what was used goes back to
+   * the home, so that permits go round the nodes too.
+   */
   room(name: string, held: number): number {
     const share = this.#shares.get(name);
-    return share === undefined ? Number.POSITIVE_INFINITY : share.quota - held;
+    if (share === undefined) return Number.POSITIVE_INFINITY;
+    const { quota, isContended, isSilent, fresh } = share;
+    return isContended && !isSilent ? Math.min(quota - held, fresh) : quota - held;
+  }
+
+  /** A permit was taken. */
+  used(name: string): void {
+    const share = this.#shares.get(name);
+    if (share !== undefined) share.fresh = Math.max(0, share.fresh - 1);
+    this.noteUse(name);
   }
 
   /** A permit was taken or given back, or somebody began to wait. */
@@ -105,6 +127,7 @@ export class PermitDesk {
     for (const [name, share] of this.#shares) {
       share.quota = 0;
       share.wants = 0;
+      share.fresh = 0;
       share.isAnswered = true;
       this.noteUse(name);
     }
@@ -134,12 +157,23 @@ export class PermitDesk {
       }
     }
     for (const [name, share] of this.#shares)
-      if (this.#askAgainAt(share) <= now) asks.push(this.#ask(name, share, now));
+      if (this.#askAgainAt(share) <= now) {
+        if (!share.isAnswered && !share.isSilent) this.#kept.add(name);
+        share.isSilent = !share.isAnswered;
+        asks.push(this.#ask(name, share, now));
+      }
     for (const name of this.#disclaimed)
       if (!this.#shares.has(name))
         asks.push({ name, max: 1, declaredAt: 0, n: ++this.#n, quota: 0, wants: 0, silenceMs: 0 });
     this.#disclaimed.clear();
     return asks;
+  }
+
+  /** Limits whose homes have become silent since this was last asked. */
+  takeKept(): string[] {
+    const kept = [...this.#kept];
+    this.#kept.clear();
+    return kept;
   }
 
   /** An answer may be lost, and so may what a home says later to those who wait. */
@@ -170,6 +204,8 @@ export class PermitDesk {
       return false;
     }
     share.isAnswered = true;
+    share.isSilent = false;
+    share.fresh = Math.min(quota, share.fresh + Math.max(0, quota - share.quota));
     share.wants = Math.max(0, share.wants - Math.max(0, quota - share.quota));
     share.quota = quota;
     share.isContended = isContended;
@@ -190,16 +226,18 @@ export class PermitDesk {
   }
 
   #ask(name: string, share: Share, now: number): PermitAsk {
-    const { held, waiting, reserved } = this.#usage(name);
-    const { max, declaredAt, silenceMs, isContended } = share;
+    const { held, waiting, reserved, moved } = this.#usage(name);
+    const { max, declaredAt, silenceMs, isContended, isSilent } = share;
     // What is not in use is given back where others wait or nobody here does; attempts that were taken over count.
     const needed = Math.max(held, Math.min(share.quota, held + reserved));
-    const quota = waiting === 0 || isContended ? needed : Math.max(held, share.quota);
+    // While the home is silent nothing is given back: there may be nobody to give it to.
+    const isGivenBack = !isSilent && (waiting === 0 || isContended);
+    const quota = isGivenBack ? needed : Math.max(held, share.quota);
     share.quota = quota;
     share.wants = waiting === 0 ? 0 : Math.max(0, Math.min(max, held + waiting * BATCH) - quota);
     share.n = ++this.#n;
     share.askedAt = now;
     share.isAnswered = false;
-    return { name, max, declaredAt, n: share.n, quota, wants: share.wants, silenceMs };
+    return { name, max, declaredAt, n: share.n, quota, wants: share.wants, silenceMs, moved };
   }
 }

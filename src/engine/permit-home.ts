@@ -1,8 +1,9 @@
 /**
  * The home of limits: for those whose names fall into a partition of this node, it says how many permits each node has.
  * It believes what nodes declare, and gives out what is free, one by one to those who wait. What a node had comes back
- * when the node has gone, by the store's word, and nothing of it can still run. After a takeover nothing is given out
- * until every node has declared what it has, and what died with the last home cannot run any more.
+ * when the node has gone, by the store's word, and nothing of it can still run. After a takeover living nodes keep what they
+ * have, and the new home passes on what they give back. What nobody has declared is given out only when every node has
+ * spoken, and what died with the last home cannot run any more.
  */
 import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
 
@@ -21,6 +22,8 @@ interface HomeLimit {
   max: number;
   declaredAt: number;
   silenceMs: number;
+  /** Permits that living nodes had by their own word: no dead node can have those. */
+  known: number;
   /** In the order in which they get the next permit. */
   readonly holders: Map<string, Holder>;
 }
@@ -40,6 +43,8 @@ export interface HandedLimit {
   readonly max: number;
   readonly declaredAt: number;
   readonly silenceMs: number;
+  /** Permits that living nodes had by their own word; undefined: not known. */
+  readonly known?: number;
   readonly holders: readonly HandedHolder[];
 }
 
@@ -83,7 +88,7 @@ export class PermitHome {
     this.awaited = new Set(awaited);
     this.#isFresh = handed.length > 0;
     for (const { holders, ...limit } of handed) {
-      const known: HomeLimit = { ...limit, holders: new Map() };
+      const known: HomeLimit = { ...limit, known: limit.known ?? 0, holders: new Map() };
       for (const { node, goneMs, ...had } of holders) {
         const goneAt = goneMs === undefined ? null : now - goneMs;
         known.holders.set(node, { ...newHolder({ ...limit, ...had }), wants: had.wants ?? 0, goneAt });
@@ -112,12 +117,16 @@ export class PermitHome {
   asked(node: string, ask: PermitAsk, now: number): Map<string, PermitGrant> {
     const told = new Map<string, PermitGrant>();
     const { name, max, declaredAt, silenceMs, quota, wants, n } = ask;
-    const limit = this.#limits.get(name) ?? { max, declaredAt, silenceMs, holders: new Map() };
+    const limit = this.#limits.get(name) ?? { max, declaredAt, silenceMs, known: 0, holders: new Map() };
     const known = limit.holders.get(node);
     if (known !== undefined && known.n >= n) return told;
     this.#limits.set(name, limit);
     if (declaredAt >= limit.declaredAt) Object.assign(limit, { max, declaredAt });
     limit.silenceMs = Math.max(limit.silenceMs, silenceMs);
+    // What a node has beyond what it was given here, it had from a former home or has taken over.
+    if (ask.moved !== undefined) limit.known += Math.max(0, quota - ask.moved - (known?.quota ?? 0));
+    // Whoever gives something back has had its turn.
+    if (known !== undefined && quota < known.quota) limit.holders.delete(node);
     const holder = known ?? newHolder(ask);
     Object.assign(holder, { quota, wants, n, silenceMs: Math.max(holder.silenceMs, silenceMs) });
     limit.holders.set(node, holder);
@@ -165,11 +174,12 @@ export class PermitHome {
 
   /** What the next home begins with. */
   hand(now: number): HandedHome {
-    const limits = Array.from(this.#limits, ([name, { max, declaredAt, silenceMs, holders }]) => ({
+    const limits = Array.from(this.#limits, ([name, { max, declaredAt, silenceMs, known, holders }]) => ({
       name,
       max,
       declaredAt,
       silenceMs,
+      ...(known === 0 ? {} : { known }),
       holders: Array.from(holders, ([node, { quota, n, wants, goneAt }]) => ({
         node,
         quota,
@@ -203,10 +213,11 @@ export class PermitHome {
   ): void {
     const { holders } = limit;
     for (const [node, holder] of holders) if (this.#endOf(holder) <= now) holders.delete(node);
-    if (this.awaited.size > 0 || this.#blockedUntil(limit) > now) return;
+    const isNew = this.awaited.size > 0 || this.#blockedUntil(limit) > now;
+    const most = isNew ? Math.min(limit.known, limit.max) : limit.max;
     let out = 0;
     for (const { quota } of holders.values()) out += quota;
-    while (out < limit.max) {
+    while (out < most) {
       const next = [...holders].find(([, { wants, goneAt }]) => wants > 0 && goneAt === null);
       if (next === undefined) break;
       const [node, holder] = next;
@@ -218,7 +229,8 @@ export class PermitHome {
       holders.set(node, holder);
       told.set(node, grantOf(name, holder));
     }
-    const isContended = isAwaited(holders);
+    // A new home asks for nothing that it could not pass on.
+    const isContended = isAwaited(holders) && most > 0;
     for (const [node, holder] of holders) {
       const isThere = holder.goneAt === null && holder.quota > 0;
       const isReminded = isContended && isThere && holder.toldAt + this.#reminderMs <= now;

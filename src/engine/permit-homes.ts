@@ -51,6 +51,7 @@ export class PermitHomes {
       if (home !== undefined) isGranted = this.#tell(home.asked(members.self, ask, now)) || isGranted;
       else elsewhere.set(partition, [...(elsewhere.get(partition) ?? []), ask]);
     }
+    isGranted = limits.useKept() || isGranted;
     for (const [partition, asks] of elsewhere) node.emit({ kind: "ask-permits", partition, asks });
     for (const partition of this.#toDeclare) this.#declare(partition);
     this.#toDeclare.clear();

@@ -13,7 +13,7 @@ const PATIENCE_MS = 100;
 
 /** A node's desk with a use that the test sets. */
 function deskWith(use: { held: number; waiting: number }) {
-  const usage = (): Usage => ({ ...use, reserved: 0, priority: 0 });
+  const usage = (): Usage => ({ ...use, reserved: 0, priority: 0, moved: 0 });
   const desk = new PermitDesk(PATIENCE_MS, usage);
   desk.declare("l", { max: 2, declaredAt: 1, silenceMs: 50 }, false);
   return desk;
@@ -73,6 +73,26 @@ describe("a home", () => {
     expect(home.nextAt(1_049)).toBe(1_050);
     expect(home.tick(1_050).map(({ grant }) => grant.quota)).toEqual([1]);
     expect(home.nextAt(1_050)).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  test("passes on what living nodes had, from the first moment after a crash, and nothing beyond it", () => {
+    const home = homeSince(0, ["a", "b", "c"]);
+    home.asked("a", ask({ max: 3, quota: 2, moved: 0 }), 10);
+    expect(quotaOf(home.asked("b", ask({ max: 3, wants: 3, moved: 0 }), 20), "b")).toBe(0);
+    const told = home.asked("a", ask({ max: 3, n: 2, quota: 1, wants: 1, moved: 0 }), 30);
+    expect([quotaOf(told, "a"), quotaOf(told, "b")]).toEqual([1, 1]);
+    // The third may be held by what died: it comes when that is over.
+    expect(home.tick(1_049).map(({ grant }) => grant.quota)).not.toContain(2);
+    for (const node of ["a", "b", "c"]) home.declared(node);
+    expect(home.tick(1_050).map(({ node, grant }) => [node, grant.quota])).toContainEqual(["a", 2]);
+  });
+
+  test("does not take for a living node's what has moved on from it", () => {
+    const home = homeSince(0);
+    home.asked("a", ask({ quota: 2, moved: 1 }), 10);
+    home.asked("b", ask({ wants: 2, moved: 0 }), 20);
+    const told = home.asked("a", ask({ n: 2, quota: 0, moved: 0 }), 30);
+    expect(quotaOf(told, "b")).toBe(1);
   });
 
   test("sleeps until it may give out again, also when it could remind those who have permits", () => {
@@ -151,6 +171,37 @@ describe("a node", () => {
     // The first word came again, after the second: the home thinks that the node has two.
     expect(desk.granted({ name: "l", n: 1, quota: 2, isContended: true })).toBe(false);
     expect(desk.asks(20)).toMatchObject([{ n: 3, quota: 0, wants: 0 }]);
+  });
+
+  test("uses a permit once where others wait, and gives it back", () => {
+    const use = { held: 0, waiting: 1 };
+    const desk = deskWith(use);
+    desk.noteUse("l");
+    desk.asks(0);
+    desk.granted({ name: "l", n: 1, quota: 1, isContended: true });
+    expect(desk.room("l", 0)).toBe(1);
+    desk.used("l");
+    desk.noteUse("l");
+    expect(desk.room("l", 0)).toBe(0);
+    expect(desk.asks(10)).toMatchObject([{ quota: 0, wants: 2 }]);
+  });
+
+  test("keeps what it has while the home is silent, and uses it again", () => {
+    const use = { held: 0, waiting: 1 };
+    const desk = deskWith(use);
+    desk.noteUse("l");
+    desk.asks(0);
+    desk.granted({ name: "l", n: 1, quota: 2, isContended: true });
+    desk.used("l");
+    desk.used("l");
+    use.held = 1;
+    desk.noteUse("l");
+    expect(desk.asks(10)).toMatchObject([{ quota: 1 }]);
+    use.held = 0;
+    desk.noteUse("l");
+    expect(desk.room("l", 0)).toBe(0);
+    expect(desk.asks(10 + PATIENCE_MS)).toMatchObject([{ quota: 1 }]);
+    expect(desk.room("l", 0)).toBe(1);
   });
 
   test("gives back what it has forgotten", () => {

@@ -18,6 +18,8 @@ export interface PermitAsk {
   readonly wants: number;
   /** How long an attempt under this limit may go on after its node has gone. */
   readonly silenceMs: number;
+  /** How many of its permits are of attempts that have moved on to other nodes; undefined: it does not say. */
+  readonly moved?: number | undefined;
 }
 
 /** A home tells a node what it has. */

@@ -113,8 +113,8 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
   {
     name: "home grants before all have declared",
     file: "engine/permit-home.js",
-    find: "if (this.awaited.size > 0 || this.#blockedUntil(limit) > now)",
-    replace: "if (false)",
+    find: "const isNew = this.awaited.size > 0 || this.#blockedUntil(limit) > now;",
+    replace: "const isNew = false;",
     seed: 726,
   },
   {
@@ -141,8 +141,8 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
   {
     name: "node does not ask for permits",
     file: "engine/permit-desk.js",
-    find: "share.quota - held;",
-    replace: "Number.POSITIVE_INFINITY;",
+    find: "Math.min(quota - held, fresh) : quota - held;",
+    replace: "Number.POSITIVE_INFINITY : Number.POSITIVE_INFINITY;",
     seed: 8,
   },
   {
