@@ -255,5 +255,6 @@ export function storeOf(url: string): Store {
 function endProcess(reason: Error): void {
   const isBug = !(reason instanceof StoreFault || reason instanceof RondoError);
   console.error(`rondo: the engine stopped: ${isBug ? (reason.stack ?? reason.message) : reason.message}`);
-  process.exit(70);
+  // 8: the store is damaged, as the CLI has it for a store that is refused when it is opened.
+  process.exit(reason.name === "StoreUnreadable" ? 8 : 70);
 }

@@ -1,45 +1,70 @@
 /**
  * Audits one execution of a store: the whole journal, in bounded pieces, against its own chain hash, against what the node
- * shows and against what lists show. A journal that is broken is not given to the node, which would rightly stop at it.
+ * shows and against what lists show and timers are kept for. A journal that is broken is not given to the node, which would rightly stop at it.
  */
 import { decodeEntry } from "../kernel/journal-entry.ts";
+import { readDefinition } from "../kernel/read-definition.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
-import type { JournalRow, LoadedExecution, Store } from "../store/store.ts";
+import { partitionOf } from "../store/partition-of.ts";
+import { DAMAGED, type JournalRow, type LoadedExecution, type Store } from "../store/store.ts";
 import { type Audit, Auditor } from "./auditor.ts";
 import { ChainCheck } from "./chain-check.ts";
+import { compareDerived } from "./derived.ts";
 
 const PIECE = { rowsMax: 64, charsMax: 1_048_576, chains: true };
 /** A node may be a moment behind what it has stored. */
 const LOOKS_MAX = 20;
 
 /** What is read of a store. Without definitions, runs of scripts are checked by their order only. */
-type AuditedStore = Pick<Store, "readJournal" | "load"> & Partial<Pick<Store, "getDefinition">>;
+type AuditedStore = Pick<Store, "readJournal" | "load"> &
+  Partial<Pick<Store, "getDefinition" | "timersOf" | "putDerived">>;
 
-/** Reads and counts; nothing is changed. `inspect` gives what the node shows. */
+/**
+ * Reads and counts. `inspect` gives what the node shows. `repair`: what follows from the journal and is otherwise (head,
+ * timers) is put in order; else nothing is changed.
+ */
 export async function auditExecution(
   store: AuditedStore,
   id: string,
   inspect: () => Promise<ExecutionView | Rejection>,
+  options: { readonly repair?: boolean; readonly partitions?: number } = {},
 ): Promise<Audit | Rejection> {
   const reading = new Reading(store, id);
+  const { auditor } = reading;
   await reading.learn();
   await reading.readTo(Number.MAX_SAFE_INTEGER);
-  if (reading.end === 0)
-    reading.auditor.find("chain", 0, "there is an execution of this name, and no journal of it");
+  if (reading.end === 0) auditor.find("chain", 0, "there is an execution of this name, and no journal of it");
   // Before the node is asked, which may bring a head up to date.
   const [loaded] = await store.load([id]);
-  if (loaded !== null && loaded !== undefined && endOf(loaded) === reading.end)
-    reading.auditor.compareHead(loaded.head);
+  const timers = (await store.timersOf?.(id)) ?? null;
+  const end = loaded === null || loaded === undefined ? -1 : endOf(loaded);
   let view: ExecutionView | null = null;
-  for (let look = 0; look < LOOKS_MAX && reading.auditor.isWhole; look++) {
+  for (let look = 0; look < LOOKS_MAX && auditor.isWhole; look++) {
     const shown = await inspect();
     if (isRejection(shown)) return shown;
     view = shown;
-    if (view.revision >= reading.end) break;
+    if (view.revision >= reading.end || view.status === DAMAGED) break;
   }
+  if (view?.status === DAMAGED) {
+    auditor.find("damaged", 0, view.error?.message ?? "it is damaged");
+    return auditor.end(null);
+  }
+  // The timers are those of the journal as far as it was read when they were.
+  const told = auditor.timers;
+  const isStill = view !== null && view.revision === end && reading.end === end;
+  if (!isStill && loaded && end === reading.end && loaded.head.status !== DAMAGED)
+    auditor.compareHead(loaded.head);
   if (view !== null) await reading.readTo(view.revision);
-  return reading.auditor.end(view);
+  if (isStill && view !== null && loaded) {
+    const partition =
+      options.partitions === undefined ? loaded.head.partition : partitionOf(id, options.partitions);
+    const stored = { head: loaded.head, timers: timers ?? told };
+    const { derived, wrong } = compareDerived(stored, { view, timers: told, partition });
+    const isPut = wrong.length > 0 && options.repair === true && (await store.putDerived?.(derived)) === true;
+    for (const what of wrong) auditor.find("differs", 0, what, options.repair === true ? isPut : undefined);
+  }
+  return auditor.end(view);
 }
 
 class Reading {
@@ -60,7 +85,9 @@ class Reading {
   async learn(): Promise<void> {
     const [first] = await this.#store.readJournal({ execution: this.#execution, from: 1, to: 1, rowsMax: 1 });
     const found = first === undefined ? null : await this.#store.getDefinition?.({ hash: hashOf(first) });
-    if (found) this.auditor.know(found.body);
+    if (!found) return;
+    if (readDefinition(found.body, found.hash) !== null) this.auditor.know(found.body);
+    else this.auditor.find("damaged", 0, `its definition ${found.hash.slice(0, 12)} does not have its hash`);
   }
 
   async readTo(to: number): Promise<void> {
@@ -75,6 +102,7 @@ class Reading {
   #take(row: JournalRow): void {
     this.end = row.seq + row.count - 1;
     if (!this.#chain.take(row)) this.auditor.find("chain", row.seq, CHANGED);
+    else if (row.damage !== undefined) this.auditor.find("chain", row.seq, row.damage);
     try {
       for (const recorded of decodeEntry(row)) this.auditor.take(recorded);
     } catch (thrown) {

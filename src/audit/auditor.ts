@@ -9,7 +9,17 @@ import { HandlerBook } from "./handler-book.ts";
 import { type Scripts, scriptsIn } from "./run-book.ts";
 
 /** Kinds of findings. `chain`: a row is not the one that was written. `differs`: what is shown is not what was counted. */
-export const CODES = ["lost", "twice", "order", "counts", "timer", "child", "chain", "differs"] as const;
+export const CODES = [
+  "lost",
+  "twice",
+  "order",
+  "counts",
+  "timer",
+  "child",
+  "chain",
+  "differs",
+  "damaged",
+] as const;
 
 /** Something that must not be. */
 export interface Finding {
@@ -17,6 +27,8 @@ export interface Finding {
   /** Where in the journal; 0: not in it. */
   readonly seq: number;
   readonly message: string;
+  /** It follows from the journal, and was put in order. */
+  readonly isRepaired?: boolean;
 }
 
 export interface Audit {
@@ -59,7 +71,7 @@ export class Auditor {
   #current: VisitBook | null = null;
   readonly #visits = new Map<string, VisitBook>();
   readonly #visitCounts = new Map<string, number>();
-  readonly #timers = new Set<string>();
+  readonly #timers = new Map<string, number>();
   readonly #children = new Map<string, number>();
 
   constructor(execution: string) {
@@ -91,15 +103,20 @@ export class Auditor {
     return this.#isWhole;
   }
 
+  /** The timers that are set. */
+  get timers(): readonly { readonly timer: string; readonly due: number }[] {
+    return [...this.#timers].map(([timer, due]) => ({ timer, due }));
+  }
+
   /** Leaves out events that cannot be read. */
   skipTo(seq: number): void {
     this.#seq = seq;
   }
 
   /** Something that whoever reads the journal has found. */
-  find(code: Finding["code"], seq: number, message: string): void {
+  find(code: Finding["code"], seq: number, message: string, isRepaired?: boolean): void {
     if (code === "chain") this.#isWhole = false;
-    this.#find(code, seq, message);
+    this.#find(code, seq, message, isRepaired);
   }
 
   /** What lists show, at the same revision, against what was counted here. */
@@ -149,7 +166,7 @@ export class Auditor {
       case "timer.set":
         if (this.#timers.has(event.timer))
           this.#find("timer", seq, `timer ${event.timer} is set a second time`);
-        this.#timers.add(event.timer);
+        this.#timers.set(event.timer, event.due);
         return;
       case "timer.fired":
       case "timer.cleared":
@@ -317,7 +334,7 @@ export class Auditor {
       this.#find("order", seq, `finished while the phase ${this.#next} was next`);
     // What failed on the way to its next phase goes on there when it is retried.
     if (status === "done") this.#next = null;
-    for (const timer of this.#timers) this.#find("timer", seq, `timer ${timer} is still set`);
+    for (const timer of this.#timers.keys()) this.#find("timer", seq, `timer ${timer} is still set`);
     this.#status = status;
     this.#isOver = true;
   }
@@ -350,8 +367,9 @@ export class Auditor {
     return this.#visits.get(keyOf(phase, visit)) ?? null;
   }
 
-  #find(code: Finding["code"], seq: number, message: string): void {
-    if (this.#findings.length < FINDINGS_MAX) this.#findings.push({ code, seq, message });
+  #find(code: Finding["code"], seq: number, message: string, isRepaired?: boolean): void {
+    if (this.#findings.length < FINDINGS_MAX)
+      this.#findings.push({ code, seq, message, ...(isRepaired === undefined ? {} : { isRepaired }) });
     else this.#more++;
   }
 }

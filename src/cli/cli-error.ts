@@ -22,15 +22,21 @@ export function toCliError(thrown: unknown): CliError {
   if (thrown instanceof RondoError) return fromRejection(thrown);
   if (thrown instanceof StoreFault) {
     const isOwned = thrown.name === "DirectoryOwned";
-    return new CliError(isOwned ? EXIT.conflict : EXIT.unreachable, thrown.message, isOwned ? OWNED : [], {
-      cause: thrown,
-    });
+    return new CliError(exitOf(thrown), thrown.message, isOwned ? OWNED : [], { cause: thrown });
   }
   if (String((thrown as { code?: unknown } | null)?.code).startsWith("ERR_PARSE_ARGS"))
     return new CliError(EXIT.usage, (thrown as Error).message, [], { cause: thrown });
   if (isFileError(thrown)) return new CliError(EXIT.unreachable, thrown.message, [], { cause: thrown });
   const stack = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
   return new CliError(EXIT.broken, `this is a bug in Rondo: ${stack}`, [], { cause: thrown });
+}
+
+/** The exit code for a fault of the store. */
+export function exitOf(fault: StoreFault): ExitCode {
+  if (fault.name === "DirectoryOwned") return EXIT.conflict;
+  if (fault.name === "StoreUnreadable" && "reason" in fault && fault.reason === "damaged")
+    return EXIT.damaged;
+  return fault.message.startsWith("the disk is full") ? EXIT.noSpace : EXIT.unreachable;
 }
 
 /** Something is wrong with a file or a directory that was named; the message says with which. */

@@ -10,6 +10,10 @@ export const EXIT = {
   unauthorised: 5,
   unreachable: 6,
   cancelled: 7,
+  /** Stored data is damaged: starting again does not help. */
+  damaged: 8,
+  /** The disk is full. */
+  noSpace: 9,
   /** Our fault, or user code that threw where nobody could catch it. */
   broken: 70,
   timeout: 124,

@@ -21,6 +21,7 @@ get /v1/attempts
 get /v1/attempts/{id}/results/{phase}/{handler}
 get /v1/attempts/{id}/runs/{run}
 get /v1/audit-log
+get /v1/audit/tables
 get /v1/config
 get /v1/counts
 get /v1/dead-letter-groups
@@ -55,6 +56,7 @@ get /v1/workflows/{name}/versions
 get /version
 post /v1/attempts/{id}/logs
 post /v1/attempts/{id}/status
+post /v1/audit/tables
 post /v1/backup
 post /v1/dead-letter-groups/{id}/drop
 post /v1/dead-letter-groups/{id}/retry
@@ -62,6 +64,7 @@ post /v1/dead-letters/{id}/drop
 post /v1/dead-letters/{id}/retry
 post /v1/executions
 post /v1/executions/bulk
+post /v1/executions/{id}/audit
 post /v1/executions/{id}/cancel
 post /v1/executions/{id}/drop
 post /v1/executions/{id}/pause

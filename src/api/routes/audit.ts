@@ -21,38 +21,78 @@ const auditSchema = z
         code: z.enum(CODES),
         seq: z.number().int(),
         message: z.string(),
+        isRepaired: z.boolean().optional(),
       }),
     ),
     more: z.number().int(),
   })
   .openapi("Audit");
 
+const tableSchema = z
+  .object({
+    findings: z.array(z.object({ table: z.string(), message: z.string(), isRepaired: z.boolean() })),
+  })
+  .openapi("TableAudit");
+
 /** The routes. */
 export function auditRoutes(desk: Desk): Route[] {
   return [
-    route(
-      {
-        id: "auditExecution",
-        method: "get",
-        path: "/v1/executions/{id}/audit",
-        tag: "executions",
-        summary: "Count an execution anew from its journal, and compare",
-        description:
-          "Reads the whole journal and derives phases, tasks and counts by rules of its own; then compares them with what the journal says where handlers and phases end, with its chain hashes, with what the node shows and with what lists show. No findings: nothing is lost, nothing is counted twice.",
-        access: "viewer",
-        params: executionParams,
-        answers: { 200: { description: "what was found", schema: auditSchema } },
-      },
-      async ({ params: { id }, caller }) => {
-        const [stored] = await desk.store.load([id]);
-        if (stored === null || stored === undefined || !seesProject(caller, stored.head.project))
-          return reject("not_found", `there is no execution ${id}`);
-        const audit = await auditExecution(desk.store, id, async () => {
-          const found = await inspectFor(desk, caller, id);
-          return isRejection(found) ? found : found.view;
-        });
-        return isRejection(audit) ? audit : json(audit);
-      },
-    ),
+    executionRoute(desk, false),
+    executionRoute(desk, true),
+    tablesRoute(desk, false),
+    tablesRoute(desk, true),
   ];
+}
+
+function executionRoute(desk: Desk, repair: boolean): Route {
+  return route(
+    {
+      id: repair ? "repairExecution" : "auditExecution",
+      method: repair ? "post" : "get",
+      path: "/v1/executions/{id}/audit",
+      tag: "executions",
+      summary: repair
+        ? "The same, and put in order what follows from the journal"
+        : "Count an execution anew from its journal, and compare",
+      description:
+        "Reads the whole journal and derives phases, tasks and counts by rules of its own; then compares them with what the journal says where handlers and phases end, with its chain hashes, with what the node shows, with what lists show and with the timers that are kept. No findings: nothing is lost, nothing is counted twice. With POST, heads and timers that are otherwise are written anew.",
+      access: repair ? "operator" : "viewer",
+      params: executionParams,
+      answers: { 200: { description: "what was found", schema: auditSchema } },
+      ...(repair ? { audit: "execution.repair" } : {}),
+    },
+    async ({ params: { id }, caller }) => {
+      const [stored] = await desk.store.load([id]);
+      if (stored === null || stored === undefined || !seesProject(caller, stored.head.project))
+        return reject("not_found", `there is no execution ${id}`);
+      const inspect = async () => {
+        const found = await inspectFor(desk, caller, id);
+        return isRejection(found) ? found : found.view;
+      };
+      const { partitions } = desk.engine.info;
+      const audit = await auditExecution(desk.store, id, inspect, { repair, partitions });
+      return isRejection(audit) ? audit : json(audit);
+    },
+  );
+}
+
+function tablesRoute(desk: Desk, repair: boolean): Route {
+  return route(
+    {
+      id: repair ? "repairTables" : "auditTables",
+      method: repair ? "post" : "get",
+      path: "/v1/audit/tables",
+      tag: "admin",
+      summary: repair
+        ? "The same, and derive anew what does not agree"
+        : "Compare counts with what is counted, and indexes with tables",
+      description:
+        "Takes a while on a large store; an embedded one takes no commits meanwhile. With POST, counts and indexes that do not agree are made anew.",
+      access: repair ? "admin" : "operator",
+      isGlobal: true,
+      answers: { 200: { description: "what was found", schema: tableSchema } },
+      ...(repair ? { audit: "tables.repair" } : {}),
+    },
+    async () => json({ findings: await desk.store.auditTables({ repair }) }),
+  );
 }

@@ -3,6 +3,7 @@ import type { Audit } from "../../audit/auditor.ts";
 import type { Requester } from "../../client/requester.ts";
 import { defined } from "../../std/defined.ts";
 import { RondoError } from "../../std/rejection.ts";
+import type { TableFinding } from "../../store/store.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson, tell } from "../output/print.ts";
 import { Screen } from "../progress/screen.ts";
@@ -16,6 +17,8 @@ export interface AuditOptions extends ServerFlags {
   readonly status?: string;
   /** How many at most, the newest first. */
   readonly limit?: string;
+  /** Puts in order what follows from journals. */
+  readonly repair?: boolean;
 }
 
 /** All audits together. */
@@ -39,7 +42,8 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
     );
     try {
       showProgress();
-      for await (const one of audits(requester, ids.length > 0 ? ids.slice(0, limit) : listed)) {
+      const repair = options.repair === true;
+      for await (const one of audits(requester, ids.length > 0 ? ids.slice(0, limit) : listed, repair)) {
         sum.executions++;
         sum.tasks += one.tasks;
         sum.events += one.events;
@@ -50,11 +54,16 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
         else if (one.findings.length > 0) {
           // What is live is taken away first: stdout may be the same terminal.
           screen.still();
-          for (const { seq, message } of one.findings)
-            print(`${one.execution}${seq === 0 ? "" : `/${seq}`}: ${message}`);
+          for (const { seq, message, isRepaired } of one.findings)
+            print(
+              `${one.execution}${seq === 0 ? "" : `/${seq}`}: ${message}${isRepaired ? " (repaired)" : ""}`,
+            );
           showProgress();
         }
       }
+      const isAll = ids.length === 0 && options.limit === undefined;
+      if (isAll && workflow === undefined && project === undefined && status === undefined)
+        sum.findings += await auditTables(requester, { repair, json: json === true, screen });
     } finally {
       screen.still();
     }
@@ -67,16 +76,42 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
 async function* audits(
   requester: Requester,
   of: readonly string[] | AsyncIterable<{ readonly id: string }>,
+  repair: boolean,
 ): AsyncGenerator<Audit> {
   for await (const one of of) {
     const id = typeof one === "string" ? one : one.id;
     try {
-      yield await requester.json<Audit>(`/v1/executions/${encodeURIComponent(id)}/audit`);
+      const path = `/v1/executions/${encodeURIComponent(id)}/audit`;
+      yield await requester.json<Audit>(path, repair ? { method: "POST" } : {});
     } catch (thrown) {
       const isForgotten = thrown instanceof RondoError && thrown.code === "not_found";
       if (typeof one === "string" || !isForgotten) throw thrown;
     }
   }
+}
+
+/** What the tables themselves do not agree about; a caller who may not ask for it is told nothing of it. */
+async function auditTables(
+  requester: Requester,
+  { repair, json, screen }: { readonly repair: boolean; readonly json: boolean; readonly screen: Screen },
+): Promise<number> {
+  let findings: readonly TableFinding[];
+  try {
+    const path = "/v1/audit/tables";
+    ({ findings } = await requester.json<{ findings: readonly TableFinding[] }>(
+      path,
+      repair ? { method: "POST" } : {},
+    ));
+  } catch (thrown) {
+    // Servers of 0.2 have no such route, and viewers may not ask.
+    if (thrown instanceof RondoError && ["not_found", "forbidden"].includes(thrown.code)) return 0;
+    throw thrown;
+  }
+  screen.still();
+  for (const { table, message, isRepaired } of findings)
+    if (!json) print(`${table}: ${message}${isRepaired ? " (repaired)" : ""}`);
+  if (json && findings.length > 0) printJson({ tables: findings });
+  return findings.length;
 }
 
 function showSum({ executions, tasks, events, lost, countedTwice, findings }: Sum): string {

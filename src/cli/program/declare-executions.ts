@@ -77,6 +77,7 @@ function declareReading(program: Command, end: End): void {
     .option("--workflow <name>", "of this workflow only")
     .option("--project <name>", "of this project only")
     .option("--limit <n>", "at most so many, the newest first")
+    .option("--repair", "put in order what follows from journals: heads, timers, counts, indexes")
     .action(async (ids: string[], options: AuditOptions) =>
       end(await (await import("../executions/audit.ts")).audit(ids, options)),
     );

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { StoreFault } from "../store.ts";
-import { connectFault, DatabaseUnusable, faultOf } from "./faults.ts";
+import { connectFault, DatabaseUnusable, faultOf, garbled, isGarbled } from "./faults.ts";
 
 /** An error as the driver gives it. */
 const ofServer = (code: string, severity = "ERROR") =>
@@ -86,4 +86,25 @@ test.each([
   ["an error of our own", new TypeError("x is not a function")],
 ])("%s is no fault of the world", (_what, error) => {
   expect(faultOf(error, WRITING)).toBe(error);
+});
+
+test("an error that nobody knows is of a garbled connection, which is given up", () => {
+  for (const error of [
+    ofServer("42601"),
+    ofServer("22021"),
+    ofServer("26000"),
+    new RangeError("out of range"),
+  ]) {
+    expect(isGarbled(error)).toBe(true);
+    const fault = garbled(error, WRITING);
+    expect(fault.retryable).toBe(true);
+    expect(fault.nothingWritten).toBe("severity" in error);
+  }
+  for (const error of [
+    ofServer("53100"),
+    ofServer("57P01", "FATAL"),
+    ofSystem("ECONNRESET"),
+    new StoreFault("x", { retryable: true, nothingWritten: true }),
+  ])
+    expect(isGarbled(error)).toBe(false);
 });

@@ -89,6 +89,26 @@ export function connectFault(error: unknown): StoreFault {
   );
 }
 
+/**
+ * Whether nobody knows what the error means. The statements are ours and are tested: so one that the server or the driver
+ * suddenly does not understand was garbled on its way, and so may be whatever comes next on that connection.
+ */
+export function isGarbled(error: unknown): error is Error {
+  if (error instanceof StoreFault || !(error instanceof Error)) return false;
+  const state = sqlState(error);
+  return state === null ? !isOfConnection(error) : faultOf(error, { sent: true, writes: false }) === error;
+}
+
+/** What a garbled connection is told as: it is given up, and the next one is made. */
+export function garbled(error: Error, { sent, writes }: Attempted): StoreFault {
+  // An error of the server has taken its statement back; of any other it is not known what became of it.
+  const isUnknown = sent && writes && sqlState(error) === null;
+  return new StoreFault(
+    `a connection to the database does not make sense (${error.message}): it is given up, and another is made`,
+    { retryable: true, nothingWritten: !isUnknown, cause: error },
+  );
+}
+
 /** The code of an error of the server; null: it is none. */
 export function sqlState(error: unknown): string | null {
   const code = error instanceof Error && "code" in error ? error.code : undefined;

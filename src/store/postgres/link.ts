@@ -6,10 +6,11 @@
  * The server does not notice at once that a connection is lost, and may still be busy with a statement. So the next
  * connection ends what is left of the ones before: once it is there, nothing of them happens any more.
  */
+import type { Duplex } from "node:stream";
 import pg from "pg";
 import type { Clock } from "../../std/clock.ts";
 import { StoreFault } from "../store.ts";
-import { connectFault, faultOf } from "./faults.ts";
+import { connectFault, faultOf, garbled, isGarbled } from "./faults.ts";
 
 /** A statement that is prepared under its name. */
 export interface Statement {
@@ -44,6 +45,9 @@ const INT8 = 20;
 const INT2 = 21;
 const INT4 = 23;
 
+/** So many connections in a row are given up as garbled; if the next one is too, it is not the connection. */
+const GARBLED_MAX = 5;
+
 const END_TIMEOUT_MS = 5_000;
 const OLD_TIMEOUT_MS = 10_000;
 
@@ -56,6 +60,8 @@ export class Link {
   #free: Promise<void> = Promise.resolve();
   /** How many statements have no answer yet. */
   busy = 0;
+  /** Answers in a row that made no sense. */
+  #garbled = 0;
   /** Which connection this is, from 1; it is another when the connection was lost. */
   session = 0;
 
@@ -87,8 +93,13 @@ export class Link {
       attempted.sent = true;
       const { name, text } = statement;
       const result = await client.query<never[]>({ name, text, values: [...values], rowMode: "array" });
+      this.#garbled = 0;
       return result.rows as unknown as Row[];
     } catch (error) {
+      if (attempted.sent && isGarbled(error) && ++this.#garbled <= GARBLED_MAX) {
+        if (this.#client !== null) drop(this.#client, "it does not make sense");
+        throw garbled(error, attempted);
+      }
       throw faultOf(error, attempted);
     } finally {
       cancel();
@@ -176,6 +187,7 @@ export class Link {
     } catch (error) {
       throw connectFault(error);
     }
+    guardParser(client);
     // Whoever waits for an answer is told by its own promise.
     client.on("error", () => this.#forget(client));
     client.on("end", () => this.#forget(client));
@@ -204,4 +216,28 @@ async function endOthers(client: pg.Client, waitMs: number): Promise<void> {
 
 function drop(client: pg.Client, why: string): void {
   client.connection.stream.destroy(new Error(`Connection terminated: ${why}`));
+}
+
+/** The part of the driver that takes bytes from the server. */
+interface Reading {
+  attachListeners(stream: Duplex): void;
+}
+
+/** Bytes that the driver cannot make sense of end the connection; it would throw them at the process. */
+function guardParser(client: pg.Client): void {
+  const connection = client.connection as unknown as Reading;
+  const attach = connection.attachListeners.bind(connection);
+  connection.attachListeners = (stream) => {
+    attach(stream);
+    for (const listener of stream.listeners("data") as ((bytes: Buffer) => void)[]) {
+      stream.off("data", listener);
+      stream.on("data", (bytes: Buffer) => {
+        try {
+          listener(bytes);
+        } catch (error) {
+          stream.destroy(new Error("Connection terminated: its bytes do not make sense", { cause: error }));
+        }
+      });
+    }
+  };
 }

@@ -5,6 +5,7 @@
  * 3. copies the WAL when it is long, after the commit's answer has gone out;
  * 4. turns errors of SQLite into faults, and after one that puts the file in doubt refuses every further write.
  */
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Entry } from "../../kernel/journal-entry.ts";
 import { assert } from "../../std/assert.ts";
@@ -34,7 +35,7 @@ import { copyDatabase } from "./copy-database.ts";
 import { DirectoryLock } from "./directory-lock.ts";
 import { type Bytes, type Connection, type Driver, integer, text, textOf } from "./driver.ts";
 import { DiskFailed, faultOf, type Owner, StoreUnreadable } from "./faults.ts";
-import { databaseFile, openDatabase } from "./open-database.ts";
+import { damageMark, databaseFile, openDatabase } from "./open-database.ts";
 import type { RowWrite } from "./packed-commit.ts";
 import { Purger } from "./purger.ts";
 import { RecordReader } from "./record-reader.ts";
@@ -288,7 +289,11 @@ export class DirectoryStore {
   }
 
   #openFile(lock: DirectoryLock): StoreInfo {
-    const connection = openDatabase(this.#file, { driver: this.#driver });
+    const warnings: string[] = [];
+    const connection = openDatabase(this.#file, {
+      driver: this.#driver,
+      warn: (what) => warnings.push(what),
+    });
     connection.exec(
       `UPDATE meta SET unclean_epoch = CASE clean WHEN 0 THEN epoch ELSE unclean_epoch END,
         epoch = epoch + 1, clean = 0`,
@@ -310,7 +315,7 @@ export class DirectoryStore {
       search,
       checkpoints: new Checkpoints(connection),
     };
-    return { generation, key, partitions, owned: [{ partition: 0, epoch, uncleanEpoch }] };
+    return { generation, key, partitions, owned: [{ partition: 0, epoch, uncleanEpoch }], warnings };
   }
 
   #use(): Opened {
@@ -335,6 +340,16 @@ export class DirectoryStore {
     });
   }
 
+  /** The next open looks at the whole file, however large it is, and refuses it if SQLite was right. */
+  #markDamaged(fault: StoreUnreadable): void {
+    try {
+      writeFileSync(damageMark(this.#file), `${fault.message}\n`, { mode: 0o600 });
+    } catch (error) {
+      // The disk may be the reason of it all: the fault itself says more than this.
+      if (!(error instanceof Error && "syscall" in error)) throw error;
+    }
+  }
+
   #unlessFull(write: () => void): void {
     try {
       this.#guard({ writing: true }, write);
@@ -350,6 +365,7 @@ export class DirectoryStore {
     } catch (error) {
       const fault = faultOf(error, { file: this.#file, ...context });
       if (fault instanceof DiskFailed || fault instanceof StoreUnreadable) this.#stopped = fault;
+      if (fault instanceof StoreUnreadable && this.#opened !== null) this.#markDamaged(fault);
       throw fault;
     }
   }

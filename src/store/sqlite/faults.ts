@@ -39,7 +39,9 @@ export class DirectoryOwned extends StoreFault {
 export type UnreadableReason = "damaged" | "foreign" | "newer";
 
 const ADVICE: Readonly<Record<UnreadableReason, string>> = {
-  damaged: "restore the directory from a backup, and keep the damaged files for inspection",
+  damaged:
+    "move the directory away, keep it for inspection, and restore a backup into its place: " +
+    "rondo restore FILE (docs/operate.md, Damage, says what can be done without one)",
   foreign: "choose another directory, or move that file away",
   newer: "use the newer Rondo, or choose another directory",
 };
@@ -91,8 +93,8 @@ const CODE = {
 
 /** The fault behind an error of SQLite or of the file system; every other error is given back as it is. */
 export function faultOf(error: unknown, context: { file: string; writing: boolean }): unknown {
-  if (!(error instanceof SqliteError)) return fileFault(error);
   const { file, writing } = context;
+  if (!(error instanceof SqliteError)) return fileFault(error, file);
   const fault = (what: string, retryable: boolean): StoreFault =>
     new StoreFault(`${what} (${file}: ${error.message})`, { retryable, nothingWritten: true, cause: error });
   switch (error.code & 0xff) {
@@ -130,11 +132,13 @@ export function faultOf(error: unknown, context: { file: string; writing: boolea
   }
 }
 
-function fileFault(error: unknown): unknown {
+function fileFault(error: unknown, file: string): unknown {
   if (!(error instanceof Error) || !("syscall" in error)) return error;
   const full = "code" in error && (error.code === "ENOSPC" || error.code === "EDQUOT");
   const what = full ? "the disk is full" : "the directory of the store cannot be used";
-  return new StoreFault(`${what} (${error.message})`, {
+  const path = "path" in error && typeof error.path === "string" ? error.path : file;
+  const where = error.message.includes(path) ? error.message : `${path}: ${error.message}`;
+  return new StoreFault(`${what} (${where})`, {
     retryable: full,
     nothingWritten: true,
     cause: error,

@@ -6,14 +6,16 @@
  * then the version in the file's header is never older than its tables, even after a crash, so that an older Rondo
  * can tell from the header alone that it must not touch the file.
  */
-import { closeSync, openSync, renameSync } from "node:fs";
+import { closeSync, existsSync, openSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { assert } from "../../std/assert.ts";
 import { systemRandom } from "../../std/random.ts";
 import type { Connection, Driver } from "./driver.ts";
 import { removeDatabase, syncDirectory } from "./durable-files.ts";
+import { rebuildIndexes } from "./index-repair.ts";
 import { MIGRATIONS } from "./migrations.ts";
 import { APPLICATION_ID, verifyFile } from "./verify-file.ts";
+import { lostInWal } from "./wal-losses.ts";
 
 const CACHE_KIB = 32_768;
 /** A WAL that grew beyond this (one huge commit) is cut back when it is reset. */
@@ -27,10 +29,24 @@ export function databaseFile(directory: string): string {
 /** A connection to a current, verified database; every commit on it is one fsync. */
 export function openDatabase(
   file: string,
-  options: { driver: Driver; migrations?: readonly string[] },
+  options: { driver: Driver; migrations?: readonly string[]; warn?: (what: string) => void },
 ): Connection {
-  const { driver, migrations = MIGRATIONS } = options;
-  const version = verifyFile(file, { driver, newestVersion: migrations.length });
+  const { driver, migrations = MIGRATIONS, warn = () => {} } = options;
+  const mark = damageMark(file);
+  const every = existsSync(mark);
+  const { version, indexes } = verifyFile(file, {
+    driver,
+    newestVersion: migrations.length,
+    every,
+    migrations,
+  });
+  rmSync(mark, { force: true });
+  const lost = lostInWal(`${file}-wal`);
+  if (lost > 0)
+    warn(
+      `${file}-wal is damaged before its end: ${lost} ${lost === 1 ? "transaction" : "transactions"} behind the damage ` +
+        "could not be read and are lost. What was acknowledged last may be missing; compare with a backup",
+    );
   if (version === null) create(file, driver, migrations);
   else if (version < migrations.length) migrate(file, driver, { migrations, version });
   const connection = driver.open(file);
@@ -44,7 +60,18 @@ export function openDatabase(
   const mode = connection.prepare("PRAGMA journal_mode").get<{ journal_mode: string }>([]);
   const sync = connection.prepare("PRAGMA synchronous").get<{ synchronous: number }>([]);
   assert(mode?.journal_mode === "wal" && sync?.synchronous === 2, "SQLite runs with a WAL and full sync");
+  if (indexes.length > 0) {
+    rebuildIndexes(connection);
+    warn(
+      `${file}: indexes did not fit their tables and were made anew (${indexes[0]}); run rondo audit --repair`,
+    );
+  }
   return connection;
+}
+
+/** The file that says that SQLite found damage while the store was in use: the next open looks at everything. */
+export function damageMark(file: string): string {
+  return `${file}-damaged`;
 }
 
 function create(file: string, driver: Driver, migrations: readonly string[]): void {

@@ -108,7 +108,9 @@ const ADVICE: Readonly<Record<UnreadableReason, string>> = {
 
 function verifyCopy(copy: string, backup: string, driver: Driver): void {
   try {
-    verifyFile(copy, { driver, newestVersion: MIGRATIONS.length, every: true });
+    const { indexes } = verifyFile(copy, { driver, newestVersion: MIGRATIONS.length, every: true });
+    if (indexes.length > 0)
+      throw new StoreUnreadable(copy, { reason: "damaged", what: `is damaged (${indexes[0]})` });
   } catch (error) {
     if (!(error instanceof StoreUnreadable)) throw error;
     const { reason, what } = error;

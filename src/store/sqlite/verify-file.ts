@@ -5,8 +5,9 @@
  * migrations run without a WAL (open-database.ts).
  */
 import { closeSync, existsSync, openSync, readSync, rmSync, statSync } from "node:fs";
-import type { Driver } from "./driver.ts";
+import type { Connection, Driver } from "./driver.ts";
 import { faultOf, StoreUnreadable, type UnreadableReason } from "./faults.ts";
+import { isOfIndex } from "./index-repair.ts";
 
 /** "Rond": marks a SQLite file as ours, in its header. */
 export const APPLICATION_ID = 0x526f6e64;
@@ -17,30 +18,35 @@ const MAGIC = "SQLite format 3\0";
 /** Files up to this size are checked whole at every open; larger ones page by page as they are read. */
 const CHECKED_WHOLE_BYTES = 64 * 1024 * 1024;
 
+/** What was found in a file that can be opened. */
+export interface Verified {
+  /** The version of the store; null: there is none yet. */
+  readonly version: number | null;
+  /** What does not agree and follows from the rest: indexes. They are to be made anew before anything is read. */
+  readonly indexes: readonly string[];
+}
+
 /**
- * The version of the store in `file`, or null if there is none yet. `every`: checks every page and index, however
- * large the file is. Throws `StoreUnreadable`.
+ * Looks at the store in `file`. `every`: checks every page and index, however large the file is. Throws
+ * `StoreUnreadable`.
  */
 export function verifyFile(
   file: string,
-  options: { driver: Driver; newestVersion: number; every?: boolean },
-): number | null {
+  options: { driver: Driver; newestVersion: number; every?: boolean; migrations?: readonly string[] },
+): Verified {
   const size = statSync(file, { throwIfNoEntry: false })?.size ?? null;
   const walSize = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   if (size === null) {
-    if (walSize === 0) return null;
+    if (walSize === 0) return { version: null, indexes: [] };
     throw unreadable(file, "damaged", "is missing, but its write-ahead log is there");
   }
   const version = verifyHeader(file, { size, hasWal: walSize > 0, newestVersion: options.newestVersion });
   // A migration that was cut off: its rollback comes first, and only an open for writing can do that.
-  const cutOff = existsSync(`${file}-journal`);
-  const quick = size + walSize <= CHECKED_WHOLE_BYTES ? "quick_check" : null;
-  if (!cutOff)
-    verifyContent(file, {
-      driver: options.driver,
-      check: options.every === true ? "integrity_check" : quick,
-    });
-  return version;
+  if (existsSync(`${file}-journal`)) return { version, indexes: [] };
+  const isWhole = options.every === true || size + walSize <= CHECKED_WHOLE_BYTES;
+  const { driver, migrations } = options;
+  const schema = migrations === undefined ? null : schemaOf(driver, migrations.slice(0, version));
+  return { version, indexes: verifyContent(file, { driver, isWhole, schema }) };
 }
 
 function verifyHeader(
@@ -72,22 +78,34 @@ function verifyHeader(
 }
 
 /**
- * Only `exec`, so that the connection is closed for good at the end; a result is turned into an error by `json`.
- * Even a read-only connection makes the files beside the database, empty; they go again.
+ * Only `exec`, so that the connection is closed for good at the end; what is found comes as the text of an error. Even a
+ * read-only connection makes the files beside the database, empty; they go again. Gives messages about indexes; damage in
+ * single values is found where they are read.
  */
 function verifyContent(
   file: string,
-  { driver, check }: { driver: Driver; check: "quick_check" | "integrity_check" | null },
-): void {
+  { driver, isWhole, schema }: { driver: Driver; isWhole: boolean; schema: string | null },
+): string[] {
   const companions = [`${file}-wal`, `${file}-shm`].filter((companion) => !existsSync(companion));
   const connection = driver.open(file, { readOnly: true });
   try {
-    connection.exec("SELECT * FROM sqlite_schema; SELECT * FROM meta");
-    if (check !== null)
-      connection.exec(`SELECT json(CASE ${check} WHEN 'ok' THEN '0' ELSE 'x' END) FROM pragma_${check}`);
+    connection.exec("SELECT count(*) FROM sqlite_schema; SELECT 1 FROM meta");
+    // A table or a trigger that is described otherwise would be read and written otherwise.
+    if (schema !== null && textOfError(connection, SCHEMA) !== schema)
+      throw unreadable(
+        file,
+        "damaged",
+        "is damaged in sqlite_schema: it describes other tables than Rondo's",
+      );
+    const messages = isWhole ? textOfError(connection, CHECK).split("\n") : [];
+    const wrong = messages.filter((message) => message !== "" && !isOfValue(message));
+    const [worst] = wrong.filter((message) => !isOfIndex(message));
+    if (worst === undefined) return wrong;
+    const names = textOfError(connection, NAMES);
+    throw unreadable(file, "damaged", `is damaged${tableIn(worst, names)}: ${worst}`);
   } catch (error) {
     const fault = faultOf(error, { file, writing: false });
-    if (fault !== error) throw fault;
+    if (fault !== error || error instanceof StoreUnreadable) throw fault;
     throw new StoreUnreadable(file, {
       reason: "damaged",
       what: `is damaged (its tables do not hang together: ${String(error)})`,
@@ -97,6 +115,52 @@ function verifyContent(
     connection.close();
     for (const companion of companions) rmSync(companion, { force: true });
   }
+}
+
+/** All messages of the check, one a line; nothing if it finds nothing. */
+const CHECK =
+  "SELECT group_concat(integrity_check, char(10)) FROM pragma_integrity_check(100) WHERE integrity_check <> 'ok'";
+/** The root page of each table and index. */
+const NAMES = "SELECT group_concat(rootpage || '=' || name, char(10)) FROM sqlite_schema";
+/** How tables, indexes and triggers are described. */
+const SCHEMA =
+  "SELECT group_concat(type || name || tbl_name || coalesce(sql, ''), char(10)) FROM (SELECT * FROM sqlite_schema ORDER BY name)";
+const TOLD = "bad JSON path: '";
+
+/** How a store that these migrations have made describes its tables. */
+function schemaOf(driver: Driver, migrations: readonly string[]): string {
+  const connection = driver.open(":memory:");
+  try {
+    for (const sql of migrations) connection.exec(sql);
+    return textOfError(connection, SCHEMA);
+  } finally {
+    connection.close();
+  }
+}
+
+/** The text that a statement gives, as the error of a JSON path that is none. */
+function textOfError(connection: Connection, sql: string): string {
+  try {
+    connection.exec(`SELECT json_extract('{}', 'x' || coalesce((${sql}), ''))`);
+  } catch (error) {
+    const { message } = error as Error;
+    const from = message.indexOf(TOLD);
+    if (from < 0) throw error;
+    return message.slice(from + TOLD.length + 1, -1);
+  }
+  throw new Error("SQLite takes any text as a JSON path");
+}
+
+/** A value of another type than its column, or none: whoever reads the row finds out. */
+function isOfValue(message: string): boolean {
+  return /^(?:NULL|non-\w+|\w+) value in \w+\.\w+/.test(message) || message.startsWith("*** in database");
+}
+
+/** Which table or index a message is about. */
+function tableIn(message: string, names: string): string {
+  const root = /(?:Tree|tree page) (\d+)/i.exec(message)?.[1];
+  const name = names.split("\n").find((line) => line.startsWith(`${root}=`));
+  return name === undefined ? "" : ` in ${name.slice(name.indexOf("=") + 1)}`;
 }
 
 function readHeader(file: string): Buffer {

@@ -1,0 +1,83 @@
+/**
+ * How many transactions a write-ahead log holds at and behind a damaged frame. SQLite reads a log up to its first frame
+ * whose checksum does not fit, and says nothing of what follows. Frames of the log's present run carry the salts of its
+ * header, and the last one of a transaction says so. If there are several transactions from the damaged frame on, they are
+ * lost. If there is one, it may be what a crash has cut off while it was written, before anybody heard of it: no damage.
+ */
+import { existsSync, readFileSync } from "node:fs";
+
+const HEADER = 32;
+const FRAME_HEADER = 24;
+const MAGIC_LITTLE = 0x377f0682;
+const MAGIC_BIG = 0x377f0683;
+const PAGE_DEFAULT = 4_096;
+
+/** Transactions that were complete and cannot be read any more; 0: none, or there is no log. */
+export function lostInWal(file: string): number {
+  if (!existsSync(file)) return 0;
+  const wal = readFileSync(file);
+  if (wal.length < HEADER + FRAME_HEADER) return 0;
+  const { size, isBig, sums, isWhole } = readHeader(wal);
+  const starts: number[] = [];
+  for (let at = HEADER; at + FRAME_HEADER + size <= wal.length; at += FRAME_HEADER + size) starts.push(at);
+  // Of a damaged header the first frame knows the salts.
+  const saltAt = isWhole ? 16 : HEADER + 8;
+  const isOurs = (at: number): boolean => wal.compare(wal, saltAt, saltAt + 8, at + 8, at + 16) === 0;
+  const firstBad = isWhole ? firstMisfit(wal, { starts, size, isBig, sums, isOurs }) : 0;
+  const behind = starts.slice(firstBad);
+  // Frames of an earlier run follow the end of this one.
+  if (!behind.slice(1).some(isOurs)) return 0;
+  const complete = behind.filter((at, i) => (i === 0 || isOurs(at)) && wal.readUInt32BE(at + 4) !== 0).length;
+  return complete > 1 ? complete : 0;
+}
+
+type Sums = readonly [number, number];
+
+interface Header {
+  readonly size: number;
+  readonly isBig: boolean;
+  readonly sums: Sums;
+  /** It is what was written. */
+  readonly isWhole: boolean;
+}
+
+function readHeader(wal: Buffer): Header {
+  const magic = wal.readUInt32BE(0);
+  const isBig = magic === MAGIC_BIG;
+  const size = wal.readUInt32BE(8);
+  const isPage = size >= 512 && size <= 65_536 && (size & (size - 1)) === 0;
+  const sums = addUp(wal.subarray(0, 24), [0, 0], isBig);
+  const fits = sums[0] === wal.readUInt32BE(24) && sums[1] === wal.readUInt32BE(28);
+  const isWhole = fits && isPage && (isBig || magic === MAGIC_LITTLE);
+  return { size: isPage ? size : PAGE_DEFAULT, isBig, sums, isWhole };
+}
+
+/** Which frame is the first that is not of this run, or is not what was written; their number if there is none. */
+function firstMisfit(
+  wal: Buffer,
+  log: Omit<Header, "isWhole"> & {
+    readonly starts: readonly number[];
+    readonly isOurs: (at: number) => boolean;
+  },
+): number {
+  const { starts, size, isBig, isOurs } = log;
+  let { sums } = log;
+  for (const [i, at] of starts.entries()) {
+    if (!isOurs(at)) return i;
+    sums = addUp(wal.subarray(at, at + 8), sums, isBig);
+    sums = addUp(wal.subarray(at + FRAME_HEADER, at + FRAME_HEADER + size), sums, isBig);
+    if (sums[0] !== wal.readUInt32BE(at + 16) || sums[1] !== wal.readUInt32BE(at + 20)) return i;
+  }
+  return starts.length;
+}
+
+/** SQLite's checksum of a log, over words of one byte order. */
+function addUp(bytes: Buffer, [a, b]: Sums, isBig: boolean): Sums {
+  let [s0, s1] = [a, b];
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (let i = 0; i + 8 <= bytes.length; i += 8) {
+    s0 = (s0 + view.getUint32(i, !isBig) + s1) >>> 0;
+    s1 = (s1 + view.getUint32(i + 4, !isBig) + s0) >>> 0;
+  }
+  return [s0, s1];
+}
