@@ -41,6 +41,7 @@ import { Purger } from "./purger.ts";
 import { RecordReader } from "./record-reader.ts";
 import { Repairs } from "./repairs.ts";
 import { SearchIndex } from "./search-index.ts";
+import { Shrinker } from "./shrinker.ts";
 import { SideWriter } from "./side-writer.ts";
 import { SqliteReader } from "./sqlite-reader.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
@@ -56,6 +57,7 @@ interface Opened {
   readonly repairs: Repairs;
   readonly search: SearchIndex;
   readonly checkpoints: Checkpoints;
+  readonly shrinker: Shrinker;
 }
 
 const META = `SELECT ${text("generation")} AS generation, ${text("key")} AS key, ${integer("partitions")} AS partitions,
@@ -230,6 +232,18 @@ export class DirectoryStore {
     });
   }
 
+  /** Gives some of the free room back to the file system: true if there is more. */
+  shrink(): boolean {
+    return this.#guard({ writing: true }, () => {
+      const { shrinker, checkpoints, connection } = this.#use();
+      const { pages, more } = shrinker.run();
+      checkpoints.note(pages, 0);
+      // The file gets shorter when the WAL is copied; then the WAL itself is cut too.
+      if (pages > 0 && !more) connection.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+      return more;
+    });
+  }
+
   putDocument(kind: string, id: string, body: string | null): void {
     this.#writeSide(body?.length ?? 0, (side) => side.putDocument(kind, id, body));
   }
@@ -314,6 +328,7 @@ export class DirectoryStore {
       repairs: new Repairs(connection),
       search,
       checkpoints: new Checkpoints(connection),
+      shrinker: new Shrinker(connection),
     };
     return { generation, key, partitions, owned: [{ partition: 0, epoch, uncleanEpoch }], warnings };
   }

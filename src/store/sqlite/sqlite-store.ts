@@ -193,6 +193,7 @@ export class SqliteStore implements Store {
     for (let from = 0; from < ids.length; from += FORGOTTEN_AT_ONCE)
       await this.#call({ kind: "forget", ids: ids.slice(from, from + FORGOTTEN_AT_ONCE) });
     while (await this.#call<boolean>({ kind: "sweep" }));
+    while (await this.#call<boolean>({ kind: "shrink" }));
   }
 
   async putDerived(derived: Derived): Promise<boolean> {

@@ -51,6 +51,7 @@ export type Call =
   | { readonly kind: "listEnded"; readonly finishedBefore: number; readonly max: number }
   | { readonly kind: "forget"; readonly ids: readonly string[] }
   | { readonly kind: "sweep" }
+  | { readonly kind: "shrink" }
   | { readonly kind: "putDerived"; readonly derived: Derived }
   | { readonly kind: "timersOf"; readonly execution: string }
   | { readonly kind: "dropDamaged"; readonly execution: string; readonly letter: Letter | null }

@@ -74,6 +74,8 @@ function answer(call: Call): unknown {
       return store.forget(call.ids);
     case "sweep":
       return store.sweep();
+    case "shrink":
+      return store.shrink();
     case "putDerived":
       return store.putDerived(call.derived);
     case "timersOf":
