@@ -106,7 +106,7 @@ function document(fields: Fields, project: string): SubmittedWorkflow[] {
 
 /** `key` is what a map has it under. */
 function workflow(value: unknown, path: string, key: string | null): SubmittedWorkflow {
-  const fields = known(value, path, ["workflow_id", "steps"], ["workflow_hash"]);
+  const fields = known(value, path, ["workflow_id", "steps"], ["workflow_hash", "dead_letters"]);
   const given = fields["workflow_id"];
   if (key !== null && given !== undefined && given !== key)
     throw refused(join(path, "workflow_id"), "is not what it stands under", "leave one of the two out");

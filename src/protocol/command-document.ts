@@ -105,6 +105,7 @@ export interface WorkflowSubmission {
   /** Its id; made up by default. Handing in the same workflow under the same id again finds it. */
   readonly workflow_id?: string;
   readonly workflow_hash?: unknown;
+  readonly dead_letters?: unknown;
   readonly steps: readonly StepSubmission[];
 }
 

@@ -128,3 +128,28 @@ test("a file with topics and a workflow runs by itself; one with topics only has
   expect(twice.code).toBe(2);
   expect(twice.stderr).toContain('twice.ts exports two topics named "A_CMD"');
 });
+
+test("a broadcast that failed for good is reported, while the workflow is done and the exit code is 0", async () => {
+  const cwd = await served();
+  const url = "http://nobody-allows-this:6001/broadcast";
+  const cmd_metadata = { cmd_post_op: { cmd_result_broadcasts: [{ url }] } };
+  const told = { ...step("a", "GOOD_CMD"), cmd: { cmd_type: "a", cmd_metadata } };
+  const stdin = JSON.stringify({ workflow_id: "told", steps: [told] });
+
+  const waited = await cli(["submit", "-", "--wait", "--json"], { cwd, stdin });
+  expect(waited.code).toBe(0);
+  const [document] = jsonLines<WorkflowDocument & { dead_letters?: { id: number }[] }>(waited.stdout);
+  expect(document?.steps[0]?.proc.proc_status).toBe("COMPLETE");
+  expect(document?.dead_letters).toMatchObject([{ step: 0, op: "broadcast", target: url }]);
+  const id = document?.dead_letters?.[0]?.id;
+  expect(waited.stderr).toContain("! told: 1 post-operation failed for good; the workflow went on without\n");
+  expect(waited.stderr).toMatch(/step 0, broadcast to http:\/\/nobody-allows-this:6001\/broadcast: .*allow/);
+  expect(waited.stderr).toContain(`rondo dlq retry ${id}\n`);
+
+  // The document can be handed in again as it was printed; plain `submit` finds the workflow and says the same.
+  const again = await cli(["submit", "-"], { cwd, stdin: waited.stdout });
+  expect(again).toMatchObject({ code: 0, stdout: "told\n" });
+  expect(again.stderr).toContain("1 post-operation failed for good");
+  const shown = await cli(["submit", "-", "--json"], { cwd, stdin });
+  expect(jsonLines<{ dead_letters?: unknown[] }>(shown.stdout)[0]?.dead_letters).toHaveLength(1);
+});

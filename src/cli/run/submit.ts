@@ -19,6 +19,7 @@ import { readInput } from "../read-input.ts";
 import { readJson } from "../read-json.ts";
 import { type Server, withServer } from "../server/find-server.ts";
 import { checkTimeout } from "./follow-to-end.ts";
+import { type ReportedWorkflow, readEnded, tellPostOps, withDeadLetters } from "./post-op-failures.ts";
 import { serverCommand } from "./run-options.ts";
 
 export interface SubmitFlags extends WaitOptions {
@@ -38,16 +39,21 @@ export async function submit(file: string, options: SubmitFlags): Promise<ExitCo
   const screen = new Screen(process.stderr);
   const use = async (server: Server): Promise<ExitCode> => {
     const answer = await server.rondo.submit(project, body as WorkflowSubmission);
-    const workflows = workflowsOf(answer, project);
-    if (options.wait) return stayWith(server, workflows, { ...options, project, screen });
-    if (options.json) printJson(answer);
+    const submitted = workflowsOf(answer, project);
+    if (options.wait) return stayWith(server, submitted, { ...options, project, screen });
+    const workflows: ReportedWorkflow[] = [];
+    for (const one of submitted) workflows.push(await withDeadLetters(server.rondo, one));
+    const isWhole = submitted[0] !== answer;
+    if (options.json) printJson(isWhole ? { ...(answer as object), [project]: { workflows } } : workflows[0]);
     else for (const { workflow_id } of workflows) print(workflow_id);
-    for (const { workflow_id, steps } of workflows) {
+    for (const one of workflows) {
+      const { workflow_id, steps } = one;
       tell(
         `${workflow_id}: ${steps.length} ${steps.length === 1 ? "command" : "commands"} at ${server.name}`,
       );
       tell(`  to look at it:        ${serverCommand(["inspect", workflow_id], options)}`);
       tell(`  to wait for its end:  ${serverCommand(["wait", workflow_id], options)}`);
+      tellPostOps(one, screen, (letter) => retryOf(letter, options));
     }
     return EXIT.ok;
   };
@@ -62,18 +68,27 @@ async function stayWith(
 ): Promise<ExitCode> {
   let exit: ExitCode = EXIT.ok;
   for (const { workflow_id: id, steps } of workflows) {
+    let document: ReportedWorkflow | null = null;
     const ended = await stay(rondo, id, {
       ...options,
       screen,
       where: `at ${name}`,
       wasStarted: true,
-      document: () => rondo.submitted(project, id),
+      document: async () => {
+        document = await readEnded(rondo, project, id);
+        return document;
+      },
       labels: new Map(steps.map(({ cmd }, i) => [`step-${i}`, `${i} ${cmd.cmd_type.slice(0, LABEL_CHARS)}`])),
     });
+    if (document !== null) tellPostOps(document, screen, (letter) => retryOf(letter, options));
     if (ended === EXIT.interrupted) return ended;
     if (exit === EXIT.ok) exit = ended;
   }
   return exit;
+}
+
+function retryOf(letter: number, options: SubmitFlags): string {
+  return serverCommand(["dlq", "retry", String(letter)], options);
 }
 
 async function readDocument(file: string): Promise<unknown> {

@@ -1,0 +1,94 @@
+/**
+ * The post-operations of a submitted workflow that failed for good or are still being tried. They do not change how the
+ * workflow ended, so `rondo submit` reports them beside its result.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import type { RemoteRondo } from "../../client/connect.ts";
+import type { WorkflowDocument } from "../../protocol/command-document.ts";
+import type { Screen } from "../progress/screen.ts";
+import { readPages } from "../server/read-pages.ts";
+
+/** A post-operation that is a dead letter, as `--json` prints it. */
+export interface FailedPostOp {
+  /** The id of the dead letter. */
+  readonly id: number;
+  readonly step: number;
+  readonly op: string;
+  /** The address, or the state store. */
+  readonly target: string;
+  readonly error: unknown;
+}
+
+/** A workflow with its dead letters, if there are any. */
+export interface ReportedWorkflow extends WorkflowDocument {
+  readonly dead_letters?: readonly FailedPostOp[];
+}
+
+interface Letter {
+  readonly id: number;
+  readonly postOp: { readonly step: number; readonly op: string; readonly target: string } | null;
+  readonly tasks: readonly { readonly error: unknown }[];
+}
+
+const LETTERS_MAX = 1_000;
+const LOOK_MS = 100;
+const LOOKS_MAX = 50;
+
+/**
+ * Reads a workflow that is over. A broadcast may be tried after the end of its workflow: this waits until each was tried
+ * once, for 5 s at most. Later tries can take many minutes, so it does not wait for them.
+ */
+export async function readEnded(rondo: RemoteRondo, project: string, id: string): Promise<ReportedWorkflow> {
+  let document = await rondo.submitted(project, id);
+  for (let looks = 0; looks < LOOKS_MAX && isUntried(document); looks++) {
+    await delay(LOOK_MS);
+    document = await rondo.submitted(project, id);
+  }
+  return withDeadLetters(rondo, document);
+}
+
+/** Adds the dead letters of its post-operations. Only a command with a receipt can have some. */
+export async function withDeadLetters(
+  { requester }: RemoteRondo,
+  document: WorkflowDocument,
+): Promise<ReportedWorkflow> {
+  if (document.steps.every(({ proc }) => proc.utc_receipted_timestamp === null)) return document;
+  const failed: FailedPostOp[] = [];
+  const query = { execution: document.workflow_id };
+  for await (const { id, postOp, tasks } of readPages<Letter>(
+    requester,
+    "/v1/dead-letters",
+    query,
+    LETTERS_MAX,
+  ))
+    if (postOp !== null) failed.push({ id, ...postOp, error: tasks[0]?.error ?? null });
+  return failed.length === 0 ? document : { ...document, dead_letters: failed };
+}
+
+/** Tells people of dead letters, and of post-operations that are still tried. `retry` gives the command for a letter. */
+export function tellPostOps(
+  { workflow_id: id, steps, dead_letters: failed = [] }: ReportedWorkflow,
+  screen: Screen,
+  retry: (letter: number) => string,
+): void {
+  if (failed.length > 0) {
+    const count = failed.length === 1 ? "1 post-operation" : `${failed.length} post-operations`;
+    screen.say(["!", "yellow"], ` ${id}: ${count} failed for good; the workflow went on without`);
+  }
+  for (const { id: letter, step, op, target, error } of failed) {
+    screen.say(`  step ${step}, ${op} to ${target}: ${messageOf(error)}`);
+    screen.say(`    to try it again: ${retry(letter)}`);
+  }
+  for (const [step, { proc }] of steps.entries())
+    for (const { op, target, error } of proc.post_ops ?? [])
+      screen.say(`  step ${step}, ${op} to ${target} is still tried${error === null ? "" : `: ${error}`}`);
+}
+
+function isUntried({ steps }: WorkflowDocument): boolean {
+  return steps.some(({ proc }) => (proc.post_ops ?? []).some(({ attempts }) => attempts === 0));
+}
+
+function messageOf(error: unknown): string {
+  const message = (error as { message?: unknown } | null)?.message;
+  return typeof message === "string" ? message : JSON.stringify(error);
+}
