@@ -20,7 +20,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/receipts.js",
     find: "if (!handler.isClosed(task)) {",
     replace: "if (true) {",
-    seed: 8,
+    seed: 17,
   },
   {
     name: "effect before commit",
@@ -49,7 +49,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/control.js",
     find: "const before = execution.applied.get(message.id);",
     replace: "const before = undefined;",
-    seed: 7,
+    seed: 9,
   },
   {
     name: "snapshot forgets kept signals",
@@ -61,8 +61,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "snapshot of an older state",
     file: "engine/stepping.js",
-    find: "body: writeSnapshot(execution)",
-    replace: "body: (slot.staleBody ??= writeSnapshot(execution))",
+    find: "body: seal(writeSnapshot(execution),",
+    replace: "body: seal((slot.staleBody ??= writeSnapshot(execution)),",
     seed: 1,
   },
   {
@@ -112,7 +112,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/task-table.js",
     find: "if (this.failed.has(n))",
     replace: "if (true)",
-    seed: 19,
+    seed: 25,
   },
   {
     name: "unknown outcome taken for success",
@@ -120,7 +120,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     find: "else\n                this.#cleanUp.again(stepped);\n        }\n    }\n    /** They do",
     replace:
       'else {\n stepped.slot.status = "clean";\n this.#cleanUp.finish(stepped);\n }\n        }\n    }\n    /** They do',
-    seed: 2,
+    seed: 3,
   },
   {
     name: "poison beside others",
@@ -190,7 +190,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "kernel/apply.js",
     find: '{ burns: "nothing", until: due ?? NEVER }',
     replace: '{ burns: "attempt", until: due ?? NEVER }',
-    seed: 25,
+    seed: 54,
   },
   {
     name: "time limit of a wait forgotten",
@@ -202,9 +202,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "runs done again",
     file: "engine/granting.js",
-    find: "? { ...known, due: 0 } : known",
-    replace: '? { ...known, due: 0 } : known)\n        .filter((known) => known.kind !== "run"',
-    seed: 43,
+    find: "const runs = journaledRuns(desk.state, task);",
+    replace: "const runs = [];",
+    seed: 3,
   },
   {
     name: "letter lost with an unknown commit",
@@ -218,7 +218,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/letter-desk.js",
     find: "    #wantsScan = true;",
     replace: "    #wantsScan = false;",
-    seed: 57,
+    seed: 97,
   },
   {
     name: "letter taken before it is applied",
@@ -289,7 +289,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/rate-window.js",
     find: "if (limit <= BUCKETS)\n            return time;",
     replace: "if (limit <= BUCKETS)\n            return Math.floor(time / per) * per;",
-    seed: 8,
+    seed: 11,
   },
   {
     name: "nobody is called when a permit comes back",
@@ -338,21 +338,21 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "engine/stepping.js",
     find: "write.deadLettersCleared = clearedFrom;",
     replace: ";",
-    seed: 19,
+    seed: 25,
   },
   {
     name: "lost before its worker is asked",
     file: "engine/sweep.js",
     find: "(canAsk ? asked : silent)",
     replace: "(false ? asked : silent)",
-    seed: 19,
+    seed: 21,
   },
   {
     name: "purge while it is read",
     file: "engine/residency.js",
     find: "this.#purging.add(id)",
     replace: "void id",
-    seed: 64,
+    seed: 83,
   },
   {
     name: "runs counted, not identified",
@@ -363,7 +363,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       find: "const found = script.findIndex((run) => run.name === name);\n    if (found < 0)",
       replace: "const found = index ?? 0;\n    if (found < 0)",
     },
-    seed: 23,
+    seed: 49,
   },
   {
     name: "a finished run counts again",

@@ -7,7 +7,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "store/memory/memory-tables.js",
     find: "const why = this.#ownership.whyStale(fence, partition, owner);",
     replace: "const why = null;",
-    seed: 27,
+    seed: 32,
   },
   {
     name: "fenced verdict ignored",
@@ -15,7 +15,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     find: "this.#unhold(underWay);\n        if (verdict.kind",
     replace:
       "this.#unhold(underWay);\n        verdict = { kind: 'ok', exists: [], fenced: [] };\n        if (verdict.kind",
-    seed: 27,
+    seed: 45,
   },
   {
     name: "partition kept after a yield",
@@ -44,7 +44,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "cluster/ownership.js",
     find: "this.#actUntil = actUntil;",
     replace: "this.#actUntil = Number.POSITIVE_INFINITY;",
-    seed: 13,
+    seed: 14,
   },
   {
     name: "lease table written before commits end",
@@ -72,7 +72,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/ownership-desk.js",
     find: "noteHandedOver(node, leases, declared);",
     replace: "",
-    seed: 8,
+    seed: 19,
   },
   {
     name: "timers of one partition scanned",
@@ -143,7 +143,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/permit-desk.js",
     find: "Math.min(quota - held, fresh) : quota - held;",
     replace: "Number.POSITIVE_INFINITY : Number.POSITIVE_INFINITY;",
-    seed: 8,
+    seed: 14,
   },
   {
     name: "start counts for no time",
@@ -204,7 +204,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
       replace:
         'toEngine: (input) => (input.kind === "lost" && this.ring.view().tokenAgoMs < 3_000) || this.deliver(input)',
     },
-    seed: 8,
+    seed: 14,
   },
   {
     name: "lost token not made anew",

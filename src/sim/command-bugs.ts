@@ -21,7 +21,7 @@ export const COMMAND_BUGS: readonly PlantedBug[] = [
     file: "kernel/execution.js",
     find: "return this.tasks.settled.has(task) || this.receipted.has(task);",
     replace: "return this.tasks.settled.has(task);",
-    seed: 358,
+    seed: 34,
   },
   {
     name: "snapshot forgets what is owed",
