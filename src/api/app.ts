@@ -7,6 +7,7 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { DamagedData } from "../kernel/damage.ts";
+import { damagedRow } from "../sdk/errors.ts";
 import type { Clock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
 import { isRejection, type Rejection, RondoError } from "../std/rejection.ts";
@@ -229,18 +230,18 @@ async function note(route: Route, { caller, named }: Asked, { audit }: AppParts)
   if (route.access === "admin") await noted;
 }
 
-const DAMAGED_HINT = "rondo audit says what can be repaired; else restore it from a backup, or drop it";
-
 /** What a client is told of something that was thrown. */
-function refusalOf(thrown: unknown, { onFault }: AppParts): Refusal {
+function refusalOf(thrown: unknown, parts: AppParts): Refusal {
+  if (thrown instanceof DamagedData) {
+    const { code, message, hint } = damagedRow(thrown);
+    return { code, message, hint };
+  }
   if (thrown instanceof RondoError) {
     const { code, message, hint, path } = thrown;
     if (hint === undefined) return { code, message, ...defined({ path }) };
     return { code, message: message.replace(` (${hint})`, ""), ...defined({ hint, path }) };
   }
-  if (thrown instanceof DamagedData)
-    return { code: "wrong_status", message: `stored data is damaged: ${thrown.message}`, hint: DAMAGED_HINT };
-  onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+  parts.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
   return thrown instanceof StoreFault
     ? { code: "store_unavailable", message: "the store could not do it just now" }
     : { code: "internal", message: "the server failed to answer" };

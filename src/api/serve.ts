@@ -3,7 +3,7 @@
 import { noteCommandWorkflows } from "../command/open-command.ts";
 import { SUBMISSION_NAMES } from "../command/submission-definition.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
-import type { ExecutionView } from "../kernel/view.ts";
+import { type ExecutionView, hasEnded } from "../kernel/view.ts";
 import type { LocalRondo } from "../local/local-rondo.ts";
 import { Retention } from "../retention/retention.ts";
 import { ScheduleDesk } from "../schedule/schedule-desk.ts";
@@ -81,7 +81,10 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
         ...{ ...request, startAt: undefined, deadline: undefined, trace: null },
         isAdmitted: true,
       }),
-    isOpen: async (execution) => (await viewOf(engine, execution))?.finishedAt === null,
+    isOpen: async (execution) => {
+      const view = await viewOf(engine, execution);
+      return view !== null && !hasEnded(view);
+    },
     exists: async (execution) => (await viewOf(engine, execution)) !== null,
     onEnd: (execution, ended) =>
       engine.watch(execution, (_, end) => {

@@ -1,5 +1,6 @@
 /** A failure the CLI tells in its own words: what happened, and under it what to look at or to do. */
 
+import { ExecutionFailed } from "../sdk/errors.ts";
 import { RondoError } from "../std/rejection.ts";
 import { StoreFault } from "../store/store.ts";
 import { EXIT, EXIT_BY_REJECTION, type ExitCode } from "./exit-code.ts";
@@ -20,6 +21,8 @@ export class CliError extends Error {
 export function toCliError(thrown: unknown): CliError {
   if (thrown instanceof CliError) return thrown;
   if (thrown instanceof RondoError) return fromRejection(thrown);
+  if (thrown instanceof ExecutionFailed)
+    return new CliError(thrown.execution.status === "damaged" ? EXIT.damaged : EXIT.failed, thrown.message);
   if (thrown instanceof StoreFault) {
     const isOwned = thrown.name === "DirectoryOwned";
     return new CliError(exitOf(thrown), thrown.message, isOwned ? OWNED : [], { cause: thrown });

@@ -1,7 +1,7 @@
 /** An execution's handle over HTTP. */
 import type { PublicEvent } from "../kernel/public-event.ts";
-import type { ExecutionView } from "../kernel/view.ts";
-import { notEndedWithin, outputOf } from "../sdk/errors.ts";
+import { type ExecutionView, hasEnded } from "../kernel/view.ts";
+import { ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {
   ControlOptions,
   EventsOptions,
@@ -15,7 +15,8 @@ import { defined } from "../std/defined.ts";
 import { parseDuration } from "../std/duration.ts";
 import { newExecutionId } from "../std/id.ts";
 import type { Random } from "../std/random.ts";
-import { RondoError, reject, unwrap } from "../std/rejection.ts";
+import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
+import type { ServerEvent } from "./event-stream.ts";
 import { followStream } from "./follow-stream.ts";
 import type { Requester } from "./requester.ts";
 
@@ -29,6 +30,8 @@ export interface RemoteParts {
 }
 
 const FINISHED = "workflow.finished";
+/** The kind of the last event of a stream about a damaged execution. */
+const DAMAGED = "damaged";
 const LOG_PAGE = 1_000;
 
 /** A log line as the server gives it: its id is `<order>.<number within what was stored together>`. */
@@ -50,7 +53,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     const giveUp = this.#giveUp(options);
     try {
       const before = await this.#status(giveUp.signal);
-      if (before.finishedAt !== null) return outputOf<Output>(before);
+      if (hasEnded(before)) return outputOf<Output>(before);
       const from = before.revision + 1;
       for await (const event of this.#events({ from, detail: "summary" }, giveUp.signal)) {
         if (event.kind !== FINISHED) continue;
@@ -145,12 +148,21 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
         if (!follow && finishedAt !== null && next > revision) return;
         continue;
       }
+      if (item.kind === DAMAGED) throw await this.#damaged(item, signal);
       const event = JSON.parse(item.data) as PublicEvent;
       if (event.seq < next) continue;
       next = event.seq + 1;
       yield event;
       if (event.kind === FINISHED && !follow) return;
     }
+  }
+
+  /** What whoever follows a damaged execution is told. */
+  async #damaged({ data }: ServerEvent, signal: AbortSignal): Promise<Error> {
+    const view = await this.#status(signal);
+    if (view.status === DAMAGED) return new ExecutionFailed(view);
+    const { code, message, hint } = JSON.parse(data) as Pick<Rejection, "code" | "message" | "hint">;
+    return new RondoError(reject(code, message, defined({ hint })));
   }
 
   async *#readLogs(from: string | undefined): AsyncGenerator<LogEntry> {
@@ -169,8 +181,10 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     const { signal } = this.#detach;
     const stream = followStream({ ...this.#parts, path: `${this.#path}/logs`, query: { cursor }, signal });
     for await (const item of stream) {
-      if (item !== "ended") yield entryOf(JSON.parse(item.data) as ShownLine);
-      else if ((await this.#status(signal)).finishedAt !== null) return;
+      if (item !== "ended") {
+        if (item.kind === DAMAGED) throw await this.#damaged(item, signal);
+        yield entryOf(JSON.parse(item.data) as ShownLine);
+      } else if ((await this.#status(signal)).finishedAt !== null) return;
     }
   }
 

@@ -22,9 +22,16 @@ export interface Found {
   readonly readable: Execution | null;
 }
 
-/** The head is to say that the execution is damaged, whoever asked is shown it, and what the node holds of it ends. */
+/**
+ * The head is to say that the execution is damaged, whoever asked or follows it is told, and what the node holds of it
+ * ends. Followers are told once: whoever begins to follow it later is told when they look at it.
+ */
 export function declareDamaged(node: NodeState, slot: Slot, found: Found): void {
-  if (found.head.status !== DAMAGED) node.emit({ kind: "damaged", head: damagedHead(found) });
+  if (found.head.status !== DAMAGED) {
+    node.emit({ kind: "damaged", head: damagedHead(found) });
+    const end = { status: DAMAGED, output: null } as const;
+    node.emit({ kind: "progressed", execution: slot.id, seq: found.readable?.seq ?? 0, end });
+  }
   const inspection = inspectDamaged(found, node.now);
   for (const { request } of slot.inspections.splice(0)) node.emit({ kind: "inspected", request, inspection });
   letGo(node, slot);

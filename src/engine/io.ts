@@ -208,9 +208,9 @@ export interface Members {
   readonly reads: number;
 }
 
-/** How an execution ended. */
+/** How an execution ended, or that nobody can go on with it: it is damaged. */
 export interface Ending {
-  readonly status: FinalStatus;
+  readonly status: FinalStatus | "damaged";
   /** JSON text. */
   readonly output: string | null;
 }

@@ -47,6 +47,11 @@ export interface ExecutionView {
   readonly revision: number;
 }
 
+/** Whether nothing more comes of an execution by itself: it has ended, or it is damaged. */
+export function hasEnded({ finishedAt, status }: Pick<ExecutionView, "finishedAt" | "status">): boolean {
+  return finishedAt !== null || status === "damaged";
+}
+
 /** Open attempts per handler of the current visit, by handler name. */
 export type RunningCounts = ReadonlyMap<string, number>;
 

@@ -1,12 +1,13 @@
 /** An execution's handle over the engine in this process. */
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Ending, Inspection } from "../engine/io.ts";
+import { DamagedData } from "../kernel/damage.ts";
 import { LIMITS } from "../kernel/definition.ts";
 import type { ControlMessage } from "../kernel/message.ts";
 import { type PublicEvent, publicEvent } from "../kernel/public-event.ts";
-import type { ExecutionView } from "../kernel/view.ts";
+import { type ExecutionView, hasEnded } from "../kernel/view.ts";
 import { checkControl, checkFrom, checkSignal } from "../protocol/check-request.ts";
-import { notEndedWithin, outputOf } from "../sdk/errors.ts";
+import { damagedRow, ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {
   ControlOptions,
   EventsOptions,
@@ -65,7 +66,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     try {
       if (!isEarly) {
         const { view } = await this.#inspect();
-        if (view.finishedAt !== null) return outputOf<Output>(view);
+        if (hasEnded(view)) return outputOf<Output>(view);
       }
       const end = await this.#orGiveUp(ending.end, options);
       if (end === "stopped")
@@ -87,11 +88,17 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     const wrong = checkFrom(next);
     if (wrong !== null) throw new RondoError(wrong);
     const bell = new Bell();
-    const unwatch = engine.watch(this.id, (_, end) => (end === "stopped" ? bell.stop() : bell.ring()));
+    let isDamaged = false;
+    const unwatch = engine.watch(this.id, (_, end) => {
+      if (end === "stopped") return bell.stop();
+      isDamaged = end?.status === "damaged";
+      bell.ring();
+    });
     const stop = () => bell.stop();
     this.#listening.add(stop);
     try {
       const { view } = await this.#inspect();
+      isDamaged ||= view.status === "damaged";
       if (view.finishedAt !== null && next > view.revision && options.follow !== true) return;
       while (await bell.heard()) {
         try {
@@ -101,9 +108,16 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
             if (recorded.event.kind === "finished" && options.follow !== true) return;
           }
         } catch (fault) {
+          if (fault instanceof DamagedData) {
+            await this.#throwIfDamaged();
+            throw new RondoError(damagedRow(fault));
+          }
           // Closed in the middle of a read: the events end here, as they do when it is closed between two.
           if (!bell.isStopped || !(fault instanceof StoreFault)) throw fault;
         }
+        // Its rows can be read, but something else of it cannot.
+        if (isDamaged) await this.#throwIfDamaged();
+        isDamaged = false;
       }
     } finally {
       unwatch();
@@ -120,16 +134,20 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
       );
     const bell = new Bell();
     let isOver = false;
+    let isDamaged = false;
     const unwatchLogs = engine.watchLogs(this.id, () => bell.ring());
     const unwatch = engine.watch(this.id, (_, end) => {
       isOver ||= end !== null;
-      if (end === "stopped") bell.stop();
-      else if (end !== null) bell.ring();
+      if (end === "stopped") return bell.stop();
+      isDamaged = end?.status === "damaged";
+      if (end !== null) bell.ring();
     });
     const stop = () => bell.stop();
     this.#listening.add(stop);
     try {
-      isOver = (await this.#inspect()).view.finishedAt !== null || isOver;
+      const { view } = await this.#inspect();
+      isOver = hasEnded(view) || isOver;
+      isDamaged ||= view.status === "damaged";
       while (await bell.heard()) {
         // What ended before this reading has all of its lines stored by now.
         const isLast = isOver || options.follow !== true;
@@ -141,6 +159,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
         } catch (fault) {
           if (!bell.isStopped || !(fault instanceof StoreFault)) throw fault;
         }
+        if (isLast && isDamaged && options.follow === true) await this.#throwIfDamaged();
         if (isLast) return;
       }
     } finally {
@@ -202,6 +221,11 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
 
   async #inspect(): Promise<Inspection> {
     return unwrap(await this.#parts.engine.inspect(this.id));
+  }
+
+  async #throwIfDamaged(): Promise<void> {
+    const { view } = await this.#inspect();
+    if (view.status === "damaged") throw new ExecutionFailed(view);
   }
 
   #newId(): string {

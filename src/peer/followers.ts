@@ -14,6 +14,7 @@ import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 import { SparseSet } from "../std/sparse.ts";
+import { DAMAGED } from "../store/store.ts";
 import { backOffMs } from "./back-off.ts";
 import type { Owners } from "./owners.ts";
 import type { PeerAnswer, PeerClient } from "./peer-client.ts";
@@ -39,6 +40,7 @@ interface Following {
   term: string;
   /** What was last said of it. */
   seq: number;
+  isDamaged: boolean;
   tries: number;
   /** Ends the present way of watching. */
   cut: () => void;
@@ -109,6 +111,7 @@ export class Followers {
       logged: new SparseSet(),
       term: "",
       seq: -1,
+      isDamaged: false,
       tries: 0,
       cut: () => {},
     };
@@ -247,16 +250,21 @@ export class Followers {
   #heardOf(following: Following, found: Inspection | Rejection): void {
     if (isRejection(found)) return;
     const { seq, end } = standingOf(found);
-    if (seq !== following.seq) this.#tell(following, seq, end);
+    if (seq !== following.seq || isDamage(end) !== following.isDamaged) this.#tell(following, seq, end);
     this.#tellLogged(following);
   }
 
   #tell(following: Following, ...[seq, end]: Parameters<Progress>): void {
     following.seq = seq;
+    following.isDamaged = isDamage(end);
     for (const progress of [...following.progress]) progress(seq, end);
   }
 
   #tellLogged(following: Following): void {
     for (const logged of [...following.logged]) logged();
   }
+}
+
+function isDamage(end: Parameters<Progress>[1]): boolean {
+  return end !== null && end !== "stopped" && end.status === DAMAGED;
 }

@@ -6,7 +6,7 @@
 import type { ServerResponse } from "node:http";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Ending, Inspection } from "../engine/io.ts";
-import type { FinalStatus } from "../kernel/event.ts";
+import { hasEnded } from "../kernel/view.ts";
 import type { Clock } from "../std/clock.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 import type { Owners } from "./owners.ts";
@@ -122,11 +122,11 @@ export class WatchStream {
 
 /** How an execution is, as a watcher is told. */
 export function standingOf({ view }: Inspection): { readonly seq: number; readonly end: Ending | null } {
-  const { finishedAt, revision: seq, status, output } = view;
-  if (finishedAt === null) return { seq, end: null };
+  const { revision: seq, status, output } = view;
+  if (!hasEnded(view)) return { seq, end: null };
   return {
     seq,
-    end: { status: status as FinalStatus, output: output === null ? null : JSON.stringify(output) },
+    end: { status: status as Ending["status"], output: output === null ? null : JSON.stringify(output) },
   };
 }
 

@@ -1,8 +1,9 @@
 /** Errors that user code throws or meets. */
+import type { DamagedData } from "../kernel/damage.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
-import { RondoError, reject, unwrap } from "../std/rejection.ts";
+import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 
 /** Thrown by a handler: the task fails now, whatever attempts are left. */
 export class Fatal extends Error {
@@ -21,14 +22,24 @@ export class RetryAfter extends Error {
   }
 }
 
-/** Thrown by `result()`: the execution ended as failed. */
+/**
+ * Thrown by `result()`: the execution ended as failed, or its stored data is damaged. Also thrown to those who follow
+ * the events or logs of a damaged execution, after what can be read of them.
+ */
 export class ExecutionFailed extends Error {
   override name = "ExecutionFailed";
-  /** Why it failed, such as `task_failed` or `wait_timeout`. */
+  /** Why it failed, such as `task_failed` or `wait_timeout`; `Damaged`: nobody can go on with it. */
   readonly code: string;
   readonly execution: ExecutionView;
   constructor(execution: ExecutionView) {
-    super(`execution ${execution.id} failed: ${execution.error?.message ?? "no reason is known"}`);
+    const { id, status, error } = execution;
+    const why = error?.message ?? "no reason is known";
+    const isDamaged = status === "damaged";
+    super(
+      isDamaged
+        ? `execution ${id} is damaged: ${why} (${damagedHint(id)})`
+        : `execution ${id} failed: ${why}`,
+    );
     this.code = execution.error?.code ?? "failed";
     this.execution = execution;
   }
@@ -46,6 +57,18 @@ export class ExecutionCancelled extends Error {
     this.code = execution.error?.code ?? "cancelled";
     this.execution = execution;
   }
+}
+
+/** What to do about a damaged execution. */
+export function damagedHint(id: string): string {
+  return `restore it from a backup or an export, or drop it: rondo drop ${id}`;
+}
+
+/** A stored row that cannot be read, for whoever asked for it. */
+export function damagedRow({ message }: DamagedData): Rejection & { readonly hint: string } {
+  const hint =
+    "rondo audit says what can be repaired; else restore it from a backup or an export, or drop it";
+  return { ...reject("wrong_status", `stored data is damaged: ${message}`), hint };
 }
 
 /** The output of an execution that has ended; throws what became of it otherwise. */

@@ -117,7 +117,7 @@ function eventsRoute(desk: Desk): Route {
       tag: "executions",
       summary: "Its journal: a page, or a stream",
       description:
-        "A stream ends at `workflow.finished` unless `follow=true`; comments keep the connection open; one that is not read is cut off.",
+        "A stream ends at `workflow.finished` unless `follow=true`; comments keep the connection open; one that is not read is cut off. A stream about a damaged execution ends with an event of the kind `damaged` that has `code`, `message`, `hint` and `damage`.",
       access: "viewer",
       params: executionParams,
       query: eventsQuery,

@@ -1,7 +1,10 @@
 /** All open streams: finds or makes the feed that a client follows, leads the client along it, keeps it alive. */
 import type { ServerResponse } from "node:http";
+import { DamagedData } from "../../kernel/damage.ts";
+import { damagedRow } from "../../sdk/errors.ts";
 import type { Clock } from "../../std/clock.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
+import { DAMAGED } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import type { Metrics } from "../metrics.ts";
 import type { ApiLimits } from "../parts.ts";
@@ -143,11 +146,14 @@ export class FeedHub {
         if (isEnd || (isOver && piece.isLast)) break;
         position = piece.next;
         if (!feed.isNewest(piece)) continue;
-        // Asked when the end is reached for the first time, and whenever it may have come since.
-        isOver = !follow && (!hasAsked || feed.mayBeOver) && (await feed.isOver());
+        // Asked when the end is reached for the first time, and whenever it may have come since. Damage is thrown.
+        isOver = (!hasAsked || feed.mayBeOver) && (await feed.isOver()) && !follow;
         hasAsked = true;
         if (!isOver) await this.#change(client, feed, piece.version);
       }
+    } catch (thrown) {
+      if (!(thrown instanceof DamagedData)) throw thrown;
+      await client.write(damagedEvent(thrown));
     } finally {
       client.end();
       feed.followers--;
@@ -178,4 +184,12 @@ export class FeedHub {
       if (this.#clients.size > 0 && !this.#isClosed) this.#tick();
     });
   }
+}
+
+/** The last event of a stream about something damaged. It has no id: whoever connects again gets it again. */
+function damagedEvent(thrown: DamagedData): Buffer {
+  const { code, message, hint } = damagedRow(thrown);
+  const { table, row, why } = thrown.damage;
+  const data = { code, message, hint, damage: { table, row, why } };
+  return Buffer.from(`event: ${DAMAGED}\ndata: ${JSON.stringify(data)}\n\n`);
 }

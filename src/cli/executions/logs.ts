@@ -3,6 +3,7 @@ import { followStream } from "../../client/follow-stream.ts";
 import { systemClock } from "../../std/clock.ts";
 import { defined } from "../../std/defined.ts";
 import { systemRandom } from "../../std/random.ts";
+import { type Rejection, RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printPainted, tell } from "../output/print.ts";
@@ -74,6 +75,8 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
         reconnectMs: RECONNECT_MS,
       });
       for await (const item of stream) {
+        if (item !== "ended" && item.kind === "damaged")
+          throw new RondoError(JSON.parse(item.data) as Rejection);
         if (item !== "ended") show(JSON.parse(item.data) as ShownLine);
         else if ((await rondo.execution(id).status()).finishedAt !== null) return;
       }

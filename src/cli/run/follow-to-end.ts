@@ -1,5 +1,5 @@
 /** Stays with an execution until it is over, showing how it goes; or until leaving is asked for, or time is up. */
-import type { ExecutionView } from "../../kernel/view.ts";
+import { type ExecutionView, hasEnded } from "../../kernel/view.ts";
 import type { ExecutionHandle } from "../../sdk/handle.ts";
 import { showDuration } from "../../std/duration.ts";
 import { RondoError } from "../../std/rejection.ts";
@@ -37,7 +37,7 @@ export async function followToEnd(
   options: FollowToEndOptions,
 ): Promise<ExitCode> {
   const { screen, detach, before, names, labels, timeout, goOn } = options;
-  const isOver = before !== null && before.finishedAt !== null;
+  const isOver = before !== null && hasEnded(before);
   const shown = isOver
     ? Promise.resolve()
     : follow(handle, {
@@ -54,8 +54,10 @@ export async function followToEnd(
     detach,
   );
   if (ending === "ended") {
-    await shown;
     const view = await handle.status();
+    // Events of a damaged execution end in an error, which is told below.
+    if (view.status !== "damaged") await shown;
+    screen.still();
     const instead = options.document === undefined ? undefined : { value: await options.document() };
     return tellEnd(screen, view, { ...options, shown: instead, failure: await failureLines(handle, view) });
   }

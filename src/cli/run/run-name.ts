@@ -2,6 +2,7 @@
 
 import { isNear } from "../../config/setting.ts";
 import { NAME_PATTERN } from "../../kernel/definition.ts";
+import { ExecutionFailed } from "../../sdk/errors.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
 import { stay } from "../executions/wait.ts";
@@ -27,6 +28,7 @@ export async function runName(name: string, options: RunOptions): Promise<ExitCo
   const screen = new Screen(process.stderr);
   const use = async (server: Server): Promise<ExitCode> => {
     const { handle, before } = await attachByName(server, name, input, options);
+    if (before?.status === "damaged") throw new ExecutionFailed(before);
     if (options.wait !== true) {
       if (options.json) printJson(await handle.status());
       else print(handle.id);

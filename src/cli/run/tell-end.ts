@@ -1,6 +1,7 @@
 /** What is told when an execution is over: its output on stdout, or on stderr why there is none and what to do. */
 import type { ExecutionView } from "../../index.ts";
 import { NEXT } from "../../kernel/definition.ts";
+import { damagedHint } from "../../sdk/errors.ts";
 import { showDuration } from "../../std/duration.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printPainted } from "../output/print.ts";
@@ -34,6 +35,13 @@ export function tellEnd(screen: Screen, view: ExecutionView, options: TellOption
     const output = shown === undefined ? view.output : shown.value;
     if (!options.json) printPainted(jsonText(output, process.stdout.isTTY ? 2 : 0));
     return EXIT.ok;
+  }
+  if (view.status === "damaged") {
+    screen.say(["✗", "red"], ` ${nameOf(view)} is damaged:`);
+    screen.say(`  ${view.error?.message ?? "no reason is known"}`);
+    screen.say("  to see what can be read of it:  ", options.see);
+    screen.say(`  ${damagedHint(view.id)}`);
+    return EXIT.damaged;
   }
   const isFailed = view.status === "failed";
   tellError(screen, view, options.failure);
