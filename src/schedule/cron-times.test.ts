@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { isRejection, unwrap } from "../std/rejection.ts";
 import { CronTimes } from "./cron-times.ts";
+import { checkSchedule } from "./schedule.ts";
 import { TimeZone } from "./time-zone.ts";
 
 const MINUTE = 60_000;
@@ -188,7 +189,7 @@ describe("refused in words", () => {
     ["61 * * * *", "UTC", "cron", /minute: 61/],
     ["* * * *", "UTC", "cron", /five or six fields/],
     ["* * * * * * *", "UTC", "cron", /five or six fields/],
-    ["@daily", "UTC", "cron", /five or six fields/],
+    ["@reboot", "UTC", "cron", /"@reboot" is not a nickname/],
     ["2026-01-01T00:00:00", "UTC", "cron", /five or six fields/],
     ["0 0 30 2 *", "UTC", "cron", /never due/],
     ["5/10 * * * *", "UTC", "cron", /5\/10/],
@@ -209,4 +210,30 @@ describe("refused in words", () => {
 test("a zone with seconds in its offset is read to the second", () => {
   const monrovia = TimeZone.named("Africa/Monrovia") as TimeZone;
   expect(monrovia.offsetAt(Date.UTC(1971, 0, 1))).toBe(-(44 * 60 + 30) * 1_000);
+});
+
+describe("nicknames", () => {
+  test.each([
+    ["@hourly", "0 * * * *"],
+    ["@daily", "0 0 * * *"],
+    ["@midnight", "0 0 * * *"],
+    ["@weekly", "0 0 * * 0"],
+    ["@monthly", "0 0 1 * *"],
+    [" @yearly ", "0 0 1 1 *"],
+    ["@annually", "0 0 1 1 *"],
+  ])("%s is %s, and is stored as that", (nickname, fields) => {
+    const from = "2026-03-07T12:00Z";
+    expect(dueAfter(nickname, "Europe/Berlin", from, 3)).toEqual(dueAfter(fields, "Europe/Berlin", from, 3));
+    const stored = unwrap(checkSchedule({ id: "s", workflow: "w", cron: nickname }));
+    expect(stored.cron).toBe(fields);
+  });
+
+  test.each(["@reboot", "@every", "@every 5m", "@toString", "@daily 5", "@"])("%s is refused", (text) => {
+    const refused = CronTimes.parse(text, "UTC");
+    expect(refused).toMatchObject({
+      code: "invalid_input",
+      path: "cron",
+      hint: expect.stringContaining("five fields") as string,
+    });
+  });
 });

@@ -17,6 +17,23 @@ const CRON_CHARS_MAX = 200;
 /** A compiled expression is large, and many schedules share one. */
 const COMPILED_MAX = 200;
 
+/** Names for usual times. They are stored as the fields that they stand for, which every version reads. */
+const NICKNAMES: Readonly<Record<string, string>> = {
+  "@hourly": "0 * * * *",
+  "@daily": "0 0 * * *",
+  "@midnight": "0 0 * * *",
+  "@weekly": "0 0 * * 0",
+  "@monthly": "0 0 1 * *",
+  "@yearly": "0 0 1 1 *",
+  "@annually": "0 0 1 1 *",
+};
+
+/** An expression with its nickname, if it is one, written out in fields. */
+export function cronFields(cron: string): string {
+  const text = cron.trim();
+  return Object.hasOwn(NICKNAMES, text) ? (NICKNAMES[text] as string) : text;
+}
+
 interface Compiled {
   readonly cron: Cron;
   readonly isEveryHour: boolean;
@@ -37,7 +54,7 @@ export class CronTimes {
     const wrong = checkCron(cron);
     if (wrong !== null) return wrong;
     const zone = typeof timeZone === "string" ? TimeZone.named(timeZone) : null;
-    if (zone !== null) return new CronTimes(cron as string, zone);
+    if (zone !== null) return new CronTimes(cronFields(cron as string), zone);
     const shown = typeof timeZone === "string" ? `"${timeZone.slice(0, 60)}"` : `a ${typeof timeZone}`;
     return reject("invalid_input", `timeZone: ${shown} is not a time zone`, {
       path: "timeZone",
@@ -107,15 +124,17 @@ function checkCron(cron: unknown): Rejection | null {
   const bad = (why: string): Rejection =>
     reject("invalid_input", `cron: ${why}`, {
       path: "cron",
-      hint: 'five fields (minute, hour, day, month, weekday) such as "30 6 * * mon-fri", or six with seconds first',
+      hint: 'five fields (minute, hour, day, month, weekday) such as "30 6 * * mon-fri", six with seconds first, or one of @hourly, @daily, @weekly, @monthly, @yearly',
     });
   if (typeof cron !== "string") return bad("must be a text");
   const shown = `"${cron.slice(0, 60)}"`;
   if (cron.length > CRON_CHARS_MAX) return bad(`${shown} is longer than ${CRON_CHARS_MAX} characters`);
-  const fields = cron.trim().split(/\s+/).length;
+  const text = cronFields(cron);
+  if (text.startsWith("@")) return bad(`${shown} is not a nickname of a time`);
+  const fields = text.split(/\s+/).length;
   if (fields !== 5 && fields !== 6) return bad(`${shown} does not have five or six fields`);
   try {
-    if (!compiled(cron).isEverDue) return bad(`${shown} is never due`);
+    if (!compiled(text).isEverDue) return bad(`${shown} is never due`);
   } catch (thrown) {
     if (!(thrown instanceof TypeError || thrown instanceof RangeError)) throw thrown;
     return bad(`${shown}: ${thrown.message.replace(/^CronPattern: /, "").slice(0, 200)}`);
@@ -129,8 +148,8 @@ function compiled(text: string): Compiled {
   const known = compiledByText.get(text);
   if (known !== undefined) return known;
   const options = { mode: "5-or-6-parts" as const };
-  const { hour } = new CronPattern(text.trim(), undefined, options);
-  const cron = new Cron(text.trim(), { ...options, utcOffset: 0, paused: true });
+  const { hour } = new CronPattern(text, undefined, options);
+  const cron = new Cron(text, { ...options, utcOffset: 0, paused: true });
   const made = {
     cron,
     isEveryHour: hour.every((isOn) => isOn !== 0),

@@ -80,6 +80,20 @@ describe("firing", () => {
     expect(await desk.get("hourly")).toMatchObject({ state: { lastError: null } });
   });
 
+  test("tells a refusal once, until its reason is another", async () => {
+    const { clock, engine, faults, open } = await world();
+    const desk = await open();
+    await desk.put(HOURLY);
+    const no = reject("invalid_input", "input: must be an object");
+    engine.troubles.push(no, no, reject("not_found", "there is no workflow report"), no);
+    await clock.advance("4h");
+    expect(faults.map(({ message }) => message)).toEqual([
+      "schedule hourly could not start report: input: must be an object (invalid_input)",
+      "schedule hourly could not start report: there is no workflow report (not_found)",
+      "schedule hourly could not start report: input: must be an object (invalid_input)",
+    ]);
+  });
+
   test("stops when it is closed", async () => {
     const { clock, fired, open } = await world();
     const desk = await open();

@@ -5,6 +5,7 @@ import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import type { Store, StoredDocument } from "../store/store.ts";
 import { CronTimes } from "./cron-times.ts";
 import { encode, type Schedule } from "./schedule.ts";
+import type { Problem } from "./start-checks.ts";
 import {
   assembleSchedule,
   type Bodies,
@@ -28,6 +29,8 @@ const NEXT_SHOWN = 5;
 /** A schedule as others see it, with its next due times. */
 export interface ScheduleView extends Schedule {
   readonly next: readonly number[];
+  /** Why a start would be refused now, such as an input that does not fit its workflow any more; null: it would not be. */
+  readonly problem?: Problem;
 }
 
 export interface ScheduleFilter {

@@ -27,6 +27,7 @@ import {
 } from "./schedule-book.ts";
 import { type ScheduledStart, type ScheduleEngine, ScheduleRunner, startOf } from "./schedule-runner.ts";
 import { ScheduleWatch } from "./schedule-watch.ts";
+import { StartChecks } from "./start-checks.ts";
 import type { StoredSchedule } from "./stored-schedule.ts";
 
 export interface ScheduleDeskOptions extends ScheduleEngine {
@@ -46,6 +47,7 @@ export interface ScheduleDeskOptions extends ScheduleEngine {
 export class ScheduleDesk {
   readonly #options: ScheduleDeskOptions;
   readonly #book: ScheduleBook;
+  readonly #checks: StartChecks;
   readonly #lanes = new Lanes();
   readonly #runner: ScheduleRunner;
   /** Sees what other nodes change; null: there are none. */
@@ -56,6 +58,7 @@ export class ScheduleDesk {
     const { clock, onFault = () => undefined, isMine, onMoved = () => () => undefined } = options;
     this.#options = options;
     this.#book = new ScheduleBook(options.store);
+    this.#checks = new StartChecks(options.store, options.check);
     this.#runner = new ScheduleRunner({
       clock,
       engine: options,
@@ -109,12 +112,14 @@ export class ScheduleDesk {
   /** One schedule, with its next due times. */
   async get(id: string): Promise<ScheduleView | Rejection> {
     const stored = await this.#book.read(id);
-    return stored === null ? unknown(id) : viewSchedule(stored.schedule, this.#now);
+    return stored === null ? unknown(id) : this.#checked(viewSchedule(stored.schedule, this.#now));
   }
 
   /** Schedules in the order of their ids. */
   async list(filter: ScheduleFilter = {}): Promise<SchedulePage | Rejection> {
-    return this.#book.list(filter, this.#now);
+    const page = await this.#book.list(filter, this.#now);
+    if (isRejection(page)) return page;
+    return { ...page, data: await Promise.all(page.data.map((schedule) => this.#checked(schedule))) };
   }
 
   /** Forgets a schedule; what it started goes on. */
@@ -191,6 +196,11 @@ export class ScheduleDesk {
       });
     }
     return (await check?.(startOf(spec, executionOf(spec.id, this.#now)))) ?? null;
+  }
+
+  /** With what would be wrong about a start, since its workflow may have changed. */
+  async #checked(schedule: ScheduleView): Promise<ScheduleView> {
+    return { ...schedule, problem: await this.#checks.problemOf(schedule) };
   }
 
   #changeState(id: string, change: (old: ScheduleState) => ScheduleState): Promise<ScheduleView | Rejection> {

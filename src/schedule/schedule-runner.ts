@@ -199,7 +199,15 @@ export class ScheduleRunner {
     const answer = await this.#options.engine.start(startOf(schedule, fire.execution));
     if (isRejection(answer) && PASSING.includes(answer.code)) throw new RondoError(answer);
     memory.firedAt = this.#now;
-    return isRejection(answer) ? refused(fire, answer, this.#now) : fire.started;
+    if (!isRejection(answer)) return fire.started;
+    this.#tellRefusal(schedule, answer);
+    return refused(fire, answer, this.#now);
+  }
+
+  /** Once, until a start succeeds or is refused for another reason. */
+  #tellRefusal({ id, workflow, state }: Schedule, { code, message }: Rejection): void {
+    if (state.lastError?.code === code && state.lastError.message === message) return;
+    this.#options.onFault(new Error(`schedule ${id} could not start ${workflow}: ${message} (${code})`));
   }
 
   #rest(id: string, { until, untilEnd }: Decision & { kind: "rest" }, memory: Memory): void {

@@ -12,7 +12,7 @@ import { checkStart } from "../protocol/check-request.ts";
 import { sha256 } from "../std/hash.ts";
 import { type Json, toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, type RejectionCode, reject } from "../std/rejection.ts";
-import { CronTimes } from "./cron-times.ts";
+import { CronTimes, cronFields } from "./cron-times.ts";
 
 const MISFIRES = ["fireOnce", "skip", "all"] as const;
 const OVERLAPS = ["allow", "skip", "queue"] as const;
@@ -161,7 +161,7 @@ export function checkSchedule(data: unknown): ScheduleSpec | Rejection {
     id,
     workflow,
     input: JSON.parse(input) as Json,
-    cron: (cron as string).trim(),
+    cron: cronFields(cron as string),
     timeZone: timeZone as string,
     misfire,
     overlap,

@@ -202,6 +202,26 @@ describe.each(STORES)("over a %s store", (_, store) => {
     expect((await api.get("/v1/schedules")).body["data"]).toMatchObject([{ id: "nightly" }]);
     expect((await api.post("/v1/schedules/nightly/pause")).body).toMatchObject({ state: { paused: true } });
     expect((await api.post("/v1/schedules/nightly/resume")).body).toMatchObject({ state: { paused: false } });
+    const fits = { id: "fits", workflow: "picky", input: "a", cron: "@daily" };
+    const picky = (type: string) => ({
+      rondo: 1,
+      name: "picky",
+      input: { type },
+      phases: [{ name: "a", handlers: { a: { waitFor: "go" } } }],
+    });
+    await api.post("/v1/workflows", picky("string"));
+    expect((await api.post("/v1/schedules", fits)).body).toMatchObject({ cron: "0 0 * * *" });
+    expect((await api.get("/v1/schedules/fits")).body).toMatchObject({ problem: null });
+    await api.post("/v1/workflows", picky("number"));
+    const problem = { code: "invalid_input", message: expect.stringContaining("input") as string };
+    expect((await api.get("/v1/schedules/fits")).body).toMatchObject({ problem });
+    expect((await api.get("/v1/schedules")).body["data"]).toMatchObject([
+      { id: "fits", problem },
+      { id: "nightly", problem: null },
+    ]);
+    await api.post("/v1/schedules", { ...fits, input: 1 });
+    expect((await api.get("/v1/schedules/fits")).body).toMatchObject({ problem: null });
+    await api.delete("/v1/schedules/fits");
     const run = await api.post("/v1/schedules/nightly/run");
     expect(run.status).toBe(201);
     expect(await ended(api, textOf(run.body["execution"]))).toMatchObject({

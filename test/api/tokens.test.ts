@@ -21,6 +21,16 @@ describe("tokens", () => {
     expect((await api.get("/readyz", { token: null })).status).toBe(200);
   });
 
+  test("the answer to the first one says that every request needs one from now on, and others do not", async () => {
+    const api = await serve();
+    await api.document();
+    const admin = { name: "a", role: "admin" };
+    const first = await api.post("/v1/tokens", admin);
+    expect(first.body["notice"]).toContain("every request over TCP needs a token from now on");
+    const second = await api.post("/v1/tokens", admin, { token: textOf(first.body["token"]) });
+    expect([second.status, second.body["notice"]]).toEqual([201, undefined]);
+  });
+
   test("tokens are listed without what proves them, kept as hashes, and revoked", async () => {
     const store = new MemoryStore();
     const api = await serve({ store });

@@ -1,5 +1,5 @@
 // Verbs about the server and what it keeps.
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { DaprStub } from "../postop/dapr-stub.ts";
@@ -145,6 +145,7 @@ describe("tokens", () => {
       code: 0,
       stderr: expect.stringContaining("kept there for the next one") as string,
     });
+    expect(made.stderr).toContain("every request over TCP needs a token from now on");
     const other = await cli(["token", "create", "--json"], { cwd });
     const { id, name } = JSON.parse(other.stdout) as { id: string; name: string };
     expect(name).toMatch(/^operator \d{4}-\d\d-\d\d$/);
@@ -205,6 +206,15 @@ test("openapi prints the description of the API; doctor says what works, and 1 i
   expect(document.openapi).toMatch(/^3\./);
   expect(Object.keys(document.paths)).toContain("/v1/executions/{id}/why");
   expect((await rondo("openapi", "--json")).stdout.trimEnd().split("\n")).toHaveLength(1);
+  // Without a server it is that of this version, whatever token is at hand.
+  const none = folder();
+  const own = await cli(["openapi", "--json"], { cwd: none, env: { RONDO_TOKEN: "rondo_a_b" } });
+  expect(JSON.parse(own.stdout)).toEqual({ ...document, servers: [{ url: "http://127.0.0.1:7777" }] });
+  expect(readdirSync(none)).toEqual([]);
+  expect(await cli(["openapi", "--url", "http://127.0.0.1:1"], { cwd: none })).toMatchObject({
+    code: 6,
+    stdout: "",
+  });
   const well = await rondo("doctor");
   expect(well.code).toBe(0);
   expect(well.stdout).toMatch(/^✓ server +file:\.rondo answers/m);

@@ -1,5 +1,6 @@
 /** Tokens, sessions, the configuration and the audit log. */
 import { z } from "@hono/zod-openapi";
+import { defined } from "../../std/defined.ts";
 import { HIDDEN, hidePasswords, isSecretName } from "../../std/hide-passwords.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { type Caller, ROLES } from "../access/caller.ts";
@@ -13,6 +14,9 @@ import type { Desk } from "./desk.ts";
 
 const TAG = "admin";
 const role = z.enum(ROLES);
+
+const FIRST_TOKEN =
+  "this is the first token: every request over TCP needs a token from now on (Authorization: Bearer <token>)";
 
 const tokenSchema = z
   .object({
@@ -91,7 +95,12 @@ function tokenRoutes(desk: Desk): Route[] {
         answers: {
           201: {
             description: "the token, this once with its text",
-            schema: tokenSchema.extend({ token: z.string().openapi({ example: "rondo_01jc..._..." }) }),
+            schema: tokenSchema.extend({
+              token: z.string().openapi({ example: "rondo_01jc..._..." }),
+              notice: z.string().optional().openapi({
+                description: "with the first token: every request over TCP needs a token from now on",
+              }),
+            }),
           },
         },
         refusals: ["conflict"],
@@ -100,9 +109,11 @@ function tokenRoutes(desk: Desk): Route[] {
       async (ask) => {
         const wanted = await readToken(desk, ask.body, ask.caller);
         if (isRejection(wanted)) return wanted;
+        if (!tokens.any) await tokens.renew();
+        const notice = tokens.any ? undefined : FIRST_TOKEN;
         const { token, text } = await tokens.create(wanted);
         ask.target(`${token.name} ${token.id} ${token.role}`, wanted.project ?? undefined);
-        return json({ ...token, token: text }, { status: 201 });
+        return json({ ...token, token: text, ...defined({ notice }) }, { status: 201 });
       },
     ),
     route(

@@ -10,12 +10,17 @@ import { type Desk, projectFor } from "./desk.ts";
 const TAG = "schedules";
 const params = z.strictObject({ id: z.string().min(1).max(100) });
 
+const CRON_FORMS =
+  "five fields (minute, hour, day, month, weekday), six with seconds first, or @hourly, @daily, @weekly, @monthly or @yearly, which are stored as their five fields";
+
+const refusalSchema = z.object({ code: z.string(), message: z.string() });
+
 const specSchema = z
   .looseObject({
     id: z.unknown().openapi({ type: "string" }),
     workflow: z.unknown().openapi({ type: "string" }),
     input: anyJson.optional(),
-    cron: z.unknown().openapi({ type: "string", description: "five or six fields" }),
+    cron: z.unknown().openapi({ type: "string", description: CRON_FORMS }),
     timeZone: z.unknown().optional().openapi({ type: "string", description: "UTC if left out" }),
     misfire: z
       .unknown()
@@ -56,7 +61,17 @@ const scheduleSchema = z
     overlap: z.string(),
     project: z.string(),
     next: z.array(z.number()).openapi({ description: "the next due times" }),
-    state: z.looseObject({ paused: z.boolean() }),
+    problem: refusalSchema.nullish().openapi({
+      description:
+        "why a start would be refused now, such as an input that does not fit its workflow any more; null: it would not be. Only where schedules are read",
+    }),
+    state: z.looseObject({
+      paused: z.boolean(),
+      lastError: refusalSchema.extend({ due: z.number(), at: z.number() }).nullish().openapi({
+        description:
+          "why the last due time started nothing: which one, and when it was tried; null: it did start. The schedule goes on with its next time",
+      }),
+    }),
   })
   .openapi("Schedule");
 

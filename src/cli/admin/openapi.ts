@@ -1,14 +1,41 @@
-/** `rondo openapi`: the server's own description of its API. */
+/** `rondo openapi`: the description of the API, of the server if there is one, else of this version. */
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson } from "../output/print.ts";
-import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { NoServer, type Server, type ServerFlags, withServer } from "../server/find-server.ts";
+
+type Document = Readonly<Record<string, unknown>>;
+
+/** Where a server listens unless it is told otherwise. */
+const USUAL_URL = "http://127.0.0.1:7777";
 
 /** Prints the document: indented for people, on one line with --json. */
 export async function openapi(options: ServerFlags): Promise<ExitCode> {
-  return withServer(options, async ({ rondo }) => {
-    const document = await rondo.requester.json<unknown>("/openapi.json");
-    if (options.json) printJson(document);
-    else print(JSON.stringify(document, null, 2));
-    return EXIT.ok;
-  });
+  const document = await documentOf(options);
+  if (options.json) printJson(document);
+  else print(JSON.stringify(document, null, 2));
+  return EXIT.ok;
+}
+
+async function documentOf(options: ServerFlags): Promise<Document> {
+  try {
+    return await withServer(options, read);
+  } catch (thrown) {
+    if (!(thrown instanceof NoServer)) throw thrown;
+    return { ...(await ownDocument()), servers: [{ url: USUAL_URL }] };
+  }
+}
+
+/** Of the route table in this program: a server without a directory has it, and nothing is written. */
+async function ownDocument(): Promise<Document> {
+  const { openServer } = await import("../../compose-server.ts");
+  const own = await openServer({ store: "memory:", host: "127.0.0.1", port: 0, adminToken: null });
+  try {
+    return await withServer({ url: own.url }, read);
+  } finally {
+    await own.close();
+  }
+}
+
+function read({ rondo }: Server): Promise<Document> {
+  return rondo.requester.json<Document>("/openapi.json");
 }

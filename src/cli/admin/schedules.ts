@@ -29,6 +29,8 @@ interface ShownSchedule {
   readonly timeZone: string;
   /** Due times to come, soonest first. */
   readonly next: readonly number[];
+  /** Why a start would be refused now. */
+  readonly problem?: { readonly message: string } | null;
   readonly state: {
     readonly paused: boolean;
     readonly lastExecution: string | null;
@@ -104,7 +106,11 @@ function columnsAt(now: number): Column<ShownSchedule>[] {
       style: ({ state }) => (state.paused ? "yellow" : null),
     },
     { title: "LAST", value: ({ state }) => state.lastExecution },
-    { title: "ERROR", value: ({ state }) => state.lastError?.message ?? null, style: () => "red" },
+    {
+      title: "ERROR",
+      value: ({ problem, state }) => problem?.message ?? state.lastError?.message ?? null,
+      style: () => "red",
+    },
   ];
 }
 

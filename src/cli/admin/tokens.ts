@@ -28,6 +28,12 @@ interface ShownToken {
   readonly expiresAt: number | null;
 }
 
+interface NewToken extends ShownToken {
+  readonly token: string;
+  /** What is different from now on, if it is the first. */
+  readonly notice?: string;
+}
+
 const PATH = "/v1/tokens";
 
 /** Makes one. Its text is the only thing on stdout. */
@@ -38,13 +44,13 @@ export async function createToken(options: TokenFlags): Promise<ExitCode> {
   const expiresAt = expires === undefined ? undefined : now + durationOf(expires, "--expires");
   return withServerOrDirectory(options, { mayCreate: true }, async ({ rondo, name: where }, isHere) => {
     const body = { name, role, ...defined({ project, expiresAt }) };
-    const made = await rondo.requester.json<ShownToken & { token: string }>(PATH, { method: "POST", body });
+    const made = await rondo.requester.json<NewToken>(PATH, { method: "POST", body });
     if (options.json) printJson(made);
     else {
       print(made.token);
       tell(`token ${made.id} (${role}) is made for "${name}"; it is not shown again`);
       if (isHere) tell(`  no server works on ${where}: it is kept there for the next one`);
-      tell("  every request over TCP needs a token from now on: --token, RONDO_TOKEN");
+      if (made.notice !== undefined) tell(`  ${made.notice}; commands send it by --token or RONDO_TOKEN`);
     }
     return EXIT.ok;
   });

@@ -33,8 +33,11 @@ export function declareAdmin(program: Command, end: End): void {
       end(await (await import("../admin/restore.ts")).restore(file, options)),
     );
   declareMoves(program, end);
-  verb(program, "openapi", { summary: "print the description of the API", isRemote: true }).action(
-    async (options: ServerFlags) => end(await (await import("../admin/openapi.ts")).openapi(options)),
+  verb(program, "openapi", {
+    summary: "print the description of the API, also without a server",
+    isRemote: true,
+  }).action(async (options: ServerFlags) =>
+    end(await (await import("../admin/openapi.ts")).openapi(options)),
   );
   verb(program, "doctor", {
     summary: "show the settings with their origins, and what works here",
@@ -62,7 +65,10 @@ function declareSchedules(program: Command, end: End): void {
   );
   verb(group, "put <id>", { summary: "make or change a schedule", isRemote: true })
     .requiredOption("--workflow <name>", "what to start")
-    .requiredOption("--cron <expression>", "when, such as '0 3 * * *'")
+    .requiredOption(
+      "--cron <expression>",
+      "when: five fields such as '0 3 * * *', six with seconds first, or @hourly, @daily, @weekly, @monthly, @yearly",
+    )
     .option("-i, --input <json>", "the input: JSON, @file, or - for stdin")
     .option("--time-zone <name>", "such as Europe/Berlin (default: UTC)")
     .option("--misfire <policy>", "for times that were missed: fireOnce (default), skip or all")
