@@ -6,6 +6,7 @@ import { encodeAttempt } from "../protocol/attempt-id.ts";
 import type { Grant } from "../protocol/work.ts";
 import { systemClock } from "../std/clock.ts";
 import type { BrokerSession } from "./broker-link.ts";
+import { brokerNames } from "./names.ts";
 import { Publisher } from "./publisher.ts";
 import { DEFAULT_BROKER_SETTINGS } from "./settings.ts";
 import { Topics } from "./topics.ts";
@@ -25,6 +26,7 @@ async function bench(silentMs: number, { grantsAgain = false } = {}) {
   };
   const topics = new Topics({
     worker: "broker",
+    names: brokerNames("rondo"),
     engine: {
       info: { key: "k".repeat(32) },
       holderOf: () => ({ worker: "broker" }),
@@ -74,6 +76,9 @@ test("a command that is given up before the broker has confirmed it is not sent 
   const { topics, publisher, released } = await bench(0);
   expect(publisher.size).toBe(1);
   topics.giveUp(PLACE);
+  // What is left is the announcement for workers.
+  expect(publisher.size).toBe(1);
+  publisher.forget(({ exchange }) => exchange === "rondo.cancel.consumer");
   expect(publisher.size).toBe(0);
   expect(released).toMatchObject([{ execution: "e1", attempts: [{ task: 0, attempt: 1 }] }]);
 });

@@ -3,7 +3,6 @@
  * its receipt topic. A node consumes the receipt topics of its open commands (receipt-topics.ts); a receipt of a command
  * of another node is passed on to that node by the engine.
  */
-import type { EnginePort } from "../engine/engine-port.ts";
 import type { Inspection } from "../engine/io.ts";
 import { topicError } from "../kernel/command-state.ts";
 import type { Outcome } from "../kernel/message.ts";
@@ -15,26 +14,23 @@ import type { Rejection } from "../std/rejection.ts";
 import { beatsOf } from "./beats.ts";
 import { toFault } from "./broker-fault.ts";
 import type { BrokerSession } from "./broker-link.ts";
+import { announceCancelled, type CancelledCommandsParts, openCommandsOf } from "./cancelled-commands.ts";
 import { explainCommands } from "./explain-commands.ts";
 import { findLost, overflowOf, sendInPortions, settledIn } from "./lost-commands.ts";
-import { deskKey } from "./names.ts";
-import type { Publisher } from "./publisher.ts";
 import type { QueueMender } from "./queue-mender.ts";
 import { type ReceiptIntakeParts, readDelivery } from "./receipt-intake.ts";
 import { ReceiptTopics, type ReceiptTopicsParts } from "./receipt-topics.ts";
-import type { BrokerSettings } from "./settings.ts";
 import { type Command, commandKey, explainedBy, newTopic, sentCommand, type Topic } from "./topic.ts";
 import { TopicCleaner, takeOut } from "./topic-cleaner.ts";
 import { declareTopic } from "./topology.ts";
 import type { Delivery, WordDesk } from "./word-desk.ts";
 import { attemptOf, commandBody } from "./write-message.ts";
 
-export interface TopicsParts extends Omit<ReceiptTopicsParts, "onReceipt">, ReceiptIntakeParts {
-  readonly worker: string;
-  readonly engine: EnginePort;
-  readonly publisher: Publisher;
+export interface TopicsParts
+  extends Omit<ReceiptTopicsParts, "onReceipt">,
+    ReceiptIntakeParts,
+    CancelledCommandsParts {
   readonly mender: QueueMender;
-  readonly settings: BrokerSettings;
   readonly clock: Clock;
   /** For how long nothing was heard since then, as far as something could be. */
   readonly silentMs: (heardAt: number) => number;
@@ -127,10 +123,9 @@ export class Topics {
   /** The execution is cancelled, or has failed: nobody waits for receipts any more. */
   giveUp(place: ReportPlace): void {
     const { engine, worker, publisher } = this.#parts;
-    const filter = { worker, execution: place.execution, commands: true, max: ADOPTED_MAX } as const;
-    for (const { attempt: id, topic: name } of engine.openAttempts(filter)) {
-      const at = decodeAttempt(id);
-      if (at === null || name === undefined || deskKey(at) !== deskKey(place)) continue;
+    const open = openCommandsOf(this.#parts, place);
+    announceCancelled(this.#parts, place, open);
+    for (const { id, at, topic: name } of open) {
       const known = this.#remove(this.#topic(name), commandKey(at));
       // What the broker has not confirmed is not sent over the next connection.
       if (known !== null) publisher.forget((message) => message.id === known.id);

@@ -176,4 +176,6 @@ export interface CancelConsumerMessage {
   readonly task_queue: string;
   /** `paused`: what runs may end; else it is told to stop. */
   readonly reason?: "paused" | "cancelled" | "finished";
+  /** Ids of attempts at commands that nobody waits for any more. */
+  readonly commands?: readonly string[];
 }

@@ -229,6 +229,30 @@ describe("commands", () => {
     expect(at.notes).toHaveLength(1);
   });
 
+  test("that are cancelled are stopped where they run, dropped where they wait, and not run when they come later", async () => {
+    const code = gate();
+    const at = await open({ use: "topic:SUM_CMD", process: code.process }, { capacity: 1 });
+    const receipts = await at.engine.listen("SUM_RECEIPT");
+    const marked = (n: number) => ({
+      ...cmd,
+      cmd_metadata: { rondo: { ...mark, attempt: attempt(n, 1), token: `of ${n}` } },
+    });
+    await at.engine.send("SUM_CMD", marked(0));
+    await until("it runs", () => code.begun.length === 1);
+    // The next one is still in the topic when it is cancelled, as is a second copy of the one that runs.
+    await at.engine.send("SUM_CMD", marked(1));
+    await at.engine.send("SUM_CMD", marked(0));
+    await at.engine.send("SUM_CMD", marked(2));
+    await at.engine.cancelCommands(attempt(0, 1), attempt(1, 1));
+    await until("the one that is not cancelled runs", () => code.begun.includes(2));
+    code.open();
+    await until("it has its receipt", () => receipts.length === 1);
+    expect(receipts).toMatchObject([{ cmd_metadata: { rondo: { token: "of 2" } } }]);
+    expect(code.begun).toEqual([0, 2]);
+    await until("nothing is held", () => at.worker.held === 0);
+    expect(await at.engine.messagesIn("SUM_CMD")).toBe(0);
+  });
+
   test("answer where they ask for it", async () => {
     const at = await open(commands);
     const receipts = await at.engine.listen("ELSEWHERE");

@@ -99,6 +99,9 @@ function spoilt(kind: keyof typeof PLACES): readonly Buffer[] {
   if (kind === "command")
     for (const rondo of [5, { attempt: 5 }, { attempt: "of nobody" }])
       bodies.push(JSON.stringify({ ...good, cmd_metadata: { rondo } }));
+  if (kind === "cancel")
+    for (const commands of [5, ["of nobody"], [attempt(1, 1), null], { 0: attempt(1, 1) }])
+      bodies.push(JSON.stringify({ ...good, commands }));
   if (kind === "process")
     for (const more of [
       { prefetch: "x" },

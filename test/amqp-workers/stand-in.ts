@@ -124,6 +124,13 @@ export class StandIn {
     await this.#channel.waitForConfirms();
   }
 
+  /** Says that nobody waits for these attempts at commands any more. */
+  async cancelCommands(...commands: string[]): Promise<void> {
+    const message = { task_queue: this.taskQueue, reason: "cancelled", commands };
+    this.#channel.publish(this.#names.cancelConsumer, "", json(message));
+    await this.#channel.waitForConfirms();
+  }
+
   async send(queue: string, message: unknown, more: { replyTo?: string } = {}): Promise<void> {
     const body = Buffer.isBuffer(message) ? message : json(message);
     this.#channel.sendToQueue(queue, body, { persistent: true, ...more });

@@ -24,6 +24,7 @@ import { type HostedPart, withChildren } from "../handler-code.ts";
 import { Worker, type WorkerOptions } from "../worker.ts";
 import { Answers } from "./answers.ts";
 import { BrokerLink, NoAnswer } from "./broker-link.ts";
+import { CancelledCommands } from "./cancelled-commands.ts";
 import type { Delivery } from "./consumer.ts";
 import { ControlQueue } from "./control-queue.ts";
 import { HeldAttempts } from "./held-attempts.ts";
@@ -31,7 +32,7 @@ import { KeptConsumer } from "./kept-consumer.ts";
 import { Publisher } from "./publisher.ts";
 import { readCancelConsumer, readCommand, readEnumerate, readProcess, readTask } from "./read-message.ts";
 import { type TaskQueue, TaskQueues } from "./task-queues.ts";
-import { commanding, type Gathered, listing, working } from "./write-grant.ts";
+import { commanding, foreignAttempt, type Gathered, listing, working } from "./write-grant.ts";
 
 export interface AmqpWorkerOptions {
   readonly url: string;
@@ -73,6 +74,7 @@ export class AmqpWorker {
   readonly #names: ReturnType<typeof amqpNames>;
   readonly #link: BrokerLink;
   readonly #held: HeldAttempts;
+  readonly #cancelled = new CancelledCommands();
   readonly #publisher: Publisher;
   readonly #answers: Answers;
   readonly #dead: DeadLetters;
@@ -96,7 +98,9 @@ export class AmqpWorker {
     this.#held = new HeldAttempts((queue) => this.#tasks.release(queue));
     this.#publisher = new Publisher(clock);
     const { enumerated } = this.#names;
-    this.#answers = new Answers({ held: this.#held, publisher: this.#publisher, enumerated });
+    this.#answers = new Answers({
+      ...{ held: this.#held, cancelled: this.#cancelled, publisher: this.#publisher, enumerated },
+    });
     this.#dead = new DeadLetters({
       dead: this.#names.dead,
       clock,
@@ -273,6 +277,7 @@ export class AmqpWorker {
       const message = readCancelConsumer(content);
       if (isRejection(message)) return this.#refuse(delivery, fields.exchange, message.message);
       this.#cancel(message.task_queue, message.reason === "paused");
+      this.#cancelCommands(message.commands ?? []);
     } else {
       const message = readProcess(content);
       if (isRejection(message)) return this.#refuse(delivery, fields.exchange, message.message);
@@ -289,6 +294,14 @@ export class AmqpWorker {
     const beats = this.#held.beatsOf(taskQueue);
     if (isPause) this.#worker.giveBack(beats);
     else this.#worker.cancel(beats, "cancel");
+  }
+
+  /** What has not begun is dropped, running code is told to stop, and copies that come later are not run. */
+  #cancelCommands(ids: readonly string[]): void {
+    if (ids.length === 0) return;
+    for (const id of ids) this.#cancelled.add(decodeAttempt(id) as ReportedAttempt);
+    const beats = this.#held.commandBeats((at) => this.#cancelled.has(at));
+    this.#worker.cancel(beats, "cancel");
   }
 
   #enumerate(use: string, delivery: Delivery): void {
@@ -334,24 +347,12 @@ export class AmqpWorker {
     if (isRejection(read)) return this.#refuse(delivery, topic, read.message);
     const { command, step } = read;
     if (this.#text(command) === null) return this.#refuse(delivery, topic, TOO_DEEP);
-    const at = read.at ?? this.#foreign();
+    const at = read.at ?? foreignAttempt(this.#foreigners++);
+    if (this.#cancelled.has(at)) return delivery.ack();
     const receiptTopic = String(properties.replyTo ?? receiptTopicOf(topic));
     const held = { kind: "command", id: encodeAttempt(at), at, command, receiptTopic, delivery } as const;
     if (!this.#held.add(held, (body) => this.#answers.again(held, body))) return;
     this.#worker.take(commanding(topic, at, { command, receiptTopic, step }));
-  }
-
-  /** A command that no engine sent is an attempt too, of nobody's. */
-  #foreign(): ReportedAttempt {
-    const place = {
-      execution: "foreign",
-      phase: "command",
-      visit: 1,
-      handler: "command",
-      round: 1,
-      epoch: 0,
-    };
-    return { ...place, task: this.#foreigners++, attempt: 1, claim: 0 };
   }
 
   /** A value as JSON text; null: it is nested too deeply to be written. */

@@ -12,12 +12,14 @@ import type {
 } from "../../protocol/amqp-wire.ts";
 import type { Report } from "../../protocol/work.ts";
 import { assert } from "../../std/assert.ts";
+import type { CancelledCommands } from "./cancelled-commands.ts";
 import type { Held, HeldAttempts, HeldCommand, HeldEnumeration, HeldTask } from "./held-attempts.ts";
 import type { Published, Publisher } from "./publisher.ts";
 
 export interface AnswersOptions {
   readonly held: HeldAttempts;
   readonly publisher: Publisher;
+  readonly cancelled: CancelledCommands;
   /** The queue in which enumerations end. */
   readonly enumerated: string;
 }
@@ -105,13 +107,15 @@ export class Answers {
     });
   }
 
-  /** A command that was handed back has no receipt: it goes to whoever serves the topic next. */
+  /** A command that was handed back has no receipt: it goes to whoever serves the topic next, unless it is cancelled. */
   #receipt(held: HeldCommand, outcome: Outcome, said: () => void): void {
     if (outcome.status !== "cancelled") {
       this.#publish(held, receiptBody(held, outcome), said);
       return;
     }
-    this.#options.held.giveBack(held);
+    const { held: all, cancelled } = this.#options;
+    if (cancelled.has(held.at)) all.discard(held);
+    else all.giveBack(held);
     said();
   }
 

@@ -101,11 +101,26 @@ export class HeldAttempts {
     this.#drop(held);
   }
 
+  /** Nobody wants it done: no other worker is to get it. */
+  discard(held: Held): void {
+    if (held.delivery.isOpen) held.delivery.ack();
+    this.#drop(held);
+  }
+
   /** Those that came out of a task queue, or that fill an intake, as beats. */
   beatsOf(taskQueue: string): readonly Beat[] {
+    return this.#beats((held) => queueOf(held) === taskQueue);
+  }
+
+  /** The commands that fit, as beats. */
+  commandBeats(fits: (at: ReportedAttempt) => boolean): readonly Beat[] {
+    return this.#beats(({ kind, at }) => kind === "command" && fits(at));
+  }
+
+  #beats(fits: (held: Held) => boolean): readonly Beat[] {
     const beats = new Map<string, Beat & { attempts: Beat["attempts"][number][] }>();
     for (const held of this.#held.values()) {
-      if (queueOf(held) !== taskQueue) continue;
+      if (!fits(held)) continue;
       const place = `${attemptPrefix(held.at)}${held.at.epoch}`;
       const beat = beats.get(place) ?? { ...reportPlace(held.at), attempts: [] };
       const { task, attempt, claim } = held.at;

@@ -14,7 +14,7 @@ import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 type Fields = Readonly<Record<string, unknown>>;
 
 /** What a field may be; `?` marks one that may be absent. */
-type Kind = "text" | "queue" | "count" | "attempt" | "list" | "resume" | "do";
+type Kind = "text" | "queue" | "count" | "attempt" | "attempts" | "list" | "resume" | "do";
 type Shape = Readonly<Record<string, Kind | `${Kind}?`>>;
 
 const PLACE = { workflow_id: "text", phase: "text", handler: "text" } as const;
@@ -54,9 +54,10 @@ const CHECKS: Readonly<Record<Kind, { what: string; fits: (value: unknown) => bo
   text: { what: "a text", fits: (value) => typeof value === "string" },
   queue: { what: "the name of a queue", fits: isQueue },
   count: { what: "a number from 0", fits: isCount },
-  attempt: {
-    what: "the id of an attempt",
-    fits: (value) => typeof value === "string" && decodeAttempt(value) !== null,
+  attempt: { what: "the id of an attempt", fits: isAttempt },
+  attempts: {
+    what: "a list of ids of attempts",
+    fits: (value) => Array.isArray(value) && value.every(isAttempt),
   },
   list: { what: "a list", fits: Array.isArray },
   resume: { what: "an object with `count` and `checksum`", fits: isResume },
@@ -76,7 +77,7 @@ export function readTask(body: Buffer): TaskMessage | Rejection {
 }
 
 export function readCancelConsumer(body: Buffer): CancelConsumerMessage | Rejection {
-  return read<CancelConsumerMessage>(body, { task_queue: "queue" });
+  return read<CancelConsumerMessage>(body, { task_queue: "queue", commands: "attempts?" });
 }
 
 /** A command; its attempt and step are those of its mark, null if no engine has sent it. */
@@ -108,6 +109,10 @@ function read<T>(body: Buffer, shape: Shape): T | Rejection {
     if (!fits(value)) return invalid(`\`${name}\` is not ${what}`);
   }
   return fields as T;
+}
+
+function isAttempt(value: unknown): boolean {
+  return typeof value === "string" && decodeAttempt(value) !== null;
 }
 
 function isQueue(value: unknown): boolean {

@@ -69,3 +69,9 @@ export function commanding(
     items: [{ number, attempt, claim, task: JSON.stringify(command), checkpoints: null }],
   };
 }
+
+/** A command that no engine sent is an attempt too. Rounds of an engine begin at 1, so it is none of an execution. */
+export function foreignAttempt(task: number): ReportedAttempt {
+  const place = { execution: "foreign", phase: "command", visit: 1, handler: "command", round: 0, epoch: 0 };
+  return { ...place, task, attempt: 1, claim: 0 };
+}
