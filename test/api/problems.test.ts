@@ -46,7 +46,7 @@ describe("a body is refused", () => {
       "workflow",
     ],
     ["for a workflow that there is not", { workflow: "nowhere", input: {} }, "not_found", "workflow"],
-    ["with an id that is none", { workflow: "doubles", input: {}, id: "a b" }, "invalid_input", "id"],
+    ["with an id that is none", { workflow: "doubles", input: {}, id: "a\nb" }, "invalid_input", "id"],
     [
       "with an id that only the engine makes",
       { workflow: "doubles", input: {}, id: "a~1" },
@@ -246,7 +246,7 @@ describe("a request is refused", () => {
     );
     expectProblem(await api.post("/v1/executions/a/pause", { reason: "" }), "invalid_input", "reason");
     expectProblem(await api.post("/v1/executions/a/pause", { because: "x" }), "unknown_field", "because");
-    expectProblem(await api.post("/v1/executions/a/signals", { name: "a b" }), "invalid_input", "name");
+    expectProblem(await api.post("/v1/executions/a/signals", { name: "a\nb" }), "invalid_input", "name");
     expectProblem(
       await api.post("/v1/executions/a/signals", { name: "approved", data: { by: 7 } }),
       "invalid_input",
