@@ -51,7 +51,7 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     file: "engine/ownership-desk.js",
     find: "if (!this.#isQuiet(tenure))",
     replace: "if (false)",
-    seed: 197,
+    seed: 438,
   },
   {
     name: "suspects handed over as clean",
