@@ -56,3 +56,18 @@ test("A6 a node that goes leaves its queues to another, which goes on with them"
   expect(worker.seen.length).toBeGreaterThanOrEqual(300);
   await bench.isTidy();
 }, 120_000);
+
+test("two nodes that use a name for the first time in opposite roles: one of them is refused", async () => {
+  const nodes: LocalRondo[] = [await bench.open(), await bench.open()];
+  const flow = (name: string, topic: string, receiptTopic: string) =>
+    described(name, [
+      { name: "one", handlers: { one: { command: { cmd_type: "ONE", cmd_data: {} }, topic, receiptTopic } } },
+    ]);
+  const ends = await Promise.allSettled([
+    nodes[0]?.start(flow("commands", "SHARED", "A_RECEIPT"), null as never),
+    nodes[1]?.start(flow("receipts", "B_CMD", "SHARED"), null as never),
+  ]);
+  const refused = ends.flatMap((end) => (end.status === "rejected" ? [String(end.reason)] : []));
+  expect(refused).toHaveLength(1);
+  expect(refused[0]).toMatch(/"SHARED" is a (command|receipt) topic since its first use/);
+}, 90_000);
