@@ -102,4 +102,20 @@ export const COMMAND_BUGS: readonly PlantedBug[] = [
     replace: "enrich(payload, [])",
     seed: 5,
   },
+  {
+    name: "a command counts as its own receipt",
+    file: "amqp/read-receipt.js",
+    find: "if (!isStatus(status))",
+    replace:
+      'if (status === undefined) return { status: "done", payload: "{}" };\n        if (!isStatus(status))',
+    seed: 3,
+  },
+  {
+    name: "an empty proc_err is a success",
+    file: "amqp/read-receipt.js",
+    find: "if (proc_err !== undefined && proc_err !== null)",
+    replace:
+      'if (proc_err === "") return { status: "done", payload: "{}" };\n    if (proc_err !== undefined && proc_err !== null)',
+    seed: 18,
+  },
 ];

@@ -13,6 +13,7 @@ import { type Op, programOf } from "../workload/program.ts";
 import type { World } from "../world.ts";
 import { attemptOf, keyOf, placeOf } from "./place.ts";
 import { enumerate } from "./sim-enumeration.ts";
+import { readSimReceipt } from "./sim-receipt.ts";
 
 /** What an attempt needs of its worker. */
 export interface AttemptHost {
@@ -96,10 +97,12 @@ export class SimAttempt {
     if (outcome.status === "done" && grant.do !== "enumerate")
       host.world.ledger.effects.produced(grant, item.number, outcome.payload);
     const { number: task, attempt, claim } = item;
+    const { seed } = host.world.behaviour;
+    const told = grant.do === "command" ? readSimReceipt(grant, item, outcome, seed) : outcome;
     const receipt: Report =
       grant.do === "enumerate"
         ? { kind: "enumeration", ...placeOf(grant), attempt, claim, ms: 1, outcome }
-        : { kind: "receipts", ...placeOf(grant), receipts: [{ task, attempt, claim, ms: 1, outcome }] };
+        : { kind: "receipts", ...placeOf(grant), receipts: [{ task, attempt, claim, ms: 1, outcome: told }] };
     this.#tell(receipt, () => {});
   }
 
