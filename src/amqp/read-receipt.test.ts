@@ -54,18 +54,21 @@ describe("a message is a receipt only if it says how the command ended", () => {
   });
 });
 
+const STATUSES = ["done", "failed", "crashed", "killed", "cancelled"];
+
 test("any message is a receipt or a refusal, and a receipt only if it says how the command ended", () => {
   const keys = fc.constantFrom("cmd_result", "proc_err", "status", "cmd_metadata", "cmd_type", "__proto__");
-  const value = fc.oneof(fc.jsonValue(), fc.constantFrom("", 0, false, null, "done", "failed"));
+  const value = fc.oneof(fc.jsonValue(), fc.constantFrom("", 0, false, null, "suspended", ...STATUSES));
   fc.assert(
     fc.property(fc.dictionary(keys, value), (fields) => {
       readReceiptMark(fields);
       const read = readReceipt(fields);
       const error = Object.hasOwn(fields, "proc_err") && fields["proc_err"] !== null;
       const result = Object.hasOwn(fields, "cmd_result");
-      const status = ["done", "failed"].includes(fields["status"] as string);
+      const status = STATUSES.includes(fields["status"] as string);
       expect(isRejection(read)).toBe(!error && !result && !status);
-      if (!isRejection(read) && error) expect(read.status).toBe("failed");
+      if (isRejection(read)) return;
+      expect(read.status).toBe(error ? "failed" : result ? "done" : fields["status"]);
     }),
     { numRuns: 3_000 },
   );
