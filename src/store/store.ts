@@ -288,7 +288,7 @@ export interface StoreRepairs {
    * False: it is not damaged, or not there; nothing was written.
    */
   dropDamaged(execution: string, letter: Letter | null): Promise<boolean>;
-  /** Checks counts (and the indexes of an embedded store); `repair` derives them anew. */
+  /** Checks counts (and the indexes of an embedded store); `repair` derives them anew, and the search index with them. */
   auditTables(options: { readonly repair: boolean }): Promise<readonly TableFinding[]>;
 }
 

@@ -1,5 +1,6 @@
 /** The part of the conformance suite about finding executions by words and tags. */
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { listOrSearch, type Search } from "../../src/store/search-heads.ts";
 import type { Head } from "../../src/store/store.ts";
 import { commit, endedHead, headOf, start, step } from "./example-writes.ts";
@@ -136,6 +137,26 @@ function describeIndexing(get: () => Lives): void {
     await indexed(lives);
     expect(await find(lives, "team=ops")).toEqual(["orders/1"]);
     expect(await find(lives, "such key")).toEqual(["broken"]);
+    expect(await find(lives, "0123abcd")).toEqual(["orders/2"]);
+  });
+
+  test("a repair of the tables makes the index anew, and an audit alone leaves it", async () => {
+    const lives = get();
+    await begin(lives);
+    const cleared = vi.spyOn(lives.store, "clearIndex");
+    await lives.store.auditTables({ repair: false });
+    expect(await find(lives, "team=ops")).toEqual(["orders/1"]);
+    expect(cleared).not.toHaveBeenCalled();
+    await lives.store.auditTables({ repair: true });
+    // A memory store has no index.
+    expect(cleared).toHaveBeenCalledTimes(lives.store instanceof MemoryStore ? 0 : 1);
+    await indexed(lives);
+    expect(await find(lives, "team=ops")).toEqual(["orders/1"]);
+    expect(await find(lives, "such key")).toEqual(["broken"]);
+    // Twice is no different.
+    await lives.store.auditTables({ repair: true });
+    await lives.store.auditTables({ repair: true });
+    await indexed(lives);
     expect(await find(lives, "0123abcd")).toEqual(["orders/2"]);
   });
 }

@@ -32,6 +32,7 @@ import {
   StoreFault,
   type StoreInfo,
   type Swap,
+  type TableFinding,
 } from "../store.ts";
 import { headKey } from "./commit-columns.ts";
 import { Database, PARTITIONS_DEFAULT } from "./database.ts";
@@ -195,7 +196,12 @@ export class PostgresStore implements ClusterStore {
   readonly timersOf = (execution: string) => this.#use().repairs.timersOf(execution);
   readonly dropDamaged = (execution: string, letter: Letter | null) =>
     this.#use().repairs.dropDamaged(execution, letter);
-  readonly auditTables = (how: { readonly repair: boolean }) => this.#use().repairs.auditTables(how);
+
+  async auditTables({ repair }: { readonly repair: boolean }): Promise<readonly TableFinding[]> {
+    // The search index is made anew: that is cheaper than comparing it.
+    if (repair) await this.clearIndex();
+    return this.#use().repairs.auditTables({ repair });
+  }
 
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {
     assertDocumentKey(kind, id);

@@ -72,8 +72,16 @@ const WRITES = {
   "search-move": `
     UPDATE search_cursor SET e = $2, ended = $3, ended_e = $4 FROM ${CHECKED}
     WHERE e = $5 AND ended = $6 AND ended_e = $7`,
-  "search-restart": `UPDATE search_cursor SET e = 0, ended = 0, ended_e = 0 FROM ${CHECKED}`,
 } as const;
+
+/**
+ * Empties the index and begins anew, both or neither. The place that the cursor begins at is another each time: a node that read
+ * it before cannot move it afterwards, past rows that are gone.
+ */
+const CLEAR = `DO $clear$ BEGIN
+  TRUNCATE search;
+  UPDATE search_cursor SET e = -1 - floor(random() * 1e15)::bigint, ended = 0, ended_e = 0;
+END $clear$`;
 
 /** Where the cursors are. */
 interface Cursor {
@@ -143,9 +151,7 @@ export class PostgresSearchIndex {
 
   async clear(): Promise<void> {
     this.#bound = null;
-    await this.#write("search-restart", []);
-    // What is written in between comes again, by the cursors.
-    await this.#links.run({ name: "search-truncate", text: "TRUNCATE search" }, [], { writes: true });
+    await this.#links.run({ name: "search-clear", text: CLEAR }, [], { writes: true });
   }
 
   /** Removes what is indexed of these executions, which are about to be forgotten; answers how. */
