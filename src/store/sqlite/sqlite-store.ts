@@ -82,6 +82,7 @@ export class SqliteStore implements Store {
       thread.isOpen = true;
       this.#thread = thread;
       this.#indexer.start();
+      void this.#shrinkBehind();
       return info;
     } catch (error) {
       await thread.end();
@@ -287,6 +288,15 @@ export class SqliteStore implements Store {
     }
     await thread.end();
     releaseInProcess(thread.directory);
+  }
+
+  /** Room that was free when the file was opened is given back while others go on. If the store fails, commits say so. */
+  async #shrinkBehind(): Promise<void> {
+    try {
+      while (this.#thread !== null && (await this.#call<boolean>({ kind: "shrink" })));
+    } catch (thrown) {
+      if (!(thrown instanceof StoreFault)) throw thrown;
+    }
   }
 
   /** There is one partition, so a scan is about everything or about nothing. */
