@@ -52,7 +52,7 @@ test("room that was free when the file was opened is given back, while the store
   const call = StoreThread.prototype.call;
   const kept = vi.spyOn(StoreThread.prototype, "call").mockImplementation(function (this: StoreThread, one) {
     return one.kind === "shrink" ? Promise.resolve(false) : call.call(this, one);
-  } as typeof call);
+  });
   await store.purge(IDS.slice(1));
   await store.close({ clean: true });
   kept.mockRestore();
