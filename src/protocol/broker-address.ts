@@ -35,7 +35,13 @@ function explain(at: { message: string; code: unknown; vhost: string; user: stri
     );
   if (/ACCESS[-_]REFUSED|403/.test(message))
     return `the user "${user}" is not let in; check user and password (${message})`;
-  if (/frame|Expected ConnectionStart|Socket closed abruptly|Protocol/i.test(message))
+  // A broker that is starting or stopping closes the socket too.
+  if (/Socket closed abruptly|ECONNRESET/.test(`${message} ${String(code)}`))
+    return (
+      "what listens there closed the connection before it was open: the broker may be starting or stopping, or it may be " +
+      `something that does not speak AMQP; if it stays so, check the port: 5672, and 5671 with TLS (${message})`
+    );
+  if (/frame|Expected ConnectionStart|Protocol/i.test(message))
     return `what listens there does not speak AMQP; check the port: 5672, and 5671 with TLS (${message})`;
   return message === "" ? "it failed without a reason" : message;
 }

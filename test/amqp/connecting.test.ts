@@ -52,6 +52,9 @@ test("a port where something else listens, or nothing, says so with the address"
   expect(await failure(`amqp://127.0.0.1:${port}`)).toContain("nothing listens there");
   const shut = createTcpServer((socket) => socket.destroy());
   await new Promise<void>((resolve) => shut.listen(port, "127.0.0.1", resolve));
-  expect(await failure(`amqp://127.0.0.1:${port}`)).toContain("does not speak AMQP");
+  // A broker that restarts does the same, so it is not told for certain what listens there.
+  const closed = await failure(`amqp://127.0.0.1:${port}`);
+  expect(closed).toContain("the broker may be starting or stopping");
+  expect(closed).toContain("may be something that does not speak AMQP");
   await new Promise((resolve) => shut.close(resolve));
 });
