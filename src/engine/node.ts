@@ -139,7 +139,7 @@ export class EngineNode {
         return this.#workers.hear(input);
       case "published":
         if (node.tenures.of(input.execution) === undefined) return;
-        return notePublished(node, this.#residency.slot(input.execution), input.seq);
+        return this.#published(input.execution, input.seq);
       case "publish-again":
         return publishAgain(node);
       case "taken":
@@ -274,6 +274,13 @@ export class EngineNode {
   /** Words that changed nothing, newest last. */
   dropped(execution: string): readonly Dropped[] {
     return this.#node.dropped.of(execution);
+  }
+
+  #published(execution: string, seq: number): void {
+    const slot = this.#residency.slot(execution);
+    notePublished(this.#node, slot, seq);
+    // With commands at a broker nothing else is written, after which it could leave memory.
+    if (slot.sentLeases > 0) this.#residency.settle(slot);
   }
 
   /** There may be a newer definition: who waits for it looks again. */

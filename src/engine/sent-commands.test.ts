@@ -62,6 +62,17 @@ describe("many commands that wait at a topic", () => {
     expect(bench.node.residentCount).toBeLessThan(100);
   });
 
+  test("leave memory also if their events are published late", () => {
+    const bench = queueBench({ outbox: true });
+    submit(bench, 200);
+    // Events that are published later would bring them back.
+    expect(bench.node.residentCount).toBe(200);
+    for (let i = 0; i < 200; i++)
+      bench.input({ kind: "published", execution: `e${i}`, seq: bench.journal(`e${i}`).length });
+    bench.settle();
+    expect(bench.node.residentCount).toBeLessThan(100);
+  });
+
   test("are not loaded when the node begins anew, cleanly or not; receipts of before count, and nothing is sent twice", () => {
     for (const clean of [true, false]) {
       const bench = queueBench({ suspectMs: 5_000 });

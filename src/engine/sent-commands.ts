@@ -68,16 +68,22 @@ export class SentSlots {
 
   /** Whether an execution with leases of sent commands may leave memory: the store knows them. */
   mayLeave(slot: Slot): boolean {
-    if (slot.sentLeases === slot.markedLeases) return true;
-    this.#slots.add(slot);
-    if (this.#slots.size <= this.#node.settings.sentMax) return false;
-    const [oldest] = this.#slots;
-    // Events that are published later would bring it back.
-    if (oldest === undefined || !areEventsOut(this.#node, oldest)) return false;
-    this.#slots.delete(oldest);
-    if (oldest.status === "clean" && oldest.want === "time")
-      for (const mark of marksToWrite(oldest)) this.#node.enqueue(oldest, mark);
-    return false;
+    const isKnown = slot.sentLeases === slot.markedLeases;
+    if (!isKnown) this.#slots.add(slot);
+    this.#markOldest();
+    return isKnown;
+  }
+
+  /** All that are too many: events that are published late hold some up, and these are made up for later. */
+  #markOldest(): void {
+    const { settings } = this.#node;
+    for (const oldest of this.#slots) {
+      // Events that are published later would bring it back.
+      if (this.#slots.size <= settings.sentMax || !areEventsOut(this.#node, oldest)) return;
+      this.#slots.delete(oldest);
+      if (oldest.status === "clean" && oldest.want === "time")
+        for (const mark of marksToWrite(oldest)) this.#node.enqueue(oldest, mark);
+    }
   }
 }
 
