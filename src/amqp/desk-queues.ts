@@ -7,42 +7,19 @@
  * 4. Looked at now and then: what is gone from the broker is given back, and so published again.
  * 5. When the visit is over everything is deleted.
  */
-import type { Channel, ConsumeMessage } from "amqplib";
-import type { EnginePort } from "../engine/engine-port.ts";
 import { decodeAttempt } from "../protocol/attempt-id.ts";
-import type { Clock } from "../std/clock.ts";
 import { beatsOf } from "./beats.ts";
 import { BrokerFault, toFault } from "./broker-fault.ts";
 import type { BrokerSession } from "./broker-link.ts";
-import type { DeskBook } from "./desk-book.ts";
+import type { DeskParts } from "./desk-parts.ts";
 import { DeskVoice } from "./desk-voice.ts";
 import { LoneTasks } from "./lone-tasks.ts";
-import { type BrokerNames, type DeskPlace, deskKey } from "./names.ts";
-import type { Outgoing, Publisher } from "./publisher.ts";
-import type { QueueMender } from "./queue-mender.ts";
-import type { BrokerSettings } from "./settings.ts";
+import { type DeskPlace, deskKey } from "./names.ts";
+import type { Outgoing } from "./publisher.ts";
+import type { ReadRollCall } from "./read-message.ts";
+import { RollCalls } from "./roll-calls.ts";
 import { assertDesk, takeReady } from "./topology.ts";
 import type { DeskFacts, TaskCopy } from "./write-message.ts";
-
-export interface DeskParts {
-  /** The name under which the engine knows the broker. */
-  readonly worker: string;
-  readonly engine: EnginePort;
-  readonly names: BrokerNames;
-  readonly publisher: Publisher;
-  readonly mender: QueueMender;
-  readonly book: DeskBook;
-  readonly settings: BrokerSettings;
-  readonly clock: Clock;
-  /** For how long nothing was heard since then, as far as something could be. */
-  readonly silentMs: (heardAt: number) => number;
-  readonly session: () => BrokerSession | null;
-  /** Whether the one task of this place waits here, and is not to be found at the broker. */
-  readonly isUnpublished: (place: DeskPlace) => boolean;
-  /** A message in the finished queue. */
-  readonly onWord: (message: ConsumeMessage, channel: Channel, desk: DeskQueues) => void;
-  readonly onFault: (fault: Error) => void;
-}
 
 /** Looks at an empty queue without consumers before its tasks are taken for lost. */
 const STRIKES_MAX = 2;
@@ -73,6 +50,7 @@ export class DeskQueues {
   #heardAt: number;
   #strikes = 0;
   #silences = 0;
+  readonly #calls: RollCalls;
 
   /** `isOld`: it is in the book. */
   constructor(place: DeskPlace, facts: DeskFacts, isOld: boolean, parts: DeskParts) {
@@ -84,6 +62,7 @@ export class DeskQueues {
     this.#isBooked = isOld;
     this.#isOld = isOld;
     this.#heardAt = parts.clock.now();
+    this.#calls = new RollCalls(parts.names.tasks(this.place), parts);
     this.#voice = new DeskVoice(this.place, facts, parts);
     this.#lone = new LoneTasks({
       publish: (task) => this.#publish(task, parts.names.alone(this.place)),
@@ -122,6 +101,12 @@ export class DeskQueues {
     this.#strikes = 0;
     this.#silences = 0;
     this.#lone.ended(id);
+    this.#calls.heard(id);
+  }
+
+  /** A worker has answered a roll call. */
+  answered(answer: ReadRollCall): void {
+    this.#calls.answered(answer);
   }
 
   /** Makes the queues and consumes what workers say, if it does not yet. */
@@ -140,11 +125,13 @@ export class DeskQueues {
     this.#isOpen = false;
     this.#isOpening = false;
     this.#lone.detach();
+    this.#calls.clear();
   }
 
   /** Says to every worker where the tasks are. */
   broadcast(): void {
-    if (this.#isOpen && !this.#isWithdrawn && !this.#isOver) this.#voice.process(this.#lone.isMade);
+    if (this.#isOpen && !this.#isWithdrawn && !this.#isOver)
+      this.#voice.process(this.#lone.isMade, () => this.#calls.ask());
   }
 
   /** Nothing is to begin: what nobody has taken is given back. */
@@ -212,9 +199,12 @@ export class DeskQueues {
       if (counts === null || (this.#lone.isMade && lone === null)) return this.#lost(held, true);
       if (counts.ready + (lone?.ready ?? 0) > 0) {
         this.#strikes = 0;
+        this.#calls.clear();
         if (this.#isWithdrawn) await this.#giveBackReady(session);
         return;
       }
+      const missing = this.#missing(held, counts.consumers);
+      if (missing.length > 0) return this.#lost(missing, false);
       const consumers = counts.consumers + (lone?.consumers ?? 0);
       const silenceMs = Math.max(settings.silenceMs, 2 * (this.facts.timeoutMs ?? 0)) * 2 ** this.#silences;
       const isSilent = silentMs(this.#heardAt) >= silenceMs && this.#silences < settings.silencesMax;
@@ -248,6 +238,18 @@ export class DeskQueues {
         (open) => open.phase === phase && open.visit === visit && open.handler === handler && open.task >= 0,
       )
       .map(({ attempt }) => attempt);
+  }
+
+  /** Of what was published, and is in no queue, what no worker has. */
+  #missing(held: readonly string[], consumers: number): readonly string[] {
+    // What goes alone is in a queue that is found empty by its deliveries.
+    if (this.#lone.isMade || this.#isWithdrawn) {
+      this.#calls.clear();
+      return [];
+    }
+    const waiting = new Set(this.#backlog.map(({ id }) => id));
+    const taken = held.filter((id) => !waiting.has(id) && !this.#parts.publisher.has(id));
+    return this.#calls.look(taken, consumers);
   }
 
   /** What was published is not there any more. */

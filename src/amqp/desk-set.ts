@@ -1,7 +1,8 @@
 /** All handlers of visits that have queues at the broker, by place: new ones, those of the book, those that are over. */
 import { isRejection } from "../std/rejection.ts";
 import type { BookedDesk } from "./desk-book.ts";
-import { type DeskParts, DeskQueues } from "./desk-queues.ts";
+import type { DeskParts } from "./desk-parts.ts";
+import { DeskQueues } from "./desk-queues.ts";
 import { type DeskPlace, deskKey } from "./names.ts";
 import type { DeskFacts } from "./write-message.ts";
 

@@ -3,7 +3,7 @@ import type { CancelConsumerMessage } from "../protocol/amqp-wire.ts";
 import type { BrokerNames, DeskPlace } from "./names.ts";
 import type { Publisher } from "./publisher.ts";
 import type { BrokerSettings } from "./settings.ts";
-import { type DeskFacts, processBody } from "./write-message.ts";
+import { type DeskFacts, processBody, type SignedRollCall } from "./write-message.ts";
 
 /** Inputs that are larger are told less often. */
 const LARGE_INPUT_CHARS = 65_536;
@@ -36,17 +36,21 @@ export class DeskVoice {
     this.#said = 0;
   }
 
-  /** Where the tasks are; `lone`: and those that go alone. */
-  process(lone: boolean): void {
+  /**
+   * Where the tasks are; `lone`: and those that go alone. Calls `rollCall` when it says so, for the roll call that workers
+   * are to answer.
+   */
+  process(lone: boolean, rollCall: () => SignedRollCall | null): void {
     const { names, publisher, settings } = this.#parts;
     const every = this.#facts.input.length > LARGE_INPUT_CHARS ? LARGE_EVERY : 1;
     if (this.#said++ % every !== 0) return;
+    const call = rollCall();
     for (const alone of lone ? [false, true] : [false])
       publisher.publish({
         exchange: names.process(this.#facts.use),
         key: "",
         id: `process~${++messages}`,
-        body: processBody(this.#place, this.#facts, names, alone),
+        body: processBody(this.#place, this.#facts, names, { alone, rollCall: call }),
         // Somebody may have deleted the exchange, which breaks the connection: it is made again before the next word.
         isRepeated: true,
         expirationMs: settings.broadcastMs * 3 * every,

@@ -66,6 +66,11 @@ export class Publisher {
     this.#onSize(this.#entries.size);
   }
 
+  /** Whether a message is under way: given to this publisher, and not confirmed. */
+  has(id: string): boolean {
+    return this.#entries.has(id);
+  }
+
   /** Takes back what is not confirmed and not wanted any more. */
   forget(isUnwanted: (message: Outgoing) => boolean): void {
     for (const [id, message] of this.#entries) if (isUnwanted(message)) this.#entries.delete(id);

@@ -5,7 +5,8 @@
 import { LIMITS } from "../kernel/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { refuseName } from "../kernel/names.ts";
-import { checkToken, decodeAttempt, encodeAttempt } from "../protocol/attempt-id.ts";
+import { ROLL_CALL_HELD_MAX, rollCallId } from "../protocol/amqp-wire.ts";
+import { ATTEMPT_ID_CHARS_MAX, checkToken, decodeAttempt, encodeAttempt } from "../protocol/attempt-id.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
@@ -29,6 +30,7 @@ export interface ReadItem {
 
 const STATUSES = ["done", "failed", "crashed", "killed", "cancelled"] as const;
 const KEY_CHARS_MAX = 1_000;
+const WORKER_CHARS_MAX = 200;
 
 /** Whose word a message is: its attempt, by an id that its token fits. */
 export function readAttempt(fields: Fields, key: string): ReportedAttempt | Rejection {
@@ -49,6 +51,36 @@ export function readAttempt(fields: Fields, key: string): ReportedAttempt | Reje
   if (fields["task"] !== undefined && fields["task"] !== at.task)
     return invalid("`task` is not that of the attempt");
   return at;
+}
+
+/** What a worker answered to a roll call of a task queue. */
+export interface ReadRollCall {
+  readonly rollCall: number;
+  readonly worker: string;
+  readonly consumes: boolean;
+  readonly held: readonly string[];
+}
+
+/** Whether a message in a finished queue is an answer to a roll call. */
+export function isRollCall(fields: Fields): boolean {
+  return fields["roll_call"] !== undefined;
+}
+
+export function readRollCall(fields: Fields, taskQueue: string, key: string): ReadRollCall | Rejection {
+  const { roll_call: rollCall, task_queue, token, worker, consumes, held } = fields;
+  if (!isCount(rollCall)) return invalid("`roll_call` is not the number of a roll call");
+  if (task_queue !== taskQueue) return invalid("`task_queue` is not the queue of these tasks");
+  if (typeof token !== "string" || !checkToken(key, rollCallId(taskQueue, rollCall), token))
+    return reject("unauthorised", "`token` is not the token of this roll call");
+  if (typeof worker !== "string" || worker === "" || worker.length > WORKER_CHARS_MAX)
+    return invalid(`\`worker\` is not a text of 1 to ${WORKER_CHARS_MAX} characters`);
+  if (typeof consumes !== "boolean") return invalid("`consumes` is not true or false");
+  if (!Array.isArray(held) || held.length > ROLL_CALL_HELD_MAX)
+    return invalid(`\`held\` is not a list of at most ${ROLL_CALL_HELD_MAX} attempts`);
+  for (const id of held)
+    if (typeof id !== "string" || id.length > ATTEMPT_ID_CHARS_MAX)
+      return invalid("`held` has something that is not the id of an attempt");
+  return { rollCall, worker, consumes, held: held as readonly string[] };
 }
 
 /** A finished message, or an enumerated one. */

@@ -14,7 +14,7 @@ import { isRejection } from "../std/rejection.ts";
 import { toFault } from "./broker-fault.ts";
 import type { DeskQueues } from "./desk-queues.ts";
 import type { BrokerNames } from "./names.ts";
-import { type ReadWord, readAttempt, readWord } from "./read-message.ts";
+import { isRollCall, type ReadWord, readAttempt, readRollCall, readWord } from "./read-message.ts";
 
 export interface WordDeskParts {
   readonly worker: string;
@@ -72,6 +72,7 @@ export class WordDesk {
     const [death] = (message.properties.headers?.["x-death"] ?? []) as readonly Death[];
     if (death !== undefined) return this.#died(delivery, desk, death);
     const fields = readFields(message.content);
+    if (!isRejection(fields) && isRollCall(fields)) return this.#rollCall(fields, delivery, desk);
     const word = isRejection(fields) ? fields : readWord(fields, this.#parts.engine.info.key);
     if (isRejection(word)) return this.refuse(delivery, word.message);
     if (word.at.task < 0) return this.#parts.onEnumerated(word, delivery);
@@ -85,6 +86,14 @@ export class WordDesk {
         this.putBack(delivery);
       },
     );
+  }
+
+  #rollCall(fields: Readonly<Record<string, unknown>>, delivery: Delivery, desk: DeskQueues): void {
+    const { names, engine } = this.#parts;
+    const answer = readRollCall(fields, names.tasks(desk.place), engine.info.key);
+    if (isRejection(answer)) return this.refuse(delivery, answer.message);
+    desk.answered(answer);
+    this.acknowledge(delivery);
   }
 
   /** The last word on an attempt at a task. */

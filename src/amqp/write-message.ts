@@ -16,6 +16,12 @@ export interface DeskFacts {
   readonly batch: number;
 }
 
+/** A roll call that workers are asked to answer. */
+export interface SignedRollCall {
+  readonly number: number;
+  readonly token: string;
+}
+
 /** A task on its way: the id of its attempt, and the message. */
 export interface TaskCopy {
   readonly id: string;
@@ -79,7 +85,12 @@ export function enumerateBody(grant: Grant, at: ReportedAttempt, names: BrokerNa
 }
 
 /** The message that tells every worker of a queue; `alone`: of the one for tasks that go one at a time. */
-export function processBody(at: DeskPlace, facts: DeskFacts, names: BrokerNames, alone: boolean): Buffer {
+export function processBody(
+  at: DeskPlace,
+  facts: DeskFacts,
+  names: BrokerNames,
+  { alone, rollCall }: { readonly alone: boolean; readonly rollCall: SignedRollCall | null },
+): Buffer {
   const { timeoutMs, batch } = facts;
   const message: Omit<ProcessMessage, "input"> = {
     workflow_id: at.execution,
@@ -93,6 +104,7 @@ export function processBody(at: DeskPlace, facts: DeskFacts, names: BrokerNames,
     ...(alone ? { prefetch: 1 } : {}),
     ...(batch > 1 && !alone ? { batch } : {}),
     ...(timeoutMs === null ? {} : { timeout_ms: timeoutMs }),
+    ...(alone || rollCall === null ? {} : { roll_call: rollCall.number, token: rollCall.token }),
   };
   return Buffer.from(withInput(message, facts.input));
 }

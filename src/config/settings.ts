@@ -114,6 +114,7 @@ export const SETTINGS = {
     check: checkMap(checkFields<ProjectSettings>({ concurrency: checkCount, topics: checkTopics }), NAMES),
   } satisfies Setting<Readonly<Record<string, ProjectSettings>>>,
   receiptTopics: { inFile: true, fallback: [], check: checkTopics } satisfies Setting<readonly string[]>,
+  brokerSilence: duration(300_000, 1_000),
   retention: duration(30 * 86_400_000, 0),
   lease: duration(10_000, 1_000),
   heartbeat: duration(30_000, 100),

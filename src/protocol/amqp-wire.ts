@@ -126,6 +126,30 @@ export interface ProcessMessage {
   /** How many tasks the handler takes together, if it takes several. */
   readonly batch?: number;
   readonly timeout_ms?: number;
+  /** Workers that know roll calls answer this one, with the token, into the finished queue (`RollCallMessage`). */
+  readonly roll_call?: number;
+  readonly token?: string;
+}
+
+/** The answer to a roll call: which attempts out of a task queue a worker has. */
+export interface RollCallMessage {
+  readonly roll_call: number;
+  readonly task_queue: string;
+  readonly token: string;
+  /** Tells the process of the worker apart from others. */
+  readonly worker: string;
+  /** Whether it consumes the queue; one that is stopping only ends what it has. */
+  readonly consumes: boolean;
+  /** The attempts that it has not acknowledged. */
+  readonly held: readonly string[];
+}
+
+/** Attempts in one answer to a roll call; a worker that has more does not answer. */
+export const ROLL_CALL_HELD_MAX = 10_000;
+
+/** What the token of a roll call signs. */
+export function rollCallId(taskQueue: string, rollCall: number): string {
+  return `roll-call ${rollCall} ${taskQueue}`;
 }
 
 /** One task. */

@@ -66,6 +66,7 @@ describe("a value", () => {
       webhookSecrets: [],
       projects: {},
       receiptTopics: [],
+      brokerSilence: 300_000,
       retention: 2_592_000_000,
       lease: 10_000,
       claimLease: 30_000,

@@ -109,6 +109,7 @@ export function serverOptions({ config, origins }: LoadedConfig): ServerOptions 
     broker: config.broker,
     prefix: config.prefix,
     receiptTopics: config.receiptTopics,
+    brokerSettings: { silenceMs: config.brokerSilence },
     host: config.host,
     port: config.port,
     advertise: config.advertise,

@@ -88,12 +88,15 @@ export class AmqpWorker {
   /** The wire names of handlers, by the fanout that tells of their queues. */
   readonly #uses = new Map<string, string>();
   #gathered: Gathered[] = [];
+  /** Tells this process apart from others in roll calls. */
+  readonly #id: string;
   #isReady = false;
   #foreigners = 0;
 
   constructor(options: AmqpWorkerOptions) {
     const { url, name, prefix, clock, random, capacity, onTrouble, onBug, answerMs = ANSWER_MS } = options;
     this.#options = options;
+    this.#id = `${random.u32().toString(36)}-${random.u32().toString(36)}`;
     this.#names = amqpNames(prefix);
     this.#held = new HeldAttempts((queue) => this.#tasks.release(queue));
     this.#publisher = new Publisher(clock);
@@ -169,9 +172,12 @@ export class AmqpWorker {
   /** Ends gracefully; resolves when everything is said, or when it was given long enough. */
   async stop(graceMs: number): Promise<void> {
     await this.#within(LAST_WORDS_MS, async () => {
-      await Promise.all([this.#tasks.stop(), ...this.#kept.map((consumer) => consumer.stop())]);
+      const others = this.#kept.filter((consumer) => consumer !== this.#control);
+      await Promise.all([this.#tasks.stop(), ...others.map((consumer) => consumer.stop())]);
     });
+    // Until all has ended, roll calls are answered: nobody else knows what is held here.
     await this.#worker.stop(graceMs, LAST_WORDS_MS);
+    await this.#within(LAST_WORDS_MS, () => this.#control.stop());
     if (!this.#link.isInTrouble) await this.#within(LAST_WORDS_MS, () => this.#publisher.empty());
     // Whoever has just heard that its word is there acknowledges now what it was about.
     await new Promise<void>((resolve) => this.#options.clock.soon(resolve));
@@ -284,6 +290,8 @@ export class AmqpWorker {
       const input = this.#text(message.input);
       if (input === null) return this.#refuse(delivery, fields.exchange, TOO_DEEP);
       this.#tasks.add({ use, message, input });
+      const consumes = this.#tasks.has(message.task_queue);
+      this.#answers.rollCall(message, { worker: this.#id, consumes });
     }
     delivery.ack();
   }

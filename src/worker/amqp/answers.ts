@@ -8,8 +8,11 @@ import type {
   EnumeratedMessage,
   FinishedMessage,
   IntakeMessage,
+  ProcessMessage,
+  RollCallMessage,
   WireError,
 } from "../../protocol/amqp-wire.ts";
+import { ROLL_CALL_HELD_MAX } from "../../protocol/amqp-wire.ts";
 import type { Report } from "../../protocol/work.ts";
 import { assert } from "../../std/assert.ts";
 import type { CancelledCommands } from "./cancelled-commands.ts";
@@ -60,6 +63,24 @@ export class Answers {
       case "run":
         assert(false, "code that keeps steps is refused before it runs them");
     }
+  }
+
+  /** Says which attempts out of a task queue are here, if that was asked. */
+  rollCall(asked: ProcessMessage, by: { readonly worker: string; readonly consumes: boolean }): void {
+    const { roll_call, token, task_queue, finished_queue: queue } = asked;
+    if (roll_call === undefined || token === undefined) return;
+    const held = this.#options.held.idsOf(task_queue);
+    // An answer that leaves some out would be wrong.
+    if (held.length > ROLL_CALL_HELD_MAX) return;
+    const answer: RollCallMessage = { roll_call, task_queue, token, ...by, held };
+    const body = Buffer.from(JSON.stringify(answer));
+    // A queue that is gone has nobody who asks.
+    this.#options.publisher.publish({
+      queue,
+      id: `roll-call~${roll_call}~${task_queue}`,
+      body,
+      done: () => {},
+    });
   }
 
   /** The word on a task that was said before its delivery was lost, once more. */

@@ -107,6 +107,14 @@ export class HeldAttempts {
     this.#drop(held);
   }
 
+  /** The ids of those that came out of a task queue. */
+  idsOf(taskQueue: string): readonly string[] {
+    const ids: string[] = [];
+    for (const held of this.#held.values())
+      if (held.kind === "task" && held.taskQueue === taskQueue) ids.push(held.id);
+    return ids;
+  }
+
   /** Those that came out of a task queue, or that fill an intake, as beats. */
   beatsOf(taskQueue: string): readonly Beat[] {
     return this.#beats((held) => queueOf(held) === taskQueue);

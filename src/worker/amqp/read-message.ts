@@ -37,6 +37,8 @@ const PROCESS: Shape = {
   prefetch: "count?",
   batch: "count?",
   timeout_ms: "count?",
+  roll_call: "count?",
+  token: "text?",
 };
 const TASK: Shape = {
   ...PLACE,

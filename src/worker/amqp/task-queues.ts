@@ -48,6 +48,11 @@ export class TaskQueues {
     return this.#open.size;
   }
 
+  /** Whether it consumes this one, or is about to. */
+  has(name: string): boolean {
+    return !this.#isStopped && this.#open.has(name);
+  }
+
   /** There is a connection: what is known is consumed over it. */
   attach(connection: ChannelModel): void {
     this.#connection = connection;

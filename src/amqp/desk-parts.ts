@@ -1,0 +1,31 @@
+/** What the handlers of visits at the broker work with. */
+import type { Channel, ConsumeMessage } from "amqplib";
+import type { EnginePort } from "../engine/engine-port.ts";
+import type { Clock } from "../std/clock.ts";
+import type { BrokerSession } from "./broker-link.ts";
+import type { DeskBook } from "./desk-book.ts";
+import type { DeskQueues } from "./desk-queues.ts";
+import type { BrokerNames, DeskPlace } from "./names.ts";
+import type { Publisher } from "./publisher.ts";
+import type { QueueMender } from "./queue-mender.ts";
+import type { BrokerSettings } from "./settings.ts";
+
+export interface DeskParts {
+  /** The name under which the engine knows the broker. */
+  readonly worker: string;
+  readonly engine: EnginePort;
+  readonly names: BrokerNames;
+  readonly publisher: Publisher;
+  readonly mender: QueueMender;
+  readonly book: DeskBook;
+  readonly settings: BrokerSettings;
+  readonly clock: Clock;
+  /** For how long nothing was heard since then, as far as something could be. */
+  readonly silentMs: (heardAt: number) => number;
+  readonly session: () => BrokerSession | null;
+  /** Whether the one task of this place waits here, and is not to be found at the broker. */
+  readonly isUnpublished: (place: DeskPlace) => boolean;
+  /** A message in the finished queue. */
+  readonly onWord: (message: ConsumeMessage, channel: Channel, desk: DeskQueues) => void;
+  readonly onFault: (fault: Error) => void;
+}
