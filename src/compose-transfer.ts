@@ -26,9 +26,11 @@ import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
 import { exportStore, importStore, isEmpty } from "./transfer/move-store.ts";
 import { type OwnedStore, openOwned } from "./transfer/owned-store.ts";
+import { type Restored, restoreDamaged } from "./transfer/restore-damaged.ts";
 import { checkSeal, readLines } from "./transfer/sealed-text.ts";
 import type { Moved } from "./transfer/tally.ts";
 
+export type { Restored } from "./transfer/restore-damaged.ts";
 export type { Moved } from "./transfer/tally.ts";
 
 /** Which store is meant. */
@@ -66,6 +68,16 @@ export async function importInto(place: TransferPlace & { readonly file: string 
   } finally {
     await target.drop();
   }
+}
+
+/** Puts executions of an export in the place of damaged ones in a store that nothing works on. The file is read twice. */
+export async function restoreDamagedIn(place: TransferPlace & { readonly file: string }): Promise<Restored> {
+  const { file, signal } = place;
+  const store = await existing(place);
+  const wrong = await checkSeal(file);
+  if (wrong !== null) throw new RondoError(wrong);
+  const clock = systemClock({ hold: true });
+  return restoreDamaged({ store, clock, lines: readLines(file), ...(signal && { signal }) });
 }
 
 /**
@@ -133,7 +145,7 @@ function directoryTarget(directory: string): Target {
   if (existsSync(join(directory, DATABASE)))
     throw new RondoError(
       reject("conflict", `the directory ${directory} has a store already`, {
-        hint: "import into another directory",
+        hint: "import into another directory, or with --damaged to replace damaged executions",
       }),
     );
   const isNew = !existsSync(directory);

@@ -250,7 +250,8 @@ export class Followers {
   #heardOf(following: Following, found: Inspection | Rejection): void {
     if (isRejection(found)) return;
     const { seq, end } = standingOf(found);
-    if (seq !== following.seq || isDamage(end) !== following.isDamaged) this.#tell(following, seq, end);
+    // What was looked up may be older than what was told meanwhile.
+    if (seq > following.seq || isDamage(end) !== following.isDamaged) this.#tell(following, seq, end);
     this.#tellLogged(following);
   }
 

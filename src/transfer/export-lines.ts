@@ -24,10 +24,11 @@ const HASHES_MAX = 10_000;
 export async function* exportLines(
   { store, info }: OwnedStore,
   stamp: { readonly at: number; readonly rondo: string },
+  leaveOut: (what: string) => void = () => {},
 ): AsyncGenerator<Line> {
   const remote = await passOn(store, info.owned);
   yield { kind: "header", format: FORMAT, ...stamp, remote };
-  yield* documents(store);
+  yield* documents(store, leaveOut);
   yield* executions(store);
   // The newest of a name is the one that is put last.
   yield* newestDefinitions(store);
@@ -57,13 +58,13 @@ async function passOn(store: Store, owned: readonly Ownership[]): Promise<boolea
   return remote;
 }
 
-async function* documents(store: Store): AsyncGenerator<Line> {
+async function* documents(store: Store, leaveOut: (what: string) => void): AsyncGenerator<Line> {
   for (const of of DOCUMENT_KINDS)
     for (let after = ""; ; ) {
       const page = await store.listDocuments(of, { after, max: ROWS });
       for (const { id, body, damage } of page)
-        if (damage === undefined && (of !== REMOTE_MARK.of || id !== REMOTE_MARK.id))
-          yield { kind: "document", of, id, body };
+        if (damage !== undefined) leaveOut(`${of} ${id}`);
+        else if (of !== REMOTE_MARK.of || id !== REMOTE_MARK.id) yield { kind: "document", of, id, body };
       const last = page.at(-1);
       if (last === undefined) break;
       after = last.id;

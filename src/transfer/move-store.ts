@@ -25,7 +25,7 @@ export async function exportStore(options: ExportOptions): Promise<Moved> {
   const owned = await openOwned(options.store, clock);
   const tally = new Tally();
   try {
-    const lines = exportLines(owned, { at: clock.now(), rondo });
+    const lines = exportLines(owned, { at: clock.now(), rondo }, (what) => tally.leaveOut(what));
     for await (const chunk of seal(counted(lines, tally, signal))) {
       // Before the end is written: until then nobody can take it for a whole export.
       await owned.confirm();

@@ -4,38 +4,18 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { storeOf } from "../../src/compose.ts";
 import { exportFrom, importInto } from "../../src/compose-transfer.ts";
 import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
-import type { Store } from "../../src/store/store.ts";
-import { openWhole } from "../store/open-whole.ts";
 import { TestDatabase } from "../store/postgres-server.ts";
 import { temporaryDirectory } from "../store/temporary-directory.ts";
 import { exportToFile } from "./export-to-file.ts";
 import { ENDS, firstLife, secondLife } from "./lives.ts";
 import { contentOf } from "./store-content.ts";
+import { wholeDatabase } from "./whole-database.ts";
 
 let database: TestDatabase;
 beforeAll(async () => {
   database = await TestDatabase.make();
 }, 120_000);
 afterAll(() => database.remove());
-
-/** The store of a schema, which its opener owns as a whole. */
-function wholeDatabase(schema: string): Store {
-  const store = new PostgresStore({
-    url: database.url,
-    nodeUrl: "http://one",
-    schema,
-    leaseMs: 600_000,
-  });
-  return new Proxy(store, {
-    get(target, name) {
-      if (name === "open") return () => openWhole(target);
-      // Seen as an embedded one, which is owned by being open.
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === "function" ? (value.bind(target) as unknown) : value;
-    },
-    has: (target, name) => name !== "renew" && name in target,
-  });
-}
 
 describe("a store", () => {
   test("goes into a database and back as it was, and its executions end in either", async () => {
@@ -60,13 +40,13 @@ describe("a store", () => {
     const place = { store: database.url, schema };
     expect(await importInto({ ...place, file: join(folder, "out") })).toEqual(out);
     expect(await contentOf(storeOf(source))).toEqual(before);
-    expect(await contentOf(wholeDatabase(schema))).toEqual(before);
+    expect(await contentOf(wholeDatabase(database.url, schema))).toEqual(before);
 
     expect(await exportToFile(place, join(folder, "back"))).toEqual(out);
     expect(await importInto({ store: back, file: join(folder, "back") })).toEqual(out);
     expect(await contentOf(storeOf(back))).toEqual(before);
 
-    expect(await secondLife(wholeDatabase(schema))).toEqual(ENDS);
+    expect(await secondLife(wholeDatabase(database.url, schema))).toEqual(ENDS);
     expect(await secondLife(back)).toEqual(ENDS);
   }, 120_000);
 

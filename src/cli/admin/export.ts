@@ -22,13 +22,21 @@ export async function exportToFile(file: string, options: ExportOptions): Promis
     if (file === "-") {
       const moved = await exportFrom({ ...from, write: writeToStdout });
       tell(options.json ? JSON.stringify(moved) : `exported ${showMoved(moved)}`);
+      tellDamage(moved);
       return EXIT.ok;
     }
     const moved = await writeNewFile(file, (write) => exportFrom({ ...from, write }));
     if (options.json) printJson({ file, ...moved });
     else tell(`exported ${showMoved(moved)} to ${file}`);
+    tellDamage(moved);
     return EXIT.ok;
   });
+}
+
+/** Names what is not whole. */
+function tellDamage({ damaged = [], leftOut = [] }: Moved): void {
+  for (const id of damaged) tell(`execution ${id} is damaged; it is exported as far as it can be read`);
+  for (const what of leftOut) tell(`the document ${what} cannot be read; it is left out`);
 }
 
 /** How much it was, for people. */

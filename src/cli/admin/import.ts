@@ -3,7 +3,7 @@ import { createWriteStream, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { importInto } from "../../compose-transfer.ts";
+import { importInto, type Restored, restoreDamagedIn } from "../../compose-transfer.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, tell } from "../output/print.ts";
@@ -14,6 +14,8 @@ import { untilInterrupted } from "./until-interrupted.ts";
 export interface ImportOptions {
   readonly store?: string;
   readonly json?: boolean;
+  /** Replace damaged executions of a store that is there. */
+  readonly damaged?: boolean;
 }
 
 /** Imports into the store of --store. */
@@ -24,12 +26,25 @@ export async function importFromFile(file: string, options: ImportOptions): Prom
     throw new CliError(EXIT.notFound, `there is no file ${file}`);
   return untilInterrupted((signal) =>
     withFile(file, signal, async (path) => {
+      if (options.damaged)
+        return replaceDamaged(await restoreDamagedIn({ store, file: path, signal }), options);
       const moved = await importInto({ store, file: path, signal });
       if (options.json) printJson(moved);
       else tell(`imported ${showMoved(moved)}; what ran when it was exported is in doubt for one heartbeat`);
       return EXIT.ok;
     }),
   );
+}
+
+function replaceDamaged({ restored, stillDamaged }: Restored, { json }: ImportOptions): ExitCode {
+  if (json) printJson({ restored, stillDamaged });
+  else {
+    tell(`restored ${restored.length === 1 ? "1 execution" : `${restored.length} executions`}`);
+    for (const id of restored) tell(`  ${id} goes on from where it was when it was exported`);
+    for (const id of stillDamaged)
+      tell(`  ${id} stays damaged: the export does not have it, or has it damaged too`);
+  }
+  return stillDamaged.length === 0 ? EXIT.ok : EXIT.damaged;
 }
 
 /** The file; what comes from stdin is kept in one meanwhile, since it is read twice. */

@@ -24,9 +24,11 @@ export function declareMoves(program: Command, end: End): void {
     summary: "make a store of what `rondo export` has written",
     description:
       "Makes a store of an export, from a file or, for -, from stdin. The place must have no store. Whatever is not whole " +
-      "is refused, and an import that is interrupted leaves nothing.",
+      "is refused, and an import that is interrupted leaves nothing. With --damaged, the executions of the export go in the " +
+      "place of damaged ones of a store that is there, and nothing else is changed.",
   })
     .option("--store <url>", STORE)
+    .option("--damaged", "replace damaged executions of a store that is there; nothing may run on it")
     .option("--json", "print how much it was as JSON")
     .action(async (file: string, options: ImportOptions) =>
       end(await (await import("../admin/import.ts")).importFromFile(file, options)),

@@ -90,7 +90,7 @@ export function refuseUsed(schema: string, { kind }: SchemaState): void {
   const what = kind === "used" ? "has a store that is not empty" : "holds something else than a store";
   throw new RondoError(
     reject("conflict", `the schema "${schema}" of this database ${what}`, {
-      hint: "import into an empty database",
+      hint: "import into an empty database, or with --damaged to replace damaged executions",
     }),
   );
 }
