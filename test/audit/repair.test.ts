@@ -1,0 +1,54 @@
+// What follows from a journal and is otherwise: an audit finds it, a repair derives it anew, and the execution goes on.
+import { join } from "node:path";
+import { workflow } from "rondo";
+import { expect, onTestFinished, test } from "vitest";
+import { openServer } from "../../src/compose-server.ts";
+import { loadDriver } from "../../src/store/sqlite/driver.ts";
+import { temporaryDirectory } from "../store/temporary-directory.ts";
+
+const approval = workflow({ name: "approval" })
+  .waitFor("go", { timeout: "1d" })
+  .returns(({ phases }) => phases.go.value);
+
+const OF = "WHERE e = (SELECT e FROM executions WHERE id = 'e1')";
+const DAMAGE: Readonly<Record<string, readonly [sql: string, says: string]>> = {
+  "a wrong status": [
+    "UPDATE executions SET status = 'failed' WHERE id = 'e1'",
+    "lists show the status failed",
+  ],
+  "a wrong phase": ["UPDATE executions SET phase = 'other' WHERE id = 'e1'", "lists show the phase other"],
+  "a missing timer": [`DELETE FROM timers ${OF}`, "it is kept as not set"],
+  "an extra timer": [
+    "INSERT INTO timers SELECT e, 'retry:x', 9e15 FROM executions WHERE id = 'e1'",
+    "timer retry:x is kept, and is not set",
+  ],
+};
+
+test.each(Object.keys(DAMAGE))("%s is found, and derived anew", async (what) => {
+  const [sql, says] = DAMAGE[what] as readonly [string, string];
+  const directory = join(temporaryDirectory(), "store");
+  const open = async () => {
+    const server = await openServer({ store: `file:${directory}`, port: 0 });
+    server.rondo.serve(approval);
+    return server;
+  };
+  const first = await open();
+  await first.rondo.start(approval, {}, { id: "e1" });
+  await first.close();
+  const connection = (await loadDriver()).open(join(directory, "rondo.db"));
+  connection.exec(sql);
+  connection.close();
+
+  const server = await open();
+  onTestFinished(() => server.close({ graceMs: 0 }));
+  const audit = async (method: "GET" | "POST") => {
+    const answer = await fetch(`${server.url}/v1/executions/e1/audit`, { method });
+    return ((await answer.json()) as { findings: { message: string; isRepaired?: boolean }[] }).findings;
+  };
+  const found = { code: "differs", seq: 0, message: expect.stringContaining(says) };
+  expect(await audit("GET")).toEqual([found]);
+  expect(await audit("POST")).toEqual([{ ...found, isRepaired: true }]);
+  expect(await audit("GET")).toEqual([]);
+  await server.rondo.execution("e1").signal("go", "went on");
+  expect(await server.rondo.execution("e1").result()).toBe("went on");
+});
