@@ -24,10 +24,7 @@ const ENDLESS: readonly (readonly [name: string, expression: string])[] = [
   ["a getter on the state", "s => ({ get a() { for (;;); } })"],
   ["errors caught again and again", "s => { for (;;) try { for (;;); } catch {} }"],
   ["memory given back again and again", "s => { for (;;) new Array(1e5).fill(1) }"],
-  [
-    "JSON that the engine writes without looking up",
-    "s => { const f = () => ({ a: { toJSON: f } }); return f() }",
-  ],
+  ["a toJSON without an end", "s => ({ toJSON() { for (;;); } })"],
   [
     "numbers that the engine multiplies without looking up",
     "s => { const n = 3n ** 100000n; for (;;) n * n }",

@@ -217,7 +217,7 @@ describe("changing", () => {
       [["cancel", "nope"], 3],
       [["signal", "nope", "s"], 3],
       [["run", "nope"], 3],
-      [["run", "approval", "--id", "no spaces"], 2],
+      [["run", "approval", "--id", "no~tilde"], 2],
       [["signal", "nope", "s", "-d", "{"], 2],
       [["wait", "nope", "--timeout", "soon"], 2],
       [["inspect", "nope", "--at", "0"], 2],
