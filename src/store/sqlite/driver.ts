@@ -67,14 +67,14 @@ const MAX = Number.MAX_SAFE_INTEGER;
 /** The bytes of a text as they are read; libsql gives an `ArrayBuffer` in lists. */
 export type Bytes = Uint8Array | ArrayBuffer;
 
-/** The text of bytes; what is not UTF-8 becomes U+FFFD. */
-export function textOf(bytes: Bytes): string {
-  return asBuffer(bytes).toString();
+/** The text of bytes; what is not UTF-8 becomes U+FFFD. A damaged row can give NULL for any column: that is an empty text. */
+export function textOf(bytes: Bytes | null): string {
+  return bytes === null ? "" : asBuffer(bytes).toString();
 }
 
 /** Whether the bytes are a text at all. */
-export function isText(bytes: Bytes): boolean {
-  return isUtf8(bytes);
+export function isText(bytes: Bytes | null): boolean {
+  return bytes !== null && isUtf8(bytes);
 }
 
 /** A text as bytes to bind in the place of a text: `CAST(? AS TEXT)` compares them as they are. */
