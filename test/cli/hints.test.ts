@@ -72,7 +72,7 @@ test("names, ids and levels that are none are answered with those that are", asy
     for (const text of says) expect(ended.stderr).toContain(text);
   }
   const status = await cli(["ps", "--status", "zz"], { cwd });
-  expect(status.stderr).toContain('"running"');
+  expect(status.stderr).toContain("one of running, paused");
   expect(status.stderr).not.toContain("openapi.json");
 });
 

@@ -10,7 +10,11 @@ function valueImports(path: string): string[] {
 }
 
 test("no module of Node is reached from src/sdk", () => {
-  const paths = new Set(readdirSync("src/sdk").map((file) => `src/sdk/${file}`));
+  const paths = new Set(
+    readdirSync("src/sdk")
+      .filter((file) => !file.endsWith(".test.ts"))
+      .map((file) => `src/sdk/${file}`),
+  );
   expect(paths.size).toBeGreaterThan(10);
   const foreign: string[] = [];
   for (const path of paths) {
