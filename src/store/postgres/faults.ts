@@ -90,12 +90,14 @@ export function connectFault(error: unknown): StoreFault {
 }
 
 /**
- * Whether nobody knows what the error means. The statements are ours and are tested: so one that the server or the driver
- * suddenly does not understand was garbled on its way, and so may be whatever comes next on that connection.
+ * Whether the error can only come from garbled bytes. Rondo's statements are tested, so one that the server or the driver
+ * suddenly does not understand was changed on its way, and the connection cannot be trusted any more. A violated constraint
+ * (class 23) is no such error: the server understood the statement, and the data contradict it.
  */
 export function isGarbled(error: unknown): error is Error {
   if (error instanceof StoreFault || !(error instanceof Error)) return false;
   const state = sqlState(error);
+  if (state?.startsWith("23") === true) return false;
   return state === null ? !isOfConnection(error) : faultOf(error, { sent: true, writes: false }) === error;
 }
 
