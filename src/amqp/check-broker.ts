@@ -7,6 +7,8 @@ export async function checkBroker(url: string): Promise<string> {
   const connection = await connect(url, { timeout: 5_000 }).catch((thrown: unknown) => {
     throw new Error(whyNoConnection(url, thrown), { cause: thrown });
   });
+  // An error is thrown by the call that meets it. After the connection was given up, its heartbeat still times out.
+  connection.on("error", () => {});
   const { product, version } = connection.connection.serverProperties;
   const blocked = new Promise<string>((resolve) => connection.on("blocked", resolve));
   const refusal = await Promise.race([blocked, takes(connection).then(() => null)]);

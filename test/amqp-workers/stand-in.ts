@@ -36,6 +36,8 @@ export class StandIn {
 
   static async open(url: string, use: string): Promise<StandIn> {
     const connection = await connect(url);
+    // What goes wrong is thrown by the call that meets it.
+    connection.on("error", () => {});
     const channel = await connection.createConfirmChannel();
     const engine = new StandIn(connection, channel, use);
     await engine.#declare();

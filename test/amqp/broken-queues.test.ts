@@ -31,6 +31,7 @@ async function breakQueues(
 ): Promise<void> {
   const { quorum = [], classic = [] } = queues;
   const connection = await connect(url);
+  connection.on("error", () => {});
   const channel = await connection.createChannel();
   for (const queue of quorum) await channel.assertQueue(queue, QUORUM);
   for (const queue of classic) await channel.assertQueue(queue, { durable: true });
@@ -88,6 +89,7 @@ test("a command topic is made anew by a worker alone, which serves its other top
   const notes: string[] = [];
   await hire(server, [serving("B_CMD"), serving("C_CMD")], notes);
   const connection = await connect(server.url);
+  connection.on("error", () => {});
   ends.push(() => connection.close());
   const channel = await connection.createChannel();
   // Asked for one that is not there, a channel is closed.
