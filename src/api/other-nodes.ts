@@ -4,8 +4,10 @@
  */
 import { z } from "@hono/zod-openapi";
 import type { AttemptFilter, Holdings, OpenAttempt } from "../engine/io.ts";
+import type { HttpAnswer, HttpRequest } from "../http/http-connection.ts";
+import { decodeAttempt } from "../protocol/attempt-id.ts";
 import type { RingView } from "../ring/io.ts";
-import { type Rejection, reject } from "../std/rejection.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import type { ApiParts } from "./parts.ts";
 import type { PulseShown } from "./pulse/pulse.ts";
 import { type Answer, type Ask, json, type Route } from "./route.ts";
@@ -51,6 +53,18 @@ export interface OtherNodes {
   ask(question: NodeQuestion): Promise<readonly { readonly url: string; readonly facts: NodeFacts | null }[]>;
   /** Gets what is to answer their questions, which are checked there. */
   serve(answer: (question: unknown) => Promise<NodeFacts | Rejection>): void;
+  /**
+   * Has a request answered by the node that has the execution: `here` answers if that is this node by now, and gives null if
+   * it is not. A rejection: no node has answered in time.
+   */
+  atOwner(
+    execution: string,
+    passed: {
+      readonly here: () => Promise<Answer | null>;
+      readonly request: HttpRequest;
+      readonly read: (answer: HttpAnswer) => Answer;
+    },
+  ): Promise<{ readonly value: Answer } | Rejection>;
 }
 
 /** What all nodes say. */
@@ -61,6 +75,8 @@ export interface ClusterFacts {
 }
 
 const ATTEMPTS_MAX = 1_000;
+/** The header of a request that another node has passed on: it is not passed on again. */
+const PASSED_HEADER = "rondo-passed";
 
 const questionSchema = z.strictObject({
   v: z.literal(1),
@@ -79,7 +95,7 @@ const questionSchema = z.strictObject({
 
 /** Open attempts of an execution, whichever node has it; throws if that cannot be known just now. */
 export async function attemptsOf(
-  { engine, otherNodes }: Pick<ApiParts, "engine" | "otherNodes">,
+  { engine, otherNodes }: Pick<ApiParts, "engine"> & { readonly otherNodes?: Pick<OtherNodes, "ask"> },
   execution: string,
 ): Promise<readonly OpenAttempt[]> {
   const attempts: AttemptFilter = { worker: null, execution, max: ATTEMPTS_MAX };
@@ -144,7 +160,42 @@ export class AllNodes {
         return this.#handle("drainWorker", { params: { id } });
       },
     };
-    return this.#routes.map((route) => ({ ...route, handle: handlers[route.id] ?? route.handle }));
+    return this.#routes.map((route) => {
+      const { id, access, method, handle } = route;
+      const isSaid = access === "attempt" && method === "post";
+      return { ...route, handle: handlers[id] ?? (isSaid ? (ask) => this.#atOwner(route, ask) : handle) };
+    });
+  }
+
+  /** Passes what is said of an attempt on to the node that has its execution. The token was checked before. */
+  async #atOwner({ path, method, handle }: Route, ask: Ask): Promise<Answer> {
+    const here = async (): Promise<Answer | null> => {
+      const answer = await handle(ask);
+      return answer.kind === "rejection" && answer.code === "not_owner" ? null : answer;
+    };
+    const answer = await here();
+    if (answer !== null) return answer;
+    const { id } = ask.params as { id: string };
+    const { otherNodes } = this.#parts;
+    const execution = decodeAttempt(id)?.execution;
+    if (otherNodes === undefined || execution === undefined || ask.header(PASSED_HEADER) !== undefined)
+      return reject("not_owner", "another node has the execution of this attempt");
+    const passed = await otherNodes.atOwner(execution, {
+      here,
+      request: {
+        method: method.toUpperCase(),
+        path: path.replace("{id}", encodeURIComponent(id)),
+        headers: { authorization: `Bearer ${ask.bearer ?? ""}`, [PASSED_HEADER]: "1" },
+        body: JSON.stringify(ask.body),
+      },
+      read: ({ status, headers, text }) => ({
+        kind: "bytes",
+        status,
+        type: headers["content-type"] ?? "application/json",
+        body: text,
+      }),
+    });
+    return isRejection(passed) ? passed : passed.value;
   }
 
   async #own({ attempts, drain, pulse, token }: NodeQuestion): Promise<NodeFacts> {

@@ -16,6 +16,7 @@ import type { EnginePort, Request, StartOf } from "../engine/engine-port.ts";
 import type { Dropped, Inspection, JoinOptions, OpenAttempt, Overview } from "../engine/io.ts";
 import type { OutboxDoor } from "../engine/outbox-door.ts";
 import { heldBack } from "../engine/ownership-desk.ts";
+import type { HttpAnswer, HttpRequest } from "../http/http-connection.ts";
 import type { Verdict } from "../kernel/message.ts";
 import { versionOfId } from "../kernel/names.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
@@ -48,6 +49,13 @@ export interface ClusterEngineOptions {
   readonly storeFault?: () => Error | null;
   /** Hands everything over. */
   readonly beforeClose?: () => Promise<void>;
+}
+
+/** A caller's request that the node answers which has the execution. */
+export interface PassedRequest<T> {
+  readonly here: () => Promise<T | null>;
+  readonly request: HttpRequest;
+  readonly read: (answer: HttpAnswer) => T;
 }
 
 const NUDGE_MS = 2_000;
@@ -169,6 +177,29 @@ export class ClusterEngine implements EnginePort {
         ),
     });
     return isRejection(found) ? found : found.inspection;
+  }
+
+  /**
+   * Has a request answered by the node that has the execution. `here` answers it if that is this node by now; null: it is
+   * not. A rejection: no node has answered in time.
+   */
+  async atOwner<T>(
+    execution: string,
+    { here, request, read }: PassedRequest<T>,
+  ): Promise<{ readonly value: T } | Rejection> {
+    return askOwner<{ readonly value: T }>(this.#ask, {
+      execution,
+      here: async () => {
+        const value = await here();
+        return value === null ? { kind: "not-owner" } : { kind: "answered", value: { value } };
+      },
+      there: async (url, options) => {
+        const answer = await this.#client.pass(url, request, options);
+        return answer.kind === "answered"
+          ? { kind: "answered", value: { value: read(answer.value) } }
+          : answer;
+      },
+    });
   }
 
   /** Nothing, if its owner cannot be asked at once: it is a list for those who look. */

@@ -156,8 +156,10 @@ export class ClusterNode {
   get others(): {
     ask<T>(question: unknown): Promise<readonly { readonly url: string; readonly facts: T | null }[]>;
     serve(answer: (question: unknown) => Promise<unknown>): void;
+    atOwner: ClusterEngine["atOwner"];
   } {
     return {
+      atOwner: (execution, request) => this.engine.atOwner(execution, request),
       ask: (question) =>
         Promise.all(
           this.owners.peers.map(async ({ url }) => {

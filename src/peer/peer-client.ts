@@ -3,7 +3,12 @@
  * that it could not be reached, in which case nobody knows whether the question arrived. Nothing is tried again here,
  * but for a connection that was closed while nobody used it.
  */
-import { HttpConnection, type HttpRequest, type OpenAnswer } from "../http/http-connection.ts";
+import {
+  type HttpAnswer,
+  HttpConnection,
+  type HttpRequest,
+  type OpenAnswer,
+} from "../http/http-connection.ts";
 import { HttpFault } from "../http/http-fault.ts";
 import { defined } from "../std/defined.ts";
 import { type Rejection, type RejectionCode, reject } from "../std/rejection.ts";
@@ -66,6 +71,18 @@ export class PeerClient {
     } catch (thrown) {
       return { kind: "unreached", why: `${to} answered with something else than JSON: ${String(thrown)}` };
     }
+  }
+
+  /** Sends a caller's request on as it is; any answer counts, but for those of a node that is not the owner or not ready. */
+  async pass(to: string, request: HttpRequest, options: CallOptions = {}): Promise<PeerAnswer<HttpAnswer>> {
+    const { timeoutMs = TIMEOUT_MS, signal } = options;
+    const limits = signal === undefined ? { timeoutMs } : { timeoutMs, signal };
+    const answer = await this.#tried(to, (connection) => connection.send({ ...request, ...limits }));
+    if (answer instanceof HttpFault) return { kind: "unreached", why: answer.message };
+    if (answer.status === 421) return { kind: "not-owner" };
+    if (answer.status >= 500)
+      return { kind: "unreached", why: `${to} answered ${answer.status}: ${answer.text.slice(0, 200)}` };
+    return { kind: "answered", value: answer };
   }
 
   /** Asks a node whether it refuses this one's signature; false also if it cannot be reached. */

@@ -93,6 +93,7 @@ async function openNode(world: PeerWorld, name: string): Promise<ApiNode> {
     },
     otherNodes: {
       serve: (answer) => void answers.push(answer),
+      atOwner: (execution, passed) => node.cluster.atOwner(execution, passed),
       ask: (question) =>
         Promise.all(
           node.owners.peers.map(async ({ url }) => {

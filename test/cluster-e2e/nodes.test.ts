@@ -2,6 +2,7 @@
 // its own when it goes.
 import { expect, test } from "vitest";
 import { until } from "../faults/until.ts";
+import { claimByHand, sayByHand } from "./by-hand-worker.ts";
 import type { NodePlace } from "./cluster-bench.ts";
 import { openCluster } from "./open-cluster.ts";
 
@@ -109,4 +110,43 @@ test("F8: a timer fires once: by the new executor when the old one died, and aft
     expect(phases).toEqual(["fan", "kids", "rest", "approved", "last", "returns"]);
     expect(await bench.audit(id)).toEqual([]);
   }
+});
+
+const SCRIPT = [
+  { name: "r0", expression: "s => s + 1" },
+  { name: "r1", expression: "s => s * 2" },
+];
+
+test("what is said of an attempt at another node is passed on to the owner, and its answer comes back", {
+  timeout,
+}, async () => {
+  const bench = await openCluster();
+  const [owner, other] = bench.nodes as [NodePlace, NodePlace];
+  const [id = ""] = await bench.idsByNode("passed");
+  const work = await claimByHand(bench, owner, { id, handler: { script: SCRIPT, state: 1 }, use: "~script" });
+  const { attempt } = work;
+  const accepted = [200, { attempt, verdict: "accepted" }];
+  const forged = { ...work, token: `${work.token.slice(1)}A` };
+  const line = (text: string) => ({ lines: [{ text }] });
+  expect(await sayByHand(other, forged, "logs", line("x"))).toMatchObject([403, { code: "forbidden" }]);
+  expect(await sayByHand(other, work, "status", { status: "started" })).toEqual(accepted);
+  expect(await sayByHand(other, work, "logs", line("one"))).toEqual(accepted);
+  expect(await sayByHand(owner, work, "logs", line("two"))).toEqual(accepted);
+  expect(await sayByHand(other, work, "logs", line("three"))).toEqual(accepted);
+  expect(await sayByHand(other, work, "status", { status: "running" })).toEqual([
+    200,
+    { attempt, word: "continue" },
+  ]);
+  const r0 = { status: "done", run: "r0", state: 2 };
+  expect(await sayByHand(other, work, "status", r0)).toEqual(accepted);
+  expect(await sayByHand(other, work, "status", r0)).toEqual([200, { attempt, verdict: "duplicate" }]);
+  // The owner's refusals come back with the owner's reason.
+  const unknown = await sayByHand(other, work, "status", { status: "done", run: "typo", state: 0 });
+  expect(unknown).toMatchObject([422, { code: "invalid_input", detail: expect.stringContaining("typo") }]);
+  expect(await sayByHand(owner, work, "status", { status: "done", run: "r1", state: 4 })).toEqual(accepted);
+  expect(await sayByHand(other, work, "status", { status: "done", result: 4 })).toEqual(accepted);
+  expect(await sayByHand(other, work, "logs", line("x"))).toMatchObject([409, { code: "stale_attempt" }]);
+  expect(await bench.ended(id)).toMatchObject({ status: "done" });
+  const { data } = (await bench.insist("GET", `/v1/executions/${id}/logs`)) as { data: { text: string }[] };
+  expect(data.map(({ text }) => text)).toEqual(["one", "two", "three"]);
 });

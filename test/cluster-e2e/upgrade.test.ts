@@ -1,5 +1,6 @@
 // A rolling upgrade with real processes: nodes and workers of version 0.2 and of this version over one database.
 import { expect, test } from "vitest";
+import { claimByHand, sayByHand } from "./by-hand-worker.ts";
 import type { ClusterBench, NodePlace } from "./cluster-bench.ts";
 import { landedProgram } from "./landed-program.ts";
 import { openCluster } from "./open-cluster.ts";
@@ -76,6 +77,14 @@ test("an old node that joins again after the upgrade works beside the new one, a
     await startJourney(bench, id);
     await endJourney(bench, id);
   }
+  // A worker in another language says at the new node what the old one has to know.
+  const [id = ""] = await bench.idsByNode("by-hand");
+  const use = "by-hand.work";
+  const work = await claimByHand(bench, first, { id, handler: { use, tasks: [1] }, use });
+  const accepted = [200, { attempt: work.attempt, verdict: "accepted" }];
+  expect(await sayByHand(second, work, "logs", { lines: [{ text: "one" }] })).toEqual(accepted);
+  expect(await sayByHand(second, work, "status", { status: "done", result: 1 })).toEqual(accepted);
+  expect(await bench.ended(id)).toMatchObject({ status: "done" });
   await bench.start("brisk", { tasks: 2, hold: { 0: ["begin"] } }, "taken-over");
   await bench.ledger.seen({ what: "held", execution: "taken-over" });
   await second.running.kill();
