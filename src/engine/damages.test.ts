@@ -134,6 +134,28 @@ describe("a damaged row", () => {
     expect(await r.store.countHeads({})).toEqual({ running: 2 });
   });
 
+  test("of what has ended keeps the execution from being purged, until it is mended", async () => {
+    const tables = new MemoryTables();
+    const first = await open(tables, {});
+    await start(first, "e1");
+    await first.engine.send("e1", { kind: "cancel", ...control });
+    await first.clock.settle();
+    const ended = ({ store }: Opened) => store.listEnded({ finishedBefore: Infinity, max: 9 });
+    expect(await ended(first)).toEqual(["e1"]);
+    await first.engine.close();
+    const damages: Damages = { loaded: damageOf("e1") };
+    const r = await open(tables, damages);
+    expect(await r.engine.inspect("e1")).toMatchObject({ view: { status: "damaged", finishedAt: null } });
+    await r.clock.settle();
+    expect(await ended(r)).toEqual([]);
+    await r.store.purge(["e1"]);
+    expect(await r.store.countHeads({})).toEqual({ damaged: 1 });
+    delete damages.loaded;
+    expect(await r.engine.inspect("e1")).toMatchObject({ view: { status: "cancelled" } });
+    await r.clock.settle();
+    expect(await ended(r)).toEqual(["e1"]);
+  });
+
   test("in the middle leaves what is before it to be seen", async () => {
     const r = await restarted({
       loaded: (loaded) => {

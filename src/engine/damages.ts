@@ -53,21 +53,23 @@ export function refuseDamaged({ damage, head }: Found): Rejection {
 const HINT = "restore it from a backup or an export, or drop it: rondo drop ID";
 const WHAT_TO_DO = "Restore it from a backup or an export, or drop it.";
 
-/** The head of a damaged execution: nobody works on it, and lists show why. */
+/** The head of a damaged execution: nobody works on it, lists show why, and without an end no retention takes it. */
 function damagedHead({ head, damage }: Found): StoredHead {
-  return { ...head, status: DAMAGED, want: "nothing", error: describeDamage(damage).slice(0, ERROR_CHARS) };
+  const error = describeDamage(damage).slice(0, ERROR_CHARS);
+  return { ...head, status: DAMAGED, want: "nothing", finishedAt: null, error };
 }
 
 function viewDamaged(found: Found, now: number): ExecutionView {
   const { damage, head, readable } = found;
   const shown = {
     status: DAMAGED,
+    finishedAt: null,
     damage: { table: damage.table, row: damage.row, why: damage.why },
     error: { code: "Damaged", message: describeDamage(damage) },
   } as const;
-  const { id, workflow, hash, project, phase, tags, createdAt, finishedAt } = head;
+  const { id, workflow, hash, project, phase, tags, createdAt } = head;
   const nothing: ExecutionView = {
-    ...{ id, workflow, workflowHash: hash, project, phase, tags, createdAt, finishedAt },
+    ...{ id, workflow, workflowHash: hash, project, phase, tags, createdAt },
     ...{ input: null, output: null, phases: [], parent: null, revision: 0 },
     ...shown,
   };

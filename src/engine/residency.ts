@@ -348,9 +348,9 @@ export class Residency {
     const letter = node.damagedLetters.get(slot.id);
     if (letter !== undefined) return this.#damaged(slot, { damage: letter, head, readable: slot.execution });
     slot.isDoubted = false;
-    this.#ready(slot);
-    // It was damaged and is not any more: its next commit says so in the head.
+    // It was damaged and is not any more: its next commit says so in the head. What has ended stays in memory for that.
     if (head.status === DAMAGED) node.enqueue(slot, { kind: "mark", mark: null });
+    this.#ready(slot);
   }
 
   /** Looks a second time, at the whole journal and past what is cached of it, before it is called damaged. */

@@ -1,6 +1,9 @@
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { StoreThread } from "../../src/store/sqlite/store-thread.ts";
+import type { Call } from "../../src/store/sqlite/thread-messages.ts";
+import { temporaryDirectory } from "./temporary-directory.ts";
 
 // On Node 20 the store's thread runs from dist/ also in tests, so an old build would test old code.
 test("dist/ is as new as the sources of the SQLite store (else: npm run build)", () => {
@@ -12,4 +15,17 @@ test("dist/ is as new as the sources of the SQLite store (else: npm run build)",
     return builtAt < statSync(join(folder, file)).mtimeMs;
   });
   expect(old).toEqual([]);
+});
+
+test("a call that the thread does not know is an error that names it, and the next call is answered", async () => {
+  const fatal: Error[] = [];
+  const thread = new StoreThread(temporaryDirectory(), (error) => fatal.push(error));
+  await thread.call({ kind: "open", startedAt: 1 });
+  await expect(thread.call({ kind: "foretell" } as unknown as Call)).rejects.toThrow(
+    "the store's thread does not know the call foretell",
+  );
+  expect(await thread.call({ kind: "countHeads", filter: {} })).toEqual({});
+  await thread.call({ kind: "close", clean: true });
+  await thread.end();
+  expect(fatal).toEqual([]);
 });

@@ -1,50 +1,13 @@
 // A damaged execution is exported as far as it can be read, and one of an earlier export takes its place.
 import { join } from "node:path";
 import { openRondo, workflow } from "rondo";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { storeOf } from "../../src/compose.ts";
-import { importInto, restoreDamagedIn, type TransferPlace } from "../../src/compose-transfer.ts";
-import { loadDriver } from "../../src/store/sqlite/driver.ts";
-import type { Store } from "../../src/store/store.ts";
-import { TestDatabase } from "../store/postgres-server.ts";
+import { expect, test } from "vitest";
+import { importInto, restoreDamagedIn } from "../../src/compose-transfer.ts";
 import { temporaryDirectory } from "../store/temporary-directory.ts";
 import { exportToFile } from "./export-to-file.ts";
-import { wholeDatabase } from "./whole-database.ts";
+import { type StoreKind, useStores } from "./stores.ts";
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await TestDatabase.make();
-}, 120_000);
-afterAll(() => database.remove());
-
-interface Kind {
-  readonly place: TransferPlace;
-  readonly open: () => Store;
-  /** Runs one statement in the closed store. */
-  readonly run: (sql: (table: string) => string) => Promise<void>;
-}
-
-const KINDS: Readonly<Record<string, () => Kind>> = {
-  embedded() {
-    const directory = join(temporaryDirectory(), "store");
-    const place = { store: `file:${directory}` };
-    return {
-      ...{ place, open: () => storeOf(place.store) },
-      async run(sql) {
-        const connection = (await loadDriver()).open(join(directory, "rondo.db"));
-        connection.exec(sql(""));
-        connection.close();
-      },
-    };
-  },
-  PostgreSQL() {
-    const schema = database.newSchema();
-    return {
-      ...{ place: { store: database.url, schema }, open: () => wholeDatabase(database.url, schema) },
-      run: async (sql) => void (await database.query(sql(`${schema}.`))),
-    };
-  },
-};
+const kinds = useStores();
 
 const approval = workflow({ name: "approval" })
   .waitFor("first")
@@ -52,7 +15,7 @@ const approval = workflow({ name: "approval" })
   .returns(({ phases }) => [phases.first.value, phases.second.value]);
 
 async function life<T>(
-  { open }: Kind,
+  { open }: StoreKind,
   live: (rondo: Awaited<ReturnType<typeof openRondo>>) => Promise<T>,
 ): Promise<T> {
   const rondo = await openRondo({ store: open(), onFault: () => {} });
@@ -64,10 +27,10 @@ async function life<T>(
   }
 }
 
-test.each(Object.keys(KINDS))(
+test.each(kinds.names)(
   "a damaged execution is replaced by its export, and nothing else is: %s",
   async (name) => {
-    const kind = KINDS[name]?.() as Kind;
+    const kind = kinds.make(name);
     const { place } = kind;
     const folder = temporaryDirectory();
     await life(kind, async (rondo) => {

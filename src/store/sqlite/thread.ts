@@ -4,7 +4,7 @@
  * libsql's handles on the files gone.
  */
 import { parentPort, workerData } from "node:worker_threads";
-import { assert } from "../../std/assert.ts";
+import { assert, Bug } from "../../std/assert.ts";
 import { DirectoryStore } from "./directory-store.ts";
 import { loadDriver } from "./driver.ts";
 import { toReport } from "./faults.ts";
@@ -104,5 +104,15 @@ function answer(call: Call): unknown {
       return store.backup(call.file);
     case "close":
       return store.close(call);
+    default:
+      throw unknownCall(call);
   }
+}
+
+/** The engine's side is of another build than this thread. */
+function unknownCall(call: never): Bug {
+  const { kind } = call as { readonly kind: string };
+  return new Bug(
+    `the store's thread does not know the call ${kind}: it is of another build than the engine; build or install Rondo anew`,
+  );
 }
