@@ -21,8 +21,10 @@ import {
   SCHEMA_DEFAULT,
   type SchemaPlace,
 } from "./store/postgres/schema-place.ts";
+import { hasLiveOwner } from "./store/sqlite/directory-lock.ts";
 import { restoreBackup } from "./store/sqlite/restore-backup.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
+import { lostInWal } from "./store/sqlite/wal-losses.ts";
 import type { Store } from "./store/store.ts";
 import { exportStore, importStore, isEmpty } from "./transfer/move-store.ts";
 import { type OwnedStore, openOwned } from "./transfer/owned-store.ts";
@@ -100,6 +102,11 @@ export async function migrateDatabase(
 /** What `doctor` says about a database. Nothing is changed. */
 export function lookAtDatabase(place: Pick<TransferPlace, "store" | "schema">): Promise<DatabaseFacts> {
   return readDatabase(schemaPlace(place));
+}
+
+/** Transactions that the log of an embedded store has lost; 0 while a process works on it, which says so itself. */
+export function lostTransactionsIn(directory: string): number {
+  return hasLiveOwner(directory) ? 0 : lostInWal(join(directory, `${DATABASE}-wal`));
 }
 
 /** Whether a URL names a database. */

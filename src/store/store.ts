@@ -35,6 +35,8 @@ export const DAMAGED = "damaged";
 export interface StoreInfo {
   /** What was found wrong when the store was opened, and did not keep it from opening. */
   readonly warnings?: readonly string[];
+  /** Transactions of an embedded store's log that were complete and could not be read when it was opened. */
+  readonly lostTransactions?: number;
   readonly generation: string;
   /** Secret key for attempt tokens, kept in the store. */
   readonly key: string;

@@ -34,6 +34,10 @@ const READY = z.object({
     .enum(["connecting", "up", "blocked", "down", "closed"])
     .optional()
     .describe("how the broker stands, where there is one; it is not needed to take requests"),
+  lostTransactions: z
+    .int()
+    .optional()
+    .describe("transactions that were lost when the store was opened: its write-ahead log was damaged"),
 });
 
 function readyRoute(desk: Desk): Route {
@@ -57,7 +61,12 @@ function readyRoute(desk: Desk): Route {
         return reject("store_unavailable", `the store takes no writes: ${fault.message.slice(0, 200)}`);
       await desk.store.getDocument("setting", "remote");
       const { broker } = desk;
-      return json({ status: "ready", ...(broker ? { broker: broker.view.state } : {}) });
+      const { lostTransactions = 0 } = desk.engine.info;
+      return json({
+        status: "ready",
+        ...(broker ? { broker: broker.view.state } : {}),
+        ...(lostTransactions > 0 ? { lostTransactions } : {}),
+      });
     },
   );
 }

@@ -130,6 +130,9 @@ async function directory({ config }: LoadedConfig): Promise<Finding> {
   const near = existing(resolve(path));
   if (!statSync(near).isDirectory())
     return { what, verdict: "wrong", says: `${config.store} cannot be used: ${near} is a file` };
+  const { lostTransactionsIn } = await import("../../compose-transfer.ts");
+  const lost = lostTransactionsIn(path);
+  if (lost > 0) return { what, verdict: "wrong", says: `${config.store}: ${sayLost(lost)}` };
   const { bavail, bsize } = await statfs(near);
   const room = `${Math.round((bavail * bsize) / 1_048_576).toLocaleString("en")} MiB free`;
   const isLow = bavail * bsize < DISK_LOW_BYTES;
@@ -146,15 +149,21 @@ function existing(path: string): string {
   return near;
 }
 
+function sayLost(transactions: number): string {
+  return `its write-ahead log is damaged, and ${transactions} transactions behind the damage are lost; compare with a backup`;
+}
+
 /** Whether the server that other verbs would talk to answers. None may be meant, unless it was named. */
 async function server({ config }: LoadedConfig, options: DoctorOptions): Promise<Finding> {
   const what = "server";
   const from = Date.now();
   try {
-    const { version, name } = await withServer(options, async ({ rondo, name }) => {
-      await rondo.requester.json("/readyz");
-      return { name, ...(await rondo.requester.json<{ version: string }>("/version")) };
+    const { version, name, lostTransactions } = await withServer(options, async ({ rondo, name }) => {
+      const ready = await rondo.requester.json<{ lostTransactions?: number }>("/readyz");
+      return { name, ...ready, ...(await rondo.requester.json<{ version: string }>("/version")) };
     });
+    if (lostTransactions !== undefined)
+      return { what, verdict: "wrong", says: `${name} opened its store: ${sayLost(lostTransactions)}` };
     const own = readManifest().version;
     return {
       what,

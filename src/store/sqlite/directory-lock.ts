@@ -101,6 +101,17 @@ export function readOwner(directory: string): Owner | null {
   }
 }
 
+/** Whether the process that says to own the directory runs. Only for information: the lock decides. */
+export function hasLiveOwner(directory: string): boolean {
+  const owner = readOwner(directory);
+  if (owner === null) return false;
+  try {
+    return process.kill(owner.pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
 /** Directories in use by this process, shared by all copies of this module in it. */
 const HELD = Symbol.for("rondo.directories");
 const held: Set<string> = ((globalThis as Record<symbol, unknown>)[HELD] ??=

@@ -304,9 +304,13 @@ export class DirectoryStore {
 
   #openFile(lock: DirectoryLock): StoreInfo {
     const warnings: string[] = [];
+    let lostTransactions = 0;
     const connection = openDatabase(this.#file, {
       driver: this.#driver,
       warn: (what) => warnings.push(what),
+      noteLost: (transactions) => {
+        lostTransactions = transactions;
+      },
     });
     connection.exec(
       `UPDATE meta SET unclean_epoch = CASE clean WHEN 0 THEN epoch ELSE unclean_epoch END,
@@ -330,7 +334,8 @@ export class DirectoryStore {
       checkpoints: new Checkpoints(connection),
       shrinker: new Shrinker(connection),
     };
-    return { generation, key, partitions, owned: [{ partition: 0, epoch, uncleanEpoch }], warnings };
+    const owned = [{ partition: 0, epoch, uncleanEpoch }];
+    return { generation, key, partitions, owned, warnings, lostTransactions };
   }
 
   #use(): Opened {

@@ -29,7 +29,12 @@ export function databaseFile(directory: string): string {
 /** A connection to a current, verified database; every commit on it is one fsync. */
 export function openDatabase(
   file: string,
-  options: { driver: Driver; migrations?: readonly string[]; warn?: (what: string) => void },
+  options: {
+    readonly driver: Driver;
+    readonly migrations?: readonly string[];
+    readonly warn?: (what: string) => void;
+    readonly noteLost?: (transactions: number) => void;
+  },
 ): Connection {
   const { driver, migrations = MIGRATIONS, warn = () => {} } = options;
   const mark = damageMark(file);
@@ -42,11 +47,13 @@ export function openDatabase(
   });
   rmSync(mark, { force: true });
   const lost = lostInWal(`${file}-wal`);
-  if (lost > 0)
+  if (lost > 0) {
+    options.noteLost?.(lost);
     warn(
-      `${file}-wal is damaged before its end: ${lost} ${lost === 1 ? "transaction" : "transactions"} behind the damage ` +
-        "could not be read and are lost. What was acknowledged last may be missing; compare with a backup",
+      `${file}-wal is damaged before its end: ${lost} transactions behind the damage could not be read and are lost. ` +
+        "What was acknowledged last may be missing; compare with a backup",
     );
+  }
   if (version === null) create(file, driver, migrations);
   else if (version < migrations.length) migrate(file, driver, { migrations, version });
   const connection = driver.open(file);
