@@ -14,7 +14,9 @@ const ended = (store: Store) => store.listEnded({ finishedBefore: Number.MAX_SAF
 
 test.each(kinds.names)("%s: what ended and is damaged stays; mended, it is over again", async (name) => {
   const kind = kinds.make(name);
-  const life = async (live: (rondo: Awaited<ReturnType<typeof openRondo>>, store: Store) => Promise<void>) => {
+  const life = async (
+    live: (rondo: Awaited<ReturnType<typeof openRondo>>, store: Store) => Promise<void>,
+  ) => {
     const store = kind.open();
     const rondo = await openRondo({ store, onFault: () => {} });
     rondo.serve(flow);

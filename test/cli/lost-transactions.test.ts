@@ -3,8 +3,8 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { lostInWal } from "../../src/store/sqlite/wal-losses.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { lostInWal } from "../../src/store/sqlite/wal-losses.ts";
 import { commit, start } from "../store/example-writes.ts";
 import { cli, folder, startServer } from "./cli-process.ts";
 
@@ -31,7 +31,10 @@ test("lost transactions are told by doctor, and by /readyz of the server that op
   expect(lost).toBeGreaterThan(1);
   const says = `its write-ahead log is damaged, and ${lost} transactions behind the damage are lost; compare with a backup`;
   const before = await cli(["doctor"], { cwd });
-  expect(before).toMatchObject({ code: 1, stdout: expect.stringContaining(`✗ store      file:.rondo: ${says}`) });
+  expect(before).toMatchObject({
+    code: 1,
+    stdout: expect.stringContaining(`✗ store      file:.rondo: ${says}`),
+  });
   const server = await startServer({ cwd });
   const ready = await fetch(`${server.url}/readyz`);
   expect([ready.status, await ready.json()]).toEqual([200, { status: "ready", lostTransactions: lost }]);
