@@ -135,7 +135,7 @@ function giveEnumeration(node: NodeState, slot: Slot, desk: HandlerDesk, worker:
     node.enqueue(slot, {
       kind: "mark",
       mark: { name: enumerationMark(desk), value: attempt },
-      held: { worker: worker.id, grant, since: node.now },
+      held: { worker: worker.id, grant },
     });
 }
 
@@ -263,7 +263,7 @@ function recordThenGive(node: NodeState, slot: Slot, worker: RosterEntry, grant:
     kind: "message",
     message: { kind: "started", phase, visit, handler, round, attempts },
     request: null,
-    held: { worker: worker.id, grant, since: node.now },
+    held: { worker: worker.id, grant },
   });
 }
 

@@ -7,7 +7,7 @@ import type { HeldGrant, Slot } from "./slot.ts";
 
 /** The grant goes out, as far as its leases still stand; the rest is taken back. */
 export function giveHeld(node: NodeState, slot: Slot, held: HeldGrant, isCommitted: boolean): void {
-  const { worker, grant, since } = held;
+  const { worker, grant } = held;
   const desk = slot.desk(grant);
   if (desk === undefined) return;
   // Whoever leaves gives out nothing more: the next owner would wait for what its worker may not get.
@@ -20,9 +20,8 @@ export function giveHeld(node: NodeState, slot: Slot, held: HeldGrant, isCommitt
     if (lease === undefined || lease.attempt !== attempt || lease.claim !== claim) continue;
     const isRecorded = number === ENUMERATION || desk.state.tasks.startOf(number)?.attempt === attempt;
     // Under a rate it starts now, and not when it was taken.
-    const mayStart = () => number === ENUMERATION || mayBegin(node, slot, desk, since);
-    if (isThere && isRecorded && mayStart()) {
-      if (number !== ENUMERATION) noteBegun(node, slot, desk, since);
+    if (isThere && isRecorded && mayBegin(node, slot, desk, lease)) {
+      noteBegun(node, slot, desk, lease);
       items.push(item);
     } else {
       node.endLease(desk, lease);

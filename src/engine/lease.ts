@@ -33,7 +33,7 @@ export interface Lease {
   position: number;
   /** The number of the last line that it logged. */
   lastLine: number;
-  /** When it was given out under a rate, until it is known to have begun. */
+  /** Under a rate: the time from which its start counts, until it is known to have begun. */
   rateAt?: number | undefined;
   /** Limits it counts against, given back when it ends. */
   permits: readonly string[];

@@ -75,11 +75,11 @@ export class Limits {
   constructor(shared: Settings | null = null) {
     const usage = (name: string) => {
       const limit = this.#limits.get(name);
-      const { held = 0, queue, reserved } = limit ?? {};
+      const { held = 0, queue, reserved, window = null } = limit ?? {};
       const { size = 0, priority = 0 } = queue ?? {};
       let moved = 0;
       for (const one of this.leaving()) if (one === name) moved++;
-      return { held, waiting: size, priority, reserved: reserved?.size ?? 0, moved };
+      return { held, waiting: size, priority, reserved: reserved?.size ?? 0, moved, isRate: window !== null };
     };
     this.shares = shared === null ? null : new PermitDesk(shared.permitPatienceMs, usage);
   }
@@ -119,7 +119,10 @@ export class Limits {
     this.shares?.used(name);
   }
 
-  /** A start that was noted then has begun now, and counts from now on. */
+  /**
+   * A start that was noted then has begun now, and counts from now on. One that counts no more is counted again: in a
+   * cluster that takes no permit from the others, since none was free for it, but this node has less room meanwhile.
+   */
   began(scope: string, noted: number, now: number): void {
     const name = rateName(scope);
     const limit = this.#limits.get(name);
@@ -127,7 +130,7 @@ export class Limits {
     if (noted >= now || limit.window.move(noted, now)) return;
     limit.window.add(now);
     limit.held = limit.window.used;
-    this.shares?.noteUse(name);
+    this.shares?.used(name);
   }
 
   /** Whether a start that was noted then may begin now: it counts still, or there is room for one more. */

@@ -38,6 +38,8 @@ export interface Usage {
   readonly reserved: number;
   /** Permits of attempts that have moved on to other nodes. */
   readonly moved: number;
+  /** It counts starts, and those have no permits of their own: what the home has not given is not had. */
+  readonly isRate: boolean;
 }
 
 export class PermitDesk {
@@ -117,7 +119,8 @@ export class PermitDesk {
     const share = this.#shares.get(name);
     if (share === undefined || share.quota === 0) return;
     share.quota--;
-    // Said at once: the home thinks that there is more.
+    // Said at once: the home thinks that there is more, and what it says of an earlier word does not hold.
+    share.n = ++this.#n;
     share.isAnswered = false;
     share.askedAt = Number.NEGATIVE_INFINITY;
   }
@@ -191,12 +194,13 @@ export class PermitDesk {
 
   /**
    * A home's word; true: there may be room now. If it is about a word that is not the last one, the home may have heard
-   * them in another order: it is told again.
+   * them in another order: it is told again. Of what it says about one word, each has at least as much as those before:
+   * one that comes late takes nothing back.
    */
-  granted({ name, n, quota, isContended }: PermitGrant): boolean {
+  granted({ name, n, quota: given, isContended }: PermitGrant): boolean {
     const share = this.#shares.get(name);
     if (share === undefined) {
-      if (quota > 0) this.#disclaimed.add(name);
+      if (given > 0) this.#disclaimed.add(name);
       return false;
     }
     if (n !== share.n) {
@@ -205,19 +209,20 @@ export class PermitDesk {
     }
     share.isAnswered = true;
     share.isSilent = false;
-    share.fresh = Math.min(quota, share.fresh + Math.max(0, quota - share.quota));
-    share.wants = Math.max(0, share.wants - Math.max(0, quota - share.quota));
-    share.quota = quota;
+    const more = Math.max(0, given - share.quota);
+    share.quota += more;
+    share.fresh = Math.min(share.quota, share.fresh + more);
+    share.wants = Math.max(0, share.wants - more);
     share.isContended = isContended;
     this.noteUse(name);
     return this.room(name, this.#usage(name).held) > 0;
   }
 
   #hasNews(name: string, { quota, wants, isContended, max }: Share): boolean {
-    const { held, waiting, reserved } = this.#usage(name);
+    const { held, waiting, reserved, isRate } = this.#usage(name);
     const lacks = waiting > 0 && held >= quota && wants === 0 && quota < max;
     const isSpare = quota > held + reserved && (isContended || waiting === 0 || quota > max);
-    return lacks || isSpare || held > quota;
+    return lacks || isSpare || (held > quota && !isRate);
   }
 
   #isIdle(name: string, { isTransient, quota, wants }: Share): boolean {
@@ -226,13 +231,14 @@ export class PermitDesk {
   }
 
   #ask(name: string, share: Share, now: number): PermitAsk {
-    const { held, waiting, reserved, moved } = this.#usage(name);
+    const { held, waiting, reserved, moved, isRate } = this.#usage(name);
     const { max, declaredAt, silenceMs, isContended, isSilent } = share;
-    // What is not in use is given back where others wait or nobody here does; attempts that were taken over count.
-    const needed = Math.max(held, Math.min(share.quota, held + reserved));
-    // While the home is silent nothing is given back: there may be nobody to give it to.
+    // Attempts that were taken over have their permits here.
+    const had = isRate ? share.quota : Math.max(held, share.quota);
+    // What is not in use is given back where others wait or nobody here does. While the home is silent nothing is given
+    // back: there may be nobody to give it to.
     const isGivenBack = !isSilent && (waiting === 0 || isContended);
-    const quota = isGivenBack ? needed : Math.max(held, share.quota);
+    const quota = isGivenBack ? Math.min(had, held + reserved) : had;
     share.quota = quota;
     share.wants = waiting === 0 ? 0 : Math.max(0, Math.min(max, held + waiting * BATCH) - quota);
     share.n = ++this.#n;

@@ -12,8 +12,8 @@ import { PermitHome } from "./permit-home.ts";
 const PATIENCE_MS = 100;
 
 /** A node's desk with a use that the test sets. */
-function deskWith(use: { held: number; waiting: number }) {
-  const usage = (): Usage => ({ ...use, reserved: 0, priority: 0, moved: 0 });
+function deskWith(use: { held: number; waiting: number; isRate?: boolean }) {
+  const usage = (): Usage => ({ reserved: 0, priority: 0, moved: 0, isRate: false, ...use });
   const desk = new PermitDesk(PATIENCE_MS, usage);
   desk.declare("l", { max: 2, declaredAt: 1, silenceMs: 50 }, false);
   return desk;
@@ -157,6 +157,41 @@ describe("a node", () => {
     expect(desk.asks(0)).toMatchObject([{ n: 1, wants: 2 }]);
     expect(desk.asks(PATIENCE_MS - 1)).toEqual([]);
     expect(desk.asks(PATIENCE_MS)).toMatchObject([{ n: 2, wants: 2 }]);
+  });
+
+  test("keeps what a home gave it when an earlier answer to the same word comes late", () => {
+    const use = { held: 0, waiting: 1, isRate: true };
+    const desk = deskWith(use);
+    desk.noteUse("l");
+    desk.asks(0);
+    desk.granted({ name: "l", n: 1, quota: 2, isContended: false });
+    use.held = 2;
+    use.waiting = 0;
+    desk.granted({ name: "l", n: 1, quota: 0, isContended: true });
+    expect(desk.declarations(() => true, 10)).toMatchObject([{ quota: 2 }]);
+  });
+
+  test("does not get back what it has forfeited by a word that came before", () => {
+    const use = { held: 2, waiting: 1 };
+    const desk = deskWith(use);
+    desk.noteUse("l");
+    desk.asks(0);
+    desk.granted({ name: "l", n: 1, quota: 2, isContended: false });
+    use.held = 1;
+    desk.forfeit("l");
+    desk.granted({ name: "l", n: 1, quota: 2, isContended: false });
+    expect(desk.asks(10)).toMatchObject([{ quota: 1 }]);
+  });
+
+  test("has of a rate no more than its home gave it, whatever it counts", () => {
+    const desk = deskWith({ held: 1, waiting: 0, isRate: true });
+    desk.noteUse("l");
+    expect(desk.asks(0)).toEqual([]);
+    expect(desk.declarations(() => true, 0)).toMatchObject([{ quota: 0 }]);
+    // An attempt that was taken over has its permit here.
+    const other = deskWith({ held: 1, waiting: 0 });
+    other.noteUse("l");
+    expect(other.asks(0)).toMatchObject([{ quota: 1 }]);
   });
 
   test("says what it has when a home speaks of an older word than the last", () => {

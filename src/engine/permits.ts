@@ -3,6 +3,7 @@
 import type { Execution } from "../kernel/execution.ts";
 import { encodeName } from "../kernel/names.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
+import type { Lease } from "./lease.ts";
 import { projectScope, rateName } from "./limits.ts";
 import type { NodeState } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
@@ -102,17 +103,16 @@ export function waiterOf(slot: Slot, desk: HandlerDesk): Waiter {
 }
 
 /** An attempt is known to have begun: under a rate it counts from now on, since what it calls sees it from now on. */
-export function noteBegun(node: NodeState, slot: Slot, desk: HandlerDesk, given: number): void {
-  const { plan } = desk.state;
-  if (plan.definition.rate === undefined || node.now <= given) return;
-  node.limits.began(`${slot.execution?.project}/${plan.scope}`, given, node.now);
+export function noteBegun(node: NodeState, slot: Slot, desk: HandlerDesk, lease: Lease): void {
+  if (lease.rateAt === undefined) return;
+  node.limits.began(`${slot.execution?.project}/${desk.state.plan.scope}`, lease.rateAt, node.now);
+  lease.rateAt = node.now;
 }
 
-/** Whether a rate allows that what was taken then goes out now. */
-export function mayBegin(node: NodeState, slot: Slot, desk: HandlerDesk, taken: number): boolean {
-  const { plan } = desk.state;
-  if (plan.definition.rate === undefined) return true;
-  return node.limits.mayBegin(`${slot.execution?.project}/${plan.scope}`, taken, node.now);
+/** Whether a rate allows that what was taken before goes out now. */
+export function mayBegin(node: NodeState, slot: Slot, desk: HandlerDesk, { rateAt }: Lease): boolean {
+  if (rateAt === undefined) return true;
+  return node.limits.mayBegin(`${slot.execution?.project}/${desk.state.plan.scope}`, rateAt, node.now);
 }
 
 const NO_PERMITS: readonly string[] = [];

@@ -65,16 +65,13 @@ export class RateWindow {
 
   /** A start that was counted from `from` on happened at `time`, and counts from then on; false: it counts no more. */
   move(from: number, time: number): boolean {
-    const at = this.#bucket(from);
-    for (let i = this.#times.length - 1; i >= this.#first && (this.#times[i] as number) >= at; i--) {
-      const n = this.#counts[i] as number;
-      if (n === 0) continue;
-      this.#counts[i] = n - 1;
-      this.#used--;
-      this.add(time);
-      return true;
-    }
-    return false;
+    const i = this.#times.lastIndexOf(this.#bucket(from));
+    const n = this.#counts[i] ?? 0;
+    if (i < this.#first || n === 0) return false;
+    this.#counts[i] = n - 1;
+    this.#used--;
+    this.add(time);
+    return true;
   }
 
   /** Lets go of starts that are older than the window; gives how many. */

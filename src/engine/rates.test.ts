@@ -69,6 +69,21 @@ describe("a rate", () => {
     expect([window.used, window.move(1_000, 1_140)]).toEqual([0, false]);
   });
 
+  test("moves each start that is known to have begun, and no other one in its place", () => {
+    const window = new RateWindow({ limit: 3, per: 100 });
+    window.add(1_000, 2);
+    window.add(1_050);
+    expect([window.move(1_000, 1_090), window.move(1_000, 1_090)]).toEqual([true, true]);
+    window.expire(1_149);
+    expect([window.used, window.nextAt()]).toEqual([3, 1_150]);
+    // The first two have left the window: the third is not taken for one of them.
+    const late = new RateWindow({ limit: 3, per: 100 });
+    late.add(1_000);
+    late.add(1_050);
+    late.expire(1_100);
+    expect([late.move(1_000, 1_120), late.nextAt()]).toEqual([false, 1_150]);
+  });
+
   test("of a million in a day is never exceeded, and needs little memory", () => {
     const per = 86_400_000;
     const limit = 1_000_000;
@@ -330,4 +345,25 @@ test("a start that waits for its commit counts from when it goes out", () => {
   expect(bench.attempts()).toHaveLength(1);
   bench.sleep(1);
   expect(bench.attempts()).toHaveLength(2);
+});
+
+test("starts that wait for one commit all count from when they go out", () => {
+  const bench = new NodeBench();
+  const rate = { limit: 2, per: "1s" };
+  bench.start(bench.plan([phase("a", { tasks: [1, 2, 3, 4], rate })]), "e1");
+  bench.join("w", ["w.a"]);
+  bench.settle();
+  bench.restart();
+  bench.join("w", ["w.a"]);
+  bench.sleep(999);
+  bench.holdsCommits = true;
+  bench.sleep(1);
+  bench.now += 900;
+  bench.holdsCommits = false;
+  bench.settle();
+  expect(bench.attempts()).toHaveLength(2);
+  bench.sleep(999);
+  expect(bench.attempts()).toHaveLength(2);
+  bench.sleep(1);
+  expect(bench.attempts()).toHaveLength(4);
 });

@@ -304,8 +304,7 @@ export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
 
 /** Under a rate an attempt counts from when it is known to have begun. */
 function countStart(node: NodeState, slot: Slot, desk: HandlerDesk, lease: Lease): void {
-  if (lease.rateAt === undefined) return;
-  noteBegun(node, slot, desk, lease.rateAt);
+  noteBegun(node, slot, desk, lease);
   lease.rateAt = undefined;
 }
 

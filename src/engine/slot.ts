@@ -15,8 +15,6 @@ import type { Tenure } from "./tenures.ts";
 export interface HeldGrant {
   readonly worker: string;
   readonly grant: Grant;
-  /** Since when it waits. */
-  readonly since: number;
 }
 
 /** A message as it waits for its turn, with whom to answer. */
