@@ -6,7 +6,7 @@ import { TopicGuard } from "./command/topic-guard.ts";
 import type { TopicRegistry } from "./command/topic-registry.ts";
 import type { EnginePort } from "./engine/engine-port.ts";
 import type { Settings } from "./engine/settings.ts";
-import { compilePlan } from "./kernel/plan.ts";
+import { compilePlan, type Plan } from "./kernel/plan.ts";
 import { readDefinition } from "./kernel/read-definition.ts";
 import { TopicRules } from "./kernel/topic-rules.ts";
 import type { Clock } from "./std/clock.ts";
@@ -63,12 +63,17 @@ async function finderOf(
       await nodes.engine.inspect(execution);
       return attemptsOf(nodes, execution);
     },
-    planOf: async (hash) => {
-      const found = await store.getDefinition({ hash });
-      const definition = found === null ? null : readDefinition(found.body, hash);
-      return definition === null || isRejection(definition) ? null : compilePlan(definition);
-    },
+    planOf: planOf(store),
   });
+}
+
+/** Reads definitions by their hash; null: there is none that this version can read. */
+function planOf(store: Store): (hash: string) => Promise<Plan | null> {
+  return async (hash) => {
+    const found = await store.getDefinition({ hash });
+    const definition = found === null ? null : readDefinition(found.body, hash);
+    return definition === null || isRejection(definition) ? null : compilePlan(definition);
+  };
 }
 
 /** Checks topics before workflows are started; it asks the broker that `brokerOf` gives, once there is one. */
@@ -98,7 +103,11 @@ export async function openBroker(
   // Of a cluster that is known anyway.
   if (engine.info.partitions === 1) await noteRemote(beside.store, engine.info);
   const settings = defined({ settings: brokerSettings });
-  const bridge = new AmqpBridge({ url: broker, prefix, engine, receiptTopics, ...beside, ...settings });
+  const bridge = new AmqpBridge({
+    ...{ url: broker, prefix, engine, receiptTopics, planOf: planOf(beside.store) },
+    ...beside,
+    ...settings,
+  });
   bridge.findCommand = await finderOf(
     { engine, ...defined({ otherNodes: beside.otherNodes }) },
     beside.store,

@@ -1,6 +1,7 @@
 /** What goes into the bridge to a broker, and what it shows of itself. */
 import type { TopicRegistry } from "../command/topic-registry.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
+import type { Plan } from "../kernel/plan.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
 import type { Store } from "../store/store.ts";
@@ -13,6 +14,8 @@ export interface AmqpBridgeOptions {
   readonly prefix: string;
   readonly engine: EnginePort;
   readonly store: Store;
+  /** A definition by its hash; null: there is none that this version can read. */
+  readonly planOf: (hash: string) => Promise<Plan | null>;
   readonly clock: Clock;
   readonly random: Random;
   /** The roles of topics. */

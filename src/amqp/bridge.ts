@@ -70,7 +70,7 @@ export class AmqpBridge implements WorkerLink {
   readonly #timers: (() => void)[] = [];
 
   constructor(options: AmqpBridgeOptions) {
-    const { url, prefix, store, clock, random, onFault, registry, receiptTopics } = options;
+    const { url, prefix, store, clock, random, onFault, registry, receiptTopics, planOf } = options;
     this.#options = options;
     this.#settings = { ...DEFAULT_BROKER_SETTINGS, ...options.settings };
     this.#names = brokerNames(prefix);
@@ -88,6 +88,8 @@ export class AmqpBridge implements WorkerLink {
     this.#enumerations = new EnumerationDesk(parts);
     this.#topics = new Topics({
       ...parts,
+      store,
+      planOf,
       registry,
       receiptTopics,
       findCommand: (receipt) => this.findCommand(receipt),
@@ -227,6 +229,7 @@ export class AmqpBridge implements WorkerLink {
     this.#singles.withdraw(place);
     this.#enumerations.close(place);
     this.#desks.close(place);
+    this.#topics.closed(place);
   }
 
   explain(inspection: Inspection): Promise<Inspection> {

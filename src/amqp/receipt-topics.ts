@@ -2,7 +2,8 @@
  * The receipt topics that this node consumes.
  *
  * 1. A topic is consumed while a command of this node waits for a receipt there, and a little longer, so that a chain of
- *    commands does not begin and stop with each.
+ *    commands does not begin and stop with each. Commands that are only in the store are searched for (waiting-commands.ts)
+ *    when none is known: consuming begins when one is found, and stops when there is none.
  * 2. A queue that Rondo has not consumed before is consumed only if it is absent, or empty and without other consumers, or
  *    listed by the operator. So a name in a document never empties a queue of somebody else.
  * 3. The store notes what was consumed (queue-registry), and that the name is a receipt topic (topic-registry).
@@ -27,6 +28,8 @@ export interface ReceiptTopicsParts {
   readonly receiptTopics: readonly string[];
   readonly session: () => BrokerSession | null;
   readonly onReceipt: (delivery: Delivery) => void;
+  /** No command is known that waits at a topic, but there may be one in the store. */
+  readonly onUnsure: () => void;
   readonly onFault: (fault: Error) => void;
 }
 
@@ -38,18 +41,14 @@ interface ReceiptTopic {
   readonly open: Set<string>;
   /** The tag of the consumer, or why there is none; null: it does not consume. */
   consumer: Promise<string | Rejection> | null;
-  /** Cancels the timer that ends a hold. */
-  endHold: (() => void) | null;
+  /** Since when commands may wait here that this process does not know, as a value of its own; null: there are none. */
+  unsure: object | null;
   /** Cancels the timer that ends the consumer. */
   stopLater: (() => void) | null;
 }
 
 /** How long a topic is consumed after its last command, in case there is another one. */
 const LINGER_MS = 1_000;
-/** Longer than the time between two looks after a command (`checkMs` of the engine, eight times). */
-const HOLD_MS = 45 * 60_000;
-/** Stands for commands that are not known. */
-const HELD = "";
 
 export class ReceiptTopics {
   readonly #parts: ReceiptTopicsParts;
@@ -63,37 +62,44 @@ export class ReceiptTopics {
 
   /** A command waits for its receipt here. */
   add(name: string, command: string, project: string): void {
-    let topic = this.#topics.get(name);
-    if (topic === undefined) {
-      topic = { name, project, open: new Set(), consumer: null, endHold: null, stopLater: null };
-      this.#topics.set(name, topic);
-    }
+    const topic = this.#topic(name, project);
     topic.open.add(command);
     topic.stopLater?.();
     topic.stopLater = null;
   }
 
-  /**
-   * Commands that this process does not know of may wait for receipts here. The engine asks after each of them before this
-   * time is over (`Topics.check`); when it has not, there are none.
-   */
-  hold(name: string): void {
-    this.add(name, HELD, "");
+  /** Commands that this process does not know may wait for receipts here. */
+  mayHaveMore(name: string): void {
+    this.#topic(name, "").unsure = {};
+  }
+
+  /** All commands that wait here are known, unless `mayHaveMore` was called again since then. */
+  hasNoMore(name: string, since: object): void {
     const topic = this.#topics.get(name);
-    topic?.endHold?.();
-    if (topic !== undefined) topic.endHold = this.#parts.clock.after(HOLD_MS, () => this.remove(name, HELD));
+    if (topic?.unsure !== since) return;
+    topic.unsure = null;
+    this.#mayStop(topic);
+  }
+
+  /** Topics that may have commands of which none is known, and since when. */
+  get unsure(): ReadonlyMap<string, object> {
+    const found = new Map<string, object>();
+    for (const { name, unsure, open } of this.#topics.values())
+      if (unsure !== null && open.size === 0) found.set(name, unsure);
+    return found;
+  }
+
+  /** No command is known that waits here. */
+  needsCommand(name: string): boolean {
+    return this.#topics.get(name)?.open.size === 0;
   }
 
   /** The command waits no more. */
   remove(name: string, command: string): void {
     const topic = this.#topics.get(name);
     if (topic === undefined || !topic.open.delete(command) || topic.open.size > 0) return;
-    topic.stopLater ??= this.#parts.clock.after(LINGER_MS, () => {
-      topic.stopLater = null;
-      if (topic.open.size > 0) return;
-      this.#topics.delete(name);
-      this.#stop(topic);
-    });
+    if (topic.unsure === null) this.#mayStop(topic);
+    else this.#parts.onUnsure();
   }
 
   /** Consumes the topic if it does not; or says why it may not be consumed. */
@@ -140,12 +146,32 @@ export class ReceiptTopics {
 
   /** Names of topics with open commands that are not consumed. */
   get missing(): readonly string[] {
-    return [...this.#topics.values()].filter(({ consumer }) => consumer === null).map(({ name }) => name);
+    const all = [...this.#topics.values()];
+    return all.filter(({ consumer, open }) => consumer === null && open.size > 0).map(({ name }) => name);
   }
 
   /** The connection is gone, and its consumers with it. */
   detach(): void {
     for (const topic of this.#topics.values()) topic.consumer = null;
+  }
+
+  #topic(name: string, project: string): ReceiptTopic {
+    let topic = this.#topics.get(name);
+    if (topic === undefined) {
+      topic = { name, project, open: new Set(), consumer: null, unsure: null, stopLater: null };
+      this.#topics.set(name, topic);
+    }
+    return topic;
+  }
+
+  #mayStop(topic: ReceiptTopic): void {
+    if (topic.open.size > 0) return;
+    topic.stopLater ??= this.#parts.clock.after(LINGER_MS, () => {
+      topic.stopLater = null;
+      if (topic.open.size > 0 || topic.unsure !== null) return;
+      this.#topics.delete(topic.name);
+      this.#stop(topic);
+    });
   }
 
   async #begin(session: BrokerSession, topic: ReceiptTopic): Promise<string | Rejection> {

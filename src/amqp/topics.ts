@@ -15,21 +15,26 @@ import { beatsOf } from "./beats.ts";
 import { toFault } from "./broker-fault.ts";
 import type { BrokerSession } from "./broker-link.ts";
 import { announceCancelled, type CancelledCommandsParts, openCommandsOf } from "./cancelled-commands.ts";
+import type { DeskBook } from "./desk-book.ts";
 import { explainCommands } from "./explain-commands.ts";
-import { findLost, overflowOf, sendInPortions, settledIn } from "./lost-commands.ts";
+import { findLost, sendInPortions, settledIn } from "./lost-commands.ts";
+import { OpenCommands } from "./open-commands.ts";
 import type { QueueMender } from "./queue-mender.ts";
 import { type ReceiptIntakeParts, readDelivery } from "./receipt-intake.ts";
 import { ReceiptTopics, type ReceiptTopicsParts } from "./receipt-topics.ts";
-import { type Command, commandKey, explainedBy, newTopic, sentCommand, type Topic } from "./topic.ts";
+import { type Command, commandKey, explainedBy, sentCommand, type Topic } from "./topic.ts";
 import { TopicCleaner, takeOut } from "./topic-cleaner.ts";
 import { declareTopic } from "./topology.ts";
+import { WaitingCommands, type WaitingCommandsParts } from "./waiting-commands.ts";
 import type { Delivery, WordDesk } from "./word-desk.ts";
 import { attemptOf, commandBody } from "./write-message.ts";
 
 export interface TopicsParts
-  extends Omit<ReceiptTopicsParts, "onReceipt">,
+  extends Omit<ReceiptTopicsParts, "onReceipt" | "onUnsure" | "book">,
     ReceiptIntakeParts,
-    CancelledCommandsParts {
+    CancelledCommandsParts,
+    Omit<WaitingCommandsParts, "engine" | "book"> {
+  readonly book: DeskBook;
   readonly mender: QueueMender;
   readonly clock: Clock;
   /** For how long nothing was heard since then, as far as something could be. */
@@ -41,8 +46,9 @@ const ADOPTED_MAX = 10_000;
 
 export class Topics {
   readonly #parts: TopicsParts;
-  readonly #topics = new Map<string, Topic>();
+  readonly #open: OpenCommands;
   readonly #receipts: ReceiptTopics;
+  readonly #waiting: WaitingCommands;
   readonly #cleaner: TopicCleaner;
   /** Commands that the broker has confirmed in this turn. */
   readonly #confirmed: ReportedAttempt[] = [];
@@ -54,6 +60,12 @@ export class Topics {
       ...parts,
       onReceipt: (delivery) =>
         readDelivery(parts, delivery, (at, outcome) => this.#take(at, outcome, delivery)),
+      onUnsure: () => this.#findWaiting(),
+    });
+    this.#open = new OpenCommands(this.#receipts, parts.clock);
+    this.#waiting = new WaitingCommands(parts, this.#receipts, (sent) => {
+      this.check(sent);
+      this.#consumeMissing();
     });
   }
 
@@ -75,12 +87,12 @@ export class Topics {
   send(grant: Grant): void {
     if (grant.command === null) return;
     const { topic: name, receiptTopic } = grant.command;
-    const topic = this.#topic(name);
+    const topic = this.#open.topic(name);
     for (const item of grant.items) {
       const at = attemptOf(grant, item);
       const key = commandKey(at);
-      this.#remove(topic, commandKey({ ...at, attempt: at.attempt - 1 }));
-      this.#add(topic, key, {
+      this.#open.remove(topic, commandKey({ ...at, attempt: at.attempt - 1 }));
+      this.#open.add(topic, key, {
         ...commandBody(grant, item, this.#parts.engine.info.key),
         at,
         receiptTopic,
@@ -98,20 +110,20 @@ export class Topics {
 
   /** What is known of commands at topics, for those who ask how they are. */
   explain(session: BrokerSession | null, inspection: Inspection): Promise<Inspection> {
-    return explainCommands(explainedBy(session, this.#topics, inspection.view.id), inspection);
+    return explainCommands(explainedBy(session, this.#open.topics, inspection.view.id), inspection);
   }
 
   /** Other workers serve these: what waits at a topic that nobody consumes is theirs. */
   giveWay(uses: ReadonlySet<string>): void {
     this.#adopt();
-    for (const topic of this.#topics.values()) {
+    for (const topic of this.#open.topics.values()) {
       if (!uses.has(topicUse(topic.name))) continue;
       topic.isAdopted = false;
       this.#run(async (session) => {
         const counts = await session.look(topic.name);
         if (counts !== null && counts.consumers > 0) return;
         const waiting = [...topic.open.values()];
-        for (const key of [...topic.open.keys()]) this.#remove(topic, key);
+        for (const key of [...topic.open.keys()]) this.#open.remove(topic, key);
         const ids = new Set(waiting.map(({ id }) => id));
         this.#parts.publisher.forget(({ id }) => ids.has(id));
         if (counts !== null) await takeOut(session, topic.name, ids);
@@ -126,7 +138,7 @@ export class Topics {
     const open = openCommandsOf(this.#parts, place);
     announceCancelled(this.#parts, place, open);
     for (const { id, at, topic: name } of open) {
-      const known = this.#remove(this.#topic(name), commandKey(at));
+      const known = this.#open.remove(this.#open.topic(name), commandKey(at));
       // What the broker has not confirmed is not sent over the next connection.
       if (known !== null) publisher.forget((message) => message.id === known.id);
       if (known === null || known.sentAt !== null) this.#cleaner.remove(name, known?.id ?? id);
@@ -136,46 +148,55 @@ export class Topics {
 
   /** Nothing was heard of a command for long, be it of a former process: it is looked after from here. */
   check(sent: SentAt): void {
-    const topic = this.#topic(sent.topic);
+    const topic = this.#open.topic(sent.topic);
     const key = commandKey(sent.attempt);
     if (topic.open.has(key)) return;
-    this.#add(topic, key, sentCommand(sent));
-    this.#forgetOldest(topic);
+    this.#open.add(topic, key, sentCommand(sent));
+    this.#open.forgetOldest(topic);
   }
 
   /** Partitions of another process are this node's now: commands may be at topics that nobody here knows of. */
   tookOver(): void {
-    this.#run(async () => {
-      for (const { receiptTopic } of await this.#parts.book.topics()) this.#receipts.hold(receiptTopic);
-      this.#consumeMissing();
-    });
+    this.#waiting.tookOver();
+    this.#findWaiting();
+  }
+
+  /** The visit of a handler is over: none of its commands is open, however they ended. */
+  closed(place: ReportPlace): void {
+    this.#open.removeAll(place);
   }
 
   /** There is a broker again. A topic that cannot be used keeps nothing else from going on. */
   attach(): void {
     this.#cleaner.attach();
     this.#adopt();
-    this.tookOver();
+    this.#findWaiting();
     this.#consumeMissing();
-    for (const topic of this.#topics.values()) this.#deliverUnsent(topic);
+    for (const topic of this.#open.topics.values()) this.#deliverUnsent(topic);
   }
 
   detach(): void {
     this.#receipts.detach();
-    for (const topic of this.#topics.values()) topic.isMade = null;
+    for (const topic of this.#open.topics.values()) topic.isMade = null;
   }
 
   /** Commands that are gone from the broker are sent again. */
   look(): void {
     this.#adopt();
+    this.#findWaiting();
     this.#consumeMissing();
-    const adopted = [...this.#topics.values()].filter(({ isAdopted }) => isAdopted);
+    const adopted = [...this.#open.topics.values()].filter(({ isAdopted }) => isAdopted);
     if (adopted.length > 0) this.giveWay(this.#parts.engine.usesServed());
     for (const topic of adopted) topic.isAdopted = false;
-    for (const topic of this.#topics.values()) {
+    for (const topic of this.#open.topics.values()) {
       this.#deliverUnsent(topic);
       this.#run((session) => this.#look(session, topic));
     }
+  }
+
+  /** Finds commands that are only in the store, for topics of which no open command is known. */
+  #findWaiting(): void {
+    this.#run(() => this.#waiting.find());
   }
 
   /** Commands that were sent before this process, or by a node that has gone, are looked after here from now on. */
@@ -185,10 +206,10 @@ export class Topics {
       const { attempt: id, topic: name, receiptTopic, project } = open;
       const at = decodeAttempt(id);
       if (at === null || name === undefined || receiptTopic === undefined) continue;
-      const topic = this.#topic(name);
+      const topic = this.#open.topic(name);
       const key = commandKey(at);
       if (topic.open.has(key)) continue;
-      this.#add(topic, key, { at, id, body: null, receiptTopic, project, sentAt: 0, isThere: true });
+      this.#open.add(topic, key, { at, id, body: null, receiptTopic, project, sentAt: 0, isThere: true });
       topic.isAdopted = true;
     }
   }
@@ -199,29 +220,16 @@ export class Topics {
       this.#run(async (session) => {
         const refusal = await this.#receipts.consume(session, receiptTopic);
         if (refusal === null) return;
-        for (const topic of this.#topics.values())
+        for (const topic of this.#open.topics.values())
           for (const [key, command] of topic.open)
             if (command.receiptTopic === receiptTopic) this.#refuse(topic, key, refusal);
       });
   }
 
-  #add(topic: Topic, key: string, command: Command): void {
-    topic.open.set(key, command);
-    this.#receipts.add(command.receiptTopic, key, command.project);
-  }
-
-  #remove(topic: Topic, key: string): Command | null {
-    const command = topic.open.get(key);
-    if (command === undefined) return null;
-    topic.open.delete(key);
-    this.#receipts.remove(command.receiptTopic, key);
-    return command;
-  }
-
   /** The command may not be sent: its task fails for good, with the reason. */
   #refuse(topic: Topic, key: string, refusal: Rejection): void {
     const { engine, worker, onFault } = this.#parts;
-    const command = this.#remove(topic, key);
+    const command = this.#open.remove(topic, key);
     if (command === null) return;
     const { task, attempt, claim, ...place } = command.at;
     const outcome = { status: "killed", fatal: true, payload: topicError(refusal) } as const;
@@ -230,28 +238,19 @@ export class Topics {
     engine.report(worker, [{ kind: "receipts", ...place, receipts }]).catch(onFault);
   }
 
-  #topic(name: string): Topic {
-    let topic = this.#topics.get(name);
-    if (topic === undefined) {
-      topic = newTopic(name, this.#parts.clock.now());
-      this.#topics.set(name, topic);
-    }
-    return topic;
-  }
-
   async #look(session: BrokerSession, topic: Topic): Promise<void> {
     const { settings, clock, mender, silentMs } = this.#parts;
     if (topic.open.size === 0) {
-      if (topic.returning.size === 0) this.#topics.delete(topic.name);
+      if (topic.returning.size === 0) this.#open.topics.delete(topic.name);
       return topic.returning.clear();
     }
+    for (const key of settledIn(topic, this.#parts)) this.#open.remove(topic, key);
     const counts = await mender.look(session, topic.name);
     topic.consumers = counts?.consumers ?? 0;
     if (counts !== null && counts.ready > 0) {
       topic.strikes = 0;
       return;
     }
-    for (const key of settledIn(topic, this.#parts)) this.#remove(topic, key);
     const { stuck, gone } = findLost(topic, counts, { now: clock.now(), settings, silentMs });
     if (gone === null) return;
     const sent = gone.map(([key, { sentAt }]) => [key, sentAt] as const);
@@ -276,15 +275,7 @@ export class Topics {
     if (this.#confirmed.length === 0)
       clock.soon(() => engine.sent(worker, beatsOf(this.#confirmed.splice(0))));
     this.#confirmed.push(command.at);
-    this.#forgetOldest(topic);
-  }
-
-  /** Of many commands at a topic, those that were sent last are looked after from here. */
-  #forgetOldest(topic: Topic): void {
-    for (const [key, { receiptTopic }] of overflowOf(topic)) {
-      this.#receipts.hold(receiptTopic);
-      this.#remove(topic, key);
-    }
+    this.#open.forgetOldest(topic);
   }
 
   /** What has not been sent yet; a receipt topic that cannot be used holds up its own commands only. */
@@ -330,7 +321,7 @@ export class Topics {
     if (command === undefined) return;
     const { id, body, receiptTopic } = command;
     if (body === null) {
-      this.#remove(topic, key);
+      this.#open.remove(topic, key);
       topic.returning.add(key);
       return this.#release([command]);
     }
@@ -358,8 +349,8 @@ export class Topics {
   #take(at: ReportedAttempt, outcome: Outcome, delivery: Delivery): void {
     const { clock, words } = this.#parts;
     const key = commandKey(at);
-    for (const topic of this.#topics.values()) {
-      if (this.#remove(topic, key) === null) continue;
+    for (const topic of this.#open.topics.values()) {
+      if (this.#open.remove(topic, key) === null) continue;
       topic.heardAt = clock.now();
       topic.strikes = 0;
       topic.silences = 0;

@@ -23,7 +23,8 @@ export function queuedOf({ desks }: Slot): ReadonlyMap<string, QueuedAttempt> {
     const [oldest] = open;
     if (oldest === undefined || open.some(({ queued }) => !queued)) continue;
     const { visit, round } = of;
-    found.set(state.plan.name, { visit, round, task: oldest.task, attempt: oldest.attempt });
+    const { task, attempt, claim, epoch } = oldest;
+    found.set(state.plan.name, { visit, round, task, attempt, claim, epoch });
   }
   return found;
 }

@@ -37,6 +37,8 @@ export interface QueuedAttempt {
   readonly round: number;
   readonly task: number;
   readonly attempt: number;
+  readonly claim: number;
+  readonly epoch: number;
 }
 
 /** A post-operation that is owed. */
