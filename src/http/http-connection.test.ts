@@ -124,6 +124,33 @@ describe("a fault", () => {
     await expect(sent).rejects.toMatchObject({ code: "aborted" });
   });
 
+  test("is one from which nothing is heard for too long, before its answer or within it", async () => {
+    const address = await serve((request, response) => {
+      if (request.url === "/half") response.writeHead(200).write(" ");
+    });
+    for (const path of ["/none", "/half"])
+      await expect(
+        connect(address).send({ method: "GET", path, silenceMs: 20, timeoutMs: 60_000 }),
+      ).rejects.toMatchObject({ code: "timeout" });
+  });
+
+  test("is none while parts of an answer come, each of which is told", async () => {
+    let write = (): void => {};
+    const address = await serve((_, response) => {
+      let left = 3;
+      write = () => (left-- > 0 ? response.write(" ") : response.end("{}"));
+      write();
+    });
+    const told: number[] = [];
+    const onPart = (): void => {
+      told.push(told.length);
+      write();
+    };
+    const answer = await connect(address).send({ method: "GET", path: "/", silenceMs: 60_000, onPart });
+    expect(answer.text).toBe("   {}");
+    expect(told).toEqual([0, 1, 2, 3]);
+  });
+
   test("on an old connection that was closed meanwhile is told apart", async () => {
     let isClosing = false;
     const address = await serve((request, response) => {

@@ -15,6 +15,10 @@ export interface HttpRequest {
   readonly headers?: Readonly<Record<string, string>>;
   /** The whole answer must have come by then. */
   readonly timeoutMs?: number;
+  /** Nothing may be missing for longer than this: neither the head of the answer nor the next part of its body. */
+  readonly silenceMs?: number;
+  /** Called with each part of the answer's body. */
+  readonly onPart?: () => void;
   readonly signal?: AbortSignal;
 }
 
@@ -71,11 +75,23 @@ export class HttpConnection {
 
   /** Sends a request and reads the whole answer. */
   async send(request: HttpRequest): Promise<HttpAnswer> {
-    const message = await this.#start(request);
+    const silence = new Silence(request.silenceMs);
+    try {
+      return await this.#sendAll(request, silence);
+    } finally {
+      silence.end();
+    }
+  }
+
+  async #sendAll(request: HttpRequest, silence: Silence): Promise<HttpAnswer> {
+    const message = await this.#start(request, silence.signal);
+    silence.heard();
     const chunks: Buffer[] = [];
     let bytes = 0;
     try {
       for await (const chunk of message as AsyncIterable<Buffer>) {
+        silence.heard();
+        request.onPart?.();
         chunks.push(chunk);
         bytes += chunk.length;
         if (bytes > this.#answerBytesMax)
@@ -85,7 +101,8 @@ export class HttpConnection {
           );
       }
     } catch (thrown) {
-      throw this.#fault(thrown, request);
+      // Within an answer an abort looks like a connection that was cut.
+      throw this.#fault(silence.signal?.aborted === true ? silence.signal.reason : thrown, request);
     }
     const text =
       chunks.length === 1 ? (chunks[0] as Buffer).toString() : Buffer.concat(chunks, bytes).toString();
@@ -117,7 +134,7 @@ export class HttpConnection {
     this.#agent.destroy();
   }
 
-  #start(request: HttpRequest): Promise<IncomingMessage> {
+  #start(request: HttpRequest, silent: AbortSignal | null = null): Promise<IncomingMessage> {
     const { body, timeoutMs, signal } = request;
     const headers: Record<string, string | number> = { ...request.headers };
     if (this.#token !== undefined) headers["authorization"] ??= `Bearer ${this.#token}`;
@@ -127,6 +144,7 @@ export class HttpConnection {
     }
     const limits = [
       ...(signal === undefined ? [] : [signal]),
+      ...(silent === null ? [] : [silent]),
       ...(timeoutMs === undefined ? [] : [AbortSignal.timeout(timeoutMs)]),
     ];
     return new Promise((resolve, fail) => {
@@ -161,6 +179,32 @@ export class HttpConnection {
     const what = isAbort ? (code === "aborted" ? "was given up" : "took too long") : error.message || code;
     const isStale = isReused && (code === "ECONNRESET" || code === "EPIPE");
     return new HttpFault(`${method} ${path} at ${this.address}: ${what}`, code, { cause: thrown, isStale });
+  }
+}
+
+/** Aborts a request during which nothing was heard for too long. */
+class Silence {
+  readonly #ms: number | undefined;
+  readonly #controller: AbortController | null;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(ms: number | undefined) {
+    this.#ms = ms;
+    this.#controller = ms === undefined ? null : new AbortController();
+    this.heard();
+  }
+
+  get signal(): AbortSignal | null {
+    return this.#controller?.signal ?? null;
+  }
+
+  heard(): void {
+    clearTimeout(this.#timer);
+    if (this.#controller !== null) this.#timer = setTimeout(() => this.#controller?.abort(), this.#ms);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
   }
 }
 

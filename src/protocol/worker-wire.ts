@@ -248,5 +248,10 @@ export const EVENTS_BYTES_MAX = 4 * 1_048_576;
 export const EVENT_NUMBER_MAX = 2_147_483_647;
 /** The header by which a worker says how much memory its process takes, in bytes. */
 export const MEMORY_HEADER = "rondo-memory";
+/**
+ * The header by which a claim asks for a sign of life every so many milliseconds while it waits: a space before the JSON. Servers
+ * of 0.2 do not know it.
+ */
+export const KEEP_ALIVE_HEADER = "rondo-keep-alive";
 /** Longest wait of a claim. */
 export const WAIT_MS_MAX = 60_000;

@@ -1,4 +1,7 @@
-/** A proxy that knows bytes only: each connection is cut after so many of them, in one direction or the other. */
+/**
+ * A proxy that knows bytes only: each connection is cut after so many of them, in one direction or the other, or becomes a
+ * black hole, which stays open and swallows all that comes.
+ */
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
@@ -18,6 +21,11 @@ export class ByteProxy {
   cuts = 0;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
+  /** True: connections that are made now are black holes. */
+  isHole = false;
+  /** Bytes of workers that were swallowed. */
+  swallowed = 0;
+  readonly #holes = new Set<Socket>();
 
   private constructor(server: Server) {
     this.#server = server;
@@ -40,6 +48,11 @@ export class ByteProxy {
     for (const socket of this.#sockets) socket.destroy();
   }
 
+  /** Every connection there is becomes a black hole; those to come live. */
+  swallow(): void {
+    for (const socket of this.#sockets) this.#holes.add(socket);
+  }
+
   close(): void {
     this.#server.close();
     this.cut();
@@ -47,6 +60,7 @@ export class ByteProxy {
 
   #join(near: Socket, far: Socket): void {
     const { up, down } = this.life();
+    if (this.isHole) for (const socket of [near, far]) this.#holes.add(socket);
     for (const [from, to, bytesMax] of [
       [near, far, up],
       [far, near, down],
@@ -54,6 +68,10 @@ export class ByteProxy {
       let left = bytesMax;
       this.#sockets.add(from);
       from.on("data", (chunk: Buffer) => {
+        if (this.#holes.has(from)) {
+          if (from === near) this.swallowed += chunk.length;
+          return;
+        }
         if (chunk.length < left) {
           left -= chunk.length;
           to.write(chunk);
@@ -68,7 +86,8 @@ export class ByteProxy {
       from.on("error", () => from.destroy());
       from.on("close", () => {
         this.#sockets.delete(from);
-        if (!to.writableEnded) to.destroy();
+        // The other side of a black hole hears nothing of its end either.
+        if (!this.#holes.has(from) && !to.writableEnded) to.destroy();
       });
     }
   }

@@ -34,6 +34,62 @@ async function serve(bench: SessionBench): Promise<Call> {
   };
 }
 
+describe("a claim that waits", () => {
+  /** The parts of its answer, as they come. */
+  async function claim(
+    keepAlive: string | null,
+  ): Promise<{ bench: SessionBench; parts: string[]; end: Promise<void> }> {
+    const bench = await SessionBench.open();
+    bench.join("one", ["w.a"]);
+    const served = await serveRoutes(workerRoutes(bench.sessions));
+    onTestFinished(() => served.close());
+    const answered = fetch(`${served.url}/v1/workers/one/claim`, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        ...(keepAlive === null ? {} : { "rondo-keep-alive": keepAlive }),
+      },
+      body: JSON.stringify({ max: 1, waitMs: 10_000 }),
+    });
+    const parts: string[] = [];
+    const end = answered.then(async ({ status, body }) => {
+      expect(status).toBe(200);
+      for await (const part of body ?? []) parts.push(Buffer.from(part).toString());
+    });
+    while (!bench.engine.overview().workers.some(({ id }) => id === "one") || served.counts.size === 0)
+      await new Promise((resolve) => setImmediate(resolve));
+    return { bench, parts, end };
+  }
+
+  const arrived = async (parts: readonly string[], n: number) => {
+    while (parts.length < n) await new Promise((resolve) => setImmediate(resolve));
+  };
+
+  test("shows signs of life where they are asked for, ahead of its answer", async () => {
+    const { bench, parts, end } = await claim("3000");
+    await bench.clock.settle();
+    for (const n of [1, 2, 3]) {
+      await bench.clock.advance(3_000);
+      await arrived(parts, n);
+    }
+    expect(parts).toEqual([" ", " ", " "]);
+    await bench.start("e1", [tasksPhase("a", [7])]);
+    await end;
+    const { work } = JSON.parse(parts.join("")) as Claimed;
+    expect(work).toMatchObject([{ execution: "e1", task: 7 }]);
+    await bench.clock.advance(60_000);
+    expect(parts.join("").startsWith("   {")).toBe(true);
+  });
+
+  test.each([null, "no", "-5", ""])("has one part only if the header is %j", async (header) => {
+    const { bench, parts, end } = await claim(header);
+    await bench.clock.settle();
+    await bench.clock.advance(10_000);
+    await end;
+    expect(parts).toHaveLength(1);
+  });
+});
+
 const TWO_PHASES = {
   name: "w",
   phases: [tasksPhase("a", [0, 1, 2]), tasksPhase("b", ["x"])],

@@ -93,6 +93,24 @@ describe("a worker that was given the address of one node", () => {
   });
 });
 
+test("an idle worker claims three times a minute at each node, and notices a node that stands still within its heartbeat", async () => {
+  const bench = await ClusterBench.open(2);
+  const [a, b] = bench.nodes as Pair;
+  const { flow, begun, open } = gated();
+  open();
+  await bench.work([flow]);
+  for (let i = 0; i < 40; i++) await bench.pass();
+  const claims = () => bench.nodes.map(({ counts }) => counts.get("post /v1/workers/{id}/claim") ?? 0);
+  const before = claims();
+  for (let i = 0; i < 480; i++) await bench.pass();
+  expect(claims().map((count, i) => count - (before[i] as number))).toEqual([6, 6]);
+  a.freeze();
+  await bench.passUntil(() => bench.isSettled);
+  const id = await bench.startAt(b, flow);
+  expect(await bench.ended(id)).toMatchObject({ status: "done" });
+  expect(begun).toEqual([id]);
+});
+
 describe("a task that runs", () => {
   test("when its node dies ends once, at the node that has its execution then", async () => {
     const bench = await ClusterBench.open(2);

@@ -15,6 +15,8 @@ export const COMMON_HEADERS: Readonly<Record<string, string>> = {
 };
 
 const SLICE_BYTES = 65_536;
+/** The shortest time between two signs of life. */
+const ALIVE_MIN_MS = 100;
 
 type Sendable = Exclude<Answer, { kind: "streamed" } | { kind: "rejection" }>;
 
@@ -32,6 +34,10 @@ export function sendAnswer(
   }
   const isEmpty = status === 204;
   const body = answer.kind === "json" ? JSON.stringify(answer.body) : answer.body;
+  if (outgoing.headersSent) {
+    give(outgoing, body);
+    return status;
+  }
   outgoing.writeHead(status, {
     ...COMMON_HEADERS,
     ...(etag === undefined ? {} : { "cache-control": "no-cache" }),
@@ -92,6 +98,29 @@ function give(outgoing: ServerResponse, body: string | Uint8Array): void {
     outgoing.end();
   };
   go();
+}
+
+/**
+ * Sends a space every so often to a client that waits for JSON, so that it knows that the connection lives. The first one sends
+ * the head, with status 200: a refusal after that cuts the connection. The returned function ends it.
+ */
+export function keepAlive(outgoing: ServerResponse, clock: Clock, everyMs: number): () => void {
+  const ms = Math.max(ALIVE_MIN_MS, everyMs);
+  let cancel = (): void => {};
+  const show = (): void => {
+    if (outgoing.destroyed) return;
+    if (!outgoing.headersSent)
+      outgoing.writeHead(200, {
+        ...COMMON_HEADERS,
+        "content-type": "application/json",
+        // Proxies that know this header pass each part on at once.
+        "x-accel-buffering": "no",
+      });
+    outgoing.write(" ");
+    cancel = clock.after(ms, show);
+  };
+  cancel = clock.after(ms, show);
+  return () => cancel();
 }
 
 /** Lets go of a client that takes nothing of its answer for so long; one that takes it slowly is waited for. */

@@ -1,8 +1,14 @@
 /** The routes of the worker protocol: `workers`, `attempts` and `scaling`. */
 import { z } from "@hono/zod-openapi";
-import { EVENTS_BYTES_MAX, MEMORY_HEADER, WAIT_MS_MAX } from "../../protocol/worker-wire.ts";
+import {
+  EVENTS_BYTES_MAX,
+  KEEP_ALIVE_HEADER,
+  MEMORY_HEADER,
+  WAIT_MS_MAX,
+} from "../../protocol/worker-wire.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
 import { type Answer, type Ask, json, type Route, route } from "../route.ts";
+import { keepAlive } from "../wire/send-answer.ts";
 import { attemptRoutes } from "./attempt-routes.ts";
 import { WORKER_PATTERN } from "./registration.ts";
 import { scalingOf } from "./scaling.ts";
@@ -61,6 +67,10 @@ function sessionRoutes(sessions: WorkerSessions): readonly Route[] {
         access: "worker",
         params,
         body: claimSchema,
+        headers: {
+          [KEEP_ALIVE_HEADER]:
+            "milliseconds; while the claim waits, a space is sent that often ahead of the JSON, so that a connection that is dead is noticed",
+        },
         timeMs: null,
         answers: { 200: { description: "work, perhaps none", schema: claimedSchema } },
         refusals: ["not_ready"],
@@ -121,7 +131,11 @@ async function claim(
   if (refusal !== null) return refusal;
   const memory = ask.header(MEMORY_HEADER);
   if (memory !== undefined && /^\d{1,15}$/.test(memory)) sessions.noteMemory(id, Number(memory));
-  const claimed = await sessions.claim(id, body, signal);
+  const aliveMs = ask.header(KEEP_ALIVE_HEADER) ?? "";
+  const endSigns = /^\d{1,5}$/.test(aliveMs)
+    ? keepAlive(outgoing, sessions.clock, Number(aliveMs))
+    : () => {};
+  const claimed = await Promise.resolve(sessions.claim(id, body, signal)).finally(endSigns);
   if (isRejection(claimed)) return claimed;
   if (claimed === null) return reject("not_ready", "the server closes");
   const close = () => claimed.ended(outgoing.writableFinished);

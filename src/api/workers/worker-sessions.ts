@@ -56,6 +56,10 @@ const EXPIRY_MS = 90_000;
 const BEATS_MAX = 100_000;
 
 export class WorkerSessions {
+  readonly engine: EnginePort;
+  /** The store that results and states are read from. */
+  readonly store: Store;
+  readonly clock: Clock;
   readonly #options: WorkerSessionsOptions;
   readonly #parts: SessionParts;
   readonly #sessions = new Map<string, WorkerSession>();
@@ -65,6 +69,9 @@ export class WorkerSessions {
 
   constructor(options: WorkerSessionsOptions) {
     this.#options = options;
+    this.engine = options.engine;
+    this.store = options.store;
+    this.clock = options.clock;
     const { engine, store, clock, leaseMs = 30_000, heartbeatMs = 30_000, onFault = () => {} } = options;
     const nodes = () => options.nodes?.() ?? null;
     this.#parts = { engine, store, clock, leaseMs, heartbeatMs, records: this.#records, nodes, onFault };
@@ -79,14 +86,6 @@ export class WorkerSessions {
           if (this.engine.epochOf(shared.place.execution) !== term) this.#records.delete(id);
       },
     });
-  }
-
-  /** The store that results and states are read from. */
-  get store(): Store {
-    return this.#options.store;
-  }
-  get engine(): EnginePort {
-    return this.#options.engine;
   }
 
   /** Registers a worker, or again; `peer`: its address, null for a unix socket; `project`: the only one that it serves. */

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Claimed } from "../../protocol/worker-wire.ts";
 import { SeededRandom } from "../../std/random.ts";
 import { VirtualClock } from "../../testing/virtual-clock.ts";
-import { ClaimLoop } from "./claim-loop.ts";
+import { ClaimLoop, type ClaimWaits } from "./claim-loop.ts";
 import type { Called } from "./server-link.ts";
 
 const NOTHING: Claimed = { work: [], inputs: {}, phases: {}, cancel: [], lost: [] };
@@ -11,7 +11,10 @@ const some = (n: number) => ({ ...NOTHING, work: Array(n).fill({}) }) as Claimed
 
 function bench(capacity: number) {
   const clock = new VirtualClock();
-  const sent: { max: number; waitMs: number; answer: (claimed: Claimed | null) => Promise<void> }[] = [];
+  const sent: (ClaimWaits & {
+    max: number;
+    answer: (claimed: Claimed | null, isKeptAlive?: boolean) => Promise<void>;
+  })[] = [];
   const taken: Claimed[] = [];
   let held = 0;
   const loop = new ClaimLoop({
@@ -27,13 +30,13 @@ function bench(capacity: number) {
     onBug: (thrown) => {
       throw thrown;
     },
-    post: (body) =>
+    post: (body, waits) =>
       new Promise<Called<Claimed>>((resolve) => {
-        const answer = async (value: Claimed | null) => {
-          resolve(value === null ? { kind: "unsent" } : { kind: "answered", value });
+        const answer = async (value: Claimed | null, isKeptAlive = false) => {
+          resolve(value === null ? { kind: "unsent" } : { kind: "answered", value, isKeptAlive });
           await clock.settle();
         };
-        sent.push({ ...(JSON.parse(body) as { max: number; waitMs: number }), answer });
+        sent.push({ ...waits, ...(JSON.parse(body) as { max: number; waitMs: number }), answer });
       }),
   });
   const end = async (n: number) => {
@@ -103,6 +106,34 @@ test("an empty answer after a long wait is followed by the next claim at once", 
   await sent[0]?.answer(NOTHING);
   expect(sent).toHaveLength(2);
   expect(sent[1]?.waitMs).toBe(5_000);
+});
+
+test("claims are long once signs of life have come, and short again after one that failed", async () => {
+  const { begin, clock, loop, sent } = bench(10);
+  const asked = () => {
+    const { waitMs, keepAlive } = sent.at(-1) as ClaimWaits;
+    return [waitMs, keepAlive?.everyMs, keepAlive?.isTrusted];
+  };
+  await begin();
+  expect(asked()).toEqual([5_000, 1_667, false]);
+  await sent.at(-1)?.answer(some(1), true);
+  expect(asked()).toEqual([20_000, 5_000, true]);
+  // An answer that came too soon for a sign of life says nothing about them.
+  await sent.at(-1)?.answer(some(1), false);
+  expect(asked()).toEqual([20_000, 5_000, true]);
+  await sent.at(-1)?.answer(null);
+  await clock.advance(200);
+  expect(asked()).toEqual([0, undefined, undefined]);
+  await sent.at(-1)?.answer(some(1));
+  expect(asked()).toEqual([5_000, 1_667, false]);
+  await sent.at(-1)?.answer(some(1), true);
+  expect(asked()).toEqual([20_000, 5_000, true]);
+  loop.restart();
+  await sent.at(-1)?.answer(some(1));
+  await sent.at(-2)?.answer(null);
+  await clock.advance(200);
+  await sent.at(-1)?.answer(some(1));
+  expect(asked()).toEqual([5_000, 1_667, false]);
 });
 
 test("C17 stopping with a claim open: it is superseded by one for nothing, and none comes after", async () => {

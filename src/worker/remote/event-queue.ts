@@ -7,7 +7,8 @@ import type { EventsAnswer } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { BackOff } from "./back-off.ts";
-import type { Called, Refused } from "./server-link.ts";
+import type { Called } from "./server-link.ts";
+import type { Refused } from "./server-problem.ts";
 import type { SpooledEvent } from "./spool.ts";
 
 export interface EventQueueOptions<E extends SpooledEvent> {

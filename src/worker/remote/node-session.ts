@@ -9,7 +9,8 @@ import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
 import type { Route } from "./membership-io.ts";
 import type { Entry, Outbox } from "./outbox.ts";
 import { readClaimed, readEventsAnswer, readHeartbeatAnswer } from "./read-answers.ts";
-import { type CloseOptions, type Refused, ServerLink, type ServerLinkOptions } from "./server-link.ts";
+import { type CloseOptions, ServerLink, type ServerLinkOptions } from "./server-link.ts";
+import type { Refused } from "./server-problem.ts";
 
 /** What all sessions of a worker share. */
 export interface SessionParts {
@@ -69,7 +70,7 @@ export class NodeSession {
     this.claims = new ClaimLoop({
       clock,
       random,
-      post: (body, waitMs) => this.link.post("claim", body, { read: readClaimed, waitMs, isOnce: true }),
+      post: (body, waits) => this.link.post("claim", body, { read: readClaimed, ...waits, isOnce: true }),
       isReady: () => this.link.isConnected,
       heartbeatMs: parts.heartbeatMs,
       room: parts.room,

@@ -6,7 +6,7 @@ import type { HeldAttempts } from "./held-attempts.ts";
 import { FIRST, Membership } from "./membership.ts";
 import type { MembershipInput, MembershipOptions, MembershipOutput, Route } from "./membership-io.ts";
 import type { NodeSession } from "./node-session.ts";
-import type { Refused } from "./server-link.ts";
+import type { Refused } from "./server-problem.ts";
 
 /** What a session reports about itself. */
 export interface SessionEvents {

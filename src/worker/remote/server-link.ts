@@ -5,12 +5,18 @@
  */
 import { type HttpAnswer, HttpConnection, type HttpRequest } from "../../http/http-connection.ts";
 import { HttpFault } from "../../http/http-fault.ts";
-import { MEMORY_HEADER, type Registered, type Registration } from "../../protocol/worker-wire.ts";
+import {
+  KEEP_ALIVE_HEADER,
+  MEMORY_HEADER,
+  type Registered,
+  type Registration,
+} from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { BackOff } from "./back-off.ts";
 import type { Route } from "./membership-io.ts";
 import { readRegistered } from "./read-answers.ts";
+import { fieldsOf, isPassing, problemOf, type Refused, ServerRefused, says } from "./server-problem.ts";
 
 export interface ServerLinkOptions {
   /** `http(s)://host:port` or `unix:<path>`. */
@@ -33,8 +39,17 @@ export interface PostOptions<T> {
   readonly read: (value: unknown) => T | null;
   /** How long the server may wait before it answers; 0 if left out. */
   readonly waitMs?: number;
+  /** The server is asked for a sign of life that often while it waits. */
+  readonly keepAlive?: KeepAlive;
   /** It is sent once: whoever asks decides what to do next. */
   readonly isOnce?: boolean;
+}
+
+/** Signs of life on a request that waits. */
+export interface KeepAlive {
+  readonly everyMs: number;
+  /** They have come before, all the way: without one the request has failed. */
+  readonly isTrusted: boolean;
 }
 
 export interface CloseOptions {
@@ -42,20 +57,20 @@ export interface CloseOptions {
   readonly waitsForClaims?: boolean;
 }
 
-/** The server's answer that a request as such is wrong: sending it again would change nothing. */
-export interface Refused {
-  readonly kind: "refused";
-  readonly status: number;
-  readonly code: string;
-  readonly message: string;
-}
-
 /** The link was closed before an answer came, or a request that is sent once failed. */
 export interface Unsent {
   readonly kind: "unsent";
 }
 
-export type Called<T> = { readonly kind: "answered"; readonly value: T } | Refused | Unsent;
+export type Called<T> =
+  | {
+      readonly kind: "answered";
+      readonly value: T;
+      /** Signs of life came while the server waited. */
+      readonly isKeptAlive?: boolean;
+    }
+  | Refused
+  | Unsent;
 
 export type RegisterResult =
   | { readonly kind: "registered"; readonly registered: Registered }
@@ -242,12 +257,22 @@ export class ServerLink {
   async #postNow<T>(
     address: string,
     route: Route,
-    { body, waitMs = 0, read }: PostOptions<T> & { readonly body: string },
+    { body, waitMs = 0, read, keepAlive }: PostOptions<T> & { readonly body: string },
   ): Promise<Called<T> | "failed" | "forgotten"> {
     const { worker = "" } = this.#options.registration();
     const path = `/v1/workers/${encodeURIComponent(worker)}/${route}`;
-    const headers = { [MEMORY_HEADER]: String(process.memoryUsage.rss()) };
-    const request = { method: "POST", path, body, headers, timeoutMs: waitMs + this.#answerMs(route) };
+    const { clock } = this.#options;
+    const answerMs = this.#answerMs(route);
+    let firstPartAt: number | null = null;
+    const request = {
+      ...{ method: "POST", path, body, timeoutMs: waitMs + answerMs },
+      headers: {
+        [MEMORY_HEADER]: String(process.memoryUsage.rss()),
+        ...(keepAlive === undefined ? {} : { [KEEP_ALIVE_HEADER]: String(keepAlive.everyMs) }),
+      },
+      onPart: () => (firstPartAt ??= clock.now()),
+      ...(keepAlive?.isTrusted === true ? { silenceMs: keepAlive.everyMs + answerMs } : {}),
+    };
     const connections = route === "claim" ? this.#claimConnections : this.#connections;
     const sent = this.#send(this.#at(connections, address), request);
     if (route === "claim") this.#claiming.add(sent);
@@ -262,7 +287,10 @@ export class ServerLink {
     const value = status === 200 ? read(fieldsOf(text)) : null;
     if (value !== null) {
       this.#reportAnswer(route);
-      return { kind: "answered", value };
+      // A proxy that gathers an answer passes all of it on at its end.
+      const isKeptAlive =
+        keepAlive !== undefined && clock.now() - (firstPartAt ?? clock.now()) >= keepAlive.everyMs / 2;
+      return { kind: "answered", value, ...(isKeptAlive ? { isKeptAlive } : {}) };
     }
     const problem = problemOf(status, text);
     if (REFUSALS.includes(status) && route === "events") return problem;
@@ -342,46 +370,4 @@ export class ServerLink {
       this.#sleeping.add(wake);
     });
   }
-}
-
-/** The server answered, and the answer is no. */
-export class ServerRefused extends Error {
-  override name = "ServerRefused";
-  readonly problem: Refused;
-  constructor(problem: Refused) {
-    super(`the server ${says(problem)}`);
-    this.problem = problem;
-  }
-}
-
-function says({ status, code, message }: Refused): string {
-  if (status === 200) return `answers what no Rondo server says: ${message.slice(0, 80)}`;
-  return `answers ${status} ${code}: ${message}`;
-}
-
-/** Whether another try may be answered otherwise: the server is not ready, or something else has answered. */
-function isPassing({ status, text }: HttpAnswer): boolean {
-  if (status === 200) return fieldsOf(text) === null;
-  const { code } = problemOf(status, text);
-  return status >= 500 || status === 429 || code === "unknown" || code === "invalid_json";
-}
-
-/** The value of a JSON text; null: it is none. */
-function fieldsOf(text: string): Readonly<Record<string, unknown>> | null {
-  try {
-    return JSON.parse(text) as Readonly<Record<string, unknown>> | null;
-  } catch {
-    // Not one of our servers, or something in between.
-    return null;
-  }
-}
-
-function problemOf(status: number, text: string): Refused {
-  const { code, detail } = fieldsOf(text) ?? {};
-  return {
-    kind: "refused",
-    status,
-    code: typeof code === "string" ? code : "unknown",
-    message: typeof detail === "string" ? detail : text.slice(0, 200),
-  };
 }

@@ -29,7 +29,7 @@ import { NodeSessions, type SessionEvents } from "./node-sessions.ts";
 import { Outbox } from "./outbox.ts";
 import { readWork } from "./read-work.ts";
 import { RemoteResults } from "./remote-results.ts";
-import type { Refused } from "./server-link.ts";
+import type { Refused } from "./server-problem.ts";
 import { Spool, type SpooledEvent } from "./spool.ts";
 
 export interface WorkerLaneOptions {
