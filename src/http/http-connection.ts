@@ -129,6 +129,12 @@ export class HttpConnection {
     };
   }
 
+  /** Ends connections that nobody uses just now: the next request makes a new one. */
+  dropIdle(): void {
+    for (const sockets of Object.values(this.#agent.freeSockets))
+      for (const socket of [...(sockets ?? [])]) socket.destroy();
+  }
+
   /** Ends connections; what is under way fails. */
   close(): void {
     this.#agent.destroy();

@@ -1,5 +1,10 @@
 /** Where the server is, and telling it the definitions of the workflows that are served here. */
-import { HttpConnection } from "../../http/http-connection.ts";
+import {
+  type HttpAnswer,
+  HttpConnection,
+  type HttpConnectionOptions,
+  type HttpRequest,
+} from "../../http/http-connection.ts";
 import { HttpFault } from "../../http/http-fault.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { systemRandom } from "../../std/random.ts";
@@ -9,12 +14,14 @@ import { readConfig, socketAddress } from "../server/find-server.ts";
 import type { WorkerFlags } from "./worker-flags.ts";
 
 export interface ServerAddresses {
-  /** Tried in turn. */
+  /** Tried at once: the first that answers is used. */
   readonly addresses: readonly string[];
   readonly token: string | null;
 }
 
-const TIMEOUT_MS = 30_000;
+/** How long a first answer may take, and a later one: a slow network must not be taken for a broken one for ever. */
+const FIRST_TIMEOUT_MS = 5_000;
+const TIMEOUT_MAX_MS = 60_000;
 
 /** The server's addresses and the files, from flags, environment and configuration. */
 export async function findAddresses(
@@ -38,7 +45,7 @@ export async function findAddresses(
   return { addresses, token: config.token, wanted: config.files };
 }
 
-/** Tells the server of all of them; waits for one that is not there yet. False: it was given up. */
+/** Tells a server of all of them; waits for one that is not there yet. False: it was given up. */
 export async function registerDefinitions(
   { addresses, token }: ServerAddresses,
   workflows: readonly AnyWorkflow[],
@@ -49,54 +56,70 @@ export async function registerDefinitions(
   const over = options.isOver.then(() => {
     isOver = true;
   });
-  for (let at = 0; !isOver; at++) {
-    const address = addresses[at % addresses.length] as string;
-    const connection = new HttpConnection({ address, ...(token === null ? {} : { token }) });
+  for (let round = 0; !isOver; round++) {
+    const timeoutMs = Math.min(TIMEOUT_MAX_MS, FIRST_TIMEOUT_MS * 2 ** Math.min(round, 8));
+    const connections = addresses.map(
+      (address) => new Connection({ address, ...(token === null ? {} : { token }) }, timeoutMs),
+    );
     try {
-      const kept = await postAll(connection, workflows);
+      const kept = await Promise.any(connections.map((connection) => postAll(connection, workflows)));
       if (kept !== null)
         options.tell(`this token is of the project "${kept}": the server keeps the definitions that it has`);
       return true;
     } catch (thrown) {
-      if (!(thrown instanceof HttpFault)) throw thrown;
-      if (at === 0) options.tell(`waiting for the server: ${thrown.message}`);
+      const errors = (thrown as AggregateError).errors as Error[];
+      // A refusal would come again; a server that cannot be reached may be there later.
+      const refusal = errors.find((error) => !(error instanceof HttpFault));
+      if (refusal !== undefined) throw refusal;
+      if (round === 0) options.tell(`waiting for the server: ${errors[0]?.message}`);
       await sleep(backOff.next(), over);
     } finally {
-      connection.close();
+      for (const connection of connections) connection.close();
     }
   }
   return false;
 }
 
+/** A connection whose answers have the same time limit. */
+class Connection {
+  readonly #connection: HttpConnection;
+  readonly #timeoutMs: number;
+
+  constructor(options: HttpConnectionOptions, timeoutMs: number) {
+    this.#connection = new HttpConnection(options);
+    this.#timeoutMs = timeoutMs;
+  }
+
+  get address(): string {
+    return this.#connection.address;
+  }
+
+  send(request: HttpRequest): Promise<HttpAnswer> {
+    return this.#connection.send({ ...request, timeoutMs: this.#timeoutMs });
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+}
+
 /** Stores them; definitions are of all projects, so who is bound to one stores none, and that project is given. */
-async function postAll(
-  connection: HttpConnection,
-  workflows: readonly AnyWorkflow[],
-): Promise<string | null> {
+async function postAll(connection: Connection, workflows: readonly AnyWorkflow[]): Promise<string | null> {
   try {
     for (const { definition } of workflows) await post(connection, definition);
     return null;
   } catch (thrown) {
     if (!(thrown instanceof RondoError) || thrown.code !== "forbidden") throw thrown;
-    const { status, text } = await connection.send({
-      method: "GET",
-      path: "/v1/session",
-      timeoutMs: TIMEOUT_MS,
-    });
+    const { status, text } = await connection.send({ method: "GET", path: "/v1/session" });
     const { role, project } = (status === 200 ? fieldsOf(text) : null) ?? {};
     if (typeof project === "string" && (role === "worker" || role === "admin")) return project;
     throw thrown;
   }
 }
 
-async function post(connection: HttpConnection, definition: unknown): Promise<void> {
+async function post(connection: Connection, definition: unknown): Promise<void> {
   const body = JSON.stringify(definition);
-  const { status, text } = await connection.send({
-    method: "POST",
-    path: "/v1/workflows",
-    body,
-    timeoutMs: TIMEOUT_MS,
-  });
+  const { status, text } = await connection.send({ method: "POST", path: "/v1/workflows", body });
   if (status >= 200 && status < 300) return;
   const { code, detail, hint } = fieldsOf(text) ?? {};
   // The server starts or stops, or something in between answers for it: as if it were not there. The same goes for a

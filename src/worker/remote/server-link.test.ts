@@ -1,13 +1,14 @@
 // The way to the server: what is waited out, what is final, and what is left out. Over HTTP; time is virtual.
 import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { SeededRandom } from "../../std/random.ts";
 import { VirtualClock } from "../../testing/virtual-clock.ts";
 import { ServerLink } from "./server-link.ts";
 
 interface Asked {
+  readonly socket: Socket;
   readonly path: string;
   readonly token: string | undefined;
   readonly body: string;
@@ -30,7 +31,8 @@ async function bench(answer: (asked: Asked) => Answer | Promise<Answer>) {
         response.writeHead(given[0]).end(typeof given[1] === "string" ? given[1] : JSON.stringify(given[1]));
     };
     request.on("end", () => {
-      const one = { path: request.url ?? "", token: request.headers.authorization, body };
+      const { socket, url = "", headers } = request;
+      const one = { socket, path: url, token: headers.authorization, body };
       asked.push(one);
       const given = answer(one);
       if (given instanceof Promise) void given.then(respond);
@@ -247,4 +249,32 @@ test("a claim that is not answered is given up a while after its link is closed"
   while (!isAsked) await new Promise((resolve) => setImmediate(resolve));
   await pass(link.close({ saysGoodbye: false, waitsForClaims: true }));
   expect(await claim).toEqual({ kind: "unsent" });
+});
+
+test("after a request that was swallowed, connections that idle are not used again: they may be dead too", async () => {
+  const dead = new Set<Socket>();
+  const sockets = new Set<Socket>();
+  const swallowed: string[] = [];
+  const waiting: ((answer: Answer) => void)[] = [];
+  let isGathering = true;
+  const { link } = await bench(({ socket, path }) => {
+    sockets.add(socket);
+    if (dead.has(socket)) {
+      swallowed.push(path);
+      return "hole";
+    }
+    return isGathering ? new Promise<Answer>((resolve) => waiting.push(resolve)) : [200, {}];
+  });
+  const beats = Array.from({ length: 5 }, () => link.post("heartbeat", "{}", { read: value }));
+  while (waiting.length < 5) await new Promise((resolve) => setImmediate(resolve));
+  isGathering = false;
+  for (const answer of waiting.splice(0)) answer([200, {}]);
+  await Promise.all(beats);
+  expect(sockets.size).toBe(5);
+  for (const socket of sockets) dead.add(socket);
+  const lost = await link.post("heartbeat", "{}", { read: value, isOnce: true });
+  expect(lost).toEqual({ kind: "unsent" });
+  const again = await link.post("heartbeat", "{}", { read: value, isOnce: true });
+  expect(again).toMatchObject({ kind: "answered" });
+  expect(swallowed).toEqual(["/v1/workers/w1/heartbeat"]);
 });

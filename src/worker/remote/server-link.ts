@@ -140,19 +140,23 @@ export class ServerLink {
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /** This side's own address, as a server sees it; asks until one answers. Null: it is reached by a unix socket. */
+  /** This side's own address, as a server sees it; asks all until one answers. Null: it is reached by a unix socket. */
   async ownAddress(): Promise<string | null> {
     const backOff = new BackOff(this.#options.random);
-    for (let at = 0; !this.#isClosed; at++) {
-      const { addresses } = this.#options;
-      const connection = this.#at(this.#connections, addresses[at % addresses.length] as string);
+    const request = { method: "GET", path: "/healthz", timeoutMs: REGISTER_MS };
+    const ask = async (connection: HttpConnection): Promise<string | null> => {
+      await connection.send(request);
+      return connection.localAddress;
+    };
+    while (!this.#isClosed) {
       try {
-        await connection.send({ method: "GET", path: "/healthz", timeoutMs: REGISTER_MS });
-        return connection.localAddress;
+        return await Promise.any(Array.from(this.#connections.values(), ask));
       } catch (thrown) {
-        if (!(thrown instanceof HttpFault)) throw thrown;
-        if (this.#isClosed || thrown.isStale) continue;
-        this.#options.onFailed("read", thrown.message);
+        const faults = (thrown as AggregateError).errors as unknown[];
+        for (const fault of faults) if (!(fault instanceof HttpFault)) throw fault;
+        const fault = faults.find((one) => !(one as HttpFault).isStale) as HttpFault | undefined;
+        if (this.#isClosed || fault === undefined) continue;
+        this.#options.onFailed("read", fault.message);
         await this.#sleep(backOff.next());
       }
     }
@@ -339,8 +343,11 @@ export class ServerLink {
     try {
       return await connection.send(request);
     } catch (thrown) {
-      if (thrown instanceof HttpFault) return thrown;
-      throw thrown;
+      if (!(thrown instanceof HttpFault)) throw thrown;
+      // Where one connection is dead without a word, others that idle may be dead too: each would cost a time-out.
+      for (const connections of [this.#connections, this.#claimConnections])
+        this.#at(connections, connection.address).dropIdle();
+      return thrown;
     }
   }
 
