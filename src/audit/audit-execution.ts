@@ -22,7 +22,7 @@ type AuditedStore = Pick<Store, "readJournal" | "load"> &
 
 /**
  * Reads and counts. `inspect` gives what the node shows. `repair`: what follows from the journal and is otherwise (head,
- * timers) is put in order; else nothing is changed.
+ * timers, marks of opened pages) is put in order; else nothing is changed.
  */
 export async function auditExecution(
   store: AuditedStore,
@@ -51,7 +51,7 @@ export async function auditExecution(
     return auditor.end(null);
   }
   // The timers are those of the journal as far as it was read when they were.
-  const told = auditor.timers;
+  const [told, pages] = [auditor.timers, auditor.pages];
   const isStill = view !== null && view.revision === end && reading.end === end;
   if (!isStill && loaded && end === reading.end && loaded.head.status !== DAMAGED)
     auditor.compareHead(loaded.head);
@@ -59,8 +59,8 @@ export async function auditExecution(
   if (isStill && view !== null && loaded) {
     const partition =
       options.partitions === undefined ? loaded.head.partition : partitionOf(id, options.partitions);
-    const stored = { head: loaded.head, timers: timers ?? told };
-    const { derived, wrong } = compareDerived(stored, { view, timers: told, partition });
+    const stored = { head: loaded.head, timers: timers ?? told, opened: loaded.opened };
+    const { derived, wrong } = compareDerived(stored, { view, timers: told, pages, partition });
     const isPut = wrong.length > 0 && options.repair === true && (await store.putDerived?.(derived)) === true;
     for (const what of wrong) auditor.find("differs", 0, what, options.repair === true ? isPut : undefined);
   }

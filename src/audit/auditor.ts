@@ -5,6 +5,7 @@
  */
 import type { Event, Place, Recorded } from "../kernel/event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
+import type { PageBounds } from "./derived.ts";
 import { HandlerBook } from "./handler-book.ts";
 import { type Scripts, scriptsIn } from "./run-book.ts";
 
@@ -106,6 +107,17 @@ export class Auditor {
   /** The timers that are set. */
   get timers(): readonly { readonly timer: string; readonly due: number }[] {
     return [...this.#timers].map(([timer, due]) => ({ timer, due }));
+  }
+
+  /** Within which bounds the marks of opened pages can be, by the names of the marks (derived.ts). */
+  get pages(): ReadonlyMap<string, PageBounds> {
+    const bounds = new Map<string, PageBounds>();
+    for (const { phase, visit, handlers } of this.#visits.values())
+      for (const [name, book] of handlers) {
+        const [least, most] = [book.highestDone + 1, Math.max(book.enumerated, book.size)];
+        bounds.set(`${phase}.${visit}.${name}`, { least, most });
+      }
+    return bounds;
   }
 
   /** Leaves out events that cannot be read. */

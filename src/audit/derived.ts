@@ -1,4 +1,8 @@
-/** What follows from a journal and is kept beside it, for lists and for waking up: the head, and the rows of timers. */
+/**
+ * What follows from a journal and is kept beside it: the head for lists, the rows of timers for waking up, and marks of how
+ * far pages of tasks were opened. Of a mark the journal tells bounds only. Where one cannot be right, all pages that the
+ * journal has count as opened: then a task that may have begun starts carefully, which is always safe.
+ */
 import type { ExecutionView } from "../kernel/view.ts";
 import type { Derived, Head, StoredHead } from "../store/store.ts";
 
@@ -21,10 +25,25 @@ interface Timer {
   readonly due: number;
 }
 
+/** How far pages of a handler can have been opened. */
+export interface PageBounds {
+  readonly least: number;
+  readonly most: number;
+}
+
 /** What there should be, and what of the stored is otherwise, one sentence each. */
 export function compareDerived(
-  stored: { readonly head: StoredHead; readonly timers: readonly Timer[] },
-  said: { readonly view: ExecutionView; readonly timers: readonly Timer[]; readonly partition: number },
+  stored: {
+    readonly head: StoredHead;
+    readonly timers: readonly Timer[];
+    readonly opened: Readonly<Record<string, number>>;
+  },
+  said: {
+    readonly view: ExecutionView;
+    readonly timers: readonly Timer[];
+    readonly pages: ReadonlyMap<string, PageBounds>;
+    readonly partition: number;
+  },
 ): { readonly derived: Derived; readonly wrong: readonly string[] } {
   const head = headOf(said.view, said.partition, stored.head);
   const wrong: string[] = FIELDS.flatMap((field) => {
@@ -42,7 +61,39 @@ export function compareDerived(
     if (kept.get(timer) !== at)
       wrong.push(`timer ${timer} is due at ${at}; it is kept as ${kept.get(timer) ?? "not set"}`);
   for (const timer of kept.keys()) if (!due.has(timer)) wrong.push(`timer ${timer} is kept, and is not set`);
-  return { derived: { head, timers: said.timers, end: said.view.revision }, wrong };
+  const wrongMarks = Object.entries(stored.opened).flatMap(([name, value]) =>
+    isPossible(name, value, said)
+      ? []
+      : `mark ${name} of opened pages is kept as ${value}, which it cannot be`,
+  );
+  const opened = wrongMarks.length === 0 ? null : marksOf(stored.opened, said);
+  const derived = { head, timers: said.timers, opened, end: said.view.revision };
+  return { derived, wrong: [...wrong, ...wrongMarks] };
+}
+
+/** Marks of an execution besides those of handlers: how far its events are published. */
+const EVENTS = "~events";
+/** What may follow the name of a handler's mark: careful, enumeration, or the marks of a command at a broker. */
+const MARK = /^(?<handler>.*?)(?<kind>|\?|!|@\d+[#%]?)$/;
+
+type Said = Parameters<typeof compareDerived>[1];
+
+function isPossible(name: string, value: number, { view, pages }: Said): boolean {
+  if (!Number.isSafeInteger(value) || value < 0) return false;
+  if (name === EVENTS) return value <= view.revision;
+  const { handler = "", kind = "" } = MARK.exec(name)?.groups ?? {};
+  const bounds = pages.get(handler);
+  if (bounds === undefined) return false;
+  if (kind === "") return value >= bounds.least && value <= bounds.most;
+  return kind !== "?" || value <= bounds.most;
+}
+
+/** Those that can be right, and for each handler that all of its pages were opened. Events are published again. */
+function marksOf(stored: Readonly<Record<string, number>>, said: Said): Record<string, number> {
+  const right = Object.entries(stored).filter(([name, value]) => isPossible(name, value, said));
+  const opened = [...said.pages].map(([name, { most }]) => [name, most] as const);
+  const events = EVENTS in stored ? { [EVENTS]: 0 } : {};
+  return { ...events, ...Object.fromEntries(right), ...Object.fromEntries(opened) };
 }
 
 function headOf(view: ExecutionView, partition: number, stored: StoredHead): Head {

@@ -21,12 +21,15 @@ export class HandlerBook {
   }
 
   #highest = -1;
+  /** The highest task that is done: it was given out. */
+  highestDone = -1;
 
   /** Writes an outcome down; answers whether the task had one already. */
   settle(task: number, status: "done" | "failed" | "cancelled"): boolean {
     this.#highest = Math.max(this.#highest, task);
     const isSettled = this.done.has(task) || this.failed.has(task) || this.cancelled.has(task);
     if (!isSettled) this[status].add(task);
+    if (status === "done") this.highestDone = Math.max(this.highestDone, task);
     this.runs.settled(task, status === "done");
     return isSettled;
   }

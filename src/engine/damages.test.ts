@@ -18,7 +18,12 @@ interface Damages {
   letter?: (letter: StoredLetter) => StoredLetter;
 }
 
-async function open(tables: MemoryTables, damages: Damages, settings = {}) {
+async function open(
+  tables: MemoryTables,
+  damages: Damages,
+  settings = {},
+  lettersFrom: Promise<void> = Promise.resolve(),
+) {
   const clock = new VirtualClock();
   const inner = new MemoryStore(tables);
   const store = new Proxy<Store>(inner, {
@@ -28,6 +33,7 @@ async function open(tables: MemoryTables, damages: Damages, settings = {}) {
         const answer = await Reflect.apply(method, target, given);
         if (name === "load" && damages.loaded !== undefined)
           return (answer as (LoadedExecution | null)[]).map((one) => one && damages.loaded?.(one));
+        if (name === "scanLetters") await lettersFrom;
         if (name === "scanLetters" && damages.letter !== undefined)
           return (answer as StoredLetter[]).map(damages.letter);
         return answer;
@@ -221,8 +227,27 @@ test("a damaged letter makes its receiver damaged, and is left where it is", asy
   expect(await r.engine.inspect("e2")).toMatchObject({ view: { status: "running" } });
   expect(r.stops).toEqual([]);
   expect(await r.store.scanLetters({ after: 0, max: 9, partitions: null })).toHaveLength(1);
+  await r.engine.close();
+  // Whoever opens the store next does not take it for mended before it has looked for letters.
+  let isScanned = (): void => {};
+  const scanned = new Promise<void>((resolve) => {
+    isScanned = resolve;
+  });
+  const next = await open(tables, {}, {}, scanned);
+  const inspected = next.engine.inspect("e1");
+  await next.clock.settle();
+  expect(await next.store.countHeads({})).toEqual({ damaged: 1, running: 1 });
+  isScanned();
+  expect(await inspected).toMatchObject({ view: { status: "damaged", damage: { table: "letters" } } });
+  await next.clock.settle();
+  expect([next.faults, next.stops]).toEqual([[], []]);
+  await next.engine.close();
+  await finish(await open(tables, {}));
+});
+
+async function finish(r: Opened): Promise<void> {
   expect(await r.store.dropDamaged("e1", null)).toBe(true);
   expect(await r.store.scanLetters({ after: 0, max: 9, partitions: null })).toEqual([]);
   expect(await r.engine.inspect("e1")).toMatchObject({ code: "not_found" });
   expect(await start(r, "e1")).toMatchObject({ kind: "applied" });
-});
+}

@@ -362,7 +362,7 @@ export class Engine implements EnginePort {
   /** Lists show it as damaged from now on; what it is about is in its head. */
   async #markDamaged(head: Head): Promise<void> {
     this.#options.onFault?.(new Error(`execution ${head.id} is damaged, the others go on: ${head.error}`));
-    const mark = () => this.#store.putDerived({ head, timers: null, end: null });
+    const mark = () => this.#store.putDerived({ head, timers: null, opened: null, end: null });
     await this.#patience.with(mark, () => this.hasStopped);
   }
 

@@ -63,6 +63,11 @@ export class LetterDesk {
     this.#node.emit({ kind: "scan-letters", after: this.#after, max: SCAN_MAX, partitions: tenures.scope });
   }
 
+  /** Every letter to executions of this node is known: in memory, or as one that cannot be read. */
+  get areKnown(): boolean {
+    return !this.#wantsScan && !this.#scanning;
+  }
+
   /** A commit's outcome is not known: its letters may be in the store. */
   rescan(): void {
     this.#after = 0;

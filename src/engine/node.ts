@@ -53,7 +53,11 @@ export class EngineNode {
     this.#timers = new TimerDesk(this.#node.settings);
     this.#node.wakeAt = (slot, at) => this.#timers.set(slot.id, WAKE, at);
     this.#node.unwake = (slot) => this.#timers.clear(slot.id, WAKE);
-    this.#residency = new Residency(this.#node, () => this.#cleanUp);
+    this.#residency = new Residency(
+      this.#node,
+      () => this.#cleanUp,
+      () => this.#letters.areKnown,
+    );
     this.#letters = new LetterDesk(this.#node, this.#residency);
     this.#postOps = new PostOpDesk(this.#node, this.#residency);
     this.#node.performs = (execution) => this.#postOps.has(execution);

@@ -48,11 +48,15 @@ export class Residency {
   readonly #meanwhile = new Map<string, boolean>();
 
   readonly #heir: () => Heir;
+  readonly #areLettersKnown: () => boolean;
+  /** Slots of executions that were damaged and seem not to be any more: letters to them may tell otherwise. */
+  readonly #waitingForLetters = new Set<Slot>();
 
-  constructor(node: NodeState, heir: () => Heir) {
+  constructor(node: NodeState, heir: () => Heir, areLettersKnown: () => boolean) {
     this.#node = node;
     this.#sent = new SentSlots(node);
     this.#heir = heir;
+    this.#areLettersKnown = areLettersKnown;
   }
 
   /** The slot of an execution; if it is not in memory, it is loaded. */
@@ -149,6 +153,7 @@ export class Residency {
 
   ask(): void {
     const node = this.#node;
+    if (this.#waitingForLetters.size > 0 && this.#areLettersKnown()) this.#loadWaiting();
     const ids = this.#toLoad.splice(0);
     if (this.#purging.size > 0) this.#toLoad.push(...ids.filter((id) => this.#purging.has(id)));
     const free = this.#toLoad.length === 0 ? ids : ids.filter((id) => !this.#purging.has(id));
@@ -347,6 +352,7 @@ export class Residency {
     if (unreadable !== null) return this.#damaged(slot, { ...unreadable, head });
     const letter = node.damagedLetters.get(slot.id);
     if (letter !== undefined) return this.#damaged(slot, { damage: letter, head, readable: slot.execution });
+    if (head.status === DAMAGED && !this.#areLettersKnown()) return void this.#waitingForLetters.add(slot);
     slot.isDoubted = false;
     // It was damaged and is not any more: its next commit says so in the head. What has ended stays in memory for that.
     if (head.status === DAMAGED) node.enqueue(slot, { kind: "mark", mark: null });
@@ -362,6 +368,12 @@ export class Residency {
     declareDamaged(this.#node, slot, found);
     for (const queued of slot.queue.splice(0)) this.#heir().refuse(queued, refuseDamaged(found));
     this.evict(slot);
+  }
+
+  #loadWaiting(): void {
+    for (const slot of this.#waitingForLetters)
+      if (this.#node.slots.get(slot.id) === slot && slot.status === "loading") this.drop(slot);
+    this.#waitingForLetters.clear();
   }
 
   #ready(slot: Slot): void {

@@ -150,18 +150,12 @@ export class PeerClient {
 
   async #tried<T>(to: string, ask: (connection: HttpConnection) => Promise<T>): Promise<T | HttpFault> {
     if (this.#isClosed) return new HttpFault("this node is closing", "closed");
-    const link = this.#link(to);
-    link.asking++;
     try {
-      return await ask(link.connection).catch((thrown: unknown) => {
-        if (thrown instanceof HttpFault && thrown.isStale) return ask(link.connection);
-        throw thrown;
-      });
+      // An address that is none is one more node that cannot be reached.
+      return await askOver(this.#link(to), ask);
     } catch (thrown) {
       if (!(thrown instanceof HttpFault)) throw thrown;
       return thrown;
-    } finally {
-      link.asking--;
     }
   }
 
@@ -196,6 +190,18 @@ interface Link {
   readonly connection: HttpConnection;
   /** Questions under way. */
   asking: number;
+}
+
+async function askOver<T>(link: Link, ask: (connection: HttpConnection) => Promise<T>): Promise<T> {
+  link.asking++;
+  try {
+    return await ask(link.connection).catch((thrown: unknown) => {
+      if (thrown instanceof HttpFault && thrown.isStale) return ask(link.connection);
+      throw thrown;
+    });
+  } finally {
+    link.asking--;
+  }
 }
 
 interface Problem {

@@ -268,6 +268,8 @@ export interface Derived {
   readonly head: Head;
   /** All of its own timers (those of the engine begin with ~ and stay); null: they stay as they are. */
   readonly timers: readonly { readonly timer: string; readonly due: number }[] | null;
+  /** All marks of how far pages were opened, and those kept with them (`LoadedExecution.opened`); null: they stay as they are. */
+  readonly opened: Readonly<Record<string, number>> | null;
   /** The last event of the journal that it follows from: if there are more by now, nothing is written. Null: not asked. */
   readonly end: number | null;
 }

@@ -46,3 +46,29 @@ test.each(kinds.names)("%s: what ended and is damaged stays; mended, it is over 
     expect(await heads(store)).toMatchObject([{ id: "e1", status: "done", finishedAt: expect.any(Number) }]);
   });
 });
+
+test.each(kinds.names)(
+  "%s: a row that says that a living execution was purged takes nothing of it",
+  async (name) => {
+    const kind = kinds.make(name);
+    const life = async (
+      live: (rondo: Awaited<ReturnType<typeof openRondo>>, store: Store) => Promise<void>,
+    ) => {
+      const store = kind.open();
+      const rondo = await openRondo({ store });
+      rondo.serve(flow);
+      await live(rondo, store);
+      await rondo.close();
+    };
+    await life(async (rondo) => {
+      for (const id of ["e1", "e2"]) await rondo.run(flow, {}, { id });
+    });
+    await kind.run((of) => `INSERT INTO ${of}purged SELECT e FROM ${of}executions WHERE id = 'e1'`);
+    await life(async (rondo, store) => {
+      await store.purge(["e2"]);
+      expect((await heads(store)).map(({ id }) => id)).toEqual(["e1"]);
+      expect(await rondo.execution("e1").result()).toBe("over");
+      expect((await store.readJournal({ execution: "e1", from: 1 })).length).toBeGreaterThan(0);
+    });
+  },
+);

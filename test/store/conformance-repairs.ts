@@ -5,14 +5,15 @@ import type { Lives } from "./lives.ts";
 
 export function describeRepairs(get: () => Lives): void {
   describe("repairs", () => {
-    test("put head and timers as they follow from the journal, unless that has gone on", async () => {
+    test("put head, timers and marks as they follow from the journal, unless that has gone on", async () => {
       const lives = get();
       const { store, info } = lives;
       const timersSet = [
         { timer: "t1", due: 50 },
         { timer: "~retry", due: 70 },
       ];
-      await commit(store, info, [start("a", { timersSet }), start("b")]);
+      await commit(store, info, [start("a", { timersSet, opened: { "p.1.h": 3, "x.1.y": 5 } }), start("b")]);
+      const opened = async () => (await store.load(["a"]))[0]?.opened;
       const head = {
         ...headOf("a"),
         status: "failed",
@@ -24,18 +25,21 @@ export function describeRepairs(get: () => Lives): void {
         { timer: "t2", due: 60 },
         { timer: "t3", due: 61 },
       ];
-      expect(await store.putDerived({ head, timers, end: 7 })).toBe(false);
+      expect(await store.putDerived({ head, timers, opened: null, end: 7 })).toBe(false);
       expect(await store.timersOf("a")).toEqual(timersSet);
-      expect(await store.putDerived({ head, timers, end: 1 })).toBe(true);
+      expect(await opened()).toEqual({ "p.1.h": 3, "x.1.y": 5 });
+      expect(await store.putDerived({ head, timers, opened: { "p.1.h": 8 }, end: 1 })).toBe(true);
       expect(await store.timersOf("a")).toEqual([...timers, { timer: "~retry", due: 70 }]);
+      expect(await opened()).toEqual({ "p.1.h": 8 });
       expect(await store.listHeads({ status: "failed" }, { before: null, max: 9 })).toMatchObject([head]);
       expect(await store.countHeads({})).toMatchObject({ failed: 1 });
-      expect(await store.putDerived({ head, timers: [], end: null })).toBe(true);
+      expect(await store.putDerived({ head, timers: [], opened: {}, end: null })).toBe(true);
       expect(await store.timersOf("a")).toEqual([{ timer: "~retry", due: 70 }]);
-      expect(await store.putDerived({ head: { ...head, id: "nobody" }, timers: null, end: null })).toBe(
-        false,
-      );
+      expect(
+        await store.putDerived({ head: { ...head, id: "nobody" }, timers: null, opened: null, end: null }),
+      ).toBe(false);
       expect(await store.timersOf("nobody")).toEqual([]);
+      expect(await opened()).toEqual({});
       // What the writer knew of the head is forgotten: the next write is of the execution as it is.
       await commit(store, info, [step("a", 1, { head: headOf("a") })]);
       expect(await store.countHeads({})).toEqual({ [headOf("a").status]: 2 });
@@ -52,7 +56,7 @@ export function describeRepairs(get: () => Lives): void {
       await commit(store, info, [start("a", { letters, timersSet: [{ timer: "t", due: 5 }] }), start("b")]);
       expect(await store.dropDamaged("a", null)).toBe(false);
       const head = { ...headOf("a"), status: "damaged", want: "nothing" as const, error: "journal row 1" };
-      expect(await store.putDerived({ head, timers: null, end: null })).toBe(true);
+      expect(await store.putDerived({ head, timers: null, opened: null, end: null })).toBe(true);
       expect(await store.dropDamaged("b", null)).toBe(false);
       expect(await store.dropDamaged("a", { id: "l3", to: "p", body: "{}" })).toBe(true);
       expect(await store.dropDamaged("a", null)).toBe(false);

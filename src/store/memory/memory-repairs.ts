@@ -12,7 +12,7 @@ export class MemoryRepairs {
     this.#records = records;
   }
 
-  putDerived({ head, timers, end }: Derived): boolean {
+  putDerived({ head, timers, opened, end }: Derived): boolean {
     const row = this.#executions.get(head.id);
     if (row === undefined || (end !== null && row.end !== end)) return false;
     const kept = new Map(row.timers);
@@ -20,7 +20,8 @@ export class MemoryRepairs {
       for (const timer of row.timers.keys()) if (!timer.startsWith("~")) kept.delete(timer);
       for (const { timer, due } of timers) kept.set(timer, due);
     }
-    this.#executions.set(head.id, { ...row, head: { ...head, order: row.head.order }, timers: kept });
+    const put = { head: { ...head, order: row.head.order }, timers: kept, opened: opened ?? row.opened };
+    this.#executions.set(head.id, { ...row, ...put });
     return true;
   }
 

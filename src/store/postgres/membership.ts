@@ -4,7 +4,7 @@
  */
 import { EVENT_VERSION } from "../../kernel/event.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
-import type { Membership } from "../cluster-store.ts";
+import type { MemberNode, Membership } from "../cluster-store.ts";
 import type { Letter, Ownership } from "../store.ts";
 import { DatabaseUnusable } from "./faults.ts";
 import type { Link, Statement } from "./link.ts";
@@ -16,6 +16,9 @@ const STATEMENTS = {
   release: "SELECT release_partitions_1($1, $2, $3, $4)",
   leave: "SELECT leave_1($1, $2, $3)",
   post: "SELECT post_letters_1($1, $2, $3, $4, $5)",
+  // Names that are no UTF-8 do not come back as they are: so such rows are found by what is wrong with them.
+  "drop-odd": `DELETE FROM nodes WHERE lease_until > $2 OR incarnation = ANY (string_to_array($1, E'\\x1f'))
+    OR NOT (starts_with(url, 'http://') OR starts_with(url, 'https://') OR starts_with(url, 'unix:'))`,
 } as const;
 
 export interface MembershipOptions {
@@ -26,6 +29,10 @@ export interface MembershipOptions {
   readonly leaseMs: number;
   readonly random?: Random;
 }
+
+/** No lease reaches farther than this. */
+const LEASE_MAX_MS = 86_400_000;
+const ADDRESS = /^(?:https?:\/\/|unix:)/;
 
 /** Nobody's incarnation. */
 const NONE = "";
@@ -51,8 +58,28 @@ export class PostgresMembership {
     return this.#owned.get(partition);
   }
 
-  /** Answers also whether this is a new incarnation, and where the write-ahead log is. */
+  /**
+   * Answers also whether this is a new incarnation, and where the write-ahead log is. A member whose row cannot be right
+   * (an address that is none or is not this node's own, a lease without end) is taken out: a node that lives joins again.
+   */
   async renew(): Promise<Membership & { readonly isNew: boolean; readonly walPosition: number }> {
+    const found = await this.#renew();
+    const odd = found.nodes.filter((node) => this.#isOdd(node, found));
+    if (odd.length === 0) return found;
+    await this.#run("drop-odd", [
+      joinTexts(odd.map(({ incarnation }) => incarnation)),
+      found.now + LEASE_MAX_MS,
+    ]);
+    const { isNew, ...again } = await this.#renew();
+    return { ...again, isNew: isNew || found.isNew };
+  }
+
+  #isOdd({ url, incarnation, leaseUntil }: MemberNode, { now, incarnation: own }: Membership): boolean {
+    if (incarnation === own && url !== this.#options.nodeUrl) return true;
+    return !ADDRESS.test(url) || leaseUntil > now + LEASE_MAX_MS;
+  }
+
+  async #renew(): Promise<Membership & { readonly isNew: boolean; readonly walPosition: number }> {
     const { nodeUrl, generation, leaseMs, random = systemRandom } = this.#options;
     const next = Array.from({ length: 3 }, () => random.u32().toString(36)).join("");
     const own = [generation, nodeUrl, this.#incarnation, next, leaseMs, EVENT_VERSION];

@@ -7,6 +7,9 @@ const HEAD = `x.e, x.id, x.partition, x.workflow, x.hash, x.project, x.status,
   coalesce((SELECT j.phase FROM journal j WHERE j.e = x.e ORDER BY j.seq DESC LIMIT 1), x.phase), x.want, x.priority,
   x.created_at, x.finished_at, x.tags, x.error`;
 
+/** A row whose number is damaged is read too, or the journal would seem to end before it. */
+const LEAST_SEQ = -2_147_483_648;
+
 /** The distinct (project, workflow) pairs that have work. */
 const PAIRS_WITH_WORK = `pairs AS (
   (SELECT project, workflow FROM executions WHERE want = 'work' ORDER BY project, workflow LIMIT 1)
@@ -63,7 +66,7 @@ export const READS = {
     LEFT JOIN LATERAL (
       SELECT string_agg(seq || ',' || count || ',' || at, ';' ORDER BY seq) AS rows,
         string_agg(body, E'\x1f' ORDER BY seq) AS bodies
-      FROM journal WHERE e = x.e AND seq > coalesce(s.seq, 0)
+      FROM journal WHERE e = x.e AND seq > coalesce(s.seq, ${LEAST_SEQ})
     ) j ON true
     LEFT JOIN LATERAL (
       SELECT chain, seq + count - 1 AS last, phase FROM journal WHERE e = x.e ORDER BY seq DESC LIMIT 1

@@ -1,5 +1,5 @@
 /**
- * What is written when something has been damaged: heads and timers that follow from a journal, counts that follow from
+ * What is written when something has been damaged: heads, timers and marks that follow from a journal, counts that follow from
  * heads; and damaged executions that are dropped. Each statement checks the generation ($1), as in side-writer.ts.
  */
 
@@ -17,9 +17,10 @@ import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 const CHECKED = "check_generation_1($1) AS checked";
 
 const STATEMENTS = {
-  "put-derived": `SELECT put_derived_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
+  "put-derived": `SELECT put_derived_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
   timers: `
-    SELECT t.timer, t.due FROM timers t JOIN executions x ON x.e = t.e, ${CHECKED} WHERE x.id = $2 ORDER BY t.timer`,
+    SELECT t.timer, t.due FROM timers t JOIN executions x ON x.e = t.e, ${CHECKED}
+    WHERE x.id = $2 AND t.partition = $3 ORDER BY t.timer`,
   "drop-damaged": `
     WITH gone AS (DELETE FROM executions USING ${CHECKED} WHERE id = $2 AND status = '${DAMAGED}' RETURNING e),
       snapshots_gone AS (DELETE FROM snapshots s USING gone WHERE s.e = gone.e),
@@ -75,7 +76,7 @@ export class PostgresRepairs {
     return isPut;
   }
 
-  async #put({ head, timers, end }: Derived): Promise<boolean> {
+  async #put({ head, timers, opened, end }: Derived): Promise<boolean> {
     const { id, partition, workflow, hash, project, status, phase, want, priority } = head;
     const { createdAt, finishedAt, tags, error } = head;
     const [row] = await this.#run<[isPut: boolean]>("put-derived", [
@@ -95,12 +96,16 @@ export class PostgresRepairs {
       ...[createdAt, finishedAt, encodeText(JSON.stringify(tags)), error === null ? null : encodeText(error)],
       timers === null ? null : (joinTexts(timers.map(({ timer }) => plainText(timer))) ?? ""),
       timers === null ? null : (joinNumbers(timers.map(({ due }) => due)) ?? "{}"),
+      opened === null ? null : (joinTexts(Object.keys(opened).map(plainText)) ?? ""),
+      opened === null ? null : (joinNumbers(Object.values(opened)) ?? "{}"),
     ]);
     return row?.[0] === true;
   }
 
   async timersOf(execution: string): Promise<{ timer: string; due: number }[]> {
-    const rows = await this.#run<[timer: string, due: number]>("timers", [execution]);
+    // A row of another partition wakes nobody: it is as good as not there.
+    const partition = partitionOf(execution, this.#parts.meta.partitions);
+    const rows = await this.#run<[timer: string, due: number]>("timers", [execution, partition]);
     return rows.map(([timer, due]) => ({ timer, due }));
   }
 

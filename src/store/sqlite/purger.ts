@@ -73,7 +73,10 @@ function prepareStatements(connection: Connection) {
     snapshot: prepare("DELETE FROM snapshots WHERE e = ?"),
     timers: prepare("DELETE FROM timers WHERE e = ?"),
     opened: prepare("DELETE FROM opened WHERE e = ?"),
-    next: prepare("SELECT e FROM purged ORDER BY e LIMIT 1"),
+    // A row of a living execution is damaged: nothing of it is to be swept.
+    next: prepare(
+      `SELECT e FROM purged WHERE NOT EXISTS (SELECT 1 FROM executions x WHERE x.e = purged.e) ORDER BY e LIMIT 1`,
+    ),
     done: prepare("DELETE FROM purged WHERE e = ?"),
     journal: prepare("DELETE FROM journal WHERE row IN (SELECT row FROM journal WHERE e = ? LIMIT ?)"),
     logs: prepare("DELETE FROM logs WHERE row IN (SELECT row FROM logs WHERE e = ? LIMIT ?)"),

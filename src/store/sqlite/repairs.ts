@@ -1,5 +1,5 @@
 /**
- * What is written when something has been damaged: heads and timers that follow from a journal, counts that follow from
+ * What is written when something has been damaged: heads, timers and marks that follow from a journal, counts that follow from
  * heads, indexes that follow from tables; and damaged executions that are dropped.
  */
 import { DAMAGED, type Derived, type Letter, type TableFinding } from "../store.ts";
@@ -16,8 +16,8 @@ export class Repairs {
     this.#statements = prepareStatements(connection);
   }
 
-  putDerived({ head, timers, end }: Derived): boolean {
-    const { find, last, change, clearTimers, setTimer } = this.#statements;
+  putDerived({ head, timers, opened, end }: Derived): boolean {
+    const { find, last, change, clearTimers, setTimer, clearMarks, setMark } = this.#statements;
     return inTransaction(this.#connection, () => {
       const e = find.get<{ e: number }>([head.id])?.e;
       if (e === undefined) return false;
@@ -28,6 +28,10 @@ export class Repairs {
         ...[partition, workflow, hash, project, status, phase, want, priority, createdAt, finishedAt],
         ...[JSON.stringify(tags), error === null ? null : textValue(error), e],
       ]);
+      if (opened !== null) {
+        clearMarks.run([e]);
+        for (const [mark, tasks] of Object.entries(opened)) setMark.run([e, mark, tasks]);
+      }
       if (timers === null) return true;
       clearTimers.run([e]);
       for (const { timer, due } of timers) setTimer.run([e, timer, due]);
@@ -95,6 +99,8 @@ function prepareStatements(connection: Connection) {
     ),
     clearTimers: prepare("DELETE FROM timers WHERE e = ? AND substr(timer, 1, 1) <> '~'"),
     setTimer: prepare("INSERT OR REPLACE INTO timers VALUES (?, ?, ?)"),
+    clearMarks: prepare("DELETE FROM opened WHERE e = ?"),
+    setMark: prepare("INSERT INTO opened (e, mark, tasks) VALUES (?, ?, ?)"),
     note: prepare("INSERT INTO purged VALUES (?)"),
     keepLastE: prepare("UPDATE meta SET last_e = max(last_e, ?)"),
     gone: ["executions", "snapshots", "timers", "opened"].map((table) =>

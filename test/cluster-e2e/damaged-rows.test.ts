@@ -1,0 +1,186 @@
+// Rows of every table are garbled under two nodes: what is damaged stays where it is, whichever node has it.
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { until } from "../faults/until.ts";
+import type { ClusterBench, NodePlace } from "./cluster-bench.ts";
+import { openCluster } from "./open-cluster.ts";
+
+const flows = fileURLToPath(new URL("damage-flows.mjs", import.meta.url));
+
+/**
+ * `damaged`: the execution cannot go on and says so. `derived`: it is shown right by its id, the audit finds what follows
+ * from its journal and is otherwise, and a repair mends it. `same`: nobody needs the row, or it is written anew when the
+ * execution is loaded.
+ */
+type End = "damaged" | "derived" | "same";
+
+/** A text with bytes that are no UTF-8: PostgreSQL stores and sends them as they are. */
+const BYTES = "'\\x7b22ff00c328a0a122'::bytea::text";
+
+const CASES: Readonly<Record<string, readonly [end: End, sql: string]>> = {
+  "journal-letter": [
+    "damaged",
+    "UPDATE journal SET body = replace(body, 'created', 'treated') WHERE e = $ AND seq = 1",
+  ],
+  "journal-bytes": ["damaged", `UPDATE journal SET body = ${BYTES} WHERE e = $ AND seq > 1`],
+  "journal-separator": [
+    "damaged",
+    "UPDATE journal SET body = body || E'\\x1f' || body WHERE e = $ AND seq = 1",
+  ],
+  "journal-escape": ["same", "UPDATE journal SET body = E'\\x01' || body WHERE e = $ AND seq = 1"],
+  "journal-empty": ["damaged", "UPDATE journal SET body = '' WHERE e = $"],
+  "journal-missing": ["damaged", "DELETE FROM journal WHERE e = $ AND seq = 1"],
+  "journal-none": ["damaged", "DELETE FROM journal WHERE e = $"],
+  "journal-seq": ["damaged", "UPDATE journal SET seq = seq + 100000 WHERE e = $ AND seq > 1"],
+  "journal-negative": ["damaged", "UPDATE journal SET seq = -seq WHERE e = $ AND seq > 1"],
+  "journal-count": ["damaged", "UPDATE journal SET count = count + 1 WHERE e = $ AND seq = 1"],
+  "journal-at": ["damaged", "UPDATE journal SET at = at + 4096 WHERE e = $ AND seq = 1"],
+  "journal-phase": ["derived", "UPDATE journal SET phase = 'gone' WHERE e = $"],
+  "snapshot-body": ["same", `UPDATE snapshots SET body = ${BYTES} WHERE e = $`],
+  "snapshot-seq": ["same", "UPDATE snapshots SET seq = seq - 1 WHERE e = $"],
+  "timer-due": ["derived", "UPDATE timers SET due = due + 4096 WHERE e = $"],
+  "timer-name": ["derived", `UPDATE timers SET timer = ${BYTES} WHERE e = $`],
+  "timer-missing": ["derived", "DELETE FROM timers WHERE e = $"],
+  "timer-partition": ["derived", "UPDATE timers SET partition = partition + 1024 WHERE e = $"],
+  "opened-tasks": ["derived", "INSERT INTO opened VALUES ($, 4611686018427387904, 'fan.1.process')"],
+  "opened-low": ["derived", "INSERT INTO opened VALUES ($, 1, 'fan.1.process')"],
+  "opened-name": ["derived", `INSERT INTO opened VALUES ($, 5, ${BYTES})`],
+  "log-body": ["same", `UPDATE logs SET body = ${BYTES} WHERE e = $`],
+  "log-attempt": ["same", "UPDATE logs SET attempt = 'x' || attempt WHERE e = $"],
+  "dead-letter": ["same", `UPDATE dead_letters SET tasks = ${BYTES} WHERE e = $`],
+  "letter-body": [
+    "damaged",
+    `INSERT INTO letters (n, partition, id, recipient, body)
+      SELECT nextval('letters_n'), partition, 'letter-' || id, id, ${BYTES} FROM executions WHERE e = $`,
+  ],
+  "head-status": ["derived", "UPDATE executions SET status = 'ruoning' WHERE e = $"],
+  "head-bytes": ["derived", `UPDATE executions SET status = ${BYTES}, tags = ${BYTES} WHERE e = $`],
+  "head-want": ["same", "UPDATE executions SET want = 'tine' WHERE e = $"],
+  "head-hash": ["derived", "UPDATE executions SET hash = 'x' || hash WHERE e = $"],
+  "head-project": ["derived", "UPDATE executions SET project = 'defbult' WHERE e = $"],
+  "head-workflow": ["derived", "UPDATE executions SET workflow = 'hole' WHERE e = $"],
+  "head-partition": ["derived", "UPDATE executions SET partition = partition + 1024 WHERE e = $"],
+  "head-times": ["derived", "UPDATE executions SET created_at = -1, finished_at = 5 WHERE e = $"],
+  "head-tags": ["derived", `UPDATE executions SET tags = '{"a":' WHERE e = $`],
+  "head-epoch": ["same", "UPDATE executions SET epoch = epoch + 100000 WHERE e = $"],
+};
+
+const RUNNING = "running go";
+
+interface View {
+  readonly status: string;
+  readonly phase: string | null;
+  readonly output: unknown;
+}
+
+test("rows of every table are garbled: damage stays where it is, on both nodes, after a kill and a takeover", {
+  timeout: 300_000,
+}, async () => {
+  const bench = await openCluster({ flows });
+  await bench.worker();
+  const names = Object.keys(CASES);
+  const ids = new Map<string, readonly string[]>();
+  // Of each kind one, at one node or the other.
+  for (const [i, name] of names.entries()) ids.set(name, [(await bench.idsByNode(name))[i % 2] as string]);
+  ids.set("healthy", await bench.idsByNode("healthy"));
+  const all = [...ids.values()].flat();
+  const start = (id: string) =>
+    bench.insist("POST", "/v1/executions", { workflow: "hold", input: {}, id, tags: { customer: "c1" } });
+  await Promise.all(all.map(start));
+  const view = (id: string, at?: NodePlace): Promise<View> =>
+    (at === undefined
+      ? bench.insist("GET", `/v1/executions/${id}`)
+      : bench.insistAt(at, "GET", `/v1/executions/${id}`)) as Promise<View>;
+  for (const id of all) await until(`${id} waits`, async () => (await view(id)).phase === "go");
+
+  const [a, b] = bench.nodes as [NodePlace, NodePlace];
+  await bench.query("CREATE CAST (bytea AS text) WITHOUT FUNCTION");
+  await garble(bench, ids);
+
+  // A node that had an execution in memory before shows it from there, and is right.
+  const look = async (at: NodePlace, knew: "some" | "none"): Promise<void> => {
+    const wrong: string[] = [];
+    for (const [name, [end]] of Object.entries(CASES))
+      for (const id of ids.get(name) ?? []) {
+        const shown = await view(id, at);
+        const is = shown.status === "damaged" ? "damaged" : `${shown.status} ${shown.phase}`;
+        const isRight =
+          is === (end === "damaged" ? "damaged" : RUNNING) || (knew === "some" && is === RUNNING);
+        if (!isRight) wrong.push(`${id} is ${is} at ${at.url}`);
+      }
+    for (const id of ids.get("healthy") ?? [])
+      expect(await view(id, at)).toMatchObject({ status: "running", phase: "go" });
+    expect(wrong).toEqual([]);
+  };
+
+  // A dies: B has everything.
+  await a.running.kill();
+  await bench.settled();
+  await look(b, "some");
+  // A comes back, and B goes: A has everything.
+  await bench.startNode(a);
+  await bench.settled();
+  await look(a, "some");
+  await look(b, "some");
+  await b.running.kill();
+  await bench.settled();
+  await look(a, "none");
+  await bench.startNode(b);
+  await bench.settled();
+
+  const audit = async (id: string, method: "GET" | "POST") => {
+    const { findings } = (await bench.insist(method, `/v1/executions/${id}/audit`)) as {
+      findings: { code: string; message: string; isRepaired?: boolean }[];
+    };
+    return findings;
+  };
+  const wrong: string[] = [];
+  for (const [name, [end]] of Object.entries(CASES)) {
+    for (const id of ids.get(name) ?? []) {
+      const found = await audit(id, "GET");
+      const codes = [...new Set(found.map(({ code }) => code))].sort().join();
+      if (end === "same" ? codes !== "" : end === "derived" ? codes !== "differs" : codes === "")
+        wrong.push(`${id}: the audit finds ${JSON.stringify(found)}`);
+      if (end !== "derived") continue;
+      await audit(id, "POST");
+      const left = await audit(id, "GET");
+      if (left.length > 0) wrong.push(`${id}: after a repair the audit finds ${JSON.stringify(left)}`);
+    }
+  }
+  expect(wrong).toEqual([]);
+  await a.running.kill();
+  await bench.settled();
+  await bench.startNode(a);
+  await bench.settled();
+
+  for (const [name, of] of ids)
+    for (const id of of) {
+      const isDamaged = CASES[name]?.[0] === "damaged";
+      const said = await bench.ask(a, "POST", `/v1/executions/${id}/signals`, { name: "go", data: id });
+      expect([id, said?.status]).toEqual([id, isDamaged ? 409 : 200]);
+      if (!isDamaged) expect(await bench.ended(id)).toMatchObject({ status: "done", output: [4, id] });
+    }
+  const damaged = [...ids].filter(([name]) => CASES[name]?.[0] === "damaged").flatMap(([, of]) => of);
+  const told = bench.processes
+    .flatMap(({ lines }) => lines)
+    .filter((line) => line.includes("is damaged, the"));
+  for (const id of damaged)
+    expect([id, told.filter((line) => line.includes(`${id} is`)).length]).toEqual([id, 1]);
+  for (const { process } of bench.nodes) expect(process?.hasEnded).toBe(false);
+  for (const id of damaged) await bench.insist("POST", `/v1/executions/${id}/drop`, {});
+  expect(await bench.query("SELECT status, count(*)::int AS n FROM rondo.executions GROUP BY 1")).toEqual([
+    { status: "done", n: all.length - damaged.length },
+  ]);
+});
+
+/** Does to each execution what its case says. */
+async function garble(bench: ClusterBench, ids: ReadonlyMap<string, readonly string[]>): Promise<void> {
+  for (const [name, of] of ids) {
+    const sql = CASES[name]?.[1];
+    if (sql === undefined) continue;
+    for (const id of of) {
+      const [row] = await bench.query<{ e: string }>("SELECT e FROM rondo.executions WHERE id = $1", [id]);
+      await bench.query(`SET search_path TO rondo; ${sql.replaceAll("$", row?.e ?? "")}`);
+    }
+  }
+}
