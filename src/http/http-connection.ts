@@ -4,6 +4,7 @@
  */
 import http, { type IncomingHttpHeaders, type IncomingMessage, type RequestOptions } from "node:http";
 import https from "node:https";
+import { systemClock } from "../std/clock.ts";
 import { HttpFault } from "./http-fault.ts";
 
 export interface HttpRequest {
@@ -46,6 +47,7 @@ export interface HttpConnectionOptions {
 }
 
 const ANSWER_BYTES_MAX = 64 * 1_048_576;
+const clock = systemClock();
 
 export class HttpConnection {
   readonly address: string;
@@ -192,7 +194,7 @@ export class HttpConnection {
 class Silence {
   readonly #ms: number | undefined;
   readonly #controller: AbortController | null;
-  #timer: NodeJS.Timeout | undefined;
+  #cancel: () => void = () => {};
 
   constructor(ms: number | undefined) {
     this.#ms = ms;
@@ -205,12 +207,13 @@ class Silence {
   }
 
   heard(): void {
-    clearTimeout(this.#timer);
-    if (this.#controller !== null) this.#timer = setTimeout(() => this.#controller?.abort(), this.#ms);
+    this.#cancel();
+    const [controller, ms] = [this.#controller, this.#ms];
+    if (controller !== null && ms !== undefined) this.#cancel = clock.after(ms, () => controller.abort());
   }
 
   end(): void {
-    clearTimeout(this.#timer);
+    this.#cancel();
   }
 }
 
