@@ -195,8 +195,7 @@ export class CleanUp {
     const node = this.#node;
     if (slot.isDoubted) return this.#residency.drop(slot);
     const { execution } = slot;
-    for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
-    for (const { beat: late, worker } of slot.releases.splice(0)) workerReleases(node, worker, [late]);
+    if (slot.beats.length + slot.releases.length > 0) this.#hearLate(slot);
     // Before anything is given out: broadcasts go before the next command.
     this.#postOps.attend(slot);
     if (execution !== null && !execution.ended) {
@@ -218,9 +217,17 @@ export class CleanUp {
     else this.#residency.settle(slot);
   }
 
+  /** What came while it was loading. */
+  #hearLate(slot: Slot): void {
+    const node = this.#node;
+    for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
+    for (const { beat: late, worker } of slot.releases.splice(0)) workerReleases(node, worker, [late]);
+  }
+
   /** Answers those who asked how it is. */
   inspect(slot: Slot): void {
     const node = this.#node;
+    if (slot.inspections.length === 0) return;
     for (const { request, attempt } of slot.inspections.splice(0)) {
       const { execution } = slot;
       if (execution === null) {

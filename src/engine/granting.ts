@@ -317,7 +317,7 @@ function newGrant(
   const { plan } = desk.state;
   const { visit } = desk;
   const wanted = what.do === "enumerate" ? (plan.enumerator ?? plan.wanted) : plan.wanted;
-  return {
+  const grant: Writable = {
     do: what.do,
     items: what.items,
     resume: what.resume,
@@ -339,10 +339,13 @@ function newGrant(
     script: what.do === "script" ? scriptOf(plan) : null,
     command: what.do === "command" ? commandOf(plan) : null,
     trace: execution.trace,
-    ...(desk.state.needsSingleCode ? { single: true } : {}),
-    ...(what.do === "enumerate" && desk.state.identities !== null ? { byIdentity: true } : {}),
   };
+  if (desk.state.needsSingleCode) grant.single = true;
+  if (what.do === "enumerate" && desk.state.identities !== null) grant.byIdentity = true;
+  return grant;
 }
+
+type Writable = { -readonly [Field in keyof Grant]: Grant[Field] };
 
 /** What earlier attempts journaled, as it is now: a sleep that is over is so by this clock, whatever the worker's says. */
 function checkpointsOf(node: NodeState, desk: HandlerDesk, task: number): readonly Checkpoint[] | null {

@@ -182,8 +182,9 @@ export class NodeState {
   #noteDeclared(scope: string, at: number): void {
     this.#declaredAt.delete(scope);
     this.#declaredAt.set(scope, at);
+    if (this.#declaredAt.size <= DECLARED_MAX) return;
     const [oldest] = this.#declaredAt.keys();
-    if (this.#declaredAt.size > DECLARED_MAX && oldest !== undefined) this.#declaredAt.delete(oldest);
+    if (oldest !== undefined) this.#declaredAt.delete(oldest);
   }
 
   /** A limit of a handler, as the plan of this time says it. */

@@ -71,7 +71,8 @@ export function encodeEntries(events: readonly Recorded[], execution: string): E
 
 /** A row as it was read, with what its checksum says of it; one without a checksum is taken as it is. */
 export function checkedEntry<Row extends Entry>(row: Row, execution: string): Row {
-  return sealState(row.body, keyOf(row, execution)) === "broken" ? { ...row, damage: WRONG_CHECKSUM } : row;
+  const key = keyOf(execution, row.seq, row.count, row.at);
+  return sealState(row.body, key) === "broken" ? { ...row, damage: WRONG_CHECKSUM } : row;
 }
 
 /** The events of a row. */
@@ -154,12 +155,12 @@ function encodeRow(events: readonly Recorded[], execution: string): Entry {
   }
   const header = JSON.stringify({ v, events: packed });
   const body = parts.length === 0 ? header : `${header}\n${parts.join("")}`;
-  const row = { seq: first.seq, count: events.length, at: first.at };
-  return { ...row, body: seal(body, keyOf(row, execution)) };
+  const { seq, at } = first;
+  return { seq, count: events.length, at, body: seal(body, keyOf(execution, seq, events.length, at)) };
 }
 
 /** What the checksum of a row covers besides its body. */
-function keyOf({ seq, count, at }: Omit<Entry, "body">, execution: string): string {
+function keyOf(execution: string, seq: number, count: number, at: number): string {
   return `${execution}\n${seq} ${count} ${at}`;
 }
 
