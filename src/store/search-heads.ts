@@ -46,7 +46,12 @@ export async function listOrSearch(
 async function searchHeads(store: SearchIndex, search: Search): Promise<FoundHeads> {
   const { filter, q = "", tags = {}, max } = search;
   const words = searchWords(q);
-  const wanted = [...words, ...Object.entries(tags).map(([name, value]) => tagWord(name, value))];
+  const wanted = [...words];
+  for (const [name, value] of Object.entries(tags)) {
+    wanted.push(tagWord(name, value));
+    // Other tags may have the same value.
+    if (value !== null && value !== "") wanted.push(tagWord(name, null));
+  }
   const isFound = (head: StoredHead): boolean =>
     (filter.project ?? head.project) === head.project &&
     (filter.workflow ?? head.workflow) === head.workflow &&

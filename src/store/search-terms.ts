@@ -14,20 +14,31 @@ const TERM_BYTES_MAX = 64;
 /** Words of an error that are indexed. */
 const ERROR_WORDS_MAX = 60;
 const HASH_DIGITS = 8;
+/** How terms begin: those of a hash, of a tag's name and of a tag's value. Words of an error begin with a letter, a digit or _. */
+const OF_HASH = "#";
+const OF_NAME = "@";
+const OF_VALUE = "=";
 const HASH = /^[0-9a-f]{8,64}$/;
 
 type Searched = Pick<StoredHead, "id" | "workflow" | "hash" | "tags" | "error">;
 
 /** The terms by which an execution is found, besides its id and its workflow. */
 export function termsOf({ hash, tags, error }: Pick<Searched, "hash" | "tags" | "error">): string[] {
-  const terms = new Set([`#${hash.slice(0, HASH_DIGITS)}`]);
+  const terms = new Set([hashTerm(hash)]);
   for (const [name, value] of Object.entries(tags)) {
-    terms.add(term(`=${name}`));
-    terms.add(term(`=${name}=${value}`));
-    if (value !== "") terms.add(term(`=${value}`));
+    terms.add(nameTerm(name));
+    if (value !== "") terms.add(valueTerm(value));
   }
   for (const word of errorTerms(error)) terms.add(word);
   return [...terms];
+}
+
+/**
+ * Whether executions that begin near each other usually share a term: a hash, the name of a tag. An index may keep such a
+ * term for a stretch of executions instead of each.
+ */
+export function isBroad(term: string): boolean {
+  return term.startsWith(OF_HASH) || term.startsWith(OF_NAME);
 }
 
 /** Tags as a store keeps them; a text that is damaged has none. */
@@ -63,8 +74,11 @@ export function searchWords(q: string): SearchWord[] {
   const words = [...new Set(q.split(/\s+/).filter(Boolean))];
   return words.map((text) => {
     const lower = text.toLowerCase();
-    const terms = [term(`=${text}`)];
-    if (HASH.test(lower)) terms.push(`#${lower.slice(0, HASH_DIGITS)}`);
+    const terms = [nameTerm(text), valueTerm(text)];
+    // Names and values can hold a = themselves.
+    for (let at = text.indexOf("="); at >= 0; at = text.indexOf("=", at + 1))
+      terms.push(tagTerm(text.slice(0, at), text.slice(at + 1)));
+    if (HASH.test(lower)) terms.push(hashTerm(lower));
     const [longest] = [...wordsOf(text)].sort((a, b) => b.length - a.length);
     if (longest !== undefined) terms.push(term(longest));
     return { text, ids: [...new Set([text, lower])], workflow: text, terms };
@@ -74,7 +88,7 @@ export function searchWords(q: string): SearchWord[] {
 /** The search that finds executions by a tag, for lists that are filtered by tags. */
 export function tagWord(name: string, value: string | null): SearchWord {
   const text = value === null ? name : `${name}=${value}`;
-  return { text, ids: [], workflow: "", terms: [term(`=${text}`)] };
+  return { text, ids: [], workflow: "", terms: [tagTerm(name, value)] };
 }
 
 /** Whether a word of a search fits an execution. */
@@ -104,6 +118,23 @@ export function hasTags(
 /** The words of a text: letters, digits and _ that stand together. */
 function wordsOf(text: string): Set<string> {
   return new Set(text.toLowerCase().match(/[\p{L}\p{M}\p{N}_]+/gu) ?? []);
+}
+
+function hashTerm(hash: string): string {
+  return OF_HASH + hash.slice(0, HASH_DIGITS);
+}
+
+function nameTerm(name: string): string {
+  return term(OF_NAME + name);
+}
+
+function valueTerm(value: string): string {
+  return term(OF_VALUE + value);
+}
+
+/** The term that finds the fewest executions with this tag; null: with any value. */
+function tagTerm(name: string, value: string | null): string {
+  return value === null || value === "" ? nameTerm(name) : valueTerm(value);
 }
 
 /** A term as indexes keep it; no store's own separators or NUL are in it. */

@@ -88,6 +88,27 @@ function describeFinding(get: () => Lives): void {
     expect(await find(lives, "disk")).toEqual([]);
   });
 
+  test("one execution among many is found by its hash and by the name of its tag, also where others have its value", async () => {
+    const lives = get();
+    const ids = Array.from({ length: 100 }, (_, i) => `run-${i}`);
+    const tagsOf = (i: number): Record<string, string> =>
+      i === 40 ? { rare: "1", "a=b": "c=d" } : i === 41 ? { empty: "" } : { common: "1" };
+    const writes = ids.map((id, i) =>
+      start(id, { head: headOf(id, { tags: tagsOf(i), ...(i === 70 ? { hash } : {}) }) }),
+    );
+    await commit(lives.store, lives.info, writes);
+    await indexed(lives);
+    for (const q of ["rare", "rare=1", "a=b", "c=d", "a=b=c=d"])
+      expect(await find(lives, q)).toEqual(["run-40"]);
+    for (const q of ["empty", "empty="]) expect(await find(lives, q)).toEqual(["run-41"]);
+    expect(await find(lives, "0123abcd")).toEqual(["run-70"]);
+    expect(await find(lives, { tags: { rare: "1" } })).toEqual(["run-40"]);
+    expect(await find(lives, { tags: { empty: "" } })).toEqual(["run-41"]);
+    expect(await find(lives, { tags: { rare: "1", common: null } })).toEqual([]);
+    expect(await find(lives, "common", 200)).toHaveLength(98);
+    expect(await find(lives, "1", 200)).toHaveLength(99);
+  });
+
   test("pages go on where the one before ended", async () => {
     const lives = get();
     const ids = Array.from({ length: 25 }, (_, i) => `run-${i}`);

@@ -20,10 +20,10 @@ export interface Swept {
 
 export class Purger {
   readonly #connection: Connection;
-  readonly #search: Pick<SearchIndex, "remove">;
+  readonly #search: Pick<SearchIndex, "removing">;
   readonly #statements: ReturnType<typeof prepareStatements>;
 
-  constructor(connection: Connection, search: Pick<SearchIndex, "remove">) {
+  constructor(connection: Connection, search: Pick<SearchIndex, "removing">) {
     this.#connection = connection;
     this.#search = search;
     this.#statements = prepareStatements(connection);
@@ -33,14 +33,19 @@ export class Purger {
   forget(ids: readonly string[], lastE: number): void {
     const { ended, note, keepLastE, head, snapshot, timers, opened } = this.#statements;
     inTransaction(this.#connection, () => {
-      for (const id of ids) {
+      const executions: number[] = [];
+      for (const id of new Set(ids)) {
         const e = ended.get<{ e: number }>([id])?.e;
-        if (e === undefined) continue;
-        keepLastE.run([lastE]);
+        if (e !== undefined) executions.push(e);
+      }
+      if (executions.length === 0) return;
+      keepLastE.run([lastE]);
+      const removeTerms = this.#search.removing(executions);
+      for (const e of executions) {
         note.run([e]);
-        this.#search.remove(e);
         for (const statement of [head, snapshot, timers, opened]) statement.run([e]);
       }
+      removeTerms();
     });
   }
 

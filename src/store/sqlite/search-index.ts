@@ -4,10 +4,13 @@
  * 1. new executions by a cursor over their numbers, which are given in the order of commits;
  * 2. errors, by the numbers of the executions whose heads were written with one; after a restart by the time of their end.
  * A file of an older version begins with the cursor at 0, so the index is made while the store runs. `clear` does the same.
+ *
+ * A broad term (a hash, the name of a tag) has one row for a block of executions, which bears the first number of the block:
+ * most starts write no row for it. Who is found by it is any execution of the block, since each is compared with its head.
  */
 
 import { type FoundOrders, inAny, ordersUpTo } from "../found-orders.ts";
-import { errorTerms, readTags, type SearchWord, termsOf } from "../search-terms.ts";
+import { errorTerms, isBroad, readTags, type SearchWord, termsOf } from "../search-terms.ts";
 import {
   type Bytes,
   bytesOf,
@@ -30,6 +33,9 @@ const ENDED_AT_ONCE = 200;
 const CLEARED_AT_ONCE = 5_000;
 /** Ends of before a restart are looked at again from this long before the last one that was indexed. */
 const OVERLAP_MS = 60_000;
+
+/** Executions that share the row of a broad term. */
+const BLOCK = 32;
 
 /** Ids with a beginning: so many are sorted by age; of more than that the newest executions are looked through first. */
 const FEW = 5_000;
@@ -75,40 +81,41 @@ export class SearchIndex {
 
   /** Indexes some executions; says how many rows that took, and whether there is more to do. */
   write({ failed, finishedAt }: Noted): { rows: number; more: boolean } {
-    const { cursor, fresh, byE, move, clearing, clearSome } = this.#statements;
+    const { cursor, end, withTerms, addHashes, byE, move, clearing, clearSome } = this.#statements;
     if (clearing.get<{ clearing: number }>([])?.clearing === 1) {
       const rows = clearSome.run([CLEARED_AT_ONCE]);
       if (rows < CLEARED_AT_ONCE) this.#statements.cleared.run([]);
       return { rows, more: true };
     }
     const { e: after = 0 } = cursor.get<{ e: number }>([]) ?? {};
-    const created = fresh.all<Row>([after, SLICE]);
+    const slice = end.get<{ last: number | null; n: number }>([after, SLICE]);
+    const sliceEnd = slice?.last ?? after;
     const ended = this.#someEnded();
-    if (created.length === 0 && failed.length === 0 && ended.length === 0) return { rows: 0, more: false };
+    if (sliceEnd === after && failed.length === 0 && ended.length === 0) return { rows: 0, more: false };
     let rows = 1;
-    let last = after;
+    let last = sliceEnd;
+    const seen = new Map<string, number>();
     this.#insert.clear();
     this.#unsynced(() => {
-      const add = (e: number, terms: readonly string[]): void => {
-        for (const term of terms) this.#insert.add(term, e);
-        rows += terms.length;
-      };
-      for (const row of created) {
-        if (rows >= ROWS_MAX) break;
-        add(row.e, termsOfRow(row));
-        last = row.e;
+      for (const row of withTerms.all<Row>([after, sliceEnd])) {
+        if (rows >= ROWS_MAX) {
+          last = row.e - 1;
+          break;
+        }
+        rows += this.#add(row.e, termsOfRow(row), seen);
       }
-      for (const row of ended) add(row.e, errorTerms(errorOf(row)));
+      rows += addHashes.run([after, last]);
+      for (const row of ended) rows += this.#add(row.e, errorTerms(errorOf(row)), seen);
       for (const e of failed) {
         const row = byE.get<Row>([e]);
-        if (row !== undefined) add(e, errorTerms(errorOf(row)));
+        if (row !== undefined) rows += this.#add(e, errorTerms(errorOf(row)), seen);
       }
       this.#insert.flush();
       move.run([last, finishedAt]);
     });
     const lastEnded = ended.at(-1);
     if (lastEnded !== undefined) this.#ended = { at: lastEnded.finished_at as number, e: lastEnded.e };
-    const isBehind = created.length === SLICE || last < (created.at(-1)?.e ?? 0);
+    const isBehind = slice?.n === SLICE || last < sliceEnd;
     return { rows, more: isBehind || ended.length > 0 };
   }
 
@@ -118,11 +125,28 @@ export class SearchIndex {
     this.#ended = null;
   }
 
-  /** An execution is forgotten: its rows go. */
-  remove(e: number): void {
-    const row = this.#statements.byE.get<Row>([e]);
-    if (row === undefined) return;
-    for (const term of termsOfRow(row)) this.#statements.remove.run([term, e]);
+  /** These executions are about to be forgotten; answers how their rows go afterwards. */
+  removing(executions: readonly number[]): () => void {
+    const { byE, remove, inBlock } = this.#statements;
+    const blocks = new Map<number, Set<string>>();
+    const exact: [term: string, e: number][] = [];
+    for (const e of executions) {
+      const row = byE.get<Row>([e]);
+      if (row === undefined) continue;
+      const broad = blocks.get(blockOf(e)) ?? new Set();
+      blocks.set(blockOf(e), broad);
+      for (const term of termsOfRow(row))
+        if (isBroad(term)) broad.add(term);
+        else exact.push([term, e]);
+    }
+    return () => {
+      for (const row of exact) remove.run(row);
+      for (const [block, broad] of blocks) {
+        for (const row of inBlock.all<Row>([block, block + BLOCK]))
+          for (const term of termsOfRow(row)) broad.delete(term);
+        for (const term of broad) remove.run([term, block]);
+      }
+    };
   }
 
   /** The executions that a word may fit, newest first. */
@@ -134,7 +158,27 @@ export class SearchIndex {
   }
 
   #ofTerm(term: string, { before, max }: { before: number; max: number }): FoundOrders {
-    return this.#list(this.#statements.ofTerm, [term, before, max], max);
+    const { ofTerm } = this.#statements;
+    if (!isBroad(term)) return this.#list(ofTerm, [term, before, max], max);
+    const most = Math.ceil(max / BLOCK);
+    const blocks = ofTerm.all<{ e: number }>([term, before, most]);
+    const orders: number[] = [];
+    for (const { e: block } of blocks)
+      for (let e = Math.min(block + BLOCK, before) - 1; e >= block; e--) orders.push(e);
+    return inAny([{ orders, floor: blocks.length < most ? 0 : (blocks.at(-1)?.e ?? 0) }], max);
+  }
+
+  /** Gathers the rows of an execution's terms, but for blocks that were `seen`; says how many. */
+  #add(e: number, terms: readonly string[], seen: Map<string, number>): number {
+    let rows = 0;
+    for (const term of terms) {
+      const at = isBroad(term) ? blockOf(e) : e;
+      if (seen.get(term) === at) continue;
+      seen.set(term, at);
+      this.#insert.add(term, at);
+      rows++;
+    }
+    return rows;
   }
 
   #ofWorkflow(workflow: string, { before, max }: { before: number; max: number }): FoundOrders {
@@ -196,6 +240,10 @@ export class SearchIndex {
   }
 }
 
+function blockOf(e: number): number {
+  return e - (e % BLOCK);
+}
+
 function termsOfRow(row: Row): string[] {
   return termsOf({ hash: textOf(row.hash), tags: readTags(textOf(row.tags)), error: errorOf(row) });
 }
@@ -236,7 +284,14 @@ function prepareStatements(connection: Connection) {
     cursor: prepare("SELECT e, ended FROM search_cursor"),
     clearing: prepare("SELECT clearing FROM search_cursor"),
     move: prepare("UPDATE search_cursor SET e = ?, ended = max(ended, ?)"),
-    fresh: prepare(`SELECT ${row} FROM executions WHERE e > ? ORDER BY e LIMIT ?`),
+    end: prepare(
+      "SELECT max(e) AS last, count(*) AS n FROM (SELECT e FROM executions WHERE e > ? ORDER BY e LIMIT ?)",
+    ),
+    withTerms: prepare(`SELECT ${row} FROM executions WHERE e > ? AND e <= ?
+      AND (tags <> '{}' OR error IS NOT NULL) ORDER BY e`),
+    addHashes: prepare(`INSERT OR IGNORE INTO search (term, e)
+      SELECT DISTINCT '#' || substr(hash, 1, 8), e - e % ${BLOCK} FROM executions WHERE e > ? AND e <= ?`),
+    inBlock: prepare(`SELECT ${row} FROM executions WHERE e >= ? AND e < ?`),
     byE: prepare(`SELECT ${row} FROM executions WHERE e = ?`),
     ended: prepare(`SELECT ${row} FROM executions WHERE finished_at IS NOT NULL AND finished_at >= ?
       AND (finished_at > ? OR e > ?) ORDER BY finished_at, e LIMIT ?`),
