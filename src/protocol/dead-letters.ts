@@ -3,6 +3,7 @@
  * the fanout `<prefix>.dead` with the headers `queue` and `reason`. Its delivery may be acknowledged only when the broker
  * has confirmed the copy, so that no message is dropped. A queue that was deleted is declared again.
  */
+import { cutToBytes } from "../kernel/names.ts";
 import type { Clock } from "../std/clock.ts";
 
 /** The part of an AMQP channel that declares the exchange and its queue. */
@@ -37,7 +38,7 @@ export interface DeadLettersParts {
 const KEPT_MAX = 100_000;
 const AGAIN_MS = 200;
 const REASON_CHARS_MAX = 1_000;
-const KEY_CHARS_MAX = 255;
+const KEY_BYTES_MAX = 255;
 
 /** Declares the exchange and binds its queue. */
 export async function declareDead(channel: DeclaringChannel, dead: string): Promise<void> {
@@ -64,7 +65,7 @@ export class DeadLetters {
     this.#count++;
     const letter: DeadLetter = {
       exchange: this.#parts.dead,
-      key: from.queue.slice(0, KEY_CHARS_MAX),
+      key: cutToBytes(from.queue, KEY_BYTES_MAX),
       id: `dead~${this.#count}`,
       body,
       headers: { queue: from.queue, reason: from.reason.slice(0, REASON_CHARS_MAX) },
