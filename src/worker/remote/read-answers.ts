@@ -15,6 +15,9 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** More nodes than this are not believed. */
 const NODES_MAX = 1_000;
+/** More finished runs than this are not believed: each takes a place in a list. */
+const RUNS_MAX = 100_000;
+const TEXTS = ["token", "execution", "workflow", "project", "phase", "handler", "use"];
 const DO = ["enumerate", "process", "next", "returns", "command", "script"];
 
 export function readRegistered(value: unknown): Registered | null {
@@ -30,7 +33,7 @@ export function readClaimed(value: unknown): Claimed | null {
   if (!isFields(value)) return null;
   const { work, inputs, phases, cancel, lost, drain } = value;
   if (!Array.isArray(work) || !work.every(isWorkItem)) return null;
-  if (!isFields(inputs) || !isFields(phases)) return null;
+  if (!isFields(inputs) || !isFields(phases) || !Object.values(phases).every(isPhaseCounts)) return null;
   if (!isAttempts(cancel) || !isAttempts(lost)) return null;
   const nodes = readNodes(value["nodes"]);
   if (nodes === null) return null;
@@ -71,16 +74,49 @@ function isUrl(url: unknown): url is string {
 
 function isWorkItem(value: unknown): value is WorkItem {
   if (!isFields(value)) return false;
-  const { attempt, token, do: kind, heartbeatMs, steps, runs } = value;
+  const { attempt, do: kind, version, traceparent, timeoutMs, heartbeatMs, visit, batch, finished } = value;
+  const { steps, runs, resume, phases } = value;
   return (
     isAttempt(attempt) &&
-    typeof token === "string" &&
     DO.includes(kind as string) &&
-    ["execution", "workflow", "phase", "handler", "use"].every((name) => typeof value[name] === "string") &&
+    TEXTS.every((name) => typeof value[name] === "string") &&
+    (version === null || typeof version === "string") &&
+    isOptional(traceparent, (text) => typeof text === "string") &&
     isPositive(heartbeatMs) &&
-    (steps === undefined || (Array.isArray(steps) && steps.every(isFields))) &&
-    (runs === undefined || (Array.isArray(runs) && runs.every(isFields)))
+    (timeoutMs === null || isPositive(timeoutMs)) &&
+    [visit, batch].every((count) => isCount(count) && count > 0) &&
+    isOptional(finished, (count) => isCount(count) && count <= RUNS_MAX) &&
+    isOptional(steps, (list) => Array.isArray(list) && list.every(isStep)) &&
+    isOptional(runs, (list) => Array.isArray(list) && list.every(isRun)) &&
+    isOptional(resume, (at) => isFields(at) && isCount(at["count"]) && Number.isInteger(at["checksum"])) &&
+    isOptional(phases, isPhaseCounts)
   );
+}
+
+function isStep(step: unknown): boolean {
+  if (!isFields(step) || typeof step["name"] !== "string") return false;
+  return isOptional(step["until"], (until) => typeof until === "number");
+}
+
+function isRun(run: unknown): boolean {
+  if (!isFields(run)) return false;
+  const { name, expression, timeoutMs } = run;
+  return (
+    typeof name === "string" &&
+    typeof expression === "string" &&
+    (timeoutMs === null || isPositive(timeoutMs))
+  );
+}
+
+function isPhaseCounts(list: unknown): boolean {
+  return Array.isArray(list) && list.every(isPhaseCount);
+}
+
+function isPhaseCount(value: unknown): boolean {
+  if (!isFields(value)) return false;
+  const { phase, visit, handlers } = value;
+  const isHandler = (one: unknown): boolean => isFields(one) && typeof one["name"] === "string";
+  return typeof phase === "string" && isCount(visit) && Array.isArray(handlers) && handlers.every(isHandler);
 }
 
 function isAttempts(value: unknown): value is readonly string[] {
@@ -89,6 +125,14 @@ function isAttempts(value: unknown): value is readonly string[] {
 
 function isAttempt(value: unknown): value is string {
   return typeof value === "string" && decodeAttempt(value) !== null;
+}
+
+function isOptional(value: unknown, is: (value: unknown) => boolean): boolean {
+  return value === undefined || is(value);
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 0;
 }
 
 function isPositive(value: unknown): value is number {
