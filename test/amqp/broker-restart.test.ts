@@ -31,8 +31,15 @@ test("a broker that is killed and comes back: every task is counted once, and no
     const handle = await rondo.start(flow, null as never);
     const done = async () => (await handle.status()).phases[0]?.handlers[0]?.done ?? 0;
     await until("it is under way", async () => (await done()) > 200);
+    // What is durable is there again, at the same address.
+    await workers[0]?.channel.assertQueue("kept", { durable: true });
+    await workers[0]?.say("kept", "still here");
     await server.restart("kill");
     await hire();
+    await until("the message is there again", async () => {
+      const message = await workers[1]?.channel.get("kept", { noAck: true });
+      return typeof message === "object" && message.content.toString() === "still here";
+    });
     await handle.result({ timeout: 90_000 });
     expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 2_000, done: 2_000 });
     await until("no queue is left", async () =>

@@ -1,7 +1,6 @@
 import { connect } from "amqplib";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { openTestBroker, RabbitServer } from "./rabbitmq-server.ts";
+import { openTestBroker } from "./rabbitmq-server.ts";
 import type { TestBroker } from "./test-broker.ts";
 
 let broker: TestBroker;
@@ -31,33 +30,3 @@ test("a vhost of its own is empty, keeps what it is given, and its connections c
   await again.close();
   expect((await broker.queues()).map(({ name }) => name)).toEqual(["q"]);
 });
-
-test("a killed server comes back at the same address with its durable messages", async () => {
-  const server = await RabbitServer.make();
-  try {
-    const connection = await connect(server.url);
-    connection.on("error", () => {
-      // The server is killed below.
-    });
-    const channel = await connection.createConfirmChannel();
-    channel.on("error", () => {
-      // As above.
-    });
-    await channel.assertQueue("kept", { durable: true });
-    channel.sendToQueue("kept", Buffer.from("still here"), { persistent: true });
-    await channel.waitForConfirms();
-    await server.restart("kill");
-    const again = await connect(server.url);
-    const reader = await again.createChannel();
-    let text = "";
-    await until("the message is there again", async () => {
-      const message = await reader.get("kept", { noAck: true });
-      if (message !== false) text = message.content.toString();
-      return message !== false;
-    });
-    await again.close();
-    expect(text).toBe("still here");
-  } finally {
-    await server.remove();
-  }
-}, 180_000);

@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { HAPPENINGS, type Happening } from "../../src/sim/faults.ts";
 import { nodesOf, runSeed } from "../../src/sim/run.ts";
+import { effort } from "../tools/long.ts";
 
 const run = promisify(execFile);
 const rondo = join(import.meta.dirname, "..", "..", "bin", "rondo.js");
@@ -15,9 +16,12 @@ async function simulate(args: readonly string[], node = process.execPath): Promi
   return stdout;
 }
 
+/** Seeds of the tests here; `npm run sim:ci` runs far more of them, and the first 50 twice. */
+const SEEDS = effort({ usual: 6, long: 40 });
+
 describe("the simulator", () => {
   it("gives the same trace for the same seed, twice", () => {
-    for (let seed = 1; seed <= 40; seed++) {
+    for (let seed = 1; seed <= SEEDS; seed++) {
       const first = runSeed({ seed });
       expect(first.violation, `seed ${seed}`).toBeNull();
       expect(runSeed({ seed }).hash, `seed ${seed}`).toBe(first.hash);
@@ -25,12 +29,12 @@ describe("the simulator", () => {
   });
 
   it("holds with many more executions than fit in memory", () => {
-    for (let seed = 500_080; seed < 500_100; seed++)
+    for (let seed = 500_080; seed < 500_080 + SEEDS; seed++)
       expect(runSeed({ seed, executions: 12 }).violation, `seed ${seed}`).toBeNull();
   });
 
   it("holds with several nodes over one database, and gives the same trace twice", () => {
-    for (let seed = 1; seed <= 20; seed++) {
+    for (let seed = 1; seed <= SEEDS; seed++) {
       const run = { seed, nodes: nodesOf(seed) };
       const first = runSeed(run);
       expect(first.violation, `seed ${seed}`).toBeNull();
@@ -39,7 +43,7 @@ describe("the simulator", () => {
   });
 
   it("gives the same output on one thread and on several", { timeout: 60_000 }, async () => {
-    const args = ["--cluster", "--seeds", "12", "--hashes"];
+    const args = ["--cluster", "--seeds", String(SEEDS), "--hashes"];
     expect(await simulate([...args, "--threads", "3"])).toBe(await simulate([...args, "--threads", "1"]));
   });
 
@@ -101,7 +105,7 @@ describe("the simulator", () => {
     const other = await otherNode();
     if (other === null) return;
     try {
-      const args = ["--seeds", "25", "--hashes"];
+      const args = ["--seeds", String(SEEDS), "--hashes"];
       expect(await simulate(args, other.node)).toBe(await simulate(args));
     } finally {
       await rm(other.folder, { recursive: true, force: true });
