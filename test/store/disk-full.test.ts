@@ -1,13 +1,10 @@
 // No room: commits stop with a clear error, nothing is torn, and work goes on when there is room.
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { DirectoryStore } from "../../src/store/sqlite/directory-store.ts";
 import { packWrites, unpackWrites } from "../../src/store/sqlite/packed-commit.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { type ExecutionWrite, fenceOf, StoreFault } from "../../src/store/store.ts";
+import { SmallDisk } from "../tools/small-disk.ts";
 import { entry, start, step } from "./example-writes.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";
 import { watchedDriver } from "./watched-driver.ts";
@@ -47,31 +44,10 @@ test("a commit without room writes nothing, and the same commit is accepted once
   store.close({ clean: true });
 });
 
-function run(command: string, ...args: string[]): boolean {
-  return spawnSync(command, args).status === 0;
-}
-
-/** A file system of its own, where the machine lets us make one. */
-function smallDisk(): string | null {
-  const directory = mkdtempSync(join(tmpdir(), "rondo-disk-"));
-  const mounted = run("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", directory);
-  if (!mounted) rmSync(directory, { recursive: true });
-  return mounted ? directory : null;
-}
-
-const probe = smallDisk();
-if (probe !== null) removeDisk(probe);
-
-function removeDisk(directory: string): void {
-  run("umount", directory);
-  rmSync(directory, { recursive: true, force: true });
-}
-
-// Needs the right to mount a file system, which not every machine gives.
-describe.runIf(probe !== null)("on a disk of 1 MiB", () => {
+describe.runIf(SmallDisk.isPossible)("on a disk of 1 MiB", () => {
   test("the store fills up, keeps what it acknowledged, and goes on when the disk has grown", async () => {
-    const directory = smallDisk() as string;
-    onTestFinished(() => removeDisk(directory));
+    const disk = SmallDisk.make("1m") as SmallDisk;
+    const { directory } = disk;
     const store = new SqliteStore({ directory });
     const fence = fenceOf(await store.open());
     let end = 0;
@@ -93,12 +69,12 @@ describe.runIf(probe !== null)("on a disk of 1 MiB", () => {
     expect(await fill()).toMatchObject({ name: "StoreFault", retryable: true, nothingWritten: true });
     expect(await store.readJournal({ execution: "a", from: 1 })).toHaveLength(end);
     const full = end;
-    run("mount", "-o", "remount,size=4m", directory);
+    disk.resize("4m");
     expect(await fill()).toMatchObject({ name: "StoreFault", retryable: true });
     expect(end).toBeGreaterThan(full + 10);
     await store.close({ clean: false });
     const reopened = new SqliteStore({ directory });
-    run("mount", "-o", "remount,size=16m", directory);
+    disk.resize("16m");
     await reopened.open();
     expect(await reopened.readJournal({ execution: "a", from: 1 })).toHaveLength(end);
     await reopened.close({ clean: true });
