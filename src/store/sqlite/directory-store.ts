@@ -212,13 +212,14 @@ export class DirectoryStore {
     return this.#guard({ writing: options.repair }, () => this.#use().repairs.auditTables(options));
   }
 
-  /** The first part of a purge: the executions are gone for everybody. */
-  forget(ids: readonly string[]): void {
-    this.#guard({ writing: true }, () => {
+  /** The first part of a purge: the first of these executions are gone for everybody. Says how many of them. */
+  forget(ids: readonly string[]): number {
+    return this.#guard({ writing: true }, () => {
       const { purger, writer, checkpoints } = this.#use();
-      purger.forget(ids, writer.lastE);
-      writer.forget(ids);
-      checkpoints.note(4 * ids.length, 0);
+      const forgotten = purger.forget(ids, writer.lastE);
+      writer.forget(ids.slice(0, forgotten));
+      checkpoints.note(4 * forgotten, 0);
+      return forgotten;
     });
   }
 

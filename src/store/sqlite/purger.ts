@@ -7,10 +7,12 @@
  */
 import type { Connection, Statement } from "./driver.ts";
 import { inTransaction } from "./in-transaction.ts";
+import { Pace } from "./pace.ts";
 import type { SearchIndex } from "./search-index.ts";
 
-/** Rows that one sweep deletes at most. */
-const ROWS_AT_ONCE = 1_000;
+/** How long one call should take; executions that it forgets, and rows that it sweeps. */
+const FORGET_PACE = { goalMs: 10, first: 16, min: 4, max: 100 };
+const SWEEP_PACE = { goalMs: 10, first: 32, min: 4, max: 1_000 };
 
 /** How many rows went, and whether there is more to sweep. */
 export interface Swept {
@@ -22,6 +24,8 @@ export class Purger {
   readonly #connection: Connection;
   readonly #search: Pick<SearchIndex, "removing">;
   readonly #statements: ReturnType<typeof prepareStatements>;
+  readonly #forgetPace = new Pace(FORGET_PACE);
+  readonly #sweepPace = new Pace(SWEEP_PACE);
 
   constructor(connection: Connection, search: Pick<SearchIndex, "removing">) {
     this.#connection = connection;
@@ -29,8 +33,19 @@ export class Purger {
     this.#statements = prepareStatements(connection);
   }
 
-  /** Those of the executions that have ended are gone; `lastE` is the greatest number given so far. */
-  forget(ids: readonly string[], lastE: number): void {
+  /**
+   * The first of these executions are gone, if they have ended; says how many were looked at. `lastE` is the greatest number
+   * given so far.
+   */
+  forget(ids: readonly string[], lastE: number): number {
+    return this.#forgetPace.run((size) => {
+      const some = ids.slice(0, size);
+      this.#forgetAll(some, lastE);
+      return some.length;
+    });
+  }
+
+  #forgetAll(ids: readonly string[], lastE: number): void {
     const { ended, note, keepLastE, head, snapshot, timers, opened } = this.#statements;
     inTransaction(this.#connection, () => {
       const executions: number[] = [];
@@ -51,20 +66,22 @@ export class Purger {
 
   /** Deletes some of what is left of forgotten executions. */
   sweep(): Swept {
+    if (this.#statements.next.get([]) === undefined) return { rows: 0, more: false };
+    return this.#sweepPace.run((size) => inTransaction(this.#connection, () => this.#sweepRows(size)));
+  }
+
+  #sweepRows(most: number): Swept {
     const { next, done, journal, logs, deadLetters } = this.#statements;
-    if (next.get([]) === undefined) return { rows: 0, more: false };
-    return inTransaction(this.#connection, () => {
-      let rows = 0;
-      for (;;) {
-        const e = next.get<{ e: number }>([])?.e;
-        if (e === undefined) return { rows, more: false };
-        for (const statement of [journal, logs, deadLetters]) {
-          rows += statement.run([e, ROWS_AT_ONCE - rows]);
-          if (rows >= ROWS_AT_ONCE) return { rows, more: true };
-        }
-        done.run([e]);
+    let rows = 0;
+    for (;;) {
+      const e = next.get<{ e: number }>([])?.e;
+      if (e === undefined) return { rows, more: false };
+      for (const statement of [journal, logs, deadLetters]) {
+        rows += statement.run([e, most - rows]);
+        if (rows >= most) return { rows, more: true };
       }
-    });
+      done.run([e]);
+    }
   }
 }
 

@@ -3,16 +3,14 @@
  * this version keep what that needs (`auto_vacuum = INCREMENTAL`, which must be set before the first table); older ones do after
  * `rondo backup` and `rondo restore`. Some free pages stay, since new executions use them again.
  */
-import { monotonicMs } from "../../std/monotonic.ts";
 import type { Connection, Statement } from "./driver.ts";
+import { Pace } from "./pace.ts";
 
 /** Free pages that stay: so many, or this share of the file. */
 const KEPT_PAGES = 1_024;
 const KEPT_SHARE = 0.1;
-/** How long one call should take, and how many pages it may give back. */
-const SLICE_MS = 10;
-const PAGES_MIN = 8;
-const PAGES_MAX = 2_000;
+/** How long one call should take, and how many pages it gives back. */
+const PACE = { goalMs: 10, first: 64, min: 8, max: 2_000 };
 const INCREMENTAL = 2;
 
 export class Shrinker {
@@ -20,7 +18,7 @@ export class Shrinker {
   readonly #free: Statement;
   readonly #all: Statement;
   readonly #isPossible: boolean;
-  #pages = 64;
+  readonly #pace = new Pace(PACE);
 
   constructor(connection: Connection) {
     this.#connection = connection;
@@ -34,18 +32,9 @@ export class Shrinker {
   run(): { readonly pages: number; readonly more: boolean } {
     const surplus = this.#isPossible ? this.#surplus() : 0;
     if (surplus <= 0) return { pages: 0, more: false };
-    const pages = Math.min(this.#pages, surplus);
-    const began = monotonicMs();
-    // Nothing is lost if it is: the next commit makes it durable.
-    this.#connection.exec("PRAGMA synchronous = NORMAL");
-    try {
-      this.#connection.exec(`PRAGMA incremental_vacuum(${pages})`);
-    } finally {
-      this.#connection.exec("PRAGMA synchronous = FULL");
-    }
-    const ms = monotonicMs() - began;
-    if (ms > SLICE_MS) this.#pages = Math.max(PAGES_MIN, Math.floor(this.#pages / 2));
-    else if (ms < SLICE_MS / 4) this.#pages = Math.min(PAGES_MAX, this.#pages * 2);
+    const pages = Math.min(this.#pace.size, surplus);
+    // It is synced like a commit: else the next commit would wait for its pages, and nobody would know how long.
+    this.#pace.run(() => this.#connection.exec(`PRAGMA incremental_vacuum(${pages})`));
     return { pages, more: surplus > pages };
   }
 

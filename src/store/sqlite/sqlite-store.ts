@@ -191,8 +191,8 @@ export class SqliteStore implements Store {
 
   /** In many small transactions, so that commits come in between. */
   async purge(ids: readonly string[]): Promise<void> {
-    for (let from = 0; from < ids.length; from += FORGOTTEN_AT_ONCE)
-      await this.#call({ kind: "forget", ids: ids.slice(from, from + FORGOTTEN_AT_ONCE) });
+    for (let from = 0; from < ids.length; )
+      from += await this.#call<number>({ kind: "forget", ids: ids.slice(from, from + FORGOTTEN_AT_ONCE) });
     while (await this.#call<boolean>({ kind: "sweep" }));
     while (await this.#call<boolean>({ kind: "shrink" }));
   }
