@@ -218,11 +218,18 @@ export class PermitDesk {
     return this.room(name, this.#usage(name).held) > 0;
   }
 
-  #hasNews(name: string, { quota, wants, isContended, max }: Share): boolean {
-    const { held, waiting, reserved, isRate } = this.#usage(name);
+  #hasNews(name: string, share: Share): boolean {
+    const { held, waiting, isRate } = this.#usage(name);
+    const { quota, wants, isContended, max } = share;
     const lacks = waiting > 0 && held >= quota && wants === 0 && quota < max;
-    const isSpare = quota > held + reserved && (isContended || waiting === 0 || quota > max);
+    const isSpare = quota > this.#needed(name, share) && (isContended || waiting === 0 || quota > max);
     return lacks || isSpare || (held > quota && !isRate);
+  }
+
+  /** What is in use, or kept for those who wait at another limit: where others wait, only what they could use. */
+  #needed(name: string, { isContended, isSilent, fresh }: Share): number {
+    const { held, reserved } = this.#usage(name);
+    return held + (isContended && !isSilent ? Math.min(reserved, fresh) : reserved);
   }
 
   #isIdle(name: string, { isTransient, quota, wants }: Share): boolean {
@@ -231,14 +238,14 @@ export class PermitDesk {
   }
 
   #ask(name: string, share: Share, now: number): PermitAsk {
-    const { held, waiting, reserved, moved, isRate } = this.#usage(name);
+    const { held, waiting, moved, isRate } = this.#usage(name);
     const { max, declaredAt, silenceMs, isContended, isSilent } = share;
     // Attempts that were taken over have their permits here.
     const had = isRate ? share.quota : Math.max(held, share.quota);
     // What is not in use is given back where others wait or nobody here does. While the home is silent nothing is given
     // back: there may be nobody to give it to.
     const isGivenBack = !isSilent && (waiting === 0 || isContended);
-    const quota = isGivenBack ? Math.min(had, held + reserved) : had;
+    const quota = isGivenBack ? Math.min(had, this.#needed(name, share)) : had;
     share.quota = quota;
     share.wants = waiting === 0 ? 0 : Math.max(0, Math.min(max, held + waiting * BATCH) - quota);
     share.n = ++this.#n;

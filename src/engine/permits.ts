@@ -56,7 +56,7 @@ export function takePermits(
     const ofKey = { ...who, id: `${who.id}/${key}` };
     node.limits.declareKey(name, node.declared(concurrencyPerKey, plan, slot.age));
     if (desk.hasOlderParked(key, task) || !node.limits.mayTake(name, ofKey, node.now)) {
-      node.limits.reserve(permits, ofKey.id, until);
+      node.limits.reserve(permits, who.id, until);
       desk.take(task);
       desk.park(key, task);
       waitForKey(node, slot, desk, { key, name });

@@ -6,7 +6,8 @@
  * than that. Now and then a call goes round the ring, whoever has got what: so a stream of newcomers starves nobody.
  *
  * A waiter that is called leaves the queue and tries to take a permit. If it cannot (its execution waits for a commit, or
- * no worker has room), the next one is called. When it comes back, it has the place that it had.
+ * no worker has room), the next one is called. When it comes back, it has the place that it had, and is called before the
+ * others of its priority: those that were called after it take nothing past it.
  */
 import { Heap } from "../std/heap.ts";
 
@@ -25,6 +26,8 @@ interface Entry extends Waiter {
   readonly got: number;
   /** The order of arrival. */
   readonly n: number;
+  /** The number of the call after which it came back; Infinity: it was not called. */
+  readonly call: number;
   readonly run: () => void;
   isGone: boolean;
 }
@@ -39,13 +42,16 @@ export class WaitQueue {
   readonly #entries = new Map<string, Entry>();
   readonly #ring = new Heap<Entry>((a, b) => isBefore(a, b, a.turn - b.turn));
   readonly #least = new Heap<Entry>((a, b) => isBefore(a, b, a.got - b.got || a.turn - b.turn));
+  /** Those that were called and have come back. */
+  readonly #again = new Heap<Entry>((a, b) => isBefore(a, b, a.call - b.call));
   /** The places of those that were called and have not been served since. */
-  readonly #called = new Map<string, Pick<Entry, "turn" | "n">>();
+  readonly #called = new Map<string, Pick<Entry, "turn" | "n" | "call">>();
   /** What those have got that were served, and whether they have come back since. */
   readonly #served = new Map<string, { got: number; isBack: boolean }>();
   #turn = 0;
   #arrivals = 0;
   #calls = 0;
+  #sinceRing = 0;
   /** The most that one has got. */
   #most = 0;
 
@@ -64,32 +70,45 @@ export class WaitQueue {
     const served = this.#served.get(id);
     const isBack = served !== undefined && !served.isBack;
     if (served !== undefined) served.isBack = true;
-    const { turn, n } = this.#called.get(id) ?? {
+    const { turn, n, call } = this.#called.get(id) ?? {
       turn: isBack ? this.#turn + 1 : this.#turn,
       n: ++this.#arrivals,
+      call: Number.POSITIVE_INFINITY,
     };
     this.#called.delete(id);
     this.#turn = Math.max(this.#turn, turn);
     const got = Math.max(served?.got ?? 0, this.#most - max);
-    const entry = { id, age, priority, turn, got, n, run, isGone: false };
+    const entry = { id, age, priority, turn, got, n, call, run, isGone: false };
     this.#entries.set(id, entry);
     this.#ring.push(entry);
     this.#least.push(entry);
+    if (call !== Number.POSITIVE_INFINITY) this.#again.push(entry);
   }
 
-  /** Whether somebody waits who goes before this one: only those that were called go before others that wait. */
+  /**
+   * Whether somebody waits who goes before this one: only those that were called go before others that wait, and not before
+   * one that was called earlier and has come back.
+   */
   isBehind({ id, priority }: Waiter): boolean {
-    if (this.#called.has(id) || this.#entries.size === 0) return false;
+    const called = this.#called.get(id);
+    const again = top(this.#again);
+    if (called !== undefined)
+      return again !== undefined && again.priority >= priority && again.call < called.call;
+    if (this.#entries.size === 0) return false;
     const isAlone = this.#entries.size === 1 && this.#entries.has(id);
     return !isAlone && this.priority >= priority;
   }
 
   /** Calls the next one. */
   callNext(max: number): void {
-    const next = top(this.#isRingsTurn(max) ? this.#ring : this.#least);
+    const again = top(this.#again);
+    const isAgain = again !== undefined && again.priority >= this.priority;
+    const next = isAgain ? again : top(this.#isRingsTurn(max) ? this.#ring : this.#least);
     if (next === undefined) return;
     this.#leave(next.id);
-    this.#called.set(next.id, { turn: next.turn, n: next.n });
+    // One that is called again keeps the number of its first call.
+    const { id, turn, n } = next;
+    this.#called.set(id, { turn, n, call: Math.min(next.call, ++this.#calls) });
     forgetOldest(this.#called);
     next.run();
   }
@@ -114,9 +133,9 @@ export class WaitQueue {
   }
 
   #isRingsTurn(max: number): boolean {
-    this.#calls++;
-    if (this.#calls < Math.min(RING_EVERY_MAX, Math.max(RING_EVERY_MIN, 2 * max))) return false;
-    this.#calls = 0;
+    this.#sinceRing++;
+    if (this.#sinceRing < Math.min(RING_EVERY_MAX, Math.max(RING_EVERY_MIN, 2 * max))) return false;
+    this.#sinceRing = 0;
     return true;
   }
 
