@@ -7,6 +7,7 @@ import { procErr } from "../kernel/command-state.ts";
 import type { CommandReceipted } from "../kernel/event.ts";
 import { encodeName } from "../kernel/names.ts";
 import type { Plan } from "../kernel/plan.ts";
+import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
 import type { BrokerNames } from "./names.ts";
 import type { Outgoing } from "./publisher.ts";
@@ -20,11 +21,14 @@ export function receiptMessage(
   const command = plan.commands[event.step]?.command;
   if (command === undefined) return null;
   const { cmd_type, cmd_data, cmd_metadata } = command.cmd;
-  const { step, task, attempt, result, error, procStatus: proc_status } = event;
+  const { step, task, attempt, attemptId: attempt_id, result, error, procStatus: proc_status } = event;
   const body = {
     cmd_type,
     cmd_data,
-    cmd_metadata: { ...cmd_metadata, rondo: { workflow_id: execution, step, task, attempt } },
+    cmd_metadata: {
+      ...cmd_metadata,
+      rondo: { workflow_id: execution, step, task, attempt, ...defined({ attempt_id }) },
+    },
     ...(result === null ? { proc_err: procErr(error) } : { cmd_result: JSON.parse(result) as Json }),
     proc_status,
     target_topic_name: command.topic,

@@ -83,7 +83,9 @@ export function toMessage(
           lease !== undefined
             ? isSameAttempt(lease, attempt, claim, report.epoch)
             : adopt(node, slot, report, { task, attempt, claim, worker });
-        return { task, attempt, round, live, worker, ms, outcome };
+        const receipt = { task, attempt, round, live, worker, ms, outcome };
+        if ((desk?.state.plan.command ?? null) === null) return receipt;
+        return { ...receipt, attemptId: encodeAttempt({ ...placeOf(report), task, attempt, claim }) };
       });
       return { kind: "receipts", ...place, receipts };
     }

@@ -182,6 +182,8 @@ export interface CommandReceipted extends Place {
   readonly kind: "command.receipted";
   readonly task: number;
   readonly attempt: number;
+  /** The id of the attempt; 0.2 did not record it, and ignores it. */
+  readonly attemptId?: string;
   /** Which command of the workflow, counted from 0. */
   readonly step: number;
   readonly procStatus: "COMPLETE" | "ERROR";

@@ -67,6 +67,8 @@ export interface Receipt {
   readonly worker: string;
   readonly ms: number;
   readonly outcome: Outcome;
+  /** Of a command: the id of the attempt, which no other attempt has. */
+  readonly attemptId?: string;
 }
 
 export interface ReceiptsMessage extends Place {

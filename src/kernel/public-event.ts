@@ -153,9 +153,10 @@ function ofOneTask(event: TaskStep | TaskRun | ChildEvent, detail: Detail): Reco
 function ofCommand(event: Event): Record<string, unknown> | null {
   switch (event.kind) {
     case "command.receipted": {
-      const { task: n, attempt, procStatus: proc_status, result, error } = event;
+      const { task: n, attempt, attemptId, procStatus: proc_status, result, error } = event;
       const word = error === null ? { cmd_result: parse(result) } : { proc_err: procErr(error) };
-      return { ...place(event), n, attempt, proc_status, ...word };
+      const id = attemptId === undefined ? {} : { attemptId };
+      return { ...place(event), n, attempt, ...id, proc_status, ...word };
     }
     case "postop.done":
     case "postop.failed": {

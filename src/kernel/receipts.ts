@@ -231,7 +231,7 @@ function noteErrorReceipt(step: Step, handler: HandlerState, recorder: BulkRecor
 function emitReceipted(
   step: Step,
   handler: HandlerState,
-  { task, attempt, worker, ms }: Receipt,
+  { task, attempt, attemptId, worker, ms }: Receipt,
   word: { readonly result: string | null; readonly error: string | null },
 ): void {
   step.emit({
@@ -239,6 +239,7 @@ function emitReceipted(
     ...step.execution.currentVisit().place(handler.plan.name),
     task,
     attempt,
+    ...(attemptId === undefined ? {} : { attemptId }),
     step: handler.plan.command?.step ?? 0,
     procStatus: word.error === null ? "COMPLETE" : "ERROR",
     ...word,

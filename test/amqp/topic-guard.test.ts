@@ -67,6 +67,8 @@ test("a command topic of one project is no receipt topic of another, and nothing
   }
   const commands = [await next("PAYMENTS_CMD"), await next("PAYMENTS_CMD")];
   expect(await statusOf(victim)).toBe("running");
+  const marks = commands.map(({ cmd_metadata }) => cmd_metadata.rondo);
+  const attempt_id = marks.find((mark) => mark["workflow_id"] === victim.id)?.["attempt"];
   for (const command of commands) say("PAYMENTS_RECEIPT", { ...command, cmd_result: { paid: true } });
   await Promise.all([victim.result({ timeout: 60_000 }), other.result({ timeout: 60_000 })]);
   for (const reader of ["by-receipt", "by-command"]) {
@@ -79,7 +81,7 @@ test("a command topic of one project is no receipt topic of another, and nothing
         proc_status: "COMPLETE",
         target_topic_name: "PAYMENTS_CMD",
         cmd_metadata: expect.objectContaining({
-          rondo: { workflow_id: victim.id, step: 0, task: 0, attempt: 1 },
+          rondo: { workflow_id: victim.id, step: 0, task: 0, attempt: 1, attempt_id },
         }),
       }),
     );

@@ -6,6 +6,7 @@ import { FaultBench } from "./fault-bench.ts";
 import type { FaultProcess } from "./fault-process.ts";
 import { CLAIM, EVENTS, expectWell, RECEIPT, STEP } from "./open-bench.ts";
 import { RequestProxy } from "./request-proxy.ts";
+import { until } from "./until.ts";
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
@@ -125,4 +126,32 @@ describe.each([
     await bench.ended(id);
     expect(bench.begun(id)).toEqual(args.length > 0 ? ["0#1", "1#1", "1#2"] : ["0#1", "0#2", "1#1", "1#2"]);
   });
+});
+
+test("a worker that idles is gone from lists, figures and why within its heartbeat", async () => {
+  await bench.dismiss();
+  const worker = await bench.worker();
+  const seen = async () => {
+    const workers = (await bench.insist("GET", "/v1/workers")) as { data: unknown[] };
+    const scaling = (await bench.insist("GET", "/v1/scaling")) as { workers: number; capacity: number };
+    const metrics = await (await fetch(`${bench.url}/metrics`)).text();
+    const gauge = (name: string) => Number(new RegExp(`^${name} (\\d+)$`, "m").exec(metrics)?.[1]);
+    return [
+      workers.data.length,
+      ...[scaling.workers, scaling.capacity],
+      ...[gauge("rondo_workers"), gauge("rondo_worker_capacity")],
+    ];
+  };
+  await until("the worker is counted", async () => (await seen()).every((count) => count > 0));
+  await worker.kill();
+  const id = await bench.startTasks({ tasks: 1 });
+  const whys: string[] = [];
+  await until("nobody counts on it", async () => {
+    whys.push(JSON.stringify(await bench.insist("GET", `/v1/executions/${id}/why`)));
+    return (await seen()).every((count) => count === 0);
+  });
+  expect(whys.filter((why) => why.includes(" 0 tasks"))).toEqual([]);
+  expect(whys.at(-1) ?? "").toContain("none serves");
+  await bench.worker();
+  await bench.ended(id);
 });

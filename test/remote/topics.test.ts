@@ -39,7 +39,9 @@ test("a command is claimed by its topic, marked with workflow, step, attempt and
     { kind: "receipt", status: "done", result: { n: 1 } },
   ]);
   expect(verdicts).toEqual({ [item.attempt]: "accepted" });
-  expect(await bench.events("e1", "command.receipted")).toMatchObject([{ result: '{"n":1}' }]);
+  expect(await bench.events("e1", "command.receipted")).toMatchObject([
+    { result: '{"n":1}', attempt: 1, attemptId: item.attempt },
+  ]);
   expect(bench.sessions.list().map(({ handlers, topics }) => ({ handlers, topics }))).toEqual([
     { handlers: [], topics: ["CMD_A"] },
   ]);

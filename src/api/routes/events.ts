@@ -66,6 +66,9 @@ const lineSchema = z
     handler: z.string(),
     task: z.number().int().openapi({ description: "-1: the enumeration" }),
     attempt: z.number().int(),
+    attemptId: z
+      .string()
+      .openapi({ description: "the attempt's id, which no other attempt of the store has" }),
     worker: z.string(),
   })
   .openapi("LogLine");

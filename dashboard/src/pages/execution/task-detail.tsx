@@ -88,13 +88,34 @@ export function TaskDetail({
       {logs.data === null || logs.data.data.length === 0 ? null : (
         <div>
           <h3>Log</h3>
-          <pre class="lines" tabIndex={0} aria-label={`What task ${task} logged`}>
-            {logs.data.data
-              .map((line) => `${clock(line.at, { withMs: true })} ${line.level.padEnd(5)} ${line.text}\n`)
-              .join("")}
-          </pre>
+          {byAttempt(logs.data.data).map(({ attempt, attemptId, lines }) => (
+            <div key={attemptId}>
+              <p class="muted">
+                Attempt {attempt}, <code>{attemptId}</code>
+              </p>
+              <pre class="lines" tabIndex={0} aria-label={`What attempt ${attempt} of task ${task} logged`}>
+                {lines
+                  .map((line) => `${clock(line.at, { withMs: true })} ${line.level.padEnd(5)} ${line.text}\n`)
+                  .join("")}
+              </pre>
+            </div>
+          ))}
         </div>
       )}
     </section>
   );
+}
+
+/** Lines of each attempt, in the order in which attempts logged first. */
+function byAttempt(
+  lines: readonly LogLine[],
+): { readonly attempt: number; readonly attemptId: string; readonly lines: LogLine[] }[] {
+  const groups = new Map<string, { attempt: number; attemptId: string; lines: LogLine[] }>();
+  for (const line of lines) {
+    const { attempt, attemptId } = line;
+    const group = groups.get(attemptId) ?? { attempt, attemptId, lines: [] };
+    group.lines.push(line);
+    groups.set(attemptId, group);
+  }
+  return [...groups.values()];
 }
