@@ -4,17 +4,15 @@
  * and overwritten, not truncated: a commit that makes a file longer costs about twice as much.
  */
 import type { Connection, Statement } from "./driver.ts";
-import { Pace } from "./pace.ts";
 
-/** How long a copy should take, and pages in the WAL at which it is made: at most 16 MiB, on a slow disk less. */
-const PACE = { goalMs: 40, first: 4_000, min: 1_000, max: 4_000 };
+/** Pages in the WAL at which it is copied: 16 MiB, which takes some 50 ms. */
+const PAGES_MAX = 4_000;
 const CHARS_PER_PAGE = 3_500;
 /** The estimate is an upper bound. It is trusted to be at most this many times too high. */
 const CORRECTION_MAX = 4;
 
 export class Checkpoints {
   readonly #statement: Statement;
-  readonly #pace = new Pace(PACE);
   #estimate = 0;
   /** Estimated pages per page found. */
   #correction = 1;
@@ -29,7 +27,7 @@ export class Checkpoints {
   }
 
   get due(): boolean {
-    return this.#estimate >= this.#pace.size * this.#correction;
+    return this.#estimate >= PAGES_MAX * this.#correction;
   }
 
   /** Copies the WAL into the database and makes both durable. */
@@ -37,7 +35,7 @@ export class Checkpoints {
     const estimate = this.#estimate;
     // If it fails for want of room, the next try comes after half as much again.
     this.#estimate = estimate / 2;
-    const { log } = this.#pace.run(() => this.#statement.get<{ log: number }>([])) ?? { log: 0 };
+    const { log } = this.#statement.get<{ log: number }>([]) ?? { log: 0 };
     this.#correction = Math.min(CORRECTION_MAX, Math.max(1, estimate / Math.max(1, log)));
     this.#estimate = 0;
   }
