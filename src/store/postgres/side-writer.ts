@@ -44,7 +44,8 @@ const STATEMENTS = {
     UPDATE dead_letters d SET tasks = l.tasks::text FROM left_over l WHERE d.n = l.n AND l.tasks IS NOT NULL`,
   forget: "SELECT forget_executions_1($2, $1, $3, $4, $5)",
   // A row of a living execution is damaged: nothing of it is to be swept.
-  "keep-living": `DELETE FROM purged p USING ${CHECKED} WHERE (SELECT true FROM executions x WHERE x.e = p.e)`,
+  "keep-living": `DELETE FROM purged p USING ${CHECKED}
+    WHERE p.e > 0 AND (SELECT true FROM executions x WHERE x.e = p.e)`,
   sweep: `SELECT sweep_purged_1($2) FROM ${CHECKED}`,
 } as const;
 
