@@ -12,6 +12,7 @@ import { VOCABULARY, type Vocabulary } from "../kernel/vocabulary.ts";
 import type { Report } from "../protocol/work.ts";
 import type { SeededRandom } from "../std/random.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
+import { DAMAGED, type Head } from "../store/store.ts";
 import { Alarm } from "./alarm.ts";
 import { QUANTUM } from "./check/ledger.ts";
 import { Roster } from "./check/roster.ts";
@@ -38,6 +39,9 @@ export const SIM_SETTINGS: Partial<Settings> = {
   postOpsMax: 3,
   postOpsEach: 2,
 };
+
+/** After a node has read it. */
+const DAMAGED_WITHIN_MS = 1_000;
 
 /** Turns of the node after which its limits are looked at. */
 const LIMITS_EVERY = 8;
@@ -229,7 +233,7 @@ export abstract class EngineHost {
       case "progressed":
         return ledger.progressed(output.execution, output.seq);
       case "damaged":
-        return must(false, `nothing damages the store here: ${output.head.error}`);
+        return this.#damaged(output.head);
       case "unreadable":
       case "timers-changed":
       case "letters-sent":
@@ -299,8 +303,33 @@ export abstract class EngineHost {
       const answer = readFor(this.sources, output);
       if (answer.kind === "loaded")
         for (const { loaded } of answer.loads) if (loaded !== null) this.world.ledger.checkLoad(loaded);
-      return answer;
+      const read = this.world.garbled.read(answer);
+      for (const id of read.damaged) this.#mustBeDamaged(id);
+      return read.answer;
     }, withinMs + this.unreachableMs());
+  }
+
+  /** The only node has read what is damaged: if it is still so after a while, lists say it. */
+  #mustBeDamaged(id: string): void {
+    const { incarnation, world } = this;
+    if (world.isCluster) return;
+    world.timeline.after(DAMAGED_WITHIN_MS, () => {
+      if (this.incarnation !== incarnation || !world.garbled.has(id)) return;
+      const [loaded] = this.tables.load([id]);
+      must(
+        !loaded || loaded.head.status === DAMAGED,
+        `${id}: is damaged, and lists say ${loaded?.head.status}`,
+      );
+    });
+  }
+
+  /** Lists show it as damaged from now on. */
+  #damaged(head: Head): void {
+    const { garbled, trace, timeline } = this.world;
+    garbled.checkDamaged(head);
+    this.world.count("execution damaged");
+    trace.note(timeline.now, `${this.name}damaged ${head.id}: ${head.error}`);
+    this.tables.repairs.putDerived({ head, timers: null, opened: null, end: null });
   }
 
   #toWorker(output: Extract<Output, { kind: "grant" | "cancel" | "verdicts" | "ask-worker" }>): void {

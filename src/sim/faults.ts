@@ -28,6 +28,7 @@ export const FAULTS = [
   "older-nodes",
   "enumerating-workers",
   "odd-answers",
+  "garbled-rows",
 ] as const;
 
 export type Fault = (typeof FAULTS)[number];
@@ -65,6 +66,8 @@ export const HAPPENINGS = [
   "worker enumerates what has one task",
   "odd answer to a worker",
   "worker out of touch",
+  "row garbled",
+  "execution damaged",
 ] as const;
 
 export type Happening = (typeof HAPPENINGS)[number];

@@ -11,6 +11,7 @@ import { fileURLToPath } from "node:url";
 import { PLANTED_BUGS, type PlantedBug } from "./bugs.ts";
 import { CLUSTER_BUGS } from "./cluster-bugs.ts";
 import { COMMAND_BUGS } from "./command-bugs.ts";
+import { DAMAGE_BUGS } from "./damage-bugs.ts";
 import { nodesOf, runSeed } from "./run.ts";
 import { WORKER_BUGS } from "./worker-bugs.ts";
 
@@ -36,7 +37,7 @@ interface Found {
 
 /** Hunts each planted bug; 0 if all are found. */
 export async function huntBugs(options: HuntOptions): Promise<number> {
-  const bugs = [...PLANTED_BUGS, ...WORKER_BUGS, ...COMMAND_BUGS, ...CLUSTER_BUGS].filter(
+  const bugs = [...PLANTED_BUGS, ...WORKER_BUGS, ...COMMAND_BUGS, ...DAMAGE_BUGS, ...CLUSTER_BUGS].filter(
     ({ name, cluster }) =>
       (options.only === null || name.includes(options.only)) && (!options.cluster || cluster === true),
   );

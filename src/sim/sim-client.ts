@@ -52,8 +52,9 @@ export class SimClient {
     if (this.#random.chance(0.1)) this.#conflict(execution, message, plan);
   }
 
-  /** Whether the execution can be forgotten: nobody starts it again. */
+  /** Whether the execution can be forgotten: nobody starts it again, and it is not kept as damaged. */
   mayForget(execution: string): boolean {
+    if (this.#world.garbled.mayBeDamaged(execution)) return false;
     if ((this.#planned.get(execution) ?? 0) > 0) return false;
     for (const asked of this.#asked.values())
       if (asked.execution === execution && asked.message.kind === "start") return false;
@@ -122,8 +123,11 @@ export class SimClient {
 
   replied(request: number, answer: Answer, existed: boolean): void {
     const asked = this.#asked.get(request);
-    // Whoever asks at the wrong node, or in the middle of an upgrade, asks again.
-    const isLater = answer.kind === "rejection" && ["not_owner", "not_ready"].includes(answer.code);
+    // Whoever asks at the wrong node, in the middle of an upgrade, or for what is damaged, asks again.
+    const isLater =
+      answer.kind === "rejection" &&
+      (["not_owner", "not_ready"].includes(answer.code) ||
+        (answer.code === "wrong_status" && this.#world.garbled.mayBeDamaged(asked?.execution ?? "")));
     if (answer.kind === "rejection" && answer.code === "not_ready")
       this.#world.count("newer events held back");
     if (asked === undefined || isLater) return;

@@ -16,6 +16,7 @@ import { Ledger } from "./check/ledger.ts";
 import type { Model } from "./check/model.ts";
 import type { EngineHost } from "./engine-host.ts";
 import type { Fault, Happening } from "./faults.ts";
+import { GarbledRows } from "./garbled-rows.ts";
 import { SimClient } from "./sim-client.ts";
 import { ClusterSite, SingleSite, type Site } from "./site.ts";
 import { Staff } from "./staff.ts";
@@ -60,6 +61,7 @@ export class World {
   readonly ledger: Ledger;
   readonly client: SimClient;
   readonly staff: Staff;
+  readonly garbled: GarbledRows;
   /** Limits of projects. */
   readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
   readonly #options: WorldOptions;
@@ -84,13 +86,13 @@ export class World {
     this.trace = new Trace(options.show);
     this.#partitions = options.nodes === 0 ? 1 : 4;
     this.#tables = new MemoryTables({ random: this.#random.child("tables"), partitions: this.#partitions });
+    this.garbled = new GarbledRows(this.#tables);
     const { seed } = options;
     const fails = this.has("failing-tasks");
     this.behaviour = { seed, healed: false, fails, poison: this.has("poison") };
     const limits = this.#random.child("projects");
     this.projects = limits.chance(0.5) ? { other: { concurrency: limits.between(1, 3) } } : {};
-    const { projects } = this;
-    const isCluster = options.nodes > 0;
+    const { projects, isCluster } = this;
     this.ledger = new Ledger({ tables: this.#tables, plans: this.#plans, seed, projects, isCluster });
     this.client = new SimClient(this, this.#random.child("client"));
     this.staff = new Staff(this, this.#random.child("staff"), this.#plans);
@@ -221,10 +223,8 @@ export class World {
 
   mustBeDurable(execution: string, seq: number): void {
     this.ledger.sync();
-    must(
-      this.ledger.durableSeq(execution) >= seq,
-      `${execution}: what is acknowledged (seq ${seq}) is durable`,
-    );
+    const isDurable = this.ledger.durableSeq(execution) >= seq;
+    must(isDurable, `${execution}: what is acknowledged (seq ${seq}) is durable`);
   }
 
   noteRun(grant: Grant, item: GrantItem): void {
@@ -327,6 +327,7 @@ export class World {
       if (children.length > 0) this.client.act(random.pick(children).id);
     });
     repeat("purges", 2_500, () => this.#purgeSome(random));
+    this.garbled.schedule(this, this.#random.child("damage"));
     this.client.tellAgain(this.#random.child("again"));
   }
 
@@ -347,10 +348,12 @@ export class World {
     this.#faultAt = this.timeline.now;
     this.behaviour.healed = true;
     this.trace.note(this.timeline.now, "heal");
+    this.garbled.restore();
     this.#site.heal();
     this.staff.heal();
     const nudge = () => {
       this.ledger.sync();
+      this.garbled.lookAgain(this);
       for (const model of this.ledger.models) {
         // What its parent holds or ends is left to its parent.
         if (this.#isHeld(model)) continue;
@@ -370,8 +373,8 @@ export class World {
 
   /** Everything has ended, and nothing is on its way any more. */
   #isOver(): boolean {
-    if (!this.#isHealed || !this.ledger.allEnded(this.#executions.keys())) return false;
-    if (this.#tables.scanLetters({ after: 0, max: 1, partitions: null }).length > 0) return false;
+    const hasLetters = this.#tables.scanLetters({ after: 0, max: 1, partitions: null }).length > 0;
+    if (!this.#isHealed || hasLetters || !this.ledger.allEnded(this.#executions.keys())) return false;
     // Looked at now and then: it takes a while.
     if (this.timeline.now < this.#lookAt) return false;
     this.#lookAt = this.timeline.now + SETTLED_EVERY_MS;
@@ -382,11 +385,7 @@ export class World {
   }
 
   #why(id: string): string {
-    for (const host of this.#site.hosts) {
-      const why = host.why(id);
-      if (why !== null) return why;
-    }
-    return "nobody knows";
+    return this.#site.hosts.map((host) => host.why(id)).find((why) => why !== null) ?? "nobody knows";
   }
 
   #stuck(): string {

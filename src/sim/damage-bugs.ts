@@ -1,0 +1,34 @@
+/** Bugs about damaged executions that the simulator must find. */
+import type { PlantedBug } from "./bugs.ts";
+
+export const DAMAGE_BUGS: readonly PlantedBug[] = [
+  {
+    name: "a damaged execution is skipped silently",
+    file: "engine/damages.js",
+    find: 'node.emit({ kind: "damaged", head: damagedHead(found) });',
+    replace: "",
+    seed: 2,
+  },
+  {
+    name: "a damaged journal is read up to the damage",
+    file: "engine/restoring.js",
+    find: "const row = (readable?.seq",
+    replace: "if (readable !== null)\n            return readable;\n        const row = (readable?.seq",
+    seed: 8,
+  },
+  {
+    name: "a damaged journal reads as empty",
+    file: "engine/residency.js",
+    find: "declareDamaged(this.#node, slot, found);",
+    replace: "slot.execution = null;\n        if (slot !== null)\n            return this.#ready(slot);",
+    seed: 2,
+  },
+  {
+    name: "damage stops the node",
+    file: "engine/restoring.js",
+    find: "if (thrown instanceof UnknownVersion)\n            return { kind:",
+    replace:
+      "if (!(thrown instanceof UnknownVersion))\n            throw thrown;\n        if (thrown)\n            return { kind:",
+    seed: 2,
+  },
+];
