@@ -190,6 +190,14 @@ export class CleanUp {
     if (queued.request !== null) this.#node.emit({ kind: "reply", request: queued.request, answer: why });
   }
 
+  /** Its next commit says so in the head. Timers and letters that came meanwhile were refused: they come again. */
+  mended(slot: Slot): void {
+    this.#node.enqueue(slot, { kind: "mark", mark: null });
+    this.#timers.forget((execution) => execution === slot.id);
+    this.#timers.rescan();
+    this.#letters.rescan();
+  }
+
   /** The execution's state is what is committed: see what it needs. */
   becameClean(slot: Slot): void {
     const node = this.#node;

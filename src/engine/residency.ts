@@ -21,6 +21,8 @@ interface Heir {
   turnAway(execution: string, queued: Queued): void;
   /** Nothing will come of a message: its execution is damaged. */
   refuse(queued: Queued, why: Rejection): void;
+  /** An execution was damaged and is not any more. */
+  mended(slot: Slot): void;
 }
 
 export class Residency {
@@ -354,8 +356,7 @@ export class Residency {
     if (letter !== undefined) return this.#damaged(slot, { damage: letter, head, readable: slot.execution });
     if (head.status === DAMAGED && !this.#areLettersKnown()) return void this.#waitingForLetters.add(slot);
     slot.isDoubted = false;
-    // It was damaged and is not any more: its next commit says so in the head. What has ended stays in memory for that.
-    if (head.status === DAMAGED) node.enqueue(slot, { kind: "mark", mark: null });
+    if (head.status === DAMAGED) this.#heir().mended(slot);
     this.#ready(slot);
   }
 

@@ -31,4 +31,18 @@ export const DAMAGE_BUGS: readonly PlantedBug[] = [
       "if (!(thrown instanceof UnknownVersion))\n            throw thrown;\n        if (thrown)\n            return { kind:",
     seed: 2,
   },
+  {
+    name: "timers of a mended execution do not fire",
+    file: "engine/clean-up.js",
+    find: "this.#timers.forget((execution) => execution === slot.id);",
+    replace: "",
+    seed: 1_098,
+  },
+  {
+    name: "letters to a mended execution do not come again",
+    file: "engine/clean-up.js",
+    find: "this.#timers.rescan();\n        this.#letters.rescan();\n    }\n    /** The execution's state",
+    replace: "this.#timers.rescan();\n    }\n    /** The execution's state",
+    seed: 1_247,
+  },
 ];

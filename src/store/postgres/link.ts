@@ -60,6 +60,8 @@ export class Link {
   #free: Promise<void> = Promise.resolve();
   /** How many statements have no answer yet. */
   busy = 0;
+  /** The types of the columns that each statement answers with, by its name. */
+  readonly #types = new Map<string, string>();
   /** Answers in a row that made no sense. */
   #garbled = 0;
   /** Which connection this is, from 1; it is another when the connection was lost. */
@@ -93,11 +95,18 @@ export class Link {
       attempted.sent = true;
       const { name, text } = statement;
       const result = await client.query<never[]>({ name, text, values: [...values], rowMode: "array" });
+      this.#checkTypes(name, result.fields);
+      // A row whose own bytes are garbled can be passed over; how many there are is told at the end.
+      if (result.command === "SELECT" && result.rowCount !== result.rows.length)
+        throw new Error(`${name} answers with ${result.rows.length} rows of ${result.rowCount}`);
       this.#garbled = 0;
       return result.rows as unknown as Row[];
     } catch (error) {
-      if (attempted.sent && isGarbled(error) && ++this.#garbled <= GARBLED_MAX) {
-        if (this.#client !== null) drop(this.#client, "it does not make sense");
+      if (attempted.sent && this.#isOnceGarbled(error)) {
+        const client = this.#client;
+        // Whoever comes next gets another connection at once.
+        this.#client = null;
+        if (client !== null) drop(client, "it does not make sense");
         throw garbled(error, attempted);
       }
       throw faultOf(error, attempted);
@@ -108,6 +117,22 @@ export class Link {
       else void before.then(letPass);
       this.busy--;
     }
+  }
+
+  /** It does not make sense, and not for so long that it cannot be the connection. */
+  #isOnceGarbled(error: unknown): error is Error {
+    return isGarbled(error) && ++this.#garbled <= GARBLED_MAX;
+  }
+
+  /** A statement answers with the same types each time; bytes that say otherwise are garbled, and values with them. */
+  #checkTypes(name: string, fields: readonly { readonly dataTypeID: number }[]): void {
+    const types = fields.map(({ dataTypeID }) => dataTypeID).join();
+    const before = this.#types.get(name);
+    if (before === undefined) this.#types.set(name, types);
+    if (before === undefined || before === types) return;
+    // Either of them can be the garbled one.
+    this.#types.delete(name);
+    throw new Error(`${name} answers with columns of the types ${types}; they were ${before}`);
   }
 
   /** Resolves when the statements before are over; throws if that takes too long, so that not ever more wait. */
@@ -164,7 +189,8 @@ export class Link {
       await begin(client);
     } catch (error) {
       drop(client, "could not be set up");
-      throw faultOf(error, { sent: false, writes: false });
+      const attempted = { sent: false, writes: false };
+      throw this.#isOnceGarbled(error) ? garbled(error, attempted) : faultOf(error, attempted);
     } finally {
       cancel();
     }
