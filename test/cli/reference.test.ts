@@ -92,8 +92,8 @@ test("every option of a handler is there, and defaults are those of the code", (
     `| \`maxVisits\` | ${maxVisits} |`,
     `pages of at most ${LIMITS.pageTasks}`,
     `${LIMITS.resultBytes / 1_024} KiB of JSON`,
-    `(${showDuration(SCRIPT_LIMITS.timeoutMs)} by default), ${SCRIPT_LIMITS.memoryBytes / 1_048_576} MiB of memory`,
-    `at most ${SCRIPT_LIMITS.logLines}\nlines or ${SCRIPT_LIMITS.logBytes / 1_048_576} MiB`,
+    `(${showDuration(SCRIPT_LIMITS.timeoutMs)} by default) and ${SCRIPT_LIMITS.memoryBytes / 1_048_576} MiB of memory`,
+    `keep ${SCRIPT_LIMITS.logLines} lines or ${SCRIPT_LIMITS.logBytes / 1_048_576} MiB for each attempt`,
   ];
   expect(rows.filter((row) => !handlers.includes(row))).toEqual([]);
 });
