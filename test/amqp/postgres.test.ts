@@ -71,3 +71,26 @@ test("two nodes that use a name for the first time in opposite roles: one of the
   expect(refused).toHaveLength(1);
   expect(refused[0]).toMatch(/"SHARED" is a (command|receipt) topic since its first use/);
 }, 90_000);
+
+test("a node that takes over consumes a receipt topic for commands that are only in the store, until they have ended", async () => {
+  const settings = { heartbeatMs: 1_000, sentMax: 0, idleMax: 0 };
+  const first = await bench.open({ settings });
+  const flow = described("flow", [
+    { name: "one", handlers: { one: { command: { cmd_type: "ONE", cmd_data: {} }, topic: "A_CMD" } } },
+  ]);
+  const ids = ["c0", "c1", "c2"];
+  for (const id of ids) await first.start(flow, null as never, { id });
+  await until("all are at the broker", async () => (await bench.ready("A_CMD")) === ids.length);
+  const second = await bench.open({ settings });
+  await first.close();
+  const connection = await bench.broker.connect();
+  const channel = await connection.createChannel();
+  const consumers = async () => (await channel.checkQueue("A_RECEIPT")).consumerCount;
+  await until("it is consumed", async () => (await consumers()) === 1);
+  for (const { body } of await bench.messagesIn("A_CMD"))
+    channel.sendToQueue("A_RECEIPT", Buffer.from(JSON.stringify({ ...(body as object), cmd_result: 1 })));
+  for (const id of ids) await second.execution(id).result({ timeout: 100_000 });
+  await until("it is not consumed any more", async () => (await consumers()) === 0);
+  expect(await bench.ready("rondo.dead")).toBe(0);
+  await connection.close();
+}, 120_000);
