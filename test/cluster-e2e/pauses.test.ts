@@ -1,5 +1,7 @@
 // Nodes that are paused one after another, so that each in its turn believes to be alone: workers find their way back.
 import { expect, test } from "vitest";
+import { SeededRandom } from "../../src/std/random.ts";
+import type { FaultProcess } from "../faults/fault-process.ts";
 import { until } from "../faults/until.ts";
 import { effort } from "../tools/long.ts";
 import type { ClusterBench, NodePlace } from "./cluster-bench.ts";
@@ -52,3 +54,36 @@ test("all nodes are paused, each goes on alone for a while, then all: every exec
   }
   expect(workers.map(({ hasEnded }) => hasEnded)).toEqual([false, false]);
 });
+
+// Minutes: only with RONDO_TEST_LONG=1.
+test.runIf(effort({ usual: 0, long: 1 }) === 1)(
+  "nodes and workers are paused in any order, for longer and shorter than a lease: after each round all workers work again",
+  { timeout: 900_000 },
+  async () => {
+    const bench = await openCluster({ nodes: 3, leaseMs: 10_000 });
+    const workers = [await bench.worker(["--capacity", "1"]), await bench.worker(["--capacity", "1"])];
+    const random = new SeededRandom("pauses");
+    for (let round = 0; round < 6; round++) {
+      const paused = new Set<FaultProcess>();
+      const processes = [...bench.nodes.map(({ running }) => running), ...workers];
+      for (let i = 0; i < 8; i++) {
+        const one = random.pick(processes);
+        if (paused.delete(one)) one.signal("SIGCONT");
+        else {
+          one.signal("SIGSTOP");
+          paused.add(one);
+        }
+        await new Promise((resolve) => setTimeout(resolve, random.between(100, 6_000)));
+      }
+      for (const one of paused) one.signal("SIGCONT");
+      // Each holds one task: both workers must be there.
+      const id = `round-${round}`;
+      await bench.start("tasks", { tasks: 2, hold: { 0: ["begin"], 1: ["begin"] } }, id);
+      for (const { pid } of workers) await bench.ledger.seen({ what: "held", execution: id, pid });
+      for (const task of [0, 1]) bench.openGate(id, task, "begin");
+      expect(await bench.ended(id)).toMatchObject({ status: "done" });
+      expect(await bench.audit(id)).toEqual([]);
+    }
+    expect(workers.map(({ hasEnded }) => hasEnded)).toEqual([false, false]);
+  },
+);
