@@ -45,7 +45,7 @@ async function standingOf(parts: ExplainParts, command: CommandView): Promise<St
   const wasConfirmed = isConfirmed(command) !== false;
   if (!wasConfirmed) {
     const fault = faultOf(topic);
-    const sentence = `The topic ${topic} has not got it yet${fault === null ? "" : `: ${fault}`}.`;
+    const sentence = `The topic ${topic} does not have it yet${fault === null ? "" : `: ${fault}`}.`;
     return { canHold: false, sentence };
   }
   // Whoever had it when the connection broke may still be at work.
@@ -54,10 +54,13 @@ async function standingOf(parts: ExplainParts, command: CommandView): Promise<St
   try {
     counts = await session.look(topic);
   } catch (thrown) {
-    return { canHold: true, sentence: `The topic ${topic} cannot be looked at: ${toFault(thrown).message}.` };
+    return {
+      canHold: true,
+      sentence: `The queue of the topic ${topic} cannot be read: ${toFault(thrown).message}.`,
+    };
   }
   if (counts === null)
-    return { canHold: true, sentence: `The queue of the topic ${topic} is gone; it is made again.` };
+    return { canHold: true, sentence: `The queue of the topic ${topic} is gone; it will be declared again.` };
   if (counts.consumers > 0) return RUNNING;
   const { ready } = counts;
   const sentence = `Nobody consumes the topic ${topic} at the broker; ${ready} ${ready === 1 ? "message waits" : "messages wait"} there.`;

@@ -25,7 +25,7 @@ export function readReceipt(fields: Fields): Outcome | Rejection {
   if (proc_err !== undefined && proc_err !== null) return { status: "failed", ...readProcErr(proc_err) };
   if (cmd_result === undefined) {
     if (!isStatus(status))
-      return reject("invalid_input", "it is no receipt: it has neither `cmd_result` nor `proc_err`");
+      return reject("invalid_input", "it is not a receipt: it has neither `cmd_result` nor `proc_err`");
     if (status !== "done") return { status, ...readError(undefined, `the command ended as ${status}`) };
   }
   const payload = toStoredText(cmd_result ?? {}, { bytesMax: LIMITS.resultBytes, what: "cmd_result" });

@@ -39,7 +39,10 @@ export function readDelivery(
   if (mark === null) {
     findCommand(fields).then((at) => {
       if (at === null)
-        words.refuse(delivery, "no mark `rondo`, and not exactly one open command has its hashes");
+        words.refuse(
+          delivery,
+          "`cmd_metadata.rondo` is missing, and there is not exactly one open command with its hashes",
+        );
       else take(at, outcome);
     }, later);
     return;
@@ -49,7 +52,7 @@ export function readDelivery(
   if (isRejection(at)) return words.refuse(delivery, at.message);
   const judge = (own: number | null): void => {
     if (step !== undefined && own !== null && step !== own)
-      words.refuse(delivery, "`step` is not that of the attempt: `rondo` comes back as it was");
+      words.refuse(delivery, "`rondo.step` is not the step of the attempt: send `rondo` back unchanged");
     else take(at, outcome);
   };
   const known = engine.holderOf(at)?.step;

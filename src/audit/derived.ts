@@ -49,22 +49,21 @@ export function compareDerived(
   const wrong: string[] = FIELDS.flatMap((field) => {
     const [shown, right] = [stored.head[field], head[field]];
     if (shown === right) return [];
-    return `lists show the ${field} ${shown ?? "of nothing"}; the journal says ${right ?? "nothing"}`;
+    return `lists show the ${field} ${shown ?? "(none)"}; the journal says ${right ?? "(none)"}`;
   });
   if (head.want !== stored.head.want)
-    wrong.push(`it is kept as one that wants ${stored.head.want}; it has work to do`);
+    wrong.push(`its head says that it wants ${stored.head.want}; by the journal it has work to do`);
   if (textOf(head.tags) !== textOf(stored.head.tags))
     wrong.push(`lists show the tags ${textOf(stored.head.tags)}; the journal says ${textOf(head.tags)}`);
   const own = stored.timers.filter(({ timer }) => !timer.startsWith("~"));
   const [kept, due] = [new Map(own.map(pair)), new Map(said.timers.map(pair))];
   for (const [timer, at] of due)
     if (kept.get(timer) !== at)
-      wrong.push(`timer ${timer} is due at ${at}; it is kept as ${kept.get(timer) ?? "not set"}`);
-  for (const timer of kept.keys()) if (!due.has(timer)) wrong.push(`timer ${timer} is kept, and is not set`);
+      wrong.push(`timer ${timer} is due at ${at}; the stored time is ${kept.get(timer) ?? "missing"}`);
+  for (const timer of kept.keys())
+    if (!due.has(timer)) wrong.push(`timer ${timer} is stored, but the journal has not set it`);
   const wrongMarks = Object.entries(stored.opened).flatMap(([name, value]) =>
-    isPossible(name, value, said)
-      ? []
-      : `mark ${name} of opened pages is kept as ${value}, which it cannot be`,
+    isPossible(name, value, said) ? [] : `mark ${name} of opened pages is ${value}, which is impossible`,
   );
   const opened = wrongMarks.length === 0 ? null : marksOf(stored.opened, said);
   const derived = { head, timers: said.timers, opened, end: said.view.revision };

@@ -15,9 +15,13 @@ export async function dropDamaged(
   const { store, engine } = parts;
   const { id } = view;
   if (view.status !== DAMAGED || !(await store.dropDamaged(id, tellParent(view))))
-    return reject("wrong_status", `execution ${id} is ${view.status}: only what is damaged is dropped`, {
-      hint: "cancel it, or wait until it has ended and is purged",
-    });
+    return reject(
+      "wrong_status",
+      `execution ${id} is ${view.status}: only damaged executions can be dropped`,
+      {
+        hint: "cancel it, or wait until it has ended and is purged",
+      },
+    );
   // Whoever has the partition here looks for letters once more.
   engine.purge([id]);
   return null;

@@ -89,8 +89,8 @@ describe("a handler without tasks, of a definition that names no enumeration", (
     expect(given(bench)).toEqual([]);
     expect(bench.inspect("e1").why).toBe(
       '"a" waits: by its definition its one task is the input, but the worker w1 enumerates "w.a". ' +
-        'To have the tasks enumerated, put the definition again with "rondo": 2 (POST /v1/workflows), cancel this ' +
-        'execution and start it anew. To have the input as its one task, serve "w.a" by code that does not enumerate.',
+        'To have the tasks enumerated, register the definition again with "rondo": 2 (POST /v1/workflows), cancel this ' +
+        'execution and start a new one. To have the input as its one task, serve "w.a" by code that does not enumerate.',
     );
   });
 

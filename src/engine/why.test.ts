@@ -108,10 +108,10 @@ describe("an execution says why it waits:", () => {
   test("its worker is told to leave and takes nothing more", () => {
     const bench = new NodeBench();
     bench.join("w1", ["w.a"], { local: false });
-    bench.input({ kind: "worker-claims", worker: "w1", max: 0, why: "it is told to leave" });
+    bench.input({ kind: "worker-claims", worker: "w1", max: 0, why: "it is draining" });
     bench.start(bench.plan([phase("a", { enumerate: { use: "w.a" } })]), "e1");
     expect(why(bench)).toBe(
-      '"a" waits for another worker: w1 serves it and takes nothing more (it is told to leave).',
+      '"a" waits for another worker: w1 serves it and takes nothing more (it is draining).',
     );
   });
 

@@ -136,8 +136,8 @@ function whyNext(node: NodeState, { project }: Execution, desk: HandlerDesk): st
 function whySingle({ use }: Wanted, worker: string): string {
   return (
     `waits: by its definition its one task is the input, but the worker ${worker} enumerates "${use}". ` +
-    'To have the tasks enumerated, put the definition again with "rondo": 2 (POST /v1/workflows), cancel this execution ' +
-    `and start it anew. To have the input as its one task, serve "${use}" by code that does not enumerate.`
+    'To have the tasks enumerated, register the definition again with "rondo": 2 (POST /v1/workflows), cancel this execution ' +
+    `and start a new one. To have the input as its one task, serve "${use}" by code that does not enumerate.`
   );
 }
 

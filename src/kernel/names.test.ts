@@ -49,8 +49,8 @@ describe("a name that is composed at run time", () => {
     ["a\u200bb", "holds the format character U+200B"],
     ["\u202eevil", "holds the format character U+202E"],
     ["\ufeffa", "holds the format character U+FEFF"],
-    ["a\ud800", "holds half a character (U+D800)"],
-    ["\udfffa", "holds half a character (U+DFFF)"],
+    ["a\ud800", "holds an unpaired surrogate (U+D800)"],
+    ["\udfffa", "holds an unpaired surrogate (U+DFFF)"],
   ])("cannot be %j", (name, why) => {
     expect(whyNoName(name)).toBe(why);
     const refused = refuseName(name, "name", "a signal's name");

@@ -109,6 +109,6 @@ function refusal(value: unknown, path: string, why: string): Rejection {
 function nameOfCharacter(character: string): string {
   const code = character.codePointAt(0) as number;
   const shown = `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
-  if (code >= 0xd800 && code <= 0xdfff) return `half a character (${shown})`;
+  if (code >= 0xd800 && code <= 0xdfff) return `an unpaired surrogate (${shown})`;
   return `the ${/\p{Cc}/u.test(character) ? "control" : "format"} character ${shown}`;
 }

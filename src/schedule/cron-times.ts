@@ -130,7 +130,7 @@ function checkCron(cron: unknown): Rejection | null {
   const shown = `"${cron.slice(0, 60)}"`;
   if (cron.length > CRON_CHARS_MAX) return bad(`${shown} is longer than ${CRON_CHARS_MAX} characters`);
   const text = cronFields(cron);
-  if (text.startsWith("@")) return bad(`${shown} is not a nickname of a time`);
+  if (text.startsWith("@")) return bad(`${shown} is not a nickname that Rondo knows`);
   const fields = text.split(/\s+/).length;
   if (fields !== 5 && fields !== 6) return bad(`${shown} does not have five or six fields`);
   try {

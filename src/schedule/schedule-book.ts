@@ -99,7 +99,7 @@ export class ScheduleBook {
       const schedule = assembleSchedule(bodies)?.schedule;
       if (schedule !== undefined && !isRejection(CronTimes.parse(schedule.cron, schedule.timeZone)))
         yield schedule;
-      else onUnreadable(new Error(`schedule ${id} is left alone: it is damaged, or of a newer version`));
+      else onUnreadable(new Error(`schedule ${id} is ignored: it is damaged, or of a newer version`));
     }
   }
 

@@ -200,7 +200,7 @@ function failedWithoutFaults({ execution, events }: SimulatedRun<unknown>): Simu
   const what = error === null ? status : `${status}${where}: ${error.code}: ${error.message}`;
   return new SimulationFailed(
     0,
-    `the run without faults ended ${what}. Mend that first: time is virtual here, so a handler that waits by a real timer runs into its timeout (use sleep, or the clock of testRondo); or give a check, with which runs need not end done`,
+    `the run without faults ended ${what}. Fix that first: time is virtual here, so a handler that waits by a real timer runs into its timeout (use sleep, or the clock of testRondo); or give a check, with which runs need not end done`,
     { events: lastEvents(events) },
   );
 }

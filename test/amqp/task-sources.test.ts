@@ -69,7 +69,7 @@ describe("version 2", () => {
 describe("version 1 with use alone", () => {
   const waits = (handle: { why(): Promise<string> }) =>
     until("it says what to do", async () =>
-      (await handle.why()).includes('put the definition again with "rondo": 2'),
+      (await handle.why()).includes('register the definition again with "rondo": 2'),
     );
 
   test("is never given to a worker that enumerates, whether it was there first or not", async () => {

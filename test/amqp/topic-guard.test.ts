@@ -200,8 +200,8 @@ test("messages that are no receipt of the command go to the dead letters, and th
   await until("all are dead letters", async () => (await dead()) === broken.length + 1);
   expect(await statusOf(handle)).toBe("running");
   const reasons = (await bench.messagesIn("rondo.dead")).map(({ headers }) => headers["reason"]);
-  expect(reasons).toContain("it is no receipt: it has neither `cmd_result` nor `proc_err`");
-  expect(reasons).toContain("`step` is not that of the attempt: `rondo` comes back as it was");
+  expect(reasons).toContain("it is not a receipt: it has neither `cmd_result` nor `proc_err`");
+  expect(reasons).toContain("`rondo.step` is not the step of the attempt: send `rondo` back unchanged");
   for (let n = 0; n < 2; n++) say("A_RECEIPT", { ...command, cmd_result: { n } });
   await handle.result({ timeout: 60_000 });
 });

@@ -17,10 +17,10 @@ const DAMAGE: Readonly<Record<string, readonly [sql: string, says: string]>> = {
     "lists show the status failed",
   ],
   "a wrong phase": ["UPDATE executions SET phase = 'other' WHERE id = 'e1'", "lists show the phase other"],
-  "a missing timer": [`DELETE FROM timers ${OF}`, "it is kept as not set"],
+  "a missing timer": [`DELETE FROM timers ${OF}`, "the stored time is missing"],
   "an extra timer": [
     "INSERT INTO timers SELECT e, 'retry:x', 9e15 FROM executions WHERE id = 'e1'",
-    "timer retry:x is kept, and is not set",
+    "timer retry:x is stored, but the journal has not set it",
   ],
 };
 

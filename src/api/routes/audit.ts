@@ -52,10 +52,10 @@ function executionRoute(desk: Desk, repair: boolean): Route {
       path: "/v1/executions/{id}/audit",
       tag: "executions",
       summary: repair
-        ? "The same, and put in order what follows from the journal"
-        : "Count an execution anew from its journal, and compare",
+        ? "Check an execution against its journal, and repair what is derived from it"
+        : "Check an execution against its journal",
       description:
-        "Reads the whole journal and derives phases, tasks and counts by rules of its own; then compares them with what the journal says where handlers and phases end, with its chain hashes, with what the node shows, with what lists show and with the timers that are kept. No findings: nothing is lost, nothing is counted twice. With POST, heads and timers that are otherwise are written anew.",
+        "Reads the whole journal and derives phases, tasks and counts by rules of its own. Compares them with the totals that the journal has at the end of handlers and phases, with its chain hashes, with the node's view of the execution, with lists and with the stored timers. No findings: nothing is lost, nothing is counted twice. With POST, heads and timers that differ are written again.",
       access: repair ? "operator" : "viewer",
       params: executionParams,
       answers: { 200: { description: "what was found", schema: auditSchema } },
@@ -84,10 +84,10 @@ function tablesRoute(desk: Desk, repair: boolean): Route {
       path: "/v1/audit/tables",
       tag: "admin",
       summary: repair
-        ? "The same, and derive anew what does not agree"
-        : "Compare counts with what is counted, and indexes with tables",
+        ? "Check counts and indexes of the store, and repair them"
+        : "Check counts and indexes of the store",
       description:
-        "Takes a while on a large store; an embedded one takes no commits meanwhile. With POST, counts and indexes that do not agree are made anew.",
+        "Takes a while on a large store; an embedded one takes no commits meanwhile. With POST, counts and indexes that are wrong are rebuilt.",
       access: repair ? "admin" : "operator",
       isGlobal: true,
       answers: { 200: { description: "what was found", schema: tableSchema } },

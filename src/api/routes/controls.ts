@@ -69,9 +69,9 @@ function dropRoute(desk: Desk): Route {
       method: "post",
       path: "/v1/executions/{id}/drop",
       tag: TAG,
-      summary: "Forget a damaged execution, with all that is stored of it",
+      summary: "Delete a damaged execution",
       description:
-        "Only what is damaged can be dropped. A parent that waits for it hears that it has failed.",
+        "Only a damaged execution can be dropped. A parent that waits for it is told that it has failed.",
       access: "operator",
       params: executionParams,
       answers: { 200: { description: "it is gone", schema: z.object({ dropped: z.string() }) } },

@@ -191,6 +191,8 @@ function told(answer: Rejection | EventsAnswer, attempt: AttemptRecord): Answer 
   }
   const verdict = answer.verdicts[attempt.id];
   if (verdict === "not_owner")
-    return reject("not_owner", "another node has it by now", { hint: "say it again" });
+    return reject("not_owner", "another node owns the execution by now", {
+      hint: "send the same request again",
+    });
   return json({ attempt: attempt.id, verdict });
 }

@@ -186,11 +186,12 @@ export const eventsSchema = described(
 export const eventsAnswerSchema = z
   .object({
     stored: z.record(z.string(), count).openapi({
-      description: "the last event of each attempt that is dealt with; those after it are to be sent again",
+      description:
+        "the number of the last event of each attempt that was dealt with; send the events after it again",
     }),
     verdicts: z.record(z.string(), verdict).openapi({
       description:
-        "one word on each attempt; stale and gone: nobody wants it any more; gap: something before is missing, this was not taken, and the attempt is still wanted; not_owner: another node has it",
+        "a verdict on each attempt. stale and gone: the attempt is not wanted any more (stale beside an entry in `refused`: the attempt keeps its lease). late: recorded, but did not count. gap: an earlier event is missing, nothing was stored, and the attempt is still wanted. not_owner: another node owns the execution",
     }),
     refused: z
       .record(
@@ -206,7 +207,7 @@ export const eventsAnswerSchema = z
       .optional()
       .openapi({
         description:
-          "events that were refused, by attempt: nothing of them is journaled, the attempt goes on",
+          "the last refused event of each attempt: it is not journaled, and the attempt keeps its lease",
       }),
   })
   .openapi("WorkerEventsAnswer");
@@ -305,7 +306,7 @@ export const statusSchema = z
 
 export const toldSchema = z
   .object({ attempt: z.string(), verdict })
-  .openapi("AttemptTold", { description: "the verdict on what was said, as for events" });
+  .openapi("AttemptTold", { description: "the verdict, as for events" });
 
 export const statusAnswerSchema = z
   .object({

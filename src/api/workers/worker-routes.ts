@@ -69,7 +69,7 @@ function sessionRoutes(sessions: WorkerSessions): readonly Route[] {
         body: claimSchema,
         headers: {
           [KEEP_ALIVE_HEADER]:
-            "milliseconds; while the claim waits, a space is sent that often ahead of the JSON, so that a connection that is dead is noticed",
+            "an interval in milliseconds: while the claim waits, the server sends a space ahead of the JSON at this interval, so that the worker notices a dead connection",
         },
         timeMs: null,
         answers: { 200: { description: "work, perhaps none", schema: claimedSchema } },

@@ -259,7 +259,7 @@ export class WorkerSession implements WorkerLink {
   /** Its next claim is told to leave. */
   drain(): void {
     this.isDraining = true;
-    this.#parts.engine.claim(this.id, 0, "it is told to leave");
+    this.#parts.engine.claim(this.id, 0, "it is draining");
     this.#handBack(this.#ready.splice(0).map(({ record }) => record));
     if (this.#claim !== null) this.#answer();
   }

@@ -77,7 +77,7 @@ function declareReading(program: Command, end: End): void {
     .option("--workflow <name>", "of this workflow only")
     .option("--project <name>", "of this project only")
     .option("--limit <n>", "at most so many, the newest first")
-    .option("--repair", "put in order what follows from journals: heads, timers, counts, indexes")
+    .option("--repair", "repair data that is derived from journals: heads, timers, counts, indexes")
     .action(async (ids: string[], options: AuditOptions) =>
       end(await (await import("../executions/audit.ts")).audit(ids, options)),
     );
@@ -108,7 +108,7 @@ function declareChanging(program: Command, end: End): void {
       .action(async (id: string, options: ControlFlags) =>
         end(await (await import("../executions/control.ts")).control(kind, id, options)),
       );
-  verb(program, "drop <id>", { summary: "forget a damaged execution", isRemote: true }).action(
+  verb(program, "drop <id>", { summary: "delete a damaged execution", isRemote: true }).action(
     async (id: string, options: ServerFlags) =>
       end(await (await import("../executions/control.ts")).drop(id, options)),
   );

@@ -73,7 +73,7 @@ export function tellPostOps(
 ): void {
   if (failed.length > 0) {
     const count = failed.length === 1 ? "1 post-operation" : `${failed.length} post-operations`;
-    screen.say(["!", "yellow"], ` ${id}: ${count} failed for good; the workflow went on without`);
+    screen.say(["!", "yellow"], ` ${id}: ${count} failed for good; the workflow went on without it`);
   }
   for (const { id: letter, step, op, target, error } of failed) {
     screen.say(`  step ${step}, ${op} to ${target}: ${messageOf(error)}`);

@@ -178,7 +178,7 @@ class WorkerHost {
       onTrouble: (what) => this.#troubled(what),
       onRegistered: (worker) => this.#registered(worker, isMain),
       onRefused: ({ status, message }) => {
-        screen.say(["✗", "red"], ` no server takes this worker (${status}): ${message}`);
+        screen.say(["✗", "red"], ` no server accepts this worker (${status}): ${message}`);
         screen.say("  ", refusalHint(status));
         guard.leave(status === 404 ? EXIT.notFound : status === 422 ? EXIT.usage : EXIT.unauthorised);
       },

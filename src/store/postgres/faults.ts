@@ -106,7 +106,7 @@ export function garbled(error: Error, { sent, writes }: Attempted): StoreFault {
   // An error of the server has taken its statement back; of any other it is not known what became of it.
   const isUnknown = sent && writes && sqlState(error) === null;
   return new StoreFault(
-    `a connection to the database does not make sense (${error.message}): it is given up, and another is made`,
+    `a connection to the database delivered invalid bytes (${error.message}): it is closed, and another is opened`,
     { retryable: true, nothingWritten: !isUnknown, cause: error },
   );
 }

@@ -72,7 +72,7 @@ export function openDatabase(
   if (indexes.length > 0) {
     rebuildIndexes(connection);
     warn(
-      `${file}: indexes did not fit their tables and were made anew (${indexes[0]}); run rondo audit --repair`,
+      `${file}: indexes did not match their tables and were rebuilt (${indexes[0]}); run rondo audit --repair`,
     );
   }
   return connection;

@@ -113,6 +113,6 @@ function answer(call: Call): unknown {
 function unknownCall(call: never): Bug {
   const { kind } = call as { readonly kind: string };
   return new Bug(
-    `the store's thread does not know the call ${kind}: it is of another build than the engine; build or install Rondo anew`,
+    `the store's thread does not know the call ${kind}: it is of another build than the engine; build or install Rondo again`,
   );
 }

@@ -144,7 +144,7 @@ test("an answer that cannot be read ends the request, and is reported as a failu
   for (let left = answers.length; left > 0; left--)
     expect(await pass(link.post("claim", "{}", { read, isOnce: true }))).toEqual({ kind: "unsent" });
   expect(failures).toHaveLength(8);
-  expect(failures[0]).toBe("claim: server answers what no Rondo server says: <html>Bad gateway</html>");
+  expect(failures[0]).toBe("claim: server sent an answer that is not from Rondo: <html>Bad gateway</html>");
   expect(failures[5]).toBe("claim: server answers 400 invalid_json: the body is not JSON");
 });
 

@@ -21,7 +21,7 @@ export class ServerRefused extends Error {
 
 /** The refusal as a sentence about the server. */
 export function says({ status, code, message }: Refused): string {
-  if (status === 200) return `answers what no Rondo server says: ${message.slice(0, 80)}`;
+  if (status === 200) return `sent an answer that is not from Rondo: ${message.slice(0, 80)}`;
   return `answers ${status} ${code}: ${message}`;
 }
 
