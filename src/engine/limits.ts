@@ -339,6 +339,11 @@ export class Limits {
     for (const { name } of this.#lingering.items()) yield name;
   }
 
+  /** Those who wait at a limit. */
+  waiting(name: string): Iterable<Waiter> {
+    return this.#limits.get(name)?.queue.all() ?? [];
+  }
+
   look(name: string): { max: number; held: number } | null {
     return this.#limits.get(name) ?? null;
   }

@@ -34,6 +34,7 @@ import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
 import { extendLeases, sweepLeases } from "./sweep.ts";
 import { pageRead } from "./task-pages.ts";
 import { TimerDesk, WAKE } from "./timer-desk.ts";
+import type { TurnWatch } from "./turn-watch.ts";
 import { WorkerInputs } from "./worker-inputs.ts";
 
 export class EngineNode {
@@ -197,6 +198,11 @@ export class EngineNode {
   /** What does not hold of limits, though it must after each `advance`; null: all does. */
   brokenLimit(): string | null {
     return brokenLimit(this.#node);
+  }
+
+  /** What does not hold of the grants of a turn that gave this; null: all does. */
+  brokenTurn(watch: TurnWatch, outputs: readonly Output[]): string | null {
+    return watch.broken(this.#node, outputs);
   }
 
   /** Open leases whose receipts have not come: what a graceful end waits for. */

@@ -59,6 +59,11 @@ export class WaitQueue {
     return this.#entries.size;
   }
 
+  /** Those who wait. */
+  all(): Iterable<Waiter> {
+    return this.#entries.values();
+  }
+
   /** The highest priority that waits; -Infinity: nobody does. */
   get priority(): number {
     return top(this.#ring)?.priority ?? Number.NEGATIVE_INFINITY;

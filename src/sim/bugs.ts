@@ -292,6 +292,20 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     seed: 11,
   },
   {
+    name: "permit returned to its giver",
+    file: "engine/limits.js",
+    find: "this.#limits.get(name)?.queue.isBehind(who) !== true;",
+    replace: "true;",
+    seed: 4,
+  },
+  {
+    name: "priority ignores dirty executions",
+    file: "engine/commit-desk.js",
+    find: "node.holdLower(slot);",
+    replace: "",
+    seed: 78,
+  },
+  {
     name: "nobody is called when a permit comes back",
     file: "engine/limits.js",
     find: "if (limit.queue.size > 0)\n            this.#callable.add(name);",

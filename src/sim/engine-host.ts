@@ -7,6 +7,7 @@ import type { EngineNode } from "../engine/node.ts";
 import type { PostOpTask } from "../engine/post-ops.ts";
 import type { Settings } from "../engine/settings.ts";
 import type { ReadOutput } from "../engine/store-reads.ts";
+import { TurnWatch } from "../engine/turn-watch.ts";
 import type { Plan } from "../kernel/plan.ts";
 import { VOCABULARY, type Vocabulary } from "../kernel/vocabulary.ts";
 import type { Report } from "../protocol/work.ts";
@@ -89,6 +90,7 @@ export abstract class EngineHost {
   #isAdvancing = false;
   readonly #alarm = new Alarm((ms, run) => this.later(ms, run));
   #turns = 0;
+  #watch = new TurnWatch();
   /** How far the machine's clock is off, and was before it last jumped. */
   #skew = 0;
   #skewBefore = 0;
@@ -132,6 +134,7 @@ export abstract class EngineHost {
   protected begin(node: EngineNode): void {
     this.incarnation++;
     this.nodeNow = 0;
+    this.#watch = new TurnWatch();
     this.#reports.clear();
     this.#errands.clear();
     this.node = node;
@@ -202,7 +205,10 @@ export abstract class EngineHost {
   #advance(): void {
     const { node } = this;
     if (node === null || !this.mayAct()) return;
-    for (const output of node.advance(this.clock())) {
+    const outputs = node.advance(this.clock());
+    const unfair = node.brokenTurn(this.#watch, outputs);
+    must(unfair === null, `${this.name}${unfair}`);
+    for (const output of outputs) {
       if (this.node === node) this.#perform(output);
     }
     if (this.node !== node) return;
