@@ -153,21 +153,6 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     seed: 2,
   },
   {
-    name: "another start moved in its place",
-    file: "engine/rate-window.js",
-    find: "this.#times.lastIndexOf(this.#bucket(from));",
-    replace: "this.#times.length - 1;",
-    seed: 1139,
-  },
-  {
-    name: "late start claimed as a permit",
-    file: "engine/permit-desk.js",
-    find: "isRate ? share.quota : Math.max(held, share.quota);",
-    replace: "Math.max(held, share.quota);",
-    also: { find: "(held > quota && !isRate)", replace: "held > quota" },
-    seed: 1863,
-  },
-  {
     name: "room under one limit not kept",
     file: "engine/limits.js",
     find: "this.#at(name).reserved.add(who);",
