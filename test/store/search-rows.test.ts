@@ -53,3 +53,15 @@ test("a purge removes the rows of values, and those of blocks once nobody in the
   expect(await rowsAfter(tags, even)).toEqual({ "#": BLOCKS, "@": BLOCKS, "=": IDS.length / 2 });
   expect(await rowsAfter(tags, IDS)).toEqual({});
 });
+
+test("ends that the process has written itself are not looked for again", async () => {
+  const store = new SqliteStore({ directory: temporaryDirectory() });
+  const info = await store.open();
+  await commit(
+    store,
+    info,
+    IDS.map((id, i) => start(id, { head: endedHead(id, i) })),
+  );
+  expect(await store.indexSome()).toBe(false);
+  await store.close({ clean: true });
+});

@@ -64,8 +64,8 @@ export class SearchIndex {
   readonly #connection: Connection;
   readonly #statements: ReturnType<typeof prepareStatements>;
   readonly #insert: ManyRows;
-  /** Where ends of before this start are looked at; null: all were. */
-  #ended: { at: number; e: number } | null;
+  /** Where ends of before this start are looked at, and the latest of them; null: all were. Later ones are noted by the writer. */
+  #ended: { readonly at: number; readonly e: number; readonly until: number } | null;
 
   constructor(connection: Connection) {
     this.#connection = connection;
@@ -76,7 +76,8 @@ export class SearchIndex {
       (rows) => `INSERT OR IGNORE INTO search (term, e) VALUES ${rows}`,
     );
     const { ended = 0 } = this.#statements.cursor.get<{ ended: number }>([]) ?? {};
-    this.#ended = { at: ended - OVERLAP_MS, e: 0 };
+    const until = this.#statements.lastEnd.get<{ at: number | null }>([])?.at ?? null;
+    this.#ended = until === null ? null : { at: ended - OVERLAP_MS, e: 0, until };
   }
 
   /** Indexes some executions; says how many rows that took, and whether there is more to do. */
@@ -114,7 +115,8 @@ export class SearchIndex {
       move.run([last, finishedAt]);
     });
     const lastEnded = ended.at(-1);
-    if (lastEnded !== undefined) this.#ended = { at: lastEnded.finished_at as number, e: lastEnded.e };
+    if (lastEnded !== undefined && this.#ended !== null)
+      this.#ended = { ...this.#ended, at: lastEnded.finished_at as number, e: lastEnded.e };
     const isBehind = slice?.n === SLICE || last < sliceEnd;
     return { rows, more: isBehind || ended.length > 0 };
   }
@@ -233,8 +235,8 @@ export class SearchIndex {
 
   #someEnded(): Row[] {
     if (this.#ended === null) return [];
-    const { at, e } = this.#ended;
-    const rows = this.#statements.ended.all<Row>([at, at, e, ENDED_AT_ONCE]);
+    const { at, e, until } = this.#ended;
+    const rows = this.#statements.ended.all<Row>([at, until, at, e, ENDED_AT_ONCE]);
     if (rows.length === 0) this.#ended = null;
     return rows;
   }
@@ -294,7 +296,10 @@ function prepareStatements(connection: Connection) {
     inBlock: prepare(`SELECT ${row} FROM executions WHERE e >= ? AND e < ?`),
     byE: prepare(`SELECT ${row} FROM executions WHERE e = ?`),
     ended: prepare(`SELECT ${row} FROM executions WHERE finished_at IS NOT NULL AND finished_at >= ?
-      AND (finished_at > ? OR e > ?) ORDER BY finished_at, e LIMIT ?`),
+      AND finished_at <= ? AND (finished_at > ? OR e > ?) ORDER BY finished_at, e LIMIT ?`),
+    lastEnd: prepare(
+      `SELECT ${integer("max(finished_at)")} AS at FROM executions WHERE finished_at IS NOT NULL`,
+    ),
     clear: prepare("UPDATE search_cursor SET e = 0, ended = 0, clearing = 1"),
     clearSome: prepare(
       "DELETE FROM search WHERE (term, e) IN (SELECT term, e FROM search ORDER BY term, e LIMIT ?)",
