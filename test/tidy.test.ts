@@ -110,7 +110,8 @@ const NODE_ALLOWED = [
   "src/std/random.ts",
 ];
 
-const LINES_MAX = 400;
+/** A file follows its subject. Beyond this length it almost always has two; a reason is needed, in LONG_FILES. */
+const LINES_MAX = 700;
 const HEADER_FROM_LINES = 60;
 /** Files that are better long, each with the reason. */
 const LONG_FILES: Readonly<Record<string, string>> = {};
@@ -294,7 +295,7 @@ describe("a planted file is caught by", () => {
     ["layers", "src/sim/a.ts", 'import { b } from "../cli/b.ts";'],
     ["layers", "src/novel/a.ts", ""],
     ["browserSafe", "src/client.ts", 'import fs from "node:fs";'],
-    ["fileSize", "src/kernel/a.ts", long(401)],
+    ["fileSize", "src/kernel/a.ts", long(701)],
     ["bannedGlobals", "src/kernel/a.ts", "const now = Date.now();"],
     ["bannedGlobals", "src/kernel/a.ts", "const now = new Date();"],
     ["bannedGlobals", "src/engine/a.ts", "setTimeout(f, 1);"],
@@ -325,7 +326,7 @@ describe("no rule complains about", () => {
     ["src/std/clock.ts", "const now = Date.now();"],
     ["src/kernel/a.ts", '// Date.now()\nconst at = new Date(0), b = "Math.random";\n/* setTimeout */'],
     ["src/kernel/a.test.ts", 'import { b } from "../store/memory/b.ts";\nsetTimeout(b, 1);'],
-    ["src/kernel/a.ts", `// What it owns.\n${"x;\n".repeat(399)}`],
+    ["src/kernel/a.ts", `// What it owns.\n${"x;\n".repeat(699)}`],
     ["docs/a.md", "GET /v1/home/items, https://example.com/home/x"],
   ];
   test.each(fine)("%s: %s", (path, text) => {
