@@ -4,7 +4,19 @@
  * journals. So the values that the index had are put into the table where they are right, and indexes are made anew.
  */
 import { checkedEntry } from "../../kernel/journal-entry.ts";
-import { type Bytes, bytesOf, type Connection, integer, text, textOf } from "./driver.ts";
+import {
+  type Bytes,
+  bytesOf,
+  type Connection,
+  integer,
+  SqliteError,
+  type Statement,
+  text,
+  textOf,
+} from "./driver.ts";
+
+/** SQLite's code of a value that a column cannot hold. */
+const CONSTRAINT = 19;
 
 /** What SQLite says of an index that does not fit its table, and of nothing else. */
 const OF_INDEX =
@@ -31,14 +43,23 @@ export function rebuildIndexes(connection: Connection): void {
   try {
     connection.exec("DROP INDEX journal_seq");
     const putRow = connection.prepare("UPDATE journal SET e = ?, seq = ? WHERE row = ?");
-    for (const { row, e, seq } of rows) putRow.run([e, seq, row]);
+    for (const { row, e, seq } of rows) putIfWhole(putRow, [e, seq, row]);
     connection.exec("CREATE UNIQUE INDEX journal_seq ON journal (e, seq); REINDEX");
     const putId = connection.prepare("UPDATE executions SET id = CAST(? AS TEXT) WHERE e = ?");
-    for (const { e, id } of ids) putId.run([bytesOf(textOf(id)), e]);
+    for (const { e, id } of ids) putIfWhole(putId, [bytesOf(textOf(id)), e]);
     connection.exec("COMMIT");
   } catch (error) {
     connection.rollback();
     throw error;
+  }
+}
+
+/** A row with other values that its columns cannot hold stays as it is: whoever reads it finds that it is damaged. */
+function putIfWhole(statement: Statement, values: Parameters<Statement["run"]>[0]): void {
+  try {
+    statement.run(values);
+  } catch (error) {
+    if (!(error instanceof SqliteError) || (error.code & 0xff) !== CONSTRAINT) throw error;
   }
 }
 
