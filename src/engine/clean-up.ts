@@ -203,7 +203,10 @@ export class CleanUp {
     const node = this.#node;
     if (slot.isDoubted) return this.#residency.drop(slot);
     const { execution } = slot;
-    if (slot.beats.length + slot.releases.length > 0) this.#hearLate(slot);
+    if (slot.beats.length > 0)
+      for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
+    if (slot.releases.length > 0)
+      for (const { beat: late, worker } of slot.releases.splice(0)) workerReleases(node, worker, [late]);
     // Before anything is given out: broadcasts go before the next command.
     this.#postOps.attend(slot);
     if (execution !== null && !execution.ended) {
@@ -223,13 +226,6 @@ export class CleanUp {
     this.inspect(slot);
     if (slot.queue.length > 0) node.wake(slot);
     else this.#residency.settle(slot);
-  }
-
-  /** What came while it was loading. */
-  #hearLate(slot: Slot): void {
-    const node = this.#node;
-    for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
-    for (const { beat: late, worker } of slot.releases.splice(0)) workerReleases(node, worker, [late]);
   }
 
   /** Answers those who asked how it is. */
