@@ -27,8 +27,11 @@ export class TurnWatch {
   broken(node: NodeState, outputs: readonly Output[]): string | null {
     let broken: string | null = null;
     const committed = outputs.flatMap((output) => (output.kind === "commit" ? output.content.writes : []));
+    // What was lost with its partition waits for nothing any more.
     const isSame = (slot: Slot) =>
-      slot.status === "dirty" && !committed.some(({ execution }) => execution === slot.id);
+      slot.status === "dirty" &&
+      node.slots.get(slot.id) === slot &&
+      !committed.some(({ execution }) => execution === slot.id);
     for (const slot of [...this.#waiting.keys()]) if (!isSame(slot)) this.#waiting.delete(slot);
     for (const output of outputs) {
       if (output.kind !== "grant") continue;
