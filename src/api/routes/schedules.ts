@@ -28,7 +28,8 @@ const specSchema = z
       .openapi({
         type: "string",
         enum: ["fireOnce", "skip", "all"],
-        description: "what becomes of due times that were missed",
+        description:
+          "due times that were missed: fireOnce starts one for the latest, skip none, all one for each (at most 1,000)",
       }),
     overlap: z
       .unknown()
@@ -36,7 +37,8 @@ const specSchema = z
       .openapi({
         type: "string",
         enum: ["allow", "skip", "queue"],
-        description: "what happens while the last execution is still open",
+        description:
+          "a time is due while the last execution is open: allow starts another, skip none, queue one when that has ended (further times are skipped)",
       }),
     project: z.unknown().optional().openapi({ type: "string" }),
     tags: z.unknown().optional().openapi({ type: "object" }),

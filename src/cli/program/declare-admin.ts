@@ -72,7 +72,10 @@ function declareSchedules(program: Command, end: End): void {
     .option("-i, --input <json>", "the input: JSON, @file, or - for stdin")
     .option("--time-zone <name>", "such as Europe/Berlin (default: UTC)")
     .option("--misfire <policy>", "for times that were missed: fireOnce (default), skip or all")
-    .option("--overlap <policy>", "while one still runs: allow (default), skip or queue")
+    .option(
+      "--overlap <policy>",
+      "while one still runs: allow (default), skip, or queue, which keeps one start until it has ended",
+    )
     .option("--project <name>", "the project of what it starts")
     .action(async (id: string, options: SchedulePutFlags) =>
       end(await (await import("../admin/schedules.ts")).putSchedule(id, options)),

@@ -50,7 +50,7 @@ export class Membership {
   /** When the configured addresses are tried again; Infinity: a session is in touch, or they are being tried. */
   #firstAt = NEVER;
   #showAt = NEVER;
-  #what = "no node is in touch";
+  #what = "no node answers";
 
   constructor(options: MembershipOptions) {
     this.#options = options;
