@@ -48,8 +48,9 @@ export class TurnWatch {
     if (slot === undefined || desk === undefined || worker === undefined) return null;
     const { priority } = desk.state.plan;
     const leases = grant.items.flatMap(({ number }) => desk.leases.get(number) ?? []);
-    // What was recorded first was taken in an earlier turn.
-    const isCareful = leases.some(({ task }) => desk.state.tasks.startOf(task) !== undefined);
+    // What was recorded first, or marked as an enumeration, was taken in an earlier turn.
+    const isCareful =
+      grant.do === "enumerate" || leases.some(({ task }) => desk.state.tasks.startOf(task) !== undefined);
     for (const [other, held] of isCareful ? [] : this.#waiting) {
       const higher = held.find(
         (one) =>
