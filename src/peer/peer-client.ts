@@ -196,7 +196,10 @@ async function askOver<T>(link: Link, ask: (connection: HttpConnection) => Promi
   link.asking++;
   try {
     return await ask(link.connection).catch((thrown: unknown) => {
-      if (thrown instanceof HttpFault && thrown.isStale) return ask(link.connection);
+      if (!(thrown instanceof HttpFault)) throw thrown;
+      // Where one connection is dead, others that are idle may be dead too: each would cost a time-out.
+      link.connection.dropIdle();
+      if (thrown.isStale) return ask(link.connection);
       throw thrown;
     });
   } finally {
