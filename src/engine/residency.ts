@@ -232,7 +232,9 @@ export class Residency {
       this.#node.damagedLetters.delete(id);
       return this.#ready(slot);
     }
-    const hash = slot.isDoubted ? hashInJournal(loaded) : loaded.head.hash;
+    const { head, damage } = loaded;
+    if (damage !== undefined) return this.#damaged(slot, { damage, head, readable: null });
+    const hash = slot.isDoubted ? hashInJournal(loaded) : head.hash;
     const plan = this.#node.plans.get(hash);
     if (plan !== undefined) return this.#restore(slot, loaded, plan);
     const waiting = this.#waitingForPlan.get(hash);

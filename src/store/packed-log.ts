@@ -40,7 +40,7 @@ export function unpackLog(row: PackedLogRow): StoredLogRow {
 }
 
 /** What is shown of a row that cannot be read: one line that says so. */
-function damagedLog({ order, attempt }: PackedLogRow, why: string): StoredLogRow {
+export function damagedLog({ order, attempt }: Omit<PackedLogRow, "body">, why: string): StoredLogRow {
   const text = `log lines of this attempt are damaged (row ${order}): ${why}`;
   const lines = [{ n: 1, at: 0, level: "error", text }];
   return { order, attempt, phase: "", visit: 0, handler: "", task: -1, number: 0, worker: "", lines };

@@ -8,6 +8,7 @@
  * stale: nothing was written), or it throws `StoreFault`: outcome unknown unless the fault says that nothing was
  * written.
  */
+import type { Damage } from "../kernel/damage.ts";
 import type { Entry } from "../kernel/journal-entry.ts";
 import type { FoundOrders } from "./found-orders.ts";
 import type { SearchWord } from "./search-terms.ts";
@@ -202,6 +203,8 @@ export interface LoadedExecution {
   readonly opened: Readonly<Record<string, number>>;
   /** The epoch of the last write. */
   readonly epoch: number;
+  /** Why not even its head, or its marks, can be read: then there are no entries. */
+  readonly damage?: Damage;
 }
 
 export interface JournalRange {

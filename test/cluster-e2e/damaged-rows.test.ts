@@ -2,6 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { until } from "../faults/until.ts";
+import { MAKE_TEAR, tear } from "../store/torn-values.ts";
 import type { ClusterBench, NodePlace } from "./cluster-bench.ts";
 import { openCluster } from "./open-cluster.ts";
 
@@ -62,6 +63,18 @@ const CASES: Readonly<Record<string, readonly [end: End, sql: string]>> = {
   "head-partition": ["derived", "UPDATE executions SET partition = partition + 1024 WHERE e = $"],
   "head-times": ["derived", "UPDATE executions SET created_at = -1, finished_at = 5 WHERE e = $"],
   "head-tags": ["derived", `UPDATE executions SET tags = '{"a":' WHERE e = $`],
+  // Values that the database itself cannot read.
+  "journal-torn": ["damaged", tear("journal", "body", "e = $ AND seq = 1")],
+  "snapshot-torn": ["same", tear("snapshots", "body", "e = $")],
+  "log-torn": ["same", tear("logs", "body", "e = $")],
+  "dead-letter-torn": ["same", tear("dead_letters", "tasks", "e = $")],
+  "letter-torn": [
+    "damaged",
+    `INSERT INTO letters (n, partition, id, recipient, body)
+      SELECT nextval('letters_n'), partition, 'letter-' || id, id, '{}' FROM executions WHERE e = $;
+    ${tear("letters", "body", "recipient = (SELECT id FROM executions WHERE e = $)")}`,
+  ],
+  "head-torn": ["derived", tear("executions", "tags", "e = $")],
   "head-epoch": ["same", "UPDATE executions SET epoch = epoch + 100000 WHERE e = $"],
 };
 
@@ -95,6 +108,7 @@ test("rows of every table are garbled: damage stays where it is, on both nodes, 
 
   const [a, b] = bench.nodes as [NodePlace, NodePlace];
   await bench.query("CREATE CAST (bytea AS text) WITHOUT FUNCTION");
+  await bench.query(MAKE_TEAR);
   await garble(bench, ids);
 
   // A node that had an execution in memory before shows it from there, and is right.

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { StoreFault } from "../store.ts";
-import { connectFault, DatabaseUnusable, faultOf, garbled, isGarbled } from "./faults.ts";
+import { connectFault, DatabaseUnusable, faultOf, garbled, isGarbled, UnreadableValue } from "./faults.ts";
 
 /** An error as the driver gives it. */
 const ofServer = (code: string, severity = "ERROR") =>
@@ -88,13 +88,35 @@ test.each([
   expect(faultOf(error, WRITING)).toBe(error);
 });
 
+test.each([
+  ["a corrupted page or large value", ofServer("XX001")],
+  ["a corrupted index", ofServer("XX002")],
+  ["bytes that are not in the encoding", ofServer("22021")],
+  [
+    "a value with a wrong length",
+    Object.assign(ofServer("XX000"), { message: "invalid memory alloc request size 18446744073709551613" }),
+  ],
+])("%s is a value that cannot be read, and no reason to give the connection up", (_what, error) => {
+  for (const attempted of [WRITING, { sent: true, writes: false }]) {
+    const fault = faultOf(error, attempted);
+    expect(fault).toBeInstanceOf(UnreadableValue);
+    expect(fault).toMatchObject({ retryable: true, nothingWritten: true });
+    expect((fault as UnreadableValue).why).toContain(error.message);
+  }
+  expect(isGarbled(error)).toBe(false);
+});
+
+test("faults that pass are not taken for values that cannot be read", () => {
+  const others = ["XX000", "58030", "53100", "53200", "40001", "40P01", "55P03", "57014", "57P01", "08006"];
+  for (const code of others) {
+    const fault = faultOf(ofServer(code), WRITING);
+    expect(fault).toBeInstanceOf(StoreFault);
+    expect(fault).not.toBeInstanceOf(UnreadableValue);
+  }
+});
+
 test("an error that nobody knows is of a garbled connection, which is given up", () => {
-  for (const error of [
-    ofServer("42601"),
-    ofServer("22021"),
-    ofServer("26000"),
-    new RangeError("out of range"),
-  ]) {
+  for (const error of [ofServer("42601"), ofServer("26000"), new RangeError("out of range")]) {
     expect(isGarbled(error)).toBe(true);
     const fault = garbled(error, WRITING);
     expect(fault.retryable).toBe(true);

@@ -17,6 +17,26 @@ export class DatabaseUnusable extends StoreFault {
   }
 }
 
+/**
+ * The database cannot read a value that it stores: a page, a large value (TOAST) or an index is corrupted. The rows beside it can
+ * be read (read-apart.ts). A statement for which no other way is known is tried again, as after any fault.
+ */
+export class UnreadableValue extends StoreFault {
+  override name = "UnreadableValue";
+  /** Shown as the damage of a row. */
+  readonly why: string;
+  constructor(error: Error, state: string) {
+    const why = `the database cannot read it (${error.message}, SQLSTATE ${state})`;
+    super(`a stored value is corrupted: ${why}`, { retryable: true, nothingWritten: true, cause: error });
+    this.why = why;
+  }
+}
+
+/** data_corrupted, index_corrupted, and bytes that are not in the encoding of the database. */
+const CORRUPTED = ["XX001", "XX002", "22021"];
+/** What an internal error (XX000) says of a value with a wrong length, compression or TOAST pointer; never translated. */
+const CORRUPTED_VALUE = /alloc request size|toast|chunk|compress|decompress/i;
+
 /** The code with which our own functions say that the store is of another generation. */
 const OTHER_GENERATION = "RO001";
 
@@ -39,6 +59,8 @@ export function faultOf(error: unknown, attempted: Attempted): unknown {
     });
   if (state === OTHER_GENERATION) return restoredMeanwhile(error.message, error);
   if (endsConnection(error, state)) return lost(error, attempted);
+  if (CORRUPTED.includes(state) || (state === "XX000" && CORRUPTED_VALUE.test(error.message)))
+    return new UnreadableValue(error, state);
   switch (state) {
     case "53100":
       return fault("the database's disk is full: nothing was written; work goes on when there is room", true);

@@ -92,7 +92,7 @@ export class PostgresStore implements ClusterStore {
     const loaded = await reader.load(ids, options.foldVersion);
     for (const [id, { e, end, phase, execution }] of loaded) {
       const epoch = ownedIn.get(id);
-      if (epoch === undefined) continue;
+      if (epoch === undefined || execution.damage !== undefined) continue;
       const head = headKey(execution.head);
       knowledge.suggest(id, { e, end, epoch: execution.epoch, ownedIn: epoch, head, phase }, forgotten);
     }

@@ -1,22 +1,29 @@
-/** All reads of executions in the PostgreSQL store; each is one statement, so what it answers is of one moment. */
+/**
+ * All reads of executions in the PostgreSQL store; each is one statement, so what it answers is of one moment. Only where the
+ * database cannot read a value, the rest is read in several statements.
+ */
 import { checkedEntry, type Entry } from "../../kernel/journal-entry.ts";
 import { readTags } from "../read-tags.ts";
-import type {
-  HeadFilter,
-  JournalRange,
-  JournalRow,
-  LoadedExecution,
-  Partitions,
-  StoredHead,
-  StoredTimer,
+import {
+  DAMAGED,
+  type HeadFilter,
+  type JournalRange,
+  type JournalRow,
+  type LoadedExecution,
+  type Partitions,
+  type StoredHead,
+  type StoredTimer,
 } from "../store.ts";
+import { UnreadableValue } from "./faults.ts";
 import type { Links } from "./links.ts";
+import { orUnreadable, readApart, textsApart } from "./read-apart.ts";
 import { READS } from "./read-statements.ts";
 import { decodeText, joinNumbers, joinTexts, plainText, splitTexts } from "./text.ts";
 
 /** Stands for "no bound" in statements that have one. */
 export const LAST = Number.MAX_SAFE_INTEGER;
 const LAST_SEQ = 2_147_483_647;
+const LEAST_SEQ = -2_147_483_648;
 
 /** Rows of a journal read in one go; fewer while counting characters, which bounds what is held beyond the limit. */
 const ROWS_AT_ONCE = 1_000;
@@ -54,6 +61,9 @@ type LoadRow = readonly [
   carried: string | null,
 ];
 
+type RowsWanted = readonly [id: string, from: number, to: number, max: number];
+type ChainedEntry = Entry & { readonly chain: string | null };
+
 /** An execution as loaded, with what is known of it by that. */
 export interface Loaded {
   readonly e: number;
@@ -72,10 +82,13 @@ export class PostgresReader {
 
   /** By id, of those that exist. */
   async load(ids: readonly string[], foldVersion: number | undefined): Promise<Map<string, Loaded>> {
-    const wanted = joinTexts([...new Set(ids)].map(plainText));
-    if (wanted === null) return new Map();
-    const rows = await this.#read<LoadRow>("load", [wanted, foldVersion ?? null]);
-    return new Map(rows.map((row) => [row[1], loadedOf(row)]));
+    const read = async (some: readonly string[]) => {
+      const wanted = joinTexts(some.map(plainText));
+      if (wanted === null) return [];
+      return (await this.#read<LoadRow>("load", [wanted, foldVersion ?? null])).map(loadedOf);
+    };
+    const loaded = await readApart([...new Set(ids)], read, (id, fault) => this.#loadApart(id, fault));
+    return new Map(loaded.map((one) => [one.execution.head.id, one]));
   }
 
   async readJournal(range: JournalRange): Promise<JournalRow[]> {
@@ -103,13 +116,12 @@ export class PostgresReader {
     partitions: Partitions;
   }): Promise<StoredHead[]> {
     const pairs = Object.entries(options.after);
-    const rows = await this.#read<HeadRow>("work", [
+    return this.#listHeads("work", [
       joinTexts(pairs.map(([pair]) => plainText(pair))),
       joinNumbers(pairs.map(([, after]) => after)),
       partitionsValue(options.partitions),
       limit(options.each),
     ]);
-    return rows.map(headOf);
   }
 
   async scanTimers(options: {
@@ -134,30 +146,99 @@ export class PostgresReader {
     const { project, workflow, status } = filter;
     const page = [options.before ?? LAST, limit(options.max)];
     if (project === undefined && workflow === undefined && status === undefined)
-      return (await this.#read<HeadRow>("newest", page)).map(headOf);
+      return this.#listHeads("newest", page);
     const statement = project === undefined ? "list" : "list-of-project";
-    const rows = await this.#read<HeadRow>(statement, [
-      project ?? null,
-      workflow ?? null,
-      status ?? null,
-      ...page,
-    ]);
-    return rows.map(headOf);
+    return this.#listHeads(statement, [project ?? null, workflow ?? null, status ?? null, ...page]);
   }
 
   /** Heads by order, those that are there. */
   async headsOf(orders: readonly number[]): Promise<StoredHead[]> {
-    if (orders.length === 0) return [];
-    return (await this.#read<HeadRow>("heads", [joinNumbers(orders)])).map(headOf);
+    const newestFirst = [...orders].sort((a, b) => b - a);
+    return [...(await this.#headsApart(newestFirst))];
   }
 
-  async #rows(values: readonly (string | number)[]): Promise<(Entry & { chain: string | null })[]> {
+  async #listHeads(
+    statement: "work" | "newest" | "list" | "list-of-project",
+    values: readonly (string | number | null)[],
+  ): Promise<StoredHead[]> {
+    const rows = await orUnreadable(this.#read<HeadRow>(statement, values));
+    if (!(rows instanceof UnreadableValue)) return rows.map(headOf);
+    const orders = (await this.#read<[e: number]>(`${statement}-orders`, values)).map(([e]) => e);
+    const heads = new Map((await this.#headsApart(orders)).map((head) => [head.order, head]));
+    return orders.flatMap((order) => heads.get(order) ?? []);
+  }
+
+  /** Heads by order. Of one that cannot be read the tags and the error are left out, then also the phase that the journal names. */
+  #headsApart(orders: readonly number[]): Promise<readonly StoredHead[]> {
+    const read = async (some: readonly number[]) =>
+      some.length === 0 ? [] : (await this.#read<HeadRow>("heads", [joinNumbers(some)])).map(headOf);
+    return readApart(orders, read, async (order) => {
+      for (const narrower of ["narrow-head", "narrowest-head"] as const) {
+        const rows = await orUnreadable(this.#read<HeadRow>(narrower, [order]));
+        if (!(rows instanceof UnreadableValue)) return rows.map(headOf);
+      }
+      return [];
+    });
+  }
+
+  /**
+   * An execution of which something cannot be read: its head, its rows and its marks are read one after the other, without a
+   * snapshot. The marks come last: marks that are newer than the rows make starts careful, which is safe.
+   */
+  async #loadApart(id: string, fault: UnreadableValue): Promise<readonly Loaded[]> {
+    const order = await orUnreadable(this.#read<[e: number]>("head-order", [id]));
+    if (order instanceof UnreadableValue) return [unreadable(id, "executions", order)];
+    const [e] = order[0] ?? [];
+    if (e === undefined) return [];
+    const [head] = await this.#headsApart([e]);
+    if (head === undefined) return [unreadable(id, "executions", fault)];
+    const rows = await this.#rowsApart([id, LEAST_SEQ, LAST_SEQ, LAST]);
+    const narrow = await orUnreadable(this.#read<[epoch: number, opened: string | null]>("narrow-load", [e]));
+    if (narrow instanceof UnreadableValue) return [unreadable(id, "opened", narrow, head)];
+    const [marked] = narrow;
+    if (marked === undefined) return [];
+    const [epoch, opened] = marked;
+    const last = rows.at(-1);
+    const execution: LoadedExecution = {
+      ...{ head, snapshot: null, epoch, chain: last?.chain ?? "" },
+      entries: rows.map(({ chain: _, phase: __, ...entry }) => entry),
+      opened: opened === null ? {} : (JSON.parse(opened) as Record<string, number>),
+    };
+    const end = last === undefined ? 0 : last.seq + last.count - 1;
+    return [{ e, end, phase: last?.phase ?? null, execution }];
+  }
+
+  async #rows(values: RowsWanted): Promise<ChainedEntry[]> {
     type Row = [seq: number, count: number, at: number, body: string, chain: string | null];
-    const rows = await this.#read<Row>("journal", values);
+    const rows = await orUnreadable(this.#read<Row>("journal", values));
+    if (rows instanceof UnreadableValue)
+      return (await this.#rowsApart(values)).map(({ phase: _, ...row }) => row);
     return rows.map(([seq, count, at, body, chain]) => ({
       ...checkedEntry({ seq, count, at, body: decodeText(body) }, String(values[0])),
       chain: chain === null ? null : decodeText(chain),
     }));
+  }
+
+  /** The same, where some bodies cannot be read. If not even the numbers of the rows can be, one row says why. */
+  async #rowsApart(values: RowsWanted): Promise<(ChainedEntry & { readonly phase: string | null })[]> {
+    type Row = [seq: number, count: number, at: number, chain: string | null, phase: string | null];
+    const [id, from] = values;
+    const rows = await orUnreadable(this.#read<Row>("journal-numbers", values));
+    if (rows instanceof UnreadableValue) {
+      const nothing = { count: 1, at: 0, body: "", chain: null, phase: null };
+      return [{ seq: Math.max(from, 1), ...nothing, damage: rows.why }];
+    }
+    const statement = { name: "journal-bodies", text: READS["journal-bodies"] };
+    const seqs = rows.map(([seq]) => seq);
+    const bodies = await textsApart(this.#links, statement, seqs, [id]);
+    return rows.flatMap(([seq, count, at, stored, phase]) => {
+      const body = bodies.get(seq);
+      // It was purged meanwhile.
+      if (body === undefined) return [];
+      const rest = { chain: stored === null ? null : decodeText(stored), phase };
+      if (body.damage !== undefined) return [{ seq, count, at, body: "", damage: body.damage, ...rest }];
+      return [{ ...checkedEntry({ seq, count, at, body: decodeText(body.text) }, id), ...rest }];
+    });
   }
 
   #read<Row extends readonly unknown[]>(
@@ -166,6 +247,22 @@ export class PostgresReader {
   ): Promise<Row[]> {
     return this.#links.run<Row>({ name, text: READS[name] }, values);
   }
+}
+
+/** An execution that exists and of which nothing can be shown but that. */
+function unreadable(id: string, table: string, { why }: UnreadableValue, head?: StoredHead): Loaded {
+  const unknown: StoredHead = {
+    ...{ id, order: 0, partition: 0, workflow: "", hash: "", project: "", status: DAMAGED, phase: null },
+    ...{ want: "nothing", priority: 0, createdAt: 0, finishedAt: null, tags: {}, error: why },
+  };
+  const damage = { table, execution: id, row: id, why };
+  const nothing = { snapshot: null, entries: [], chain: "", opened: {}, epoch: 0 };
+  return {
+    e: head?.order ?? 0,
+    end: 0,
+    phase: null,
+    execution: { head: head ?? unknown, damage, ...nothing },
+  };
 }
 
 /** A number of rows as PostgreSQL takes it. */

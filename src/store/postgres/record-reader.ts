@@ -3,7 +3,8 @@
  * ended. As in read-statements.ts, no statement walks over more rows than it answers with. Dead letters of an
  * execution that is being purged are there for a while and are passed over.
  */
-import { unpackLog } from "../packed-log.ts";
+import { DamagedData } from "../../kernel/damage.ts";
+import { damagedLog, unpackLog } from "../packed-log.ts";
 import { readTasks } from "../read-tags.ts";
 import { listedDocument, openDocument } from "../sealed-documents.ts";
 import type {
@@ -14,14 +15,17 @@ import type {
   StoredLetter,
   StoredLogRow,
 } from "../store.ts";
+import { UnreadableValue } from "./faults.ts";
 import type { Links } from "./links.ts";
+import { orUnreadable, type ReadText, textsApart } from "./read-apart.ts";
 import { LAST, limit, partitionsValue } from "./reader.ts";
 import { decodeText } from "./text.ts";
 
 const DEAD = "d.n, x.id, d.seq, x.project, x.workflow, d.tasks";
+const NARROW_DEAD = "d.n, x.id, d.seq, x.project, x.workflow, NULL AS tasks";
 
 /** The distinct (project, workflow) groups that have dead letters, of all projects or of $1. */
-function deadOfGroups(ofProject: boolean): string {
+function deadOfGroups(ofProject: boolean, columns = DEAD): string {
   const first = ofProject ? "WHERE project = $1" : "";
   const next = ofProject
     ? "project = $1 AND workflow > g.workflow"
@@ -34,26 +38,49 @@ function deadOfGroups(ofProject: boolean): string {
       ) n
     )
     SELECT d.n, d.id, d.seq, d.project, d.workflow, d.tasks FROM groups g CROSS JOIN LATERAL (
-      SELECT ${DEAD} FROM dead_letters d JOIN executions x ON x.e = d.e
+      SELECT ${columns} FROM dead_letters d JOIN executions x ON x.e = d.e
       WHERE d.project = g.project AND d.workflow = g.workflow AND d.n < $3 ORDER BY d.n DESC LIMIT $4
     ) d
     WHERE ($1::text IS NULL OR g.project = $1) AND ($2::text IS NULL OR g.workflow = $2)
     ORDER BY d.n DESC LIMIT $4`;
 }
 
-export const RECORD_READS = {
-  letters: `
-    SELECT n, id, recipient, body FROM letters WHERE n > $1 AND ($2::int[] IS NULL OR partition = ANY ($2))
-    ORDER BY n LIMIT $3`,
-  logs: `
-    SELECT l.n, l.attempt, l.body FROM executions x JOIN logs l ON l.e = x.e
-    WHERE x.id = $1 AND l.n > $2 ORDER BY l.n LIMIT $3`,
-  dead: `
-    SELECT ${DEAD} FROM dead_letters d JOIN executions x ON x.e = d.e WHERE d.n < $1 ORDER BY d.n DESC LIMIT $2`,
-  "dead-of-execution": `
-    SELECT ${DEAD} FROM executions x JOIN dead_letters d ON d.e = x.e
+function letters(body: string): string {
+  return `
+    SELECT n, id, recipient, ${body} FROM letters WHERE n > $1 AND ($2::int[] IS NULL OR partition = ANY ($2))
+    ORDER BY n LIMIT $3`;
+}
+
+function logs(body: string): string {
+  return `
+    SELECT l.n, l.attempt, ${body} FROM executions x JOIN logs l ON l.e = x.e
+    WHERE x.id = $1 AND l.n > $2 ORDER BY l.n LIMIT $3`;
+}
+
+function dead(columns: string): string {
+  return `
+    SELECT ${columns} FROM dead_letters d JOIN executions x ON x.e = d.e WHERE d.n < $1 ORDER BY d.n DESC LIMIT $2`;
+}
+
+function deadOfExecution(columns: string): string {
+  return `
+    SELECT ${columns} FROM executions x JOIN dead_letters d ON d.e = x.e
     WHERE x.id = $3 AND ($1::text IS NULL OR x.project = $1) AND ($2::text IS NULL OR x.workflow = $2) AND d.n < $4
-    ORDER BY d.n DESC LIMIT $5`,
+    ORDER BY d.n DESC LIMIT $5`;
+}
+
+/** Documents of a kind; `bounds` and `order` as SQL. */
+function documents(body: string, bounds: string, order: "ASC" | "DESC"): string {
+  return `SELECT id, ${body} FROM documents WHERE kind = $1 AND id > $2 ${bounds} ORDER BY id ${order} LIMIT $3`;
+}
+
+const BEFORE = "AND id < $4";
+
+export const RECORD_READS = {
+  letters: letters("body"),
+  logs: logs("l.body"),
+  dead: dead(DEAD),
+  "dead-of-execution": deadOfExecution(DEAD),
   "dead-of-groups": deadOfGroups(false),
   "dead-of-project": deadOfGroups(true),
   counts: `
@@ -63,12 +90,10 @@ export const RECORD_READS = {
     SELECT id FROM executions WHERE finished_at IS NOT NULL AND finished_at < $1 AND want = 'nothing'
     ORDER BY finished_at, e LIMIT $2`,
   document: "SELECT body FROM documents WHERE kind = $1 AND id = $2",
-  documents: "SELECT id, body FROM documents WHERE kind = $1 AND id > $2 ORDER BY id LIMIT $3",
-  "documents-until":
-    "SELECT id, body FROM documents WHERE kind = $1 AND id > $2 AND id < $4 ORDER BY id LIMIT $3",
-  "documents-down": "SELECT id, body FROM documents WHERE kind = $1 AND id > $2 ORDER BY id DESC LIMIT $3",
-  "documents-down-from":
-    "SELECT id, body FROM documents WHERE kind = $1 AND id > $2 AND id < $4 ORDER BY id DESC LIMIT $3",
+  documents: documents("body", "", "ASC"),
+  "documents-until": documents("body", BEFORE, "ASC"),
+  "documents-down": documents("body", "", "DESC"),
+  "documents-down-from": documents("body", BEFORE, "DESC"),
   definition: "SELECT hash, body FROM definitions WHERE hash = $1",
   "newest-definition": `
     SELECT d.hash, d.body FROM newest_definitions n JOIN definitions d ON d.hash = n.hash WHERE n.name = $1`,
@@ -76,14 +101,38 @@ export const RECORD_READS = {
   definitions: "SELECT name, hash FROM newest_definitions WHERE name > $1 ORDER BY name LIMIT $2",
 } as const;
 
-type DeadRow = readonly [
-  n: number,
-  id: string,
-  seq: number,
-  project: string,
-  workflow: string,
-  tasks: string,
-];
+/** The same without the values that can be large, for when the database cannot read one of them (read-apart.ts). */
+const NARROW_READS = {
+  letters: letters("NULL"),
+  logs: logs("NULL"),
+  dead: dead(NARROW_DEAD),
+  "dead-of-execution": deadOfExecution(NARROW_DEAD),
+  "dead-of-groups": deadOfGroups(false, NARROW_DEAD),
+  "dead-of-project": deadOfGroups(true, NARROW_DEAD),
+  documents: documents("NULL", "", "ASC"),
+  "documents-until": documents("NULL", BEFORE, "ASC"),
+  "documents-down": documents("NULL", "", "DESC"),
+  "documents-down-from": documents("NULL", BEFORE, "DESC"),
+  definition: "SELECT hash, NULL FROM definitions WHERE hash = $1",
+  "newest-definition": "SELECT hash, NULL FROM newest_definitions WHERE name = $1",
+} as const;
+
+/** The large values of rows, by the keys of the rows. */
+const TEXTS = {
+  letters: "SELECT n, body FROM letters WHERE n = ANY ($1::bigint[])",
+  logs: "SELECT l.n, l.body FROM executions x JOIN logs l ON l.e = x.e WHERE x.id = $2 AND l.n = ANY ($1::bigint[])",
+  dead: "SELECT n, tasks FROM dead_letters WHERE n = ANY ($1::bigint[])",
+  documents: String.raw`SELECT id, body FROM documents WHERE kind = $2 AND id = ANY (string_to_array($1, E'\x1f'))`,
+  definitions: String.raw`SELECT hash, body FROM definitions WHERE hash = ANY (string_to_array($1, E'\x1f'))`,
+} as const;
+
+/** Whose large values a statement reads, and by which values besides the keys. */
+interface Large {
+  readonly texts: keyof typeof TEXTS;
+  readonly values?: readonly string[];
+}
+
+type DeadRow = readonly [n: number, id: string, seq: number, project: string, workflow: string];
 
 export class RecordReader {
   readonly #links: Links;
@@ -103,22 +152,25 @@ export class RecordReader {
     max: number;
     partitions: Partitions;
   }): Promise<StoredLetter[]> {
-    const rows = await this.#read<[n: number, id: string, to: string, body: string]>("letters", [
-      options.after,
-      partitionsValue(options.partitions),
-      limit(options.max),
-    ]);
-    return rows.map(([order, id, to, body]) => ({ order, id, to, body: decodeText(body) }));
+    type Row = [n: number, id: string, to: string];
+    const values = [options.after, partitionsValue(options.partitions), limit(options.max)];
+    const rows = await this.#readTexts<number, Row>("letters", values, { texts: "letters" });
+    return rows.map(({ row: [order, id, to], text, damage }) => ({
+      ...{ order, id, to, body: decodeText(text) },
+      ...(damage === undefined ? {} : { damage }),
+    }));
   }
 
   async readLogs(options: { execution: string; after: number; rowsMax: number }): Promise<StoredLogRow[]> {
     const { execution, after, rowsMax } = options;
-    const rows = await this.#read<[n: number, attempt: string, body: string]>("logs", [
-      execution,
-      after,
-      limit(rowsMax),
-    ]);
-    return rows.map(([order, attempt, body]) => unpackLog({ order, attempt, body: decodeText(body) }));
+    type Row = [n: number, attempt: string];
+    const values = [execution, after, limit(rowsMax)];
+    const rows = await this.#readTexts<number, Row>("logs", values, { texts: "logs", values: [execution] });
+    return rows.map(({ row: [order, attempt], text, damage }) =>
+      damage === undefined
+        ? unpackLog({ order, attempt, body: decodeText(text) })
+        : damagedLog({ order, attempt }, damage),
+    );
   }
 
   async listDeadLetters(
@@ -127,20 +179,21 @@ export class RecordReader {
   ): Promise<StoredDeadLetter[]> {
     const { project = null, workflow = null, execution } = filter;
     const page = [options.before ?? LAST, limit(options.max)];
+    const read = (name: keyof typeof NARROW_READS, values: readonly (string | number | null)[]) =>
+      this.#readTexts<number, DeadRow>(name, values, { texts: "dead" });
     const rows = await (() => {
-      if (execution !== undefined)
-        return this.#read<DeadRow>("dead-of-execution", [project, workflow, execution, ...page]);
-      if (project !== null) return this.#read<DeadRow>("dead-of-project", [project, workflow, ...page]);
-      if (workflow !== null) return this.#read<DeadRow>("dead-of-groups", [project, workflow, ...page]);
-      return this.#read<DeadRow>("dead", page);
+      if (execution !== undefined) return read("dead-of-execution", [project, workflow, execution, ...page]);
+      if (project !== null) return read("dead-of-project", [project, workflow, ...page]);
+      if (workflow !== null) return read("dead-of-groups", [project, workflow, ...page]);
+      return read("dead", page);
     })();
-    return rows.map(([order, id, seq, ofProject, ofWorkflow, tasks]) => ({
+    return rows.map(({ row: [order, id, seq, ofProject, ofWorkflow], text }) => ({
       order,
       execution: id,
       seq,
       project: ofProject,
       workflow: ofWorkflow,
-      tasks: readTasks(tasks) ?? [],
+      tasks: readTasks(text) ?? [],
     }));
   }
 
@@ -157,7 +210,10 @@ export class RecordReader {
   }
 
   async getDocument(kind: string, id: string): Promise<string | null> {
-    const [row] = await this.#read<[body: string]>("document", [kind, id]);
+    const rows = await orUnreadable(this.#read<[body: string]>("document", [kind, id]));
+    if (rows instanceof UnreadableValue)
+      throw new DamagedData({ table: "documents", execution: null, row: `${kind}/${id}`, why: rows.why });
+    const [row] = rows;
     return row === undefined ? null : openDocument(kind, id, decodeText(row[0]));
   }
 
@@ -167,22 +223,28 @@ export class RecordReader {
   ): Promise<StoredDocument[]> {
     const { after = "", before, descending = false, max } = options;
     const values = [kind, after, limit(max)];
+    const large = { texts: "documents", values: [kind] } as const;
     const rows = await (before === undefined
-      ? this.#read<[id: string, body: string]>(descending ? "documents-down" : "documents", values)
-      : this.#read<[id: string, body: string]>(descending ? "documents-down-from" : "documents-until", [
-          ...values,
-          before,
-        ]));
-    return rows.map(([id, body]) => listedDocument(kind, { id, body: decodeText(body) }));
+      ? this.#readTexts<string, [id: string]>(descending ? "documents-down" : "documents", values, large)
+      : this.#readTexts<string, [id: string]>(
+          descending ? "documents-down-from" : "documents-until",
+          [...values, before],
+          large,
+        ));
+    return rows.map(({ row: [id], text, damage }) =>
+      damage === undefined ? listedDocument(kind, { id, body: decodeText(text) }) : { id, body: "", damage },
+    );
   }
 
+  /** The body of one that the database cannot read is empty: it does not have the hash. */
   async getDefinition(
     by: { hash: string } | { newestOf: string },
   ): Promise<{ hash: string; body: string } | null> {
-    const [row] = await ("hash" in by
-      ? this.#read<[hash: string, body: string]>("definition", [by.hash])
-      : this.#read<[hash: string, body: string]>("newest-definition", [by.newestOf]));
-    return row === undefined ? null : { hash: row[0], body: decodeText(row[1]) };
+    const large = { texts: "definitions" } as const;
+    const [found] = await ("hash" in by
+      ? this.#readTexts<string, [hash: string]>("definition", [by.hash], large)
+      : this.#readTexts<string, [hash: string]>("newest-definition", [by.newestOf], large));
+    return found === undefined ? null : { hash: found.row[0], body: decodeText(found.text) };
   }
 
   async listDefinitions(options: { after: string; max: number }): Promise<{ name: string; hash: string }[]> {
@@ -191,6 +253,26 @@ export class RecordReader {
       limit(options.max),
     ]);
     return rows.map(([name, hash]) => ({ name, hash }));
+  }
+
+  /** Rows that begin with their key and end in a text. A text that the database cannot read is empty and says why. */
+  async #readTexts<Key extends number | string, Row extends readonly [Key, ...unknown[]]>(
+    name: keyof typeof NARROW_READS,
+    values: readonly (string | number | null)[],
+    large: Large,
+  ): Promise<(ReadText & { readonly row: Row })[]> {
+    const rows = await orUnreadable(this.#read<[...Row, text: string]>(name, values));
+    if (!(rows instanceof UnreadableValue))
+      return rows.map((row) => ({ row: row as unknown as Row, text: row.at(-1) as string }));
+    const narrow = await this.#links.run<Row>({ name: `narrow ${name}`, text: NARROW_READS[name] }, values);
+    const statement = { name: `texts of ${large.texts}`, text: TEXTS[large.texts] };
+    const keys = narrow.map(([key]) => key);
+    const texts = await textsApart(this.#links, statement, keys, large.values);
+    // A row without a text is gone by now.
+    return narrow.flatMap((row) => {
+      const text = texts.get(row[0]);
+      return text === undefined ? [] : [{ row, ...text }];
+    });
   }
 
   #read<Row extends readonly unknown[]>(

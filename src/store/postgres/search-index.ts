@@ -6,12 +6,12 @@
  *    by cursors that follow at a distance. All nodes do that, and a row that is there is left as it is.
  */
 import { type FoundOrders, inAny, ordersUpTo } from "../found-orders.ts";
-import { errorTerms, readTags, type SearchWord, termsOf } from "../search-terms.ts";
+import { errorTerms, type SearchWord, termsOf } from "../search-terms.ts";
 import type { Commit, StoredHead } from "../store.ts";
 import type { Value } from "./link.ts";
 import type { Links } from "./links.ts";
 import type { PostgresReader } from "./reader.ts";
-import { decodeText, encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
+import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
 /** Executions that one call indexes. */
 const SLICE = 200;
@@ -39,18 +39,17 @@ export const SEARCH_READS = {
         SELECT e FROM executions WHERE id >= $1 AND id < $2 LIMIT $3
       ) AS many
     ) AS counted WHERE e < $4 ORDER BY e DESC LIMIT $5`,
-  "search-of-ids": String.raw`SELECT e, hash, tags, error FROM executions
-    WHERE id = ANY (string_to_array($1, E'\x1f'))`,
+  "search-of-ids": String.raw`SELECT e FROM executions WHERE id = ANY (string_to_array($1, E'\x1f'))`,
   "search-last": "SELECT coalesce(max(e), 0) FROM executions",
   "search-unindexed": `
-    SELECT c.e, c.ended, c.ended_e, x.e, x.hash, x.tags, x.error FROM search_cursor c LEFT JOIN LATERAL (
-      SELECT e, hash, tags, error FROM executions w
+    SELECT c.e, c.ended, c.ended_e, x.e FROM search_cursor c LEFT JOIN LATERAL (
+      SELECT e FROM executions w
       WHERE w.e > c.e AND w.e <= $1
         AND NOT EXISTS (SELECT FROM search s WHERE s.term = '#' || left(w.hash, 8) AND s.e = w.e)
       ORDER BY w.e LIMIT $2
     ) x ON true`,
   "search-ended": `
-    SELECT finished_at, e, error FROM executions
+    SELECT finished_at, e FROM executions
     WHERE finished_at IS NOT NULL AND (finished_at, e) > ($1, $2) AND finished_at <= $3
     ORDER BY finished_at, e LIMIT $4`,
 } as const;
@@ -90,15 +89,7 @@ interface Cursor {
   readonly endedE: number;
 }
 
-type Unindexed = readonly [
-  cursor: number,
-  ended: number,
-  endedE: number,
-  e: number | null,
-  hash: string,
-  tags: string,
-  error: string | null,
-];
+type Unindexed = readonly [cursor: number, ended: number, endedE: number, e: number | null];
 
 export class PostgresSearchIndex {
   readonly #links: Links;
@@ -156,14 +147,13 @@ export class PostgresSearchIndex {
 
   /** Removes what is indexed of these executions, which are about to be forgotten; answers how. */
   async removing(ids: readonly string[]): Promise<() => Promise<void>> {
-    type Row = [e: number, hash: string, tags: string, error: string | null];
-    const rows = await this.#read<Row>("search-of-ids", [joinTexts(ids.map(plainText))]);
+    const orders = await this.#orders("search-of-ids", [joinTexts(ids.map(plainText))]);
     const terms: string[] = [];
     const numbers: number[] = [];
-    for (const [e, ...row] of rows)
-      for (const term of termsOfRow(...row)) {
+    for (const head of await this.#reader.headsOf(orders))
+      for (const term of termsOf(head)) {
         terms.push(encodeText(term));
-        numbers.push(e);
+        numbers.push(head.order);
       }
     return async () => {
       if (terms.length > 0) await this.#write("search-remove", [joinTexts(terms), joinNumbers(numbers)]);
@@ -238,19 +228,18 @@ export class PostgresSearchIndex {
     const rows = await this.#read<Unindexed>("search-unindexed", [bound.e, SLICE]);
     const [[e = 0, ended = 0, endedE = 0] = []] = rows as readonly (readonly number[])[];
     const cursor: Cursor = { e, ended, endedE };
-    const created = rows.filter((row) => row[3] !== null);
-    const over = await this.#read<[finishedAt: number, e: number, error: string | null]>("search-ended", [
+    const created = rows.flatMap(([, , , number]) => number ?? []);
+    const over = await this.#read<[finishedAt: number, e: number]>("search-ended", [
       ended,
       endedE,
       bound.at,
       SLICE,
     ]);
     const pairs: [string, number][] = [];
-    for (const [, , , number, hash, tags, error] of created)
-      for (const term of termsOfRow(hash, tags, error)) pairs.push([encodeText(term), number as number]);
-    for (const [, number, error] of over)
-      for (const term of errorTerms(error === null ? null : decodeText(error)))
-        pairs.push([encodeText(term), number]);
+    for (const head of await this.#reader.headsOf(created))
+      for (const term of termsOf(head)) pairs.push([encodeText(term), head.order]);
+    for (const { error, order } of await this.#reader.headsOf(over.map(([, number]) => number)))
+      for (const term of errorTerms(error)) pairs.push([encodeText(term), order]);
     if (pairs.length > 0)
       await this.#write("search-add", [
         joinTexts(pairs.map(([term]) => term)),
@@ -259,7 +248,7 @@ export class PostgresSearchIndex {
     const last = over.at(-1);
     const isAll = created.length < SLICE && over.length < SLICE;
     await this.#move(cursor, {
-      e: created.length < SLICE ? Math.max(e, bound.e) : (created.at(-1)?.[3] ?? e),
+      e: created.length < SLICE ? Math.max(e, bound.e) : (created.at(-1) ?? e),
       ended: last?.[0] ?? ended,
       endedE: last?.[1] ?? endedE,
     });
@@ -290,12 +279,4 @@ export class PostgresSearchIndex {
   async #write(name: keyof typeof WRITES, values: readonly Value[]): Promise<void> {
     await this.#links.run({ name, text: WRITES[name] }, [this.#generation, ...values], { writes: true });
   }
-}
-
-function termsOfRow(hash: string, tags: string, error: string | null): string[] {
-  return termsOf({
-    hash,
-    tags: readTags(decodeText(tags)),
-    error: error === null ? null : decodeText(error),
-  });
 }

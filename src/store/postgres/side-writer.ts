@@ -5,8 +5,10 @@
 
 import { sealDocument } from "../sealed-documents.ts";
 import type { Swap } from "../store.ts";
+import { UnreadableValue } from "./faults.ts";
 import type { Value } from "./link.ts";
 import type { Links } from "./links.ts";
+import { orUnreadable } from "./read-apart.ts";
 import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
 const CHECKED = "check_generation_1($1) AS checked";
@@ -19,6 +21,10 @@ const STATEMENTS = {
     )
     INSERT INTO newest_definitions (name, hash) VALUES ($2, $3)
     ON CONFLICT (name) DO UPDATE SET hash = excluded.hash WHERE newest_definitions.hash <> excluded.hash`,
+  // For one that the database cannot read, and so cannot compare.
+  "replace-definition": `
+    INSERT INTO definitions (hash, body) SELECT $2, $3 FROM ${CHECKED}
+    ON CONFLICT (hash) DO UPDATE SET body = excluded.body`,
   "drop-definition": `
     WITH dropped AS (DELETE FROM newest_definitions USING ${CHECKED} WHERE name = $2 AND hash = $3)
     DELETE FROM definitions USING ${CHECKED} WHERE hash = $3`,
@@ -63,7 +69,11 @@ export class SideWriter {
   }
 
   async putDefinition(name: string, hash: string, body: string): Promise<void> {
-    await this.#run("put-definition", [name, hash, encodeText(body)]);
+    const values = [name, hash, encodeText(body)] as const;
+    const put = await orUnreadable(this.#run("put-definition", values));
+    if (!(put instanceof UnreadableValue)) return;
+    await this.#run("replace-definition", values.slice(1));
+    await this.#run("put-definition", values);
   }
 
   async dropDefinition(name: string, hash: string): Promise<void> {
@@ -80,7 +90,9 @@ export class SideWriter {
     if (was === null) return (await this.#run("add-document", [kind, id, stored])).length === 1;
     // One that an older version has put has no checksum.
     const before = [encodeText(was), encodeText(sealDocument(kind, id, was))];
-    return (await this.#run("swap-document", [kind, id, stored, ...before])).length === 1;
+    const swapped = await orUnreadable(this.#run("swap-document", [kind, id, stored, ...before]));
+    // A document that the database cannot read is not the one that was there before.
+    return !(swapped instanceof UnreadableValue) && swapped.length === 1;
   }
 
   async dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void> {
