@@ -108,6 +108,26 @@ describe("a damaged row", () => {
     expect(r.stops).toEqual([]);
   });
 
+  test("that the store cannot read beside the journal makes its execution damaged too", async () => {
+    const damage = { table: "opened", execution: "e1", row: "e1", why: "a page is lost" };
+    const r = await restarted({
+      loaded: (loaded) => (loaded.head.id === "e1" ? { ...loaded, entries: [], damage } : loaded),
+    });
+    expect(await r.engine.inspect("e1")).toMatchObject({
+      view: {
+        id: "e1",
+        status: "damaged",
+        workflow: "w",
+        damage: { table: "opened", why: "a page is lost" },
+      },
+      why: expect.stringContaining("opened row e1 of execution e1 cannot be read: a page is lost"),
+    });
+    expect(await r.engine.inspect("e2")).toMatchObject({ view: { status: "running" } });
+    const heads = await r.store.listHeads({ status: "damaged" }, { before: null, max: 10 });
+    expect(heads.map(({ id, want }) => [id, want])).toEqual([["e1", "nothing"]]);
+    expect(r.faults).toHaveLength(1);
+  });
+
   test("has whoever wants to change the execution told what to do", async () => {
     const r = await restarted({ loaded: damageOf("e1") });
     const { answer } = await r.engine.send("e1", { kind: "cancel", ...control });

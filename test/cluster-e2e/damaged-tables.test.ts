@@ -1,8 +1,9 @@
 // Rows that belong to no execution, or to many, are garbled under two nodes: no node stops, and work goes on.
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import type { FaultProcess } from "../faults/fault-process.ts";
 import { until } from "../faults/until.ts";
-import type { NodePlace } from "./cluster-bench.ts";
+import type { ClusterBench, NodePlace } from "./cluster-bench.ts";
 import { openCluster } from "./open-cluster.ts";
 
 const flows = fileURLToPath(new URL("damage-flows.mjs", import.meta.url));
@@ -20,40 +21,41 @@ const HARMLESS: Readonly<Record<string, string>> = {
   "a purged execution that is there": "INSERT INTO purged SELECT e FROM executions",
 };
 
-test("rows that nodes share are garbled: no node stops, and all executions go on", {
+test("rows that nodes share, a definition and counts are garbled: no node stops, and executions go on", {
   timeout: 300_000,
 }, async () => {
   const bench = await openCluster({ flows });
-  await bench.worker();
   await bench.query("CREATE CAST (bytea AS text) WITHOUT FUNCTION");
+  const worker = await bench.worker();
+  await garbleSharedRows(bench);
+  await garbleDefinition(bench, worker);
+});
+
+/** All executions go on, and nobody has to repair anything. */
+async function garbleSharedRows(bench: ClusterBench): Promise<void> {
   const [a, b] = bench.nodes as [NodePlace, NodePlace];
   const phase = async (id: string, at: NodePlace) =>
     (await bench.insistAt(at, "GET", `/v1/executions/${id}`)) as { phase: string | null; status: string };
   for (const [what, sql] of Object.entries(HARMLESS)) {
     const ids = IDS.map((id) => `${id} ${what}`.replaceAll(" ", "-"));
     await Promise.all(ids.map((id) => bench.start("hold", {}, id)));
-    for (const id of ids) await until(`${id} waits`, async () => (await phase(id, a)).phase === "go");
+    await Promise.all(ids.map((id) => until(`${id} waits`, async () => (await phase(id, a)).phase === "go")));
     await bench.query(`SET search_path TO rondo; ${sql}`);
-    for (const [i, id] of ids.entries()) {
-      const at = i % 2 === 0 ? a : b;
+    const finish = async (id: string, at: NodePlace): Promise<void> => {
       await bench.insistAt(at, "POST", `/v1/executions/${id}/signals`, { name: "go", data: id });
       expect(await bench.ended(id)).toMatchObject({ status: "done", output: [4, id] });
       const { findings } = (await bench.insist("GET", `/v1/executions/${id}/audit`)) as {
         findings: unknown[];
       };
       expect(findings).toEqual([]);
-    }
+    };
+    await Promise.all(ids.map((id, i) => finish(id, i % 2 === 0 ? a : b)));
     for (const { process } of bench.nodes) expect([what, process?.hasEnded]).toEqual([what, false]);
   }
-});
+}
 
-test("a damaged definition concerns its executions only, until it is put again; counts are found and derived anew", {
-  timeout: 300_000,
-}, async () => {
-  const bench = await openCluster({ flows });
-  const worker = await bench.worker();
-  await bench.query("CREATE CAST (bytea AS text) WITHOUT FUNCTION");
-  const [a, b] = bench.nodes as [NodePlace, NodePlace];
+/** Its executions are damaged until it is put again, the others are not; counts are found and derived anew. */
+async function garbleDefinition(bench: ClusterBench, worker: FaultProcess): Promise<void> {
   for (const id of IDS) {
     await bench.start("other", {}, `other-${id}`);
     await bench.start("hold", {}, `hold-${id}`);
@@ -69,12 +71,10 @@ test("a damaged definition concerns its executions only, until it is put again; 
   await worker.kill();
   const hash = "(SELECT hash FROM rondo.newest_definitions WHERE name = 'other')";
   await bench.query(`UPDATE rondo.definitions SET body = ${BYTES} WHERE hash = ${hash}`);
-  for (const place of [a, b]) {
-    await place.running.kill();
-    await bench.settled();
-    await bench.startNode(place);
-    await bench.settled();
-  }
+  // Both nodes start anew: none of them has it in memory.
+  await Promise.all(bench.nodes.map((place) => place.running.kill()));
+  await Promise.all(bench.nodes.map((place) => bench.startNode(place)));
+  await bench.settled();
   for (const id of IDS)
     expect([await status(`other-${id}`), await status(`hold-${id}`)]).toEqual(["damaged", "running"]);
   for (const { process } of bench.nodes) expect(process?.hasEnded).toBe(false);
@@ -94,4 +94,4 @@ test("a damaged definition concerns its executions only, until it is put again; 
     await bench.insist("POST", `/v1/executions/other-${id}/signals`, { name: "go", data: id });
     expect(await bench.ended(`other-${id}`)).toMatchObject({ status: "done", output: id });
   }
-});
+}
