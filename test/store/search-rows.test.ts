@@ -1,10 +1,11 @@
 // How many rows the search index of an embedded store has: starts pay for each of them.
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { searchWords } from "../../src/store/search-terms.ts";
 import { loadDriver } from "../../src/store/sqlite/driver.ts";
 import { openDatabase } from "../../src/store/sqlite/open-database.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { commit, endedHead, start } from "./example-writes.ts";
+import { commit, endedHead, start, step } from "./example-writes.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";
 
 const IDS = Array.from({ length: 320 }, (_, i) => `e${i}`);
@@ -60,8 +61,31 @@ test("ends that the process has written itself are not looked for again", async 
   await commit(
     store,
     info,
-    IDS.map((id, i) => start(id, { head: endedHead(id, i) })),
+    IDS.slice(0, 100).map((id, i) => start(id, { head: endedHead(id, i) })),
   );
   expect(await store.indexSome()).toBe(false);
+  await store.close({ clean: true });
+});
+
+test("executions that fail together are all indexed by one round of calls", async () => {
+  const ids = Array.from({ length: 3_000 }, (_, i) => `e${i}`);
+  const store = new SqliteStore({ directory: temporaryDirectory() });
+  const info = await store.open();
+  const writes = ids.map((id) => start(id));
+  await commit(store, info, writes);
+  while (await store.indexSome());
+  const failed = { status: "failed", error: "card declined" } as const;
+  await commit(
+    store,
+    info,
+    ids.map((id, i) => step(id, 1, { head: endedHead(id, i, failed) })),
+  );
+  while (await store.indexSome());
+  const [word] = searchWords("declined");
+  const { orders } = await store.findOrders(word as NonNullable<typeof word>, {
+    before: ids.length + 1,
+    max: ids.length,
+  });
+  expect(orders.length).toBe(ids.length);
   await store.close({ clean: true });
 });

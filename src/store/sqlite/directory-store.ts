@@ -142,11 +142,11 @@ export class DirectoryStore {
   indexSome(): boolean {
     return this.#guard({ writing: true }, () => {
       const { search, writer, checkpoints } = this.#use();
-      const noted = writer.takeNoted();
+      const noted = writer.takeNoted(search.sliceSize);
       try {
         const { rows, more } = search.write(noted);
         checkpoints.note(rows, 0);
-        return more;
+        return more || writer.hasNoted;
       } catch (error) {
         writer.noteAgain(noted);
         throw error;

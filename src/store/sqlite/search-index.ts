@@ -23,14 +23,14 @@ import {
 } from "./driver.ts";
 import { inTransaction } from "./in-transaction.ts";
 import { ManyRows } from "./many-rows.ts";
+import { Pace } from "./pace.ts";
 import { distinct } from "./skip-scan.ts";
 import { READS } from "./sqlite-reader.ts";
 
-/** Executions that one call indexes, fewer if they take so many rows; rows of the index that one call deletes. */
-const SLICE = 1_000;
-const ROWS_MAX = 1_500;
-const ENDED_AT_ONCE = 200;
-const CLEARED_AT_ONCE = 5_000;
+/** Executions that one call indexes. A call may take three times as many rows, and clears ten times as many. */
+const SLICE_PACE = { goalMs: 10, first: 250, min: 50, max: 2_000 };
+const ROWS_EACH = 3;
+const CLEARED_EACH = 10;
 /** Ends of before a restart are looked at again from this long before the last one that was indexed. */
 const OVERLAP_MS = 60_000;
 
@@ -57,13 +57,15 @@ interface Row {
   readonly hash: Bytes;
   readonly tags: Bytes;
   readonly error: Bytes | null;
-  readonly finished_at: number | null;
 }
+
+type Ended = Pick<Row, "e" | "error"> & { readonly finished_at: number };
 
 export class SearchIndex {
   readonly #connection: Connection;
   readonly #statements: ReturnType<typeof prepareStatements>;
   readonly #insert: ManyRows;
+  readonly #pace = new Pace(SLICE_PACE);
   /** Where ends of before this start are looked at, and the latest of them; null: all were. Later ones are noted by the writer. */
   #ended: { readonly at: number; readonly e: number; readonly until: number } | null;
 
@@ -80,18 +82,27 @@ export class SearchIndex {
     this.#ended = until === null ? null : { at: ended - OVERLAP_MS, e: 0, until };
   }
 
+  /** How many executions the next call of `write` indexes. */
+  get sliceSize(): number {
+    return this.#pace.size;
+  }
+
   /** Indexes some executions; says how many rows that took, and whether there is more to do. */
-  write({ failed, finishedAt }: Noted): { rows: number; more: boolean } {
+  write(noted: Noted): { rows: number; more: boolean } {
+    return this.#pace.run((size) => this.#write(noted, size));
+  }
+
+  #write({ failed, finishedAt }: Noted, size: number): { rows: number; more: boolean } {
     const { cursor, end, withTerms, addHashes, byE, move, clearing, clearSome } = this.#statements;
     if (clearing.get<{ clearing: number }>([])?.clearing === 1) {
-      const rows = clearSome.run([CLEARED_AT_ONCE]);
-      if (rows < CLEARED_AT_ONCE) this.#statements.cleared.run([]);
+      const rows = clearSome.run([size * CLEARED_EACH]);
+      if (rows < size * CLEARED_EACH) this.#statements.cleared.run([]);
       return { rows, more: true };
     }
     const { e: after = 0 } = cursor.get<{ e: number }>([]) ?? {};
-    const slice = end.get<{ last: number | null; n: number }>([after, SLICE]);
+    const slice = end.get<{ last: number | null; n: number }>([after, size]);
     const sliceEnd = slice?.last ?? after;
-    const ended = this.#someEnded();
+    const ended = this.#someEnded(size);
     if (sliceEnd === after && failed.length === 0 && ended.length === 0) return { rows: 0, more: false };
     let rows = 1;
     let last = sliceEnd;
@@ -99,7 +110,7 @@ export class SearchIndex {
     this.#insert.clear();
     this.#unsynced(() => {
       for (const row of withTerms.all<Row>([after, sliceEnd])) {
-        if (rows >= ROWS_MAX) {
+        if (rows >= size * ROWS_EACH) {
           last = row.e - 1;
           break;
         }
@@ -116,8 +127,8 @@ export class SearchIndex {
     });
     const lastEnded = ended.at(-1);
     if (lastEnded !== undefined && this.#ended !== null)
-      this.#ended = { ...this.#ended, at: lastEnded.finished_at as number, e: lastEnded.e };
-    const isBehind = slice?.n === SLICE || last < sliceEnd;
+      this.#ended = { ...this.#ended, at: lastEnded.finished_at, e: lastEnded.e };
+    const isBehind = slice?.n === size || last < sliceEnd;
     return { rows, more: isBehind || ended.length > 0 };
   }
 
@@ -233,10 +244,10 @@ export class SearchIndex {
     );
   }
 
-  #someEnded(): Row[] {
+  #someEnded(max: number): Ended[] {
     if (this.#ended === null) return [];
     const { at, e, until } = this.#ended;
-    const rows = this.#statements.ended.all<Row>([at, until, at, e, ENDED_AT_ONCE]);
+    const rows = this.#statements.ended.all<Ended>([at, until, at, e, max]);
     if (rows.length === 0) this.#ended = null;
     return rows;
   }
@@ -250,7 +261,7 @@ function termsOfRow(row: Row): string[] {
   return termsOf({ hash: textOf(row.hash), tags: readTags(textOf(row.tags)), error: errorOf(row) });
 }
 
-function errorOf({ error }: Row): string | null {
+function errorOf({ error }: Pick<Row, "error">): string | null {
   return error === null ? null : textOf(error);
 }
 
@@ -271,8 +282,7 @@ export const SEARCH_READS = {
 
 function prepareStatements(connection: Connection) {
   const prepare = (sql: string): Statement => connection.prepare(sql);
-  const row = `e, ${text("hash")} AS hash, ${text("tags")} AS tags, ${text("error")} AS error,
-    ${integer("finished_at")} AS finished_at`;
+  const row = `e, ${text("hash")} AS hash, ${text("tags")} AS tags, ${text("error")} AS error`;
   return {
     ofTerm: prepare(SEARCH_READS.ofTerm),
     projects: prepare(SEARCH_READS.projects),
@@ -295,7 +305,8 @@ function prepareStatements(connection: Connection) {
       SELECT DISTINCT '#' || substr(hash, 1, 8), e - e % ${BLOCK} FROM executions WHERE e > ? AND e <= ?`),
     inBlock: prepare(`SELECT ${row} FROM executions WHERE e >= ? AND e < ?`),
     byE: prepare(`SELECT ${row} FROM executions WHERE e = ?`),
-    ended: prepare(`SELECT ${row} FROM executions WHERE finished_at IS NOT NULL AND finished_at >= ?
+    ended: prepare(`SELECT e, ${text("error")} AS error, ${integer("finished_at")} AS finished_at
+      FROM executions WHERE finished_at IS NOT NULL AND finished_at >= ?
       AND finished_at <= ? AND (finished_at > ? OR e > ?) ORDER BY finished_at, e LIMIT ?`),
     lastEnd: prepare(
       `SELECT ${integer("max(finished_at)")} AS at FROM executions WHERE finished_at IS NOT NULL`,

@@ -13,8 +13,6 @@ import { RecordWriter } from "./record-writer.ts";
 import type { Noted } from "./search-index.ts";
 
 const RECENT_MAX = 100_000;
-/** Executions that are noted for the index at a time. */
-const NOTED_MAX = 200;
 
 /** What the writer knows of an execution without asking the database. */
 interface Known {
@@ -87,12 +85,17 @@ export class SqliteWriter {
     return { kind: "ok", exists, fenced: [] };
   }
 
-  /** What the search index is to know of since this was asked last, at most so many executions. */
-  takeNoted(): Noted {
-    return { failed: this.#failed.splice(0, NOTED_MAX), finishedAt: this.#finishedAt };
+  /** Takes notes for the search index, of at most `max` executions. */
+  takeNoted(max: number): Noted {
+    return { failed: this.#failed.splice(0, max), finishedAt: this.#finishedAt };
   }
 
-  /** It could not be indexed. */
+  /** Whether there are notes for the search index that were not taken. */
+  get hasNoted(): boolean {
+    return this.#failed.length > 0;
+  }
+
+  /** Puts notes back that could not be indexed. */
   noteAgain({ failed }: Noted): void {
     this.#failed.unshift(...failed);
   }
