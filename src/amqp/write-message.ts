@@ -2,6 +2,7 @@
 import type { EnumerateMessage, ProcessMessage, TaskMessage } from "../protocol/amqp-wire.ts";
 import { encodeAttempt, signAttempt } from "../protocol/attempt-id.ts";
 import { markCommand } from "../protocol/command-wire.ts";
+import { idempotencyPrefix } from "../protocol/idempotency-key.ts";
 import type { Grant, GrantItem, ReportedAttempt } from "../protocol/work.ts";
 import type { BrokerNames, DeskPlace } from "./names.ts";
 
@@ -38,6 +39,7 @@ export function attemptOf(grant: Grant, { number: task, attempt, claim }: GrantI
 export class TaskWriter {
   readonly #grant: Grant;
   readonly #key: string;
+  readonly #keyPrefix: string;
   readonly #head: string;
   readonly #tail: string;
 
@@ -46,6 +48,7 @@ export class TaskWriter {
     const head: Partial<TaskMessage> = { workflow_id, phase, visit, handler };
     this.#grant = grant;
     this.#key = key;
+    this.#keyPrefix = idempotencyPrefix(grant);
     this.#head = JSON.stringify({ ...head, finished_queue: names.finished(grant) }).slice(0, -1);
     // Code that decides or returns reads what there is, not a task.
     const reads = grant.do === "next" || grant.do === "returns";
@@ -53,11 +56,10 @@ export class TaskWriter {
   }
 
   write(item: GrantItem): TaskCopy {
-    const { execution, phase, visit, handler } = this.#grant;
     const { number } = item;
     const id = encodeAttempt(attemptOf(this.#grant, item));
     const own = `,"task":${number},"attempt":"${id}","token":"${signAttempt(this.#key, id)}"`;
-    const idempotency = `,"idempotency_key":"${execution}/${phase}/${visit}/${handler}/${number}"`;
+    const idempotency = `,"idempotency_key":"${this.#keyPrefix}${number}"`;
     const body = `${this.#head}${own}${idempotency},"data":${item.task ?? "null"}${this.#tail}`;
     return { id, body: Buffer.from(body) };
   }
@@ -111,14 +113,8 @@ export function processBody(
 
 /** A command as it goes to its topic. */
 export function commandBody(grant: Grant, item: GrantItem, key: string): TaskCopy {
-  const attempt = encodeAttempt(attemptOf(grant, item));
-  const mark = {
-    workflow_id: grant.execution,
-    step: grant.command?.step ?? 0,
-    attempt,
-    token: signAttempt(key, attempt),
-  };
-  return { id: attempt, body: Buffer.from(markCommand(item.task ?? "{}", mark)) };
+  const id = encodeAttempt(attemptOf(grant, item));
+  return { id, body: Buffer.from(markCommand(grant, item, { id, token: signAttempt(key, id) })) };
 }
 
 function withInput(message: object, input: string): string {

@@ -1,19 +1,37 @@
 /** A command as it goes out on a topic, over whichever transport: with what its receipt has to repeat. */
 import type { Json } from "../std/json.ts";
+import { idempotencyKey } from "./idempotency-key.ts";
+import type { Grant, GrantItem } from "./work.ts";
 
 /** What a receipt is told by: `cmd_metadata.rondo`. */
 export interface CommandMark {
   readonly workflow_id: string;
   /** Which command of the workflow, counted from 0. */
   readonly step: number;
+  /** The number of the task within its step. */
+  readonly task: number;
   /** The attempt's id, as wires have it. */
   readonly attempt: string;
   readonly token: string;
+  /** The same for all attempts of the task. */
+  readonly idempotency_key: string;
 }
 
-/** The command (a JSON text) with its mark, as JSON text. */
-export function markCommand(command: string, mark: CommandMark): string {
-  const cmd = JSON.parse(command) as Record<string, Json>;
+/** The command of an attempt with its mark, as JSON text. */
+export function markCommand(
+  grant: Grant,
+  item: GrantItem,
+  { id, token }: { readonly id: string; readonly token: string },
+): string {
+  const cmd = JSON.parse(item.task ?? "{}") as Record<string, Json>;
   const metadata = (cmd["cmd_metadata"] ?? {}) as Record<string, Json>;
+  const mark: CommandMark = {
+    workflow_id: grant.execution,
+    step: grant.command?.step ?? 0,
+    task: item.number,
+    attempt: id,
+    token,
+    idempotency_key: idempotencyKey(grant, item.number),
+  };
   return JSON.stringify({ ...cmd, cmd_metadata: { ...metadata, rondo: { ...mark } } });
 }

@@ -1,9 +1,9 @@
 /** The objects user code gets. Parts that cost something (abort signal, readers, logs, steps) are made on first use. */
 
 import type { Outcome } from "../kernel/message.ts";
-import { encodeName } from "../kernel/names.ts";
 import { encodeAttempt } from "../protocol/attempt-id.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
+import { idempotencyKey } from "../protocol/idempotency-key.ts";
 import type { Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { reportedAttempt } from "./attempt-place.ts";
@@ -203,7 +203,7 @@ export class TaskContext extends AttemptContext implements ProcessContext {
   }
 
   get idempotencyKey(): string {
-    return idempotencyKeyOf(this.shared.grant, this.item);
+    return idempotencyKey(this.shared.grant, this.item.number);
   }
 
   get progress(): (done: number, total?: number) => void {
@@ -259,17 +259,13 @@ export class GroupContext extends AttemptContext implements BatchContext {
       number: item.number,
       attempt: item.attempt,
       attemptId: idOf(grant, item),
-      idempotencyKey: idempotencyKeyOf(grant, item),
+      idempotencyKey: idempotencyKey(grant, item.number),
     }));
   }
 }
 
 function idOf(grant: Grant, item: GrantItem): string {
   return encodeAttempt(reportedAttempt(grant, item));
-}
-
-function idempotencyKeyOf({ execution, phase, visit, handler }: Grant, { number }: GrantItem): string {
-  return `${encodeName(execution)}/${phase}/${visit}/${handler}/${number}`;
 }
 
 function taskOf({ code, input }: Shared, { task }: GrantItem): unknown {

@@ -36,7 +36,10 @@ describe("over HTTP", () => {
         user_id: "usr@lxi.com",
         cmd_hash: steps[0]?.cmd.cmd_metadata["cmd_hash"],
         workflow_hash,
-        rondo: { workflow_id: "w", step: 0, attempt: work.attempt, token: work.token },
+        rondo: {
+          ...{ workflow_id: "w", step: 0, task: 0, attempt: work.attempt, token: work.token },
+          idempotency_key: work.idempotencyKey,
+        },
       },
     });
     expect(steps[0]?.cmd.cmd_metadata).toEqual({

@@ -2,8 +2,8 @@
  * The answer to a claim as JSON text, put together by hand: stored texts (tasks, inputs, states) go in as they are,
  * without being parsed, and what the items of a grant share is written once per grant.
  */
-import { encodeName } from "../../kernel/names.ts";
 import { markCommand } from "../../protocol/command-wire.ts";
+import { idempotencyPrefix } from "../../protocol/idempotency-key.ts";
 import type { Grant, GrantItem } from "../../protocol/work.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import type { ItemHistory } from "./item-history.ts";
@@ -25,7 +25,7 @@ export class GrantWriter {
     const { execution, workflow, project, phase, visit, handler, use, version } = grant;
     const { timeoutMs, heartbeatMs, batch, resume, phases, trace } = grant;
     this.#grant = grant;
-    this.#key = `${encodeName(execution)}/${phase}/${visit}/${handler}/`;
+    this.#key = idempotencyPrefix(grant);
     const tail = {
       leaseUntil,
       do: grant.do,
@@ -59,10 +59,10 @@ export class GrantWriter {
   }
 
   /** A command carries what its receipt would have to repeat on a topic. */
-  #task({ task }: GrantItem, { id, token }: AttemptRecord): string {
-    const { command, execution } = this.#grant;
-    if (command === null || task === null) return task ?? "null";
-    return markCommand(task, { workflow_id: execution, step: command.step, attempt: id, token });
+  #task(item: GrantItem, { id, token }: AttemptRecord): string {
+    const { command } = this.#grant;
+    if (command === null || item.task === null) return item.task ?? "null";
+    return markCommand(this.#grant, item, { id, token });
   }
 
   #more(item: GrantItem, history: ItemHistory | null): string {
