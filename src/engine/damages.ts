@@ -2,7 +2,7 @@
  * Executions whose stored data cannot be read. Such an execution leaves memory, its head says `damaged` with the reason,
  * and whoever asks is shown what can be read. Nothing else of the node is touched: other executions go on.
  */
-import { type Damage, describeDamage } from "../kernel/damage.ts";
+import { type Damage, damageRemedy, describeDamage } from "../kernel/damage.ts";
 import type { Execution } from "../kernel/execution.ts";
 import { type ExecutionView, viewExecution } from "../kernel/view.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
@@ -39,19 +39,18 @@ export function declareDamaged(node: NodeState, slot: Slot, found: Found): void 
 
 /** How a damaged execution is shown: what its readable rows say, with the damage named. */
 function inspectDamaged(found: Found, now: number): Inspection {
-  const { damage } = found;
-  return { view: viewDamaged(found, now), why: `It is damaged: ${describeDamage(damage)}. ${WHAT_TO_DO}` };
+  const { damage, head } = found;
+  const remedy = damageRemedy(damage, head.id);
+  const toDo = `${remedy.charAt(0).toUpperCase()}${remedy.slice(1)}.`;
+  return { view: viewDamaged(found, now), why: `It is damaged: ${describeDamage(damage)}. ${toDo}` };
 }
 
 /** What whoever wants to change a damaged execution is told. */
 export function refuseDamaged({ damage, head }: Found): Rejection {
   return reject("wrong_status", `execution ${head.id} is damaged: ${describeDamage(damage)}`, {
-    hint: HINT,
+    hint: damageRemedy(damage, head.id),
   });
 }
-
-const HINT = "restore it from a backup or an export, or drop it: rondo drop ID";
-const WHAT_TO_DO = "Restore it from a backup or an export, or drop it.";
 
 /** The head of a damaged execution: nobody works on it, lists show why, and without an end no retention takes it. */
 function damagedHead({ head, damage }: Found): StoredHead {

@@ -193,6 +193,9 @@ test("an execution whose definition is gone is damaged, named, and harms nobody 
   const engine = await Engine.open({ store: broken, clock, onFault: ({ message }) => faults.push(message) });
   expect(await engine.inspect("e1")).toMatchObject({
     view: { status: "damaged", damage: { table: "definitions" } },
+    why: expect.stringMatching(
+      / Register the definition again .* then: rondo audit --repair e1; or restore it /,
+    ),
   });
   expect(faults[0]).toContain("execution e1 is damaged, the others go on");
   const other = { engine, clock, store: broken, faults: [], stops: [], failing: new Map() };

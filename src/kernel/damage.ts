@@ -31,6 +31,13 @@ export function describeDamage({ table, execution, row, why }: Damage): string {
   return `${table} row ${row}${of} cannot be read: ${why}`;
 }
 
+/** What to do about an execution with such a damage, as a hint. */
+export function damageRemedy({ table }: Pick<Damage, "table">, id: string): string {
+  return table === "definitions"
+    ? `register the definition again (start a worker that has it), then: rondo audit --repair ${id}; or restore it from a backup or an export`
+    : `restore it from a backup or an export, or drop it: rondo drop ${id}`;
+}
+
 /** The damage behind anything that was thrown while a row was decoded. */
 export function damageOf(thrown: unknown, place: DamagePlace): Damage {
   if (thrown instanceof DamagedData) return thrown.damage;

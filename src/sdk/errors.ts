@@ -1,5 +1,5 @@
 /** Errors that user code throws or meets. */
-import type { DamagedData } from "../kernel/damage.ts";
+import { type DamagedData, damageRemedy } from "../kernel/damage.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
@@ -37,7 +37,7 @@ export class ExecutionFailed extends Error {
     const isDamaged = status === "damaged";
     super(
       isDamaged
-        ? `execution ${id} is damaged: ${why} (${damagedHint(id)})`
+        ? `execution ${id} is damaged: ${why} (${damagedHint(execution)})`
         : `execution ${id} failed: ${why}`,
     );
     this.code = execution.error?.code ?? "failed";
@@ -60,8 +60,8 @@ export class ExecutionCancelled extends Error {
 }
 
 /** What to do about a damaged execution. */
-export function damagedHint(id: string): string {
-  return `restore it from a backup or an export, or drop it: rondo drop ${id}`;
+export function damagedHint({ id, damage }: ExecutionView): string {
+  return damageRemedy(damage ?? { table: "executions" }, id);
 }
 
 /** A stored row that cannot be read, for whoever asked for it. */

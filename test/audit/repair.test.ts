@@ -1,9 +1,11 @@
 // What follows from a journal and is otherwise: an audit finds it, a repair derives it anew, and the execution goes on.
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { workflow } from "rondo";
 import { expect, onTestFinished, test } from "vitest";
 import { openServer } from "../../src/compose-server.ts";
 import { loadDriver } from "../../src/store/sqlite/driver.ts";
+import { ask } from "../cli/cli-here.ts";
 import { temporaryDirectory } from "../store/temporary-directory.ts";
 
 const approval = workflow({ name: "approval" })
@@ -24,8 +26,8 @@ const DAMAGE: Readonly<Record<string, readonly [sql: string, says: string]>> = {
   ],
 };
 
-test.each(Object.keys(DAMAGE))("%s is found, and derived anew", async (what) => {
-  const [sql, says] = DAMAGE[what] as readonly [string, string];
+/** A server on a store with the execution `e1`, which somebody has changed. */
+async function openChanged(sql: string) {
   const directory = join(temporaryDirectory(), "store");
   const open = async () => {
     const server = await openServer({ store: `file:${directory}`, port: 0 });
@@ -41,6 +43,12 @@ test.each(Object.keys(DAMAGE))("%s is found, and derived anew", async (what) => 
 
   const server = await open();
   onTestFinished(() => server.close({ graceMs: 0 }));
+  return server;
+}
+
+test.each(Object.keys(DAMAGE))("%s is found, and derived anew", async (what) => {
+  const [sql, says] = DAMAGE[what] as readonly [string, string];
+  const server = await openChanged(sql);
   const audit = async (method: "GET" | "POST") => {
     const answer = await fetch(`${server.url}/v1/executions/e1/audit`, { method });
     return ((await answer.json()) as { findings: { message: string; isRepaired?: boolean }[] }).findings;
@@ -51,4 +59,17 @@ test.each(Object.keys(DAMAGE))("%s is found, and derived anew", async (what) => 
   expect(await audit("GET")).toEqual([]);
   await server.rondo.execution("e1").signal("go", "went on");
   expect(await server.rondo.execution("e1").result()).toBe("went on");
+});
+
+test("rondo audit ends with exit code 1 if something is wrong, and with 0 once all of it is repaired", async () => {
+  const [sql, says] = DAMAGE["a wrong status"] as readonly [string, string];
+  const { url } = await openChanged(sql);
+  const audit = (...flags: string[]) => ask(["audit", "e1", "--url", url, ...flags], { cwd: tmpdir() });
+  const found = await audit();
+  expect([found.code, found.stdout]).toEqual([1, expect.stringContaining(says)]);
+  expect(found.stderr).toMatch(/, 1 finding\n$/);
+  const repaired = await audit("--repair");
+  expect([repaired.code, repaired.stdout]).toEqual([0, expect.stringMatching(/ \(repaired\)\n$/)]);
+  expect(repaired.stderr).toMatch(/, 1 finding, 1 repaired\n$/);
+  expect(await audit()).toMatchObject({ code: 0, stdout: "" });
 });

@@ -126,16 +126,26 @@ test("a stream about a damaged execution ends with an event that says what is da
   }
 });
 
-test("rondo wait, events and logs end with exit code 8, or 4, and say what to do", async () => {
+test("rondo wait, events and logs end with exit code 8, and say what to do", async () => {
   const { damage, url } = await open();
   const asked = ["wait", "events", "logs"].map((verb) =>
     ask([verb, "e1", "--url", url, ...(verb === "wait" ? [] : ["--follow"])], { cwd: tmpdir() }),
   );
   await damage();
   const ended = await Promise.all(asked);
-  expect(ended.map(({ code }) => code)).toEqual([8, 8, 4]);
+  expect(ended.map(({ code }) => code)).toEqual([8, 8, 8]);
   for (const { stderr } of ended) {
     expect(stderr).toContain("journal row 1");
     expect(stderr).toContain("drop it");
+  }
+});
+
+test("rondo events, tasks and logs of an execution that is damaged already end with exit code 8", async () => {
+  const { damage, url } = await open();
+  await damage();
+  for (const verb of ["events", "tasks", "logs"]) {
+    const { code, stdout, stderr } = await ask([verb, "e1", "--url", url], { cwd: tmpdir() });
+    expect([verb, code, stdout]).toEqual([verb, 8, ""]);
+    expect(stderr).toMatch(/^rondo: execution e1 is damaged: journal row 1 .* rondo drop e1\)\n$/);
   }
 });

@@ -22,14 +22,17 @@ export interface AuditOptions extends ServerFlags {
 }
 
 /** All audits together. */
-type Sum = Record<"executions" | "tasks" | "events" | "lost" | "countedTwice" | "findings", number>;
+type Sum = Record<
+  "executions" | "tasks" | "events" | "lost" | "countedTwice" | "findings" | "repaired",
+  number
+>;
 
-/** Audits the executions that are named, or all; 1 if something is wrong. On a terminal it says how far it is. */
+/** Audits the executions that are named, or all; 1 if something is wrong and was not repaired. On a terminal it says how far it is. */
 export async function audit(ids: readonly string[], options: AuditOptions): Promise<ExitCode> {
   const limit = options.limit === undefined ? Number.POSITIVE_INFINITY : countOf(options.limit, "--limit");
   const { workflow, project, status, json } = options;
   const screen = new Screen(process.stderr);
-  const sum: Sum = { executions: 0, tasks: 0, events: 0, lost: 0, countedTwice: 0, findings: 0 };
+  const sum: Sum = { executions: 0, tasks: 0, events: 0, lost: 0, countedTwice: 0, findings: 0, repaired: 0 };
   const showProgress = (): void => {
     if (json !== true) screen.live(() => [[["auditing ", "dim"], showSum(sum)]]);
   };
@@ -50,6 +53,7 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
         sum.lost += one.lost;
         sum.countedTwice += one.countedTwice;
         sum.findings += one.findings.length + one.more;
+        sum.repaired += repairedOf(one.findings);
         if (json === true) printJson(one);
         else if (one.findings.length > 0) {
           // What is live is taken away first: stdout may be the same terminal.
@@ -62,13 +66,16 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
         }
       }
       const isAll = ids.length === 0 && options.limit === undefined;
-      if (isAll && workflow === undefined && project === undefined && status === undefined)
-        sum.findings += await auditTables(requester, { repair, json: json === true, screen });
+      if (isAll && workflow === undefined && project === undefined && status === undefined) {
+        const found = await auditTables(requester, { repair, json: json === true, screen });
+        sum.findings += found.length;
+        sum.repaired += repairedOf(found);
+      }
     } finally {
       screen.still();
     }
     tell(showSum(sum));
-    return sum.findings === 0 ? EXIT.ok : EXIT.failed;
+    return sum.findings === sum.repaired ? EXIT.ok : EXIT.failed;
   });
 }
 
@@ -94,7 +101,7 @@ async function* audits(
 async function auditTables(
   requester: Requester,
   { repair, json, screen }: { readonly repair: boolean; readonly json: boolean; readonly screen: Screen },
-): Promise<number> {
+): Promise<readonly TableFinding[]> {
   let findings: readonly TableFinding[];
   try {
     const path = "/v1/audit/tables";
@@ -104,21 +111,25 @@ async function auditTables(
     ));
   } catch (thrown) {
     // Servers of 0.2 have no such route, and viewers may not ask.
-    if (thrown instanceof RondoError && ["not_found", "forbidden"].includes(thrown.code)) return 0;
+    if (thrown instanceof RondoError && ["not_found", "forbidden"].includes(thrown.code)) return [];
     throw thrown;
   }
   screen.still();
   for (const { table, message, isRepaired } of findings)
     if (!json) print(`${table}: ${message}${isRepaired ? " (repaired)" : ""}`);
   if (json && findings.length > 0) printJson({ tables: findings });
-  return findings.length;
+  return findings;
 }
 
-function showSum({ executions, tasks, events, lost, countedTwice, findings }: Sum): string {
+function showSum({ executions, tasks, events, lost, countedTwice, findings, repaired }: Sum): string {
   return (
     `${count(executions, "execution")}, ${count(events, "event")}, ${count(tasks, "task")}: ` +
-    `${lost} lost, ${countedTwice} counted twice, ${count(findings, "finding")}`
+    `${lost} lost, ${countedTwice} counted twice, ${count(findings, "finding")}${repaired === 0 ? "" : `, ${repaired} repaired`}`
   );
+}
+
+function repairedOf(findings: readonly { readonly isRepaired?: boolean }[]): number {
+  return findings.filter(({ isRepaired }) => isRepaired === true).length;
 }
 
 function count(n: number, what: string): string {

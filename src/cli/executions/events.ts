@@ -9,6 +9,7 @@ import { interruptible } from "../server/interruptible.ts";
 import { readPages } from "../server/read-pages.ts";
 import { isColoured, Painter } from "../style.ts";
 import { countOf } from "./ps.ts";
+import { showReadable } from "./show-readable.ts";
 
 export interface EventsFlags extends ServerFlags {
   /** Go on as it grows, until the execution is over. */
@@ -36,7 +37,9 @@ export async function events(id: string, options: EventsFlags): Promise<ExitCode
       return interruptible(handle, () => followRounds(handle, { from, detail }, show));
     }
     const path = `/v1/executions/${encodeURIComponent(id)}/events`;
-    for await (const event of readPages<PublicEvent>(rondo.requester, path, { from, detail })) show(event);
+    await showReadable(rondo.execution(id), async () => {
+      for await (const event of readPages<PublicEvent>(rondo.requester, path, { from, detail })) show(event);
+    });
     return EXIT.ok;
   };
   return withServer(options, use, { say: tell });

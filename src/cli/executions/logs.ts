@@ -12,6 +12,7 @@ import { type Server, type ServerFlags, withServer } from "../server/find-server
 import { interruptible } from "../server/interruptible.ts";
 import { readPages } from "../server/read-pages.ts";
 import { isColoured, Painter, type Style } from "../style.ts";
+import { refuseDamaged, showReadable } from "./show-readable.ts";
 
 export interface LogsFlags extends ServerFlags {
   readonly follow?: boolean;
@@ -53,10 +54,12 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
     const path = `/v1/executions/${encodeURIComponent(id)}/logs`;
     if (!options.follow) {
       let count = 0;
-      for await (const line of readPages<ShownLine>(rondo.requester, path, query)) {
-        count++;
-        show(line);
-      }
+      await showReadable(rondo.execution(id), async () => {
+        for await (const line of readPages<ShownLine>(rondo.requester, path, query)) {
+          count++;
+          show(line);
+        }
+      });
       if (count === 0 && !options.json) tell("no logs");
       return EXIT.ok;
     }
@@ -75,8 +78,10 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
         reconnectMs: RECONNECT_MS,
       });
       for await (const item of stream) {
-        if (item !== "ended" && item.kind === "damaged")
+        if (item !== "ended" && item.kind === "damaged") {
+          await refuseDamaged(rondo.execution(id));
           throw new RondoError(JSON.parse(item.data) as Rejection);
+        }
         if (item !== "ended") show(JSON.parse(item.data) as ShownLine);
         else if ((await rondo.execution(id).status()).finishedAt !== null) return;
       }

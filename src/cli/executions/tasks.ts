@@ -1,5 +1,6 @@
 /** `rondo tasks ID`: the tasks of the phase that runs, or of all phases once it is over; --failed: of all phases. */
 import type { ExecutionView, HandlerView, PhaseView } from "../../kernel/view.ts";
+import { ExecutionFailed } from "../../sdk/errors.ts";
 import { defined } from "../../std/defined.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -49,6 +50,7 @@ export async function tasks(id: string, options: TasksFlags): Promise<ExitCode> 
   const status = options.failed ? "failed" : options.status;
   return withServer(options, async ({ rondo }) => {
     const view = await rondo.execution(id).status();
+    if (view.status === "damaged" && view.phases.length === 0) throw new ExecutionFailed(view);
     const found: ShownTask[] = [];
     for (const { phase, handler } of placesOf(view, options)) {
       // One more than is shown, to know whether there are more.
@@ -64,7 +66,10 @@ export async function tasks(id: string, options: TasksFlags): Promise<ExitCode> 
       found.push(...rows.map((row) => ({ ...place, ...row })));
     }
     const columns = options.full ? [...COLUMNS, TASK] : COLUMNS;
-    printRows(found.slice(0, limit), columns, { json: options.json, none: "no such tasks" });
+    const isDamaged = view.status === "damaged";
+    if (!isDamaged || found.length > 0)
+      printRows(found.slice(0, limit), columns, { json: options.json, none: "no such tasks" });
+    if (isDamaged) throw new ExecutionFailed(view);
     if (found.length > limit && !options.json) tell(`there are more than ${limit}; --limit shows more`);
     return EXIT.ok;
   });

@@ -69,8 +69,8 @@ function declareReading(program: Command, end: End): void {
     summary: "count executions anew from their journals, and compare",
     description:
       "Reads the journals of these executions (by default of all) from the first event on, derives phases, tasks and " +
-      "counts by rules of its own, and compares them with what the server shows. Nothing is changed. Exit code 1 if " +
-      "something does not agree.",
+      "counts by rules of its own, and compares them with what the server shows. Nothing is changed without --repair. Exit code 1 if " +
+      "something does not agree and was not repaired.",
     isRemote: true,
   })
     .option("--status <status>", "with this status only")

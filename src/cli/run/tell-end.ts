@@ -29,18 +29,20 @@ export interface EndFacts {
 /** Writes it all; answers the exit code. */
 export function tellEnd(screen: Screen, view: ExecutionView, options: TellOptions & EndFacts): ExitCode {
   const { shown } = options;
+  const printValue = (value: unknown) => printPainted(jsonText(value, process.stdout.isTTY ? 2 : 0));
   if (options.json) printJson(shown === undefined ? view : shown.value);
   if (view.status === "done") {
     screen.say(["✓", "green"], ` ${nameOf(view)} is done, after ${lasted(view)}`);
-    const output = shown === undefined ? view.output : shown.value;
-    if (!options.json) printPainted(jsonText(output, process.stdout.isTTY ? 2 : 0));
+    if (!options.json) printValue(shown === undefined ? view.output : shown.value);
     return EXIT.ok;
   }
+  // A document says which steps are done, however it ended.
+  if (shown !== undefined && !options.json) printValue(shown.value);
   if (view.status === "damaged") {
     screen.say(["✗", "red"], ` ${nameOf(view)} is damaged:`);
     screen.say(`  ${view.error?.message ?? "no reason is known"}`);
     screen.say("  to see what can be read of it:  ", options.see);
-    screen.say(`  ${damagedHint(view.id)}`);
+    screen.say(`  ${damagedHint(view)}`);
     return EXIT.damaged;
   }
   const isFailed = view.status === "failed";

@@ -1,0 +1,24 @@
+/** Executions that are damaged: the CLI shows the part that can be read, then says so and ends with exit code 8. */
+import { ExecutionFailed } from "../../sdk/errors.ts";
+import type { ExecutionHandle } from "../../sdk/handle.ts";
+import { RondoError } from "../../std/rejection.ts";
+
+/** Runs `show`. Throws `ExecutionFailed` if the execution is damaged, whether or not `show` met the damage. */
+export async function showReadable(
+  handle: Pick<ExecutionHandle<unknown>, "status">,
+  show: () => Promise<void>,
+): Promise<void> {
+  try {
+    await show();
+  } catch (thrown) {
+    if (thrown instanceof RondoError && thrown.code === "wrong_status") await refuseDamaged(handle);
+    throw thrown;
+  }
+  await refuseDamaged(handle);
+}
+
+/** Throws `ExecutionFailed` if the execution is damaged. */
+export async function refuseDamaged(handle: Pick<ExecutionHandle<unknown>, "status">): Promise<void> {
+  const view = await handle.status();
+  if (view.status === "damaged") throw new ExecutionFailed(view);
+}
