@@ -18,7 +18,7 @@ export interface DemoOptions {
 const TASKS = 100_000;
 const TASKS_MAX = 10_000_000;
 
-export const DEMO_HELP = `npm run demo -- [--tasks N] [--exit] [--port N] [--store file:<directory>]
+export const DEMO_HELP = `Usage: rondo demo [--tasks N] [--exit] [--port N] [--store file:<directory>]
 
 Starts a server with the dashboard, three worker processes beside it, and plays: a fan-out of N tasks (100,000), a timer,
 a chain of commands with a broadcast, a script. Kill workers, freeze them, have messages delivered twice, or kill the

@@ -18,7 +18,11 @@ const SOAK_FROM_MAX = 1_000_000_000;
 /** Seeds between two words about how it goes. */
 const PROGRESS_EVERY = 100;
 
-const HELP = `rondo sim: runs the engine, its store, workers, network and clocks under seeds, and checks every promise
+const SIMULATE_HINT =
+  "to simulate a workflow of yours: `simulate` of rondo/testing, see docs/guides/testing.md";
+
+/** What `rondo sim --help` prints. */
+export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network and clocks under seeds, and checks every promise
 
   --seeds N          so many seeds (200), from --from N (1)
   --seed N           one seed, with its trace (--quiet: without)
@@ -31,12 +35,15 @@ const HELP = `rondo sim: runs the engine, its store, workers, network and clocks
   --bugs             plants known bugs in copies and expects each to be found (--within N seeds, --only NAME)
   --replay           from the seeds on that are known to find them, and not far
   --json             for programs
+
+It simulates Rondo itself; ${SIMULATE_HINT}.
 `;
 
 /** Runs the simulator by command-line arguments; gives the exit code. */
 export async function runSim(args: readonly string[]): Promise<number> {
-  const { values } = parseArgs({
+  const { values, positionals } = parseArgs({
     args: [...args],
+    allowPositionals: true,
     options: {
       seed: { type: "string" },
       seeds: { type: "string" },
@@ -60,8 +67,14 @@ export async function runSim(args: readonly string[]): Promise<number> {
     },
   });
   if (values.help === true) {
-    process.stdout.write(HELP);
+    process.stdout.write(SIM_HELP);
     return 0;
+  }
+  if (positionals.length > 0) {
+    process.stderr.write(
+      `rondo sim: takes no arguments, but was given "${positionals.join(" ")}"\n  ${SIMULATE_HINT}\n`,
+    );
+    return 2;
   }
   for (const name of ["seed", "seeds", "from", "executions", "nodes", "within", "threads"] as const) {
     const given = values[name];

@@ -4,7 +4,7 @@
  *
  * A word of a search fits an execution if its id begins with it, its definition's hash begins with it (from 8 digits), it is
  * the name of its workflow, the name or the value of one of its tags or both (`team=ops`), or its error has that word. Upper and
- * lower case are the same but in ids, which are looked up as given and in lower case.
+ * lower case are the same but in names of workflows and in ids, which are looked up as given and in lower case.
  */
 import { cutToBytes } from "../kernel/names.ts";
 import type { StoredHead } from "./store.ts";

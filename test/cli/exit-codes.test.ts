@@ -46,6 +46,7 @@ const USAGE: [args: string[], says: string][] = [
   [["run", "waits.ts", "--nonsense"], "unknown option '--nonsense'"],
   [["ps", "--limit", "0"], '--limit: "0" is not a whole number above zero'],
   [["completion", "tcsh"], 'there is no completion for "tcsh"'],
+  [["sim", "waits.ts"], "to simulate a workflow of yours: `simulate` of rondo/testing"],
   [["run", "./"], "is not a file"],
   [["run", "waits.ts", "--store", "pg:x"], '"pg:x" is not a store'],
   [["run", "waits.ts", "--id", "no~tilde"], "is not an execution id"],

@@ -4,16 +4,22 @@ import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
 import { expect, test } from "vitest";
 import { DEFAULT_API_LIMITS } from "../../src/api/parts.ts";
+import { USAGE } from "../../src/bench/options.ts";
+import { EXIT } from "../../src/cli/exit-code.ts";
 import { buildProgram } from "../../src/cli/program/program.ts";
 import type { Setting } from "../../src/config/setting.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
+import { DEMO_HELP } from "../../src/demo/options.ts";
 import { DEFAULTS, LIMITS } from "../../src/kernel/definition.ts";
 import { OPTION_PARSERS } from "../../src/kernel/parse-option.ts";
 import { SCRIPT_LIMITS } from "../../src/script/script-attempt.ts";
+import { SIM_HELP } from "../../src/sim/main.ts";
 import { showDuration } from "../../src/std/duration.ts";
 
 const FILE = fileURLToPath(new URL("../../docs/reference.md", import.meta.url));
 const text = readFileSync(FILE, "utf8");
+/** What `--help` prints for verbs that read their arguments themselves. */
+const OWN_HELP: Readonly<Record<string, string>> = { sim: SIM_HELP, bench: USAGE, demo: DEMO_HELP };
 const SERVER = ["--url <url>", "--token <token>", "--store <url>", "--json"];
 
 /** Verbs as people type them, those of groups too. */
@@ -40,9 +46,18 @@ function describe(command: Command): string {
     `### \`${nameOf(command)}\``,
     "",
     `${command.summary()}${isRemote ? " (*server*)" : ""}`,
+    ...ownHelp(command),
     ...(own.length === 0 ? [] : ["", ...own.map((option) => `- \`${option.flags}\`: ${option.description}`)]),
     "",
   ].join("\n");
+}
+
+/** The help of a verb that reads its arguments itself, since commander knows none of its options. */
+function ownHelp(command: Command): string[] {
+  if (!command.registeredArguments.some((argument) => argument.name() === "args")) return [];
+  const help = OWN_HELP[command.name()];
+  if (help === undefined) throw new Error(`the help of rondo ${command.name()} is not known here`);
+  return ["", "```text", help.trimEnd(), "```"];
 }
 
 test("every command is there with every option, as --help has it", () => {
@@ -97,3 +112,19 @@ test("every option of a handler is there, and defaults are those of the code", (
   ];
   expect(rows.filter((row) => !handlers.includes(row))).toEqual([]);
 });
+
+test.each([
+  ["README.md", readFileSync(new URL("../../README.md", import.meta.url), "utf8")],
+  ["docs/reference.md", text],
+  ["rondo --help", helpOf(buildProgram(() => {}))],
+])("%s lists every exit code", (_, where) => {
+  const list = /Exit codes: ([^.]*)\./.exec(where)?.[1] ?? "";
+  const codes = Array.from(list.matchAll(/(?:^|,\s+)(\d+)\s/g), ([, code]) => Number(code));
+  expect(codes).toEqual(Object.values(EXIT));
+});
+
+function helpOf(program: Command): string {
+  let said = "";
+  program.configureOutput({ writeOut: (part) => (said += part) }).outputHelp();
+  return said;
+}

@@ -1,6 +1,6 @@
 // docs/commands.md as its readers follow it: its files are written, its commands are run, in their order. And the example.
 import { spawnSync } from "node:child_process";
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { WorkflowDocument } from "rondo/client";
@@ -27,10 +27,13 @@ function blocksOf(markdown: string): Block[] {
   }));
 }
 
-/** A folder with the files of a guide, and with a `rondo` that can be called by name. */
+/** A folder with the files of a guide, with Rondo installed, and with a `rondo` that can be called by name. */
 function follow(blocks: readonly Block[]): { cwd: string; env: Record<string, string> } {
   const cwd = folder();
   for (const { file, text } of blocks) if (file !== undefined) writeFileSync(join(cwd, file), text);
+  writeFileSync(join(cwd, "package.json"), '{ "type": "module" }\n');
+  mkdirSync(join(cwd, "node_modules"));
+  symlinkSync(ROOT, join(cwd, "node_modules", "rondo"));
   const bin = join(cwd, "bin");
   mkdirSync(bin);
   writeFileSync(join(bin, "rondo"), `#!/bin/sh\nexec "${process.execPath}" "${ROOT}/bin/rondo.js" "$@"\n`);
@@ -47,14 +50,13 @@ test.skipIf(!hasCurl)("every command of the guide does what it says", async () =
   const outputs: string[] = [];
   for (const { language, text } of blocks) {
     if (language !== "sh") continue;
-    const [background, ...rest] = text.split(/ &\n/);
-    if (rest.length > 0) {
-      const [, ...args] = (background as string).split(" ");
-      server = startCli(args, { cwd, env });
+    const served = /^rondo (dev .*)\n/.exec(text);
+    if (served !== null) {
+      server = startCli((served[1] as string).split(" "), { cwd, env });
       url = await server.line(/^http:/);
       await server.line(/^worker .* serves /);
     }
-    const script = (rest[0] ?? text).replaceAll(ADDRESS, url);
+    const script = text.slice(served?.[0].length ?? 0).replaceAll(ADDRESS, url);
     const { status, stdout, stderr } = spawnSync("sh", ["-ec", script], { cwd, env, encoding: "utf8" });
     expect(`${status}\n${status === 0 ? "" : script + stderr}`).toBe("0\n");
     outputs.push(stdout);
@@ -82,18 +84,9 @@ test.skipIf(!hasCurl)("every command of the guide does what it says", async () =
   ]);
   expect(run).toBe('{"embedded":2}\n');
 
-  // The program of the guide, with the client's own types; it finds the server by RONDO_URL.
-  const program = join(ROOT, "dist/client.js");
-  const source = readFileSync(join(cwd, "submit.ts"), "utf8").replace(
-    '"rondo/client"',
-    JSON.stringify(program),
-  );
-  writeFileSync(join(cwd, "submit.mjs"), source);
-  const told = spawnSync(process.execPath, ["submit.mjs"], {
-    cwd,
-    env: { ...env, RONDO_URL: url },
-    encoding: "utf8",
-  });
+  // The program of the guide, run as the guide says; it finds the server by RONDO_URL.
+  const command = /`(node --import rondo\/register submit\.ts)`/.exec(GUIDE)?.[1] ?? "";
+  const told = spawnSync("sh", ["-ec", command], { cwd, env: { ...env, RONDO_URL: url }, encoding: "utf8" });
   expect(told.stderr).toBe("");
   expect(told.stdout).toMatch(/^COMPLETE \{ vectors: 1024, at: 'embeddings\/lxi' \}\nex_\w+\n/);
   expect(told.stdout).toMatch(/^nightly-1\n/m);

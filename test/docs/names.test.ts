@@ -6,6 +6,7 @@ import { describe, expect, test } from "vitest";
 import { buildProgram } from "../../src/cli/program/program.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
 import { allPages, blocksOf, ROOT, readPage } from "./page.ts";
+import { commandsOf, stays } from "./shell.ts";
 
 /** Pages and the test that follows them; those without commands and code need none. */
 const FOLLOWED: Readonly<Record<string, string>> = {
@@ -14,6 +15,7 @@ const FOLLOWED: Readonly<Record<string, string>> = {
   "docs/guides/cluster.md": "test/docs/cluster.test.ts",
   "docs/commands.md": "test/commands/guide.test.ts",
   "docs/start.md": "test/docs/start.test.ts",
+  "docs/reference.md": "test/cli/reference.test.ts",
   "docs/explanation/one-execution.md": "test/docs/start.test.ts",
   "docs/explanation/ring.md": "test/docs/start.test.ts",
   "docs/guides/fan-out.md": "test/docs/guides.test.ts",
@@ -84,6 +86,27 @@ describe.each(pages)("%s", (path) => {
     known.add("RONDO_CONFIG");
     const named = Array.from(text.matchAll(/\bRONDO_[A-Z_]+\b/g), ([name]) => name);
     expect(named.filter((name) => !known.has(name))).toEqual([]);
+  });
+
+  test("says before a block when to go on after a command that stays", () => {
+    const unsaid = blocksOf(text).filter((block) => {
+      if (
+        block.language !== "sh" ||
+        block.notRun !== null ||
+        !commandsOf(block.text).slice(0, -1).some(stays)
+      )
+        return false;
+      const above =
+        text
+          .split("\n")
+          .slice(0, block.line - 1)
+          .join("\n")
+          .trimEnd()
+          .split("\n\n")
+          .at(-1) ?? "";
+      return !(/\bonce\b/i.test(above) && /\bterminal/.test(above));
+    });
+    expect(unsaid.map(({ line, text: commands }) => `${path}:${line}\n${commands}`)).toEqual([]);
   });
 
   test("links to what is there", () => {

@@ -64,8 +64,8 @@ export class Shell {
 
   /** Runs one command; one for the background is waited for until it is ready. */
   async run(command: string): Promise<Done> {
-    const bare = command.replace(/\s+#[^'"\n]*$/, "").trim();
-    if (!bare.endsWith("&") && !ENDLESS.test(bare)) return this.#source(command);
+    if (!stays(command)) return this.#source(command);
+    const bare = bareOf(command);
     const log = join(this.#notes, `job-${this.#count}`);
     const done = await this.#source(`${bare.replace(/&$/, "")} >"${log}" 2>&1 &\necho $! >"${log}.pid"`);
     const job = { command: bare, log, pid: Number(readFileSync(`${log}.pid`, "utf8")) };
@@ -111,6 +111,17 @@ export class Shell {
     await until(`ready: ${command}`, () => isReady() || !isAlive(pid), { state: said });
     if (!line.test(said())) throw new Error(`ended at once: ${command}\n${said()}`);
   }
+}
+
+/** Whether a command goes on by itself while the next one is typed: it serves without end, or is in the background. */
+export function stays(command: string): boolean {
+  const bare = bareOf(command);
+  return bare.endsWith("&") || ENDLESS.test(bare);
+}
+
+/** A command without the comment behind it. */
+function bareOf(command: string): string {
+  return command.replace(/\s+#[^'"\n]*$/, "").trim();
 }
 
 /** The commands of a block: lines, joined where bash would ask for more. */

@@ -21,7 +21,7 @@ const listQuery = z.strictObject({
   status: z.enum(EXECUTION_STATUSES).optional(),
   q: z.string().max(Q_CHARS_MAX).optional().openapi({
     description:
-      "words that must all fit: the beginning of its id, the beginning of its definition's hash (from 8 digits), the name of its workflow, a tag (`team=ops`, `team`, `ops`), or a word of its error. What was written within the last 2 s may be missing. A page can be short of its limit and have a `next`",
+      "words that must all fit: the beginning of its id, the beginning of its definition's hash (from 8 digits), the whole name of its workflow (case counts), a tag (`team=ops`, `team`, `ops`), or a word of its error. What was written within the last 2 s may be missing. A page can be short of its limit and have a `next`",
   }),
   tags: z
     .string()

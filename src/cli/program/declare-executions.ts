@@ -24,7 +24,7 @@ function declareReading(program: Command, end: End): void {
     .option("--project <name>", "of this project only")
     .option(
       "-q, --query <words>",
-      "by words: the beginning of an id or hash, a workflow, a tag, words of the error",
+      "words that must all fit: the beginning of an id, at least 8 digits of the definition's hash, a workflow's whole name (case counts), a tag's name or value, or a word of the error",
     )
     .option("--tag <tag>", "with this tag, as name=value or name; several times for several tags", another)
     .option("--limit <n>", "at most so many (default: 50)")
