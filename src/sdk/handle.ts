@@ -101,8 +101,9 @@ export interface ListOptions {
   readonly workflow?: string;
   readonly status?: ExecutionView["status"];
   /**
-   * Words that must all fit: the beginning of its id, of its definition's hash (from 8 digits), the name of its workflow, a
-   * tag (`team=ops`, `team` or `ops`), or a word of its error. What was written within the last 2 s may be missing.
+   * Words that must all fit: the beginning of its id, of its definition's hash (from 8 digits), the whole name of its
+   * workflow (case counts), a tag (`team=ops`, `team` or `ops`), or a word of its error. What was written within the last 2 s may
+   * be missing.
    */
   readonly q?: string;
   /** Tags that it must have; null stands for any value. Found as by `q`. */
