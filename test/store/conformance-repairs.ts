@@ -46,6 +46,20 @@ export function describeRepairs(get: () => Lives): void {
       expect(await store.auditTables({ repair: false })).toEqual([]);
     });
 
+    test("run between scans of timers, in any order", async () => {
+      const { store, info } = get();
+      await commit(store, info, [start("a", { timersSet: [{ timer: "t", due: 5 }] })]);
+      const scan = () => store.scanTimers({ until: 9, max: 9, partitions: null });
+      const due = [{ execution: "a", timer: "t", due: 5 }];
+      for (let round = 0; round < 3; round++) {
+        expect(await scan()).toEqual(due);
+        expect(await store.timersOf("a")).toEqual([{ timer: "t", due: 5 }]);
+        expect(await store.putDerived({ head: headOf("a"), timers: due, opened: null, end: 1 })).toBe(true);
+        expect(await store.auditTables({ repair: true })).toEqual([]);
+      }
+      expect(await scan()).toEqual(due);
+    });
+
     test("drop a damaged execution with all that is of it, and no other one", async () => {
       const lives = get();
       const { store, info } = lives;

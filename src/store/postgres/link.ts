@@ -9,11 +9,13 @@
 import type { Duplex } from "node:stream";
 import pg from "pg";
 import type { Clock } from "../../std/clock.ts";
+import { sha256 } from "../../std/hash.ts";
 import { StoreFault } from "../store.ts";
 import { connectFault, faultOf, garbled, isGarbled } from "./faults.ts";
 
-/** A statement that is prepared under its name. */
+/** A statement that is prepared once per connection. */
 export interface Statement {
+  /** For messages only. The server knows the statement by a hash of its text. */
   readonly name: string;
   readonly text: string;
 }
@@ -51,6 +53,19 @@ const GARBLED_MAX = 5;
 const END_TIMEOUT_MS = 5_000;
 const OLD_TIMEOUT_MS = 10_000;
 
+/** Names of prepared statements, by their texts: texts are constants, so there are few. */
+const preparedNames = new Map<string, string>();
+
+/** A name that no other text has. PostgreSQL takes names of up to 63 bytes. */
+function preparedName(text: string): string {
+  let name = preparedNames.get(text);
+  if (name === undefined) {
+    name = sha256(text).slice(0, 40);
+    preparedNames.set(text, name);
+  }
+  return name;
+}
+
 export class Link {
   readonly #options: LinkOptions;
   #client: pg.Client | null = null;
@@ -60,7 +75,7 @@ export class Link {
   #free: Promise<void> = Promise.resolve();
   /** How many statements have no answer yet. */
   busy = 0;
-  /** The types of the columns that each statement answers with, by its name. */
+  /** The types of the columns that each statement answers with, by its text. */
   readonly #types = new Map<string, string>();
   /** Answers in a row that made no sense. */
   #garbled = 0;
@@ -94,8 +109,13 @@ export class Link {
       cancel = this.#options.clock.after(this.#options.timeoutMs, () => drop(client, "no answer in time"));
       attempted.sent = true;
       const { name, text } = statement;
-      const result = await client.query<never[]>({ name, text, values: [...values], rowMode: "array" });
-      this.#checkTypes(name, result.fields);
+      const result = await client.query<never[]>({
+        name: preparedName(text),
+        text,
+        values: [...values],
+        rowMode: "array",
+      });
+      this.#checkTypes(statement, result.fields);
       // A row whose own bytes are garbled can be passed over; how many there are is told at the end.
       if (result.command === "SELECT" && result.rowCount !== result.rows.length)
         throw new Error(`${name} answers with ${result.rows.length} rows of ${result.rowCount}`);
@@ -125,13 +145,13 @@ export class Link {
   }
 
   /** A statement answers with the same types each time; bytes that say otherwise are garbled, and values with them. */
-  #checkTypes(name: string, fields: readonly { readonly dataTypeID: number }[]): void {
+  #checkTypes({ name, text }: Statement, fields: readonly { readonly dataTypeID: number }[]): void {
     const types = fields.map(({ dataTypeID }) => dataTypeID).join();
-    const before = this.#types.get(name);
-    if (before === undefined) this.#types.set(name, types);
+    const before = this.#types.get(text);
+    if (before === undefined) this.#types.set(text, types);
     if (before === undefined || before === types) return;
     // Either of them can be the garbled one.
-    this.#types.delete(name);
+    this.#types.delete(text);
     throw new Error(`${name} answers with columns of the types ${types}; they were ${before}`);
   }
 
