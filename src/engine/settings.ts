@@ -45,7 +45,10 @@ export interface Settings {
   readonly boundProjects: ReadonlySet<string>;
   /** The prefix of Rondo's own names at the broker: no topic begins like this. */
   readonly prefix: string;
-  /** In a cluster: from when a node is seen to have gone until others have its partitions and have looked at them. */
+  /**
+   * In a cluster: how long after a node was seen to have gone the home of a limit waits for those who have its partitions to
+   * say which of its attempts they have taken over. More than a lease: a node that cannot say so for that long gives out nothing.
+   */
   readonly takeoverMs: number;
   /** When a word to the home of a limit is said again, if it is not answered. */
   readonly permitPatienceMs: number;

@@ -7,6 +7,7 @@ import { type OwnershipView, settingsForLease } from "../cluster/ownership-io.ts
 import { Engine } from "../engine/driver.ts";
 import type { ClusterOutput, EngineOptions } from "../engine/driver-options.ts";
 import { membersOf } from "../engine/permit-homes.ts";
+import type { Settings } from "../engine/settings.ts";
 import type { RingView } from "../ring/io.ts";
 import type { Clock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
@@ -21,6 +22,9 @@ import { PeerKey } from "./peer-key.ts";
 import { type PeerHook, PeerRoutes } from "./peer-routes.ts";
 import { checkPermits, checkTimers, type PermitsBody } from "./peer-words.ts";
 import { RingDriver } from "./ring-driver.ts";
+
+/** How many leases of a node the home of a limit waits for word of attempts that were taken over. */
+const TAKEOVER_LEASES = 1.5;
 
 export interface ClusterNodeOptions extends Pick<EngineOptions, "settings" | "postOps"> {
   readonly store: ClusterStore;
@@ -130,14 +134,19 @@ export class ClusterNode {
 
   /** Opens the store and the engine, which owns nothing yet. */
   static async open(options: ClusterNodeOptions): Promise<ClusterNode> {
-    const { store, clock, settings, postOps, onFault, onStop } = options;
+    const { store, clock, leaseMs, postOps, onFault, onStop } = options;
+    const settings: Partial<Settings> = {
+      ...(leaseMs === undefined ? {} : { takeoverMs: leaseMs * TAKEOVER_LEASES }),
+      ...options.settings,
+    };
     let node: ClusterNode | null = null;
     const local = await Engine.open({
       store,
       clock,
       onFault,
       onStop,
-      ...defined({ settings, postOps }),
+      settings,
+      ...defined({ postOps }),
       onCluster: (output) => {
         if (node !== null) node.#say(output);
       },
