@@ -16,6 +16,10 @@ const PATTERN = new RegExp(
 /** Longer than any id: one of 200 bytes, all of them encoded, and the rest. */
 export const ATTEMPT_ID_CHARS_MAX = 1_000;
 
+/** For callers whose token does not fit the id. */
+export const ATTEMPT_HINT =
+  "send the token that came with this attempt; percent-encode its id in the URL, so that each % in it is %25";
+
 /** The id as text. `task` -1 is the enumeration. */
 export function encodeAttempt(at: ReportedAttempt): string {
   return `${attemptPrefix(at)}${at.task}.${at.attempt}.${at.claim}.${at.epoch}`;

@@ -329,3 +329,18 @@ test("every code has a status of its own place, a title and a next step", () => 
     timeout: 504,
   });
 });
+
+test("a token that does not fit an attempt: the hint says how the id goes into a URL", async () => {
+  const api = await served();
+  const refused = await fetch(`${api.url}/v1/attempts/orders%2F7.a.1.a.1.0.1.0.1/logs`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${"x".repeat(43)}`, "content-type": "application/json" },
+    body: JSON.stringify({ lines: [] }),
+  });
+  expect(refused.status).toBe(403);
+  expect(await refused.json()).toMatchObject({
+    code: "forbidden",
+    detail: "this token does not open this attempt",
+    hint: expect.stringContaining("percent-encode its id in the URL, so that each % in it is %25"),
+  });
+});

@@ -113,6 +113,14 @@ test("a worker says once that it serves, once that the server is away, and once 
   expect(counts).toEqual([1, 1, 1]);
 });
 
+test("a worker that is there before its server waits for it", async () => {
+  const cwd = folder({ "flow.ts": FLOW });
+  const worker = startCli(["worker", "flow.ts"], { cwd });
+  await worker.line(/^rondo: waiting for the server: none works on \.rondo yet \(rondo start\)$/);
+  await startServer({ cwd });
+  await worker.line(/^worker \S+ serves/);
+});
+
 test("what a table cuts at the edge of a terminal ends with a mark", () => {
   const lines = (columns: number) =>
     tableLines(

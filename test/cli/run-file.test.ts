@@ -122,6 +122,16 @@ describe("the input", () => {
   });
 });
 
+test("an id that is refused has no hint about the input", async () => {
+  const rests = JSON.stringify({ name: "rests", phases: [{ name: "a", handlers: { a: { sleep: "1ms" } } }] });
+  const { code, stderr } = await cli(["run", "rests.json", "--id", ".."], {
+    cwd: folder({ "rests.json": rests }),
+  });
+  expect(code).toBe(2);
+  expect(stderr).toMatch(/^rondo: id: /);
+  expect(stderr).not.toContain("give the input");
+});
+
 describe("which workflow", () => {
   const TWO = `
     import { workflow } from "rondo";

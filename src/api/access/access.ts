@@ -4,7 +4,7 @@
  */
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { checkToken } from "../../protocol/attempt-id.ts";
+import { ATTEMPT_HINT, checkToken } from "../../protocol/attempt-id.ts";
 import type { Clock } from "../../std/clock.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { Access as Wanted } from "../route.ts";
@@ -113,7 +113,7 @@ export class Access {
     if (bearer === null) return reject("unauthorised", "the attempt's token is needed as the bearer");
     return checkToken(this.#options.key, attempt, bearer)
       ? { ...ANYBODY, name: "attempt", role: "worker", countedBy: peerOf(incoming) }
-      : reject("forbidden", "this token does not open this attempt");
+      : reject("forbidden", "this token does not open this attempt", { hint: ATTEMPT_HINT });
   }
 
   /** Whether the caller may use a route. */

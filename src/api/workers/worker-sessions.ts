@@ -12,7 +12,7 @@
 
 import type { AttemptHolder, ScriptFacts } from "../../engine/attempt-facts.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
-import { checkToken, decodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
+import { ATTEMPT_HINT, checkToken, decodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
 import { type Beat, type ReportedAttempt, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import type { ClaimRequest, EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -201,7 +201,7 @@ export class WorkerSessions {
     if (token === null) return reject("unauthorised", "the attempt's token is needed as the bearer");
     const at = decodeAttempt(id);
     if (at === null || !checkToken(this.engine.info.key, id, token))
-      return reject("forbidden", "this token does not open this attempt");
+      return reject("forbidden", "this token does not open this attempt", { hint: ATTEMPT_HINT });
     const epoch = this.engine.epochOf(at.execution);
     if (epoch === null)
       return options.isRead === true ? this.#elsewhere(id, token) : this.#notHere(id, at.execution);

@@ -1,12 +1,13 @@
 /** `rondo init [directory]`: makes a small project. What is there is never overwritten. */
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
-import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { makeDirectory } from "../../std/make-directory.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson } from "../output/print.ts";
 import { packageRoot, readManifest } from "../package-root.ts";
 import { commandLine } from "../run/run-options.ts";
+import { dependencyOf } from "./dependency.ts";
 import { projectFiles } from "./project-files.ts";
 
 export interface InitOptions {
@@ -17,7 +18,10 @@ export interface InitOptions {
 export function init(directory: string | undefined, options: InitOptions): ExitCode {
   const at = resolve(directory ?? ".");
   refuseUsed(at);
-  const files = projectFiles(nameOf(at), dependencyOf(at));
+  const files = projectFiles(
+    nameOf(at),
+    dependencyOf(at, { root: packageRoot, version: readManifest().version }),
+  );
   const taken = Object.keys(files).filter((path) => existsSync(join(at, path)));
   if (taken.length > 0)
     throw new CliError(EXIT.conflict, `there is a ${taken.join(", ")} already in ${shown(at)}`, [
@@ -57,13 +61,6 @@ function nameOf(at: string): string {
     .replace(/[^a-z0-9-]+/g, "-")
     .replace(/^-+|-+$/g, "");
   return name === "" ? "my-workflows" : name;
-}
-
-/** This very version: by its number if it is installed from elsewhere, by its place if this is a checkout. */
-function dependencyOf(at: string): string {
-  return packageRoot.split(sep).includes("node_modules")
-    ? `^${readManifest().version}`
-    : `file:${relative(at, packageRoot)}`;
 }
 
 function shown(at: string): string {

@@ -70,7 +70,8 @@ async function start(
       throw new CliError(exit, message, ["leave -i away to go on with it, or choose another --id"], {
         cause: thrown,
       });
-    if (code === "invalid_input" && input === undefined)
+    const isOfInput = thrown instanceof RondoError && /^input\b/.test(thrown.path ?? "");
+    if (code === "invalid_input" && isOfInput && input === undefined)
       throw new CliError(
         exit,
         message,

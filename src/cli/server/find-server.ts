@@ -109,6 +109,13 @@ export function hasSocket(store: string): boolean {
 
 /** The address of the socket in the directory of a store; throws with the next step if there is none. */
 export async function socketAddress(store: string): Promise<string> {
+  const address = await futureSocketAddress(store);
+  if (!hasSocket(store)) throw noServer(store);
+  return address;
+}
+
+/** The address of the socket of a store whose server may not be there yet. */
+export async function futureSocketAddress(store: string): Promise<string> {
   const directory = directoryOf(store);
   if (directory === null)
     throw new CliError(
@@ -121,9 +128,7 @@ export async function socketAddress(store: string): Promise<string> {
     throw new CliError(EXIT.unreachable, `process ${silent} works on ${store}, and takes no commands`, [
       "it is a program with openRondo, or stands still: ask that program, or wait for its end",
     ]);
-  const path = join(directory, SOCKET);
-  if (!existsSync(path)) throw noServer(store);
-  return `unix:${path}`;
+  return `unix:${join(directory, SOCKET)}`;
 }
 
 function noServer(store: string, cause?: unknown): NoServer {

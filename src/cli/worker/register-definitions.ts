@@ -1,4 +1,5 @@
 /** Where the server is, and telling it the definitions of the workflows that are served here. */
+import { dirname } from "node:path";
 import {
   type HttpAnswer,
   HttpConnection,
@@ -10,7 +11,7 @@ import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { systemRandom } from "../../std/random.ts";
 import { type RejectionCode, RondoError, reject } from "../../std/rejection.ts";
 import { BackOff } from "../../worker/remote/back-off.ts";
-import { readConfig, socketAddress } from "../server/find-server.ts";
+import { futureSocketAddress, readConfig } from "../server/find-server.ts";
 import type { WorkerFlags } from "./worker-flags.ts";
 
 export interface ServerAddresses {
@@ -19,6 +20,7 @@ export interface ServerAddresses {
   readonly token: string | null;
 }
 
+const UNIX = "unix:";
 /** How long a first answer may take, and a later one: a slow network must not be taken for a broken one for ever. */
 const FIRST_TIMEOUT_MS = 5_000;
 const TIMEOUT_MAX_MS = 60_000;
@@ -38,9 +40,9 @@ export async function findAddresses(
   const { config } = await readConfig(named);
   const addresses =
     socket !== undefined
-      ? [`unix:${socket}`]
+      ? [`${UNIX}${socket}`]
       : config.url === null
-        ? [await socketAddress(config.store)]
+        ? [await futureSocketAddress(config.store)]
         : [...config.url.split(",").map((one) => one.trim()), ...others];
   return { addresses, token: config.token, wanted: config.files };
 }
@@ -71,13 +73,21 @@ export async function registerDefinitions(
       // A refusal would come again; a server that cannot be reached may be there later.
       const refusal = errors.find((error) => !(error instanceof HttpFault));
       if (refusal !== undefined) throw refusal;
-      if (round === 0) options.tell(`waiting for the server: ${errors[0]?.message}`);
+      if (round === 0) options.tell(`waiting for the server: ${absence(addresses, errors)}`);
       await sleep(backOff.next(), over);
     } finally {
       for (const connection of connections) connection.close();
     }
   }
   return false;
+}
+
+/** Why no server answers, in the words of the first address. */
+function absence([address = ""]: readonly string[], [error]: readonly Error[]): string {
+  const isMissing = error instanceof HttpFault && error.code === "ENOENT";
+  return isMissing
+    ? `none works on ${dirname(address.slice(UNIX.length))} yet (rondo start)`
+    : String(error?.message);
 }
 
 /** A connection whose answers have the same time limit. */
