@@ -9,7 +9,10 @@ test("what several nodes hold is added up; a worker of many nodes counts once, l
   const nodes: Holdings[] = [
     {
       workers: [worker("w", 2), worker("local", 1, true)],
-      limits: [{ name: "p/u", max: 5, held: 2, waiting: 1 }],
+      limits: [
+        { name: "p/u", max: 5, held: 2, waiting: 1 },
+        { name: "rate p/u", max: 9, held: 4, waiting: 0, perMs: 1_000 },
+      ],
       resident: 3,
       working: 2,
       leases: 3,
@@ -20,6 +23,7 @@ test("what several nodes hold is added up; a worker of many nodes counts once, l
       limits: [
         { name: "p/u", max: 5, held: 3, waiting: 2 },
         { name: "p/x", max: 1, held: 0, waiting: 0 },
+        { name: "rate p/u", max: 9, held: 3, waiting: 2, perMs: 1_000 },
       ],
       resident: 1,
       working: 1,
@@ -34,6 +38,7 @@ test("what several nodes hold is added up; a worker of many nodes counts once, l
     workers: [worker("w", 5), worker("local", 1, true), worker("v", 0), worker("local", 1, true)],
     limits: [
       { name: "p/u", max: 5, held: 5, waiting: 3 },
+      { name: "rate p/u", max: 9, held: 7, waiting: 2, perMs: 1_000 },
       { name: "p/x", max: 1, held: 0, waiting: 0 },
     ],
     resident: 4,

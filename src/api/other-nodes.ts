@@ -230,7 +230,7 @@ export function mergeOverviews(overviews: readonly Holdings[]): Holdings {
       overviews.flatMap(({ limits }) => limits),
       ({ name }) => name,
       (a, b) => ({
-        name: a.name,
+        ...a,
         max: Math.max(a.max, b.max),
         held: a.held + b.held,
         waiting: a.waiting + b.waiting,

@@ -238,6 +238,8 @@ export interface Overview {
     readonly max: number;
     readonly held: number;
     readonly waiting: number;
+    /** Of a rate: how long a start counts. */
+    readonly perMs?: number;
   }[];
   /** Executions in memory, those with work among them, and open leases. */
   readonly resident: number;

@@ -348,10 +348,13 @@ export class Limits {
     return this.#limits.get(name) ?? null;
   }
 
-  /** Every limit of concurrency that is declared, with who waits. */
-  *all(): Generator<{ name: string; max: number; held: number; waiting: number }> {
-    for (const [name, { max, held, queue, window }] of this.#limits)
-      if (max !== Number.POSITIVE_INFINITY && window === null) yield { name, max, held, waiting: queue.size };
+  /** Every limit that is declared, with who waits; under a rate, starts that count now are held. */
+  *all(now: number): Generator<{ name: string; max: number; held: number; waiting: number; perMs?: number }> {
+    for (const [name, { max, held, queue, window }] of this.#limits) {
+      if (max === Number.POSITIVE_INFINITY) continue;
+      const rate = window === null ? {} : { held: window.usedAt(now), perMs: window.perMs };
+      yield { name, max, held, waiting: queue.size, ...rate };
+    }
   }
 
   #at(name: string, isTransient = false): LimitState {

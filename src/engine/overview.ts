@@ -29,7 +29,7 @@ export function overviewOf(node: NodeState, working: number): Overview {
       held,
       serves,
     })),
-    limits: [...node.limits.all()],
+    limits: [...node.limits.all(node.now)],
     resident: node.slots.size,
     working,
     leases,

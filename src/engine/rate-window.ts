@@ -30,6 +30,19 @@ export class RateWindow {
     return this.#used;
   }
 
+  /** Starts that count at this time, also if `expire` was not called for a while. */
+  usedAt(now: number): number {
+    let used = this.#used;
+    for (let i = this.#first; i < this.#times.length && (this.#times[i] as number) + this.perMs <= now; i++)
+      used -= this.#counts[i] as number;
+    return used;
+  }
+
+  /** How long a start counts. */
+  get perMs(): number {
+    return this.#rate.per;
+  }
+
   /** How many times are remembered. */
   get size(): number {
     return this.#times.length;

@@ -134,6 +134,18 @@ describe("at a node, a rate", () => {
     for (let i = 0; i < 4; i++) expect(bench.status(`e${i}`)).toBe("done");
   });
 
+  test("is listed among the limits, with the starts that count now", () => {
+    const bench = new NodeBench();
+    bench.join("w1", ["w.a"], { capacity: 100 });
+    bench.start(bench.plan([phase("a", { tasks: tasks(3), ...LIMITED })]), "e1");
+    expect(bench.work()).toHaveLength(3);
+    const listed = { name: "rate default/w.a", max: 3, waiting: 0, perMs: 10_000 };
+    expect(bench.node.overview().limits).toEqual([{ ...listed, held: 3 }]);
+    // Nobody waits, so the node does not wake up for it.
+    bench.sleep(10_000);
+    expect(bench.node.overview().limits).toEqual([{ ...listed, held: 0 }]);
+  });
+
   test("of one project is not that of another", () => {
     const bench = new NodeBench();
     bench.join("w1", ["w.a"], { capacity: 100 });

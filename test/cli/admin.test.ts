@@ -226,3 +226,15 @@ test("openapi prints the description of the API; doctor says what works, and 1 i
   expect(alone.code).toBe(0);
   expect(alone.stdout).toMatch(/^– server +no server works on file:\.rondo; start one: rondo start$/m);
 });
+
+test("doctor says how the server's own broker stands, which only the server was told of", async () => {
+  const cwd = folder();
+  // Nothing listens at port 1.
+  const server = await startServer({ cwd, args: ["--broker", "amqp://127.0.0.1:1"] });
+  await server.process.line(/no connection to the broker/);
+  const { code, stdout } = await cli(["doctor"], { cwd });
+  expect(stdout).toMatch(
+    /^✗ broker +the connection of file:\.rondo to its broker is down; its log says why$/m,
+  );
+  expect(code).toBe(1);
+});

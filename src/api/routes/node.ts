@@ -1,6 +1,6 @@
 /** What the nodes hold: limits, timers, open attempts. */
 import { z } from "@hono/zod-openapi";
-import { projectScope } from "../../engine/limits.ts";
+import { projectScope, rateName } from "../../engine/limits.ts";
 import { sha256 } from "../../std/hash.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { StoredTimer } from "../../store/store.ts";
@@ -14,8 +14,9 @@ const limitSchema = z
   .object({
     name: z.string().openapi({ description: "project and handler, or what else the limit is for" }),
     max: z.number(),
-    held: z.number().int(),
+    held: z.number().int().openapi({ description: "attempts that run; of a rate: starts that count now" }),
     waiting: z.number().int().openapi({ description: "executions with tasks that wait for room" }),
+    perMs: z.number().int().optional().openapi({ description: "of a rate: how long a start counts" }),
   })
   .openapi("Limit", { example: { name: "default/thumbnails.resize", max: 200, held: 200, waiting: 3 } });
 
@@ -95,7 +96,12 @@ function limitsRoute(desk: Desk): Route {
       const data =
         own === null
           ? limits
-          : limits.filter(({ name }) => name === projectScope(own) || name.startsWith(`${own}/`));
+          : limits.filter(
+              ({ name }) =>
+                name === projectScope(own) ||
+                name.startsWith(`${own}/`) ||
+                name.startsWith(rateName(`${own}/`)),
+            );
       return json({ data, next: null }, { headers });
     },
   );

@@ -41,7 +41,7 @@ export async function doctor(options: DoctorOptions): Promise<ExitCode> {
     await store(loaded),
     ...(await lookAtState(loaded.config)),
     ...(await broker(loaded)),
-    await server(loaded, options),
+    ...(await server(loaded, options)),
     await sandbox(),
   ];
   const settings = (Object.keys(SETTINGS) as SettingName[]).map((name) => ({
@@ -154,27 +154,43 @@ function sayLost(transactions: number): string {
 }
 
 /** Whether the server that other verbs would talk to answers. None may be meant, unless it was named. */
-async function server({ config }: LoadedConfig, options: DoctorOptions): Promise<Finding> {
+async function server({ config }: LoadedConfig, options: DoctorOptions): Promise<Finding[]> {
   const what = "server";
   const from = Date.now();
   try {
-    const { version, name, lostTransactions } = await withServer(options, async ({ rondo, name }) => {
-      const ready = await rondo.requester.json<{ lostTransactions?: number }>("/readyz");
+    const { version, name, lostTransactions, broker } = await withServer(options, async ({ rondo, name }) => {
+      const ready = await rondo.requester.json<Ready>("/readyz");
       return { name, ...ready, ...(await rondo.requester.json<{ version: string }>("/version")) };
     });
+    const more = broker === undefined ? [] : [brokerOf(name, broker)];
     if (lostTransactions !== undefined)
-      return { what, verdict: "wrong", says: `${name} opened its store: ${sayLost(lostTransactions)}` };
+      return [
+        { what, verdict: "wrong", says: `${name} opened its store: ${sayLost(lostTransactions)}` },
+        ...more,
+      ];
     const own = readManifest().version;
-    return {
-      what,
-      verdict: version === own ? "ok" : "note",
-      says: `${name} answers (version ${version}, after ${showDuration(Date.now() - from)})${version === own ? "" : `; this is ${own}`}`,
-    };
+    const says = `${name} answers (version ${version}, after ${showDuration(Date.now() - from)})${version === own ? "" : `; this is ${own}`}`;
+    return [{ what, verdict: version === own ? "ok" : "note", says }, ...more];
   } catch (thrown) {
     const { message, more } = toCliError(thrown);
     const says = [message, ...more.slice(0, 1)].join("; ");
-    return { what, verdict: config.url === null ? "note" : "wrong", says };
+    return [{ what, verdict: config.url === null ? "note" : "wrong", says }];
   }
+}
+
+/** The part of `/readyz` that is looked at. */
+interface Ready {
+  readonly lostTransactions?: number;
+  /** The state of the server's connection to its broker; undefined: it has none. */
+  readonly broker?: string;
+}
+
+/** The server's own connection to its broker, which this process may know nothing of. */
+function brokerOf(name: string, state: string): Finding {
+  const what = "broker";
+  if (state === "up") return { what, verdict: "ok", says: `${name} is connected to its broker` };
+  const says = `the connection of ${name} to its broker is ${state}; its log says why`;
+  return { what, verdict: state === "connecting" ? "note" : "wrong", says };
 }
 
 /** Whether scripts of others could be run here. */
