@@ -5,10 +5,11 @@
  */
 import type { EnginePort } from "../engine/engine-port.ts";
 import { LIMITS } from "../kernel/definition.ts";
-import type { Outcome } from "../kernel/message.ts";
+import { type EnumerationOutcome, endsEnumeration } from "../kernel/message.ts";
 import { encodeAttempt } from "../protocol/attempt-id.ts";
 import { readFields } from "../protocol/read-body.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
+import { assert } from "../std/assert.ts";
 import { isRejection } from "../std/rejection.ts";
 import type { BrokerSession } from "./broker-link.ts";
 import { notStorable, type ReadItem, type ReadWord, readItems, readWord } from "./read-message.ts";
@@ -50,7 +51,7 @@ export class Enumeration {
   #isReporting = false;
   /** It is reported that items do not come. */
   #isFailing = false;
-  #word: { readonly word: ReadWord; readonly delivery: Delivery } | null = null;
+  #word: { readonly outcome: EnumerationOutcome; readonly delivery: Delivery } | null = null;
   #isOver = false;
   #strikes = 0;
 
@@ -156,11 +157,12 @@ export class Enumeration {
   }
 
   /** `enumerated`. */
-  ended(word: ReadWord, delivery: Delivery): void {
+  ended({ outcome }: ReadWord, delivery: Delivery): void {
     const { words } = this.#parts;
+    assert(endsEnumeration(outcome), "the end of an enumeration is read with its total");
     if (this.#isOver) return words.acknowledge(delivery);
     if (this.#word !== null) words.acknowledge(this.#word.delivery);
-    this.#word = { word, delivery };
+    this.#word = { outcome, delivery };
     this.#goOn();
   }
 
@@ -169,8 +171,7 @@ export class Enumeration {
     if (this.#word === null || this.#isReporting || this.#isOver || this.#items.length > 0) return;
     const counts = await session.look(this.intake);
     if (counts !== null && counts.ready > 0) return;
-    const { total } = this.#word.word.outcome;
-    if (total === undefined) return this.#report(this.#word.word.outcome, this.#word.delivery);
+    const { total } = this.#word.outcome;
     if (++this.#strikes < STRIKES_MAX) return;
     this.#missing(`the enumerator says ${total} tasks, ${this.#next} have come`);
   }
@@ -195,9 +196,9 @@ export class Enumeration {
     if (this.#isReporting || this.#isOver) return;
     if (this.#items.length > 0) return this.#page();
     if (this.#word === null) return;
-    const { outcome } = this.#word.word;
-    // Not all that it counts has come; without a count the intake is looked at first.
-    if (outcome.status === "done" && (outcome.total === undefined || outcome.total > this.#next)) return;
+    const { outcome } = this.#word;
+    // Not all that it counts has come.
+    if (outcome.status === "done" && outcome.total > this.#next) return;
     this.#report(outcome, this.#word.delivery);
   }
 
@@ -240,7 +241,7 @@ export class Enumeration {
     }, this.#parts.onFault);
   }
 
-  #report(outcome: Outcome, delivery: Delivery | null): void {
+  #report(outcome: EnumerationOutcome, delivery: Delivery | null): void {
     const { engine, worker, words } = this.#parts;
     const { task: _, ...place } = this.at;
     this.#isReporting = true;

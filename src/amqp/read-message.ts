@@ -98,8 +98,10 @@ function readOutcome(fields: Fields, isEnumeration: boolean): Outcome | Rejectio
   if (!isStatus(status)) return invalid("`status` is none of done, failed, crashed, killed, cancelled");
   if (status === "done") {
     if (isEnumeration) {
-      if (total !== undefined && !isCount(total)) return invalid("`total` is not a number of tasks");
-      return { status, payload: "null", ...(total === undefined ? {} : { total }) };
+      if (total === undefined)
+        return invalid("`total` is missing: an enumeration that is done says how many tasks there are");
+      if (!isCount(total)) return invalid("`total` is not a number of tasks");
+      return { status, payload: "null", total };
     }
     const payload = toStoredText(result, { bytesMax: LIMITS.resultBytes, what: "result" });
     return isRejection(payload) ? notStorable(payload) : { status, payload };
@@ -182,7 +184,7 @@ function readItem({ data, key, identity }: Fields, position: number): ReadItem |
 }
 
 /** The outcome of what cannot be stored. */
-export function notStorable({ code, message, hint, path }: Rejection): Outcome {
+export function notStorable({ code, message, hint, path }: Rejection): Outcome & { status: "failed" } {
   const payload = JSON.stringify({ name: "NotStorable", code, message, hint, path });
   return { status: "failed", fatal: true, payload };
 }

@@ -77,6 +77,14 @@ describe("pages", () => {
     expect(run.page("a", [0], given)).toMatchObject({ kind: "ignored", verdicts: ["stale"] });
   });
 
+  test("do not end the enumeration without its total, whoever says so", () => {
+    const run = new KernelRun(listing());
+    run.page("a", [0, 1]);
+    run.seal("a", { total: undefined as unknown as number });
+    expect(run.of("handler.enumerated")).toEqual([]);
+    expect(run.of("handler.retrying")).toMatchObject([{ until: null, fatal: true }]);
+  });
+
   test("after the seal are stale", () => {
     const run = new KernelRun(listing());
     run.page("a", [0]);

@@ -66,10 +66,7 @@ export function enumerationEnded(step: Step, message: EnumerationMessage): Answe
   if (handler === null) return { kind: "ignored", why: "the enumeration is over", verdicts: ["stale"] };
   const { outcome } = message;
   const known = handler.paged ? handler.total : 0;
-  if (
-    outcome.status === "done" &&
-    (outcome.total === undefined || outcome.total === known || handler.identities !== null)
-  ) {
+  if (outcome.status === "done" && (outcome.total === known || handler.identities !== null)) {
     step.emit({
       kind: "handler.enumerated",
       ...step.execution.currentVisit().place(message.handler),

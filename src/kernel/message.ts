@@ -47,6 +47,18 @@ export interface Outcome {
   readonly wait?: TaskWait;
 }
 
+/** The end of an enumeration. One that is done says how many tasks there are, so that none of them can be missing. */
+export type EnumerationOutcome = Outcome &
+  (
+    | { readonly status: "done"; readonly total: number }
+    | { readonly status: Exclude<Outcome["status"], "done"> }
+  );
+
+/** Whether an outcome can end an enumeration: one that is done without `total` cannot. */
+export function endsEnumeration(outcome: Outcome): outcome is EnumerationOutcome {
+  return outcome.status !== "done" || outcome.total !== undefined;
+}
+
 /** What a suspended task waits for: a time, or a signal (for so long at most). */
 export interface TaskWait {
   readonly name: string;
@@ -81,7 +93,7 @@ export interface EnumerationMessage extends Place {
   readonly attempt: number;
   readonly round: number;
   readonly worker: string;
-  readonly outcome: Outcome;
+  readonly outcome: EnumerationOutcome;
 }
 
 export interface AttemptRef {

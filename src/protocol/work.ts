@@ -1,7 +1,7 @@
 /** What passes between an engine node and its workers: grants one way, reports and beats the other. */
 import type { Checkpoint } from "../kernel/checkpoint.ts";
 import type { Place } from "../kernel/event.ts";
-import type { Outcome } from "../kernel/message.ts";
+import type { EnumerationOutcome, Outcome } from "../kernel/message.ts";
 
 export type { Checkpoint } from "../kernel/checkpoint.ts";
 
@@ -138,7 +138,7 @@ export type Report =
       readonly attempt: number;
       readonly claim: number;
       readonly ms: number;
-      readonly outcome: Outcome;
+      readonly outcome: EnumerationOutcome;
     })
   /** A step of a task is done: its result is journaled before the code goes on. */
   | (ReportedAttempt & { readonly kind: "step"; readonly name: string; readonly result: string })

@@ -6,8 +6,9 @@
  * 2. Logs wait for the next word of their attempt, for a tenth of a second, or until they are many.
  * 3. Everything said since the last turn goes out together, in one call of `send`.
  */
-import type { Outcome } from "../kernel/message.ts";
+import { endsEnumeration, type Outcome } from "../kernel/message.ts";
 import type { Grant, GrantItem, Report, ReportedReceipt } from "../protocol/work.ts";
+import { assert } from "../std/assert.ts";
 import type { Clock } from "../std/clock.ts";
 import { reportPlace } from "./attempt-place.ts";
 import type { AttemptLog } from "./log/attempt-log.ts";
@@ -69,6 +70,7 @@ export class Reporter {
     const { secrets } = this.#options;
     const told = secrets.isEmpty || outcome.status === "done" ? outcome : redacted(outcome, secrets);
     if (grant.do === "enumerate") {
+      assert(endsEnumeration(told), "an enumeration that is done says how many tasks there are");
       const { attempt, claim } = item;
       this.say({ kind: "enumeration", ...reportPlace(grant), attempt, claim, ms, outcome: told });
       return told;

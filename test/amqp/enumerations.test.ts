@@ -105,6 +105,25 @@ describe("an enumeration", () => {
     await bench.isTidy();
   });
 
+  test("that is said to be done without its total goes on: the message is kept with the reason", async () => {
+    const rondo = await bench.open();
+    const asked: Asked[] = [];
+    let channel: Channel | null = null;
+    await enumerator(async (one, on) => {
+      asked.push(one);
+      channel = on;
+      on.sendToQueue("rondo.workflow.handler.enumerated", Buffer.from(JSON.stringify(one)));
+    });
+    await bench.worker({ work: { process: ({ data }) => data } }, 100);
+    const handle = await rondo.start(flow({}), null as never);
+    await until("it is kept", async () => (await bench.ready("rondo.dead")) === 1);
+    expect((await bench.messagesIn("rondo.dead"))[0]?.headers["reason"]).toContain("`total` is missing");
+    expect((await handle.status()).status).toBe("running");
+    give(asked[0] as Asked, channel as unknown as Channel, [0, 1], 2);
+    await handle.result({ timeout: 100_000 });
+    expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 2, done: 2 });
+  });
+
   test("whose first task is lost is begun anew, however much is behind it", async () => {
     const rondo = await bench.open();
     const positions = Array.from({ length: 701 }, (_, i) => i);

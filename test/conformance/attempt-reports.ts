@@ -1,6 +1,7 @@
 /** What a worker says of an attempt that it was granted, as the reports that it would send. */
-import type { Outcome } from "../../src/kernel/message.ts";
+import { endsEnumeration, type Outcome } from "../../src/kernel/message.ts";
 import type { Grant, GrantItem, Report, ReportedAttempt, ReportPlace } from "../../src/protocol/work.ts";
+import { assert } from "../../src/std/assert.ts";
 
 /** One item of a grant, at a worker. */
 export interface Attempt {
@@ -75,10 +76,12 @@ export function pageOf(
   };
 }
 
-/** The end of an enumeration: done unless it is said otherwise. */
+/** The end of an enumeration: done, with no tasks but those of `resume`, unless it is said otherwise. */
 export function sealOf({ grant, item }: Attempt, outcome: Partial<Outcome>): ReportOf<"enumeration"> {
   const { attempt, claim } = item;
-  return { kind: "enumeration", ...placeOf(grant), attempt, claim, ms: 1, outcome: doneOr(outcome) };
+  const ended = doneOr({ total: grant.resume?.count ?? 0, ...outcome });
+  assert(endsEnumeration(ended), "the total is there");
+  return { kind: "enumeration", ...placeOf(grant), attempt, claim, ms: 1, outcome: ended };
 }
 
 function attemptOf({ grant, item }: Attempt): ReportedAttempt {

@@ -250,6 +250,21 @@ describe("the routes of a script's runs", () => {
   });
 });
 
+test("the status done of an enumeration needs its total; without it the attempt goes on", async () => {
+  const bench = await SessionBench.open();
+  bench.join("one", ["w.a"]);
+  await bench.start("e1", [{ name: "a", handlers: { a: { use: "w.a", enumerate: { use: "w.a" } } } }]);
+  const list = first(await bench.claim("one"));
+  const call = await serve(bench);
+  const status = (body: object) => call("POST", `/v1/attempts/${list.attempt}/status`, list.token, body);
+  for (const body of [{ status: "done" }, { status: "done", result: 2 }])
+    expect(await status(body)).toMatchObject([422, { code: "invalid_input", path: "total" }]);
+  expect((await bench.status("e1")).status).toBe("running");
+  expect(await status({ status: "running" })).toEqual([200, { attempt: list.attempt, word: "continue" }]);
+  expect((await status({ status: "done", total: 0 }))[1]).toMatchObject({ verdict: "accepted" });
+  expect((await bench.status("e1")).status).toBe("done");
+});
+
 describe("after a restart of the server", () => {
   test("results are read as before, with a visit, a cursor, or neither", async () => {
     const { bench, work } = await inSecondPhase();

@@ -209,6 +209,38 @@ describe("an enumeration over the wire", () => {
     expect((await bench.status("e1")).status).toBe("done");
   });
 
+  test("is not done without its total: the receipt is refused, the attempt keeps its lease", async () => {
+    const bench = await SessionBench.open();
+    bench.join("one", ["w.list", "w.a"]);
+    await bench.start("e1", [{ name: "a", handlers: { a: { use: "w.a", enumerate: { use: "w.list" } } } }]);
+    const list = first(await bench.claim("one"));
+    expect(await bench.tell("one", [list, 1, DONE])).toEqual({
+      stored: { [list.attempt]: 1 },
+      verdicts: { [list.attempt]: "stale" },
+      refused: {
+        [list.attempt]: {
+          n: 1,
+          code: "invalid_input",
+          message:
+            "total: an enumeration that is done must say how many tasks there are, those of `resume` included",
+          hint: "send the receipt again with `total`, as the next event",
+          path: "total",
+        },
+      },
+    });
+    expect(await bench.events("e1", "handler.enumerated")).toEqual([]);
+    expect(await bench.beat("one", list)).toEqual({ [list.attempt]: "continue" });
+    expect((await bench.status("e1")).status).toBe("running");
+    await bench.tell(
+      "one",
+      [list, 2, { kind: "page", from: 0, tasks: ["x"] }],
+      [list, 3, { kind: "receipt", status: "done", total: 1 }],
+    );
+    await bench.tell("one", [first(await bench.claim("one")), 1, DONE]);
+    expect((await bench.status("e1")).status).toBe("done");
+    expect(await bench.events("e1", "handler.enumerated")).toMatchObject([{ total: 1 }]);
+  });
+
   test("a second attempt is told what is there already", async () => {
     const bench = await SessionBench.open();
     bench.join("one", ["w.list"]);

@@ -10,6 +10,7 @@ import type {
   Answer,
   CheckpointMessage,
   ChildMessage,
+  EnumerationOutcome,
   Message,
   Outcome,
   PostOpOutcome,
@@ -276,7 +277,7 @@ export class KernelRun {
     });
   }
 
-  /** The receipt of the enumeration: done unless it is said otherwise. */
+  /** The receipt of the enumeration: done, with all tasks that are journaled, unless it is said otherwise. */
   seal(handler: string, given: Partial<Outcome> & { attempt?: number; round?: number } = {}): Answer {
     const { attempt, round, ...outcome } = given;
     const state = this.execution.handlerAt(this.place(handler));
@@ -286,7 +287,12 @@ export class KernelRun {
       attempt: attempt ?? (state?.enumeration.ended ?? 0) + 1,
       round: round ?? this.execution.current?.round ?? 1,
       worker: "w1",
-      outcome: { status: "done", payload: "null", ...outcome },
+      outcome: {
+        status: "done",
+        payload: "null",
+        total: state?.paged ? state.total : 0,
+        ...outcome,
+      } as EnumerationOutcome,
     });
   }
 

@@ -2,7 +2,7 @@
  * Events of one request on their way to the engine, as reports. Order per attempt is kept: that it started, then its
  * lines, pages, steps and runs as they came, its receipt last; receipts of one handler are one report.
  */
-import type { Verdict } from "../../kernel/message.ts";
+import { endsEnumeration, type Verdict } from "../../kernel/message.ts";
 import type { Report, ReportedLine, ReportedReceipt } from "../../protocol/work.ts";
 import { EVENT_NUMBER_MAX, type RefusedEvent } from "../../protocol/worker-wire.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
@@ -21,7 +21,7 @@ export class EventBatch {
   readonly newest = new Map<AttemptRecord, number>();
   /** Attempts that another node has by now: nothing of them is stored here. */
   readonly elsewhere = new Set<AttemptRecord>();
-  /** The last event of each attempt that the engine refused. */
+  /** The last event of each attempt that was refused. */
   readonly refused = new Map<AttemptRecord, RefusedEvent>();
   /** How often each was undone before: what is taken after a gap that arose meanwhile does not count. */
   readonly #undone = new Map<AttemptRecord, number>();
@@ -80,7 +80,7 @@ export class EventBatch {
         this.#between.push({ report: { ...shared.place, ...at, ...event }, records: [record], n });
         return;
       case "receipt":
-        return this.#addReceipt(record, event);
+        return this.#addReceipt(record, n, event);
     }
   }
 
@@ -157,14 +157,23 @@ export class EventBatch {
     for (const line of lines) this.#lines.lines.push({ n: number, ...line });
   }
 
-  #addReceipt(record: AttemptRecord, { ms, outcome }: Extract<ReadEvent, { kind: "receipt" }>): void {
+  #addReceipt(
+    record: AttemptRecord,
+    n: number | null,
+    { ms, outcome }: Extract<ReadEvent, { kind: "receipt" }>,
+  ): void {
     const { shared, task, attempt, claim } = record;
-    record.hasReceipt = true;
     if (record.isEnumeration) {
+      if (!endsEnumeration(outcome)) {
+        this.refused.set(record, { n, ...NO_TOTAL });
+        return;
+      }
+      record.hasReceipt = true;
       const report = { kind: "enumeration" as const, ...shared.place, attempt, claim, ms, outcome };
       this.#enumerations.push({ report, records: [record] });
       return;
     }
+    record.hasReceipt = true;
     let group = this.#receipts.get(shared.key);
     if (group === undefined) {
       group = { receipts: [], records: [] };
@@ -174,3 +183,11 @@ export class EventBatch {
     group.records.push(record);
   }
 }
+
+/** Why an enumeration cannot be done with this receipt. */
+const NO_TOTAL: Omit<RefusedEvent, "n"> = {
+  code: "invalid_input",
+  message: "total: an enumeration that is done must say how many tasks there are, those of `resume` included",
+  hint: "send the receipt again with `total`, as the next event",
+  path: "total",
+};

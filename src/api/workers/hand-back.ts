@@ -3,7 +3,7 @@ import type { Outcome } from "../../kernel/message.ts";
 import type { Report, ReportedReceipt } from "../../protocol/work.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 
-const OUTCOME: Outcome = {
+const OUTCOME: Outcome & { status: "cancelled" } = {
   status: "cancelled",
   payload: JSON.stringify({ name: "Cancelled", code: "cancelled", message: "the worker did not get it" }),
 };

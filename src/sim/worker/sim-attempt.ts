@@ -3,8 +3,9 @@
  * again, a step is journaled before the code goes on, a sleep or a wait ends the attempt. Lines that it logs go out
  * before its other words, again and again until they are acknowledged.
  */
-import type { Outcome, Verdict } from "../../kernel/message.ts";
+import { endsEnumeration, type Outcome, type Verdict } from "../../kernel/message.ts";
 import type { Checkpoint, Grant, GrantItem, Report, ReportedLine } from "../../protocol/work.ts";
+import { assert } from "../../std/assert.ts";
 import { checksum } from "../../std/hash.ts";
 import type { SeededRandom } from "../../std/random.ts";
 import { must } from "../trace.ts";
@@ -99,10 +100,16 @@ export class SimAttempt {
     const { number: task, attempt, claim } = item;
     const { seed } = host.world.behaviour;
     const told = grant.do === "command" ? readSimReceipt(grant, item, outcome, seed) : outcome;
-    const receipt: Report =
-      grant.do === "enumerate"
-        ? { kind: "enumeration", ...placeOf(grant), attempt, claim, ms: 1, outcome }
-        : { kind: "receipts", ...placeOf(grant), receipts: [{ task, attempt, claim, ms: 1, outcome: told }] };
+    let receipt: Report;
+    if (grant.do === "enumerate") {
+      assert(endsEnumeration(outcome), "an enumeration that is done says how many tasks there are");
+      receipt = { kind: "enumeration", ...placeOf(grant), attempt, claim, ms: 1, outcome };
+    } else
+      receipt = {
+        kind: "receipts",
+        ...placeOf(grant),
+        receipts: [{ task, attempt, claim, ms: 1, outcome: told }],
+      };
     this.#tell(receipt, () => {});
   }
 

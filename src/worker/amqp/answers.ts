@@ -3,7 +3,7 @@
  * word on a task to its finished queue, that on a command to its receipt topic. A delivery is acknowledged when the last
  * word on it is confirmed. That an attempt began, and what it logs, is not told over a broker.
  */
-import type { Outcome } from "../../kernel/message.ts";
+import type { EnumerationOutcome, Outcome } from "../../kernel/message.ts";
 import type {
   EnumeratedMessage,
   FinishedMessage,
@@ -218,13 +218,13 @@ function intakeBody({ message, id }: HeldEnumeration, page: PageReport): Buffer 
   return Buffer.from(`${JSON.stringify(head).slice(0, -1)},"items":[${items.join(",")}]}`);
 }
 
-function enumeratedBody({ message, id }: HeldEnumeration, outcome: Outcome): Buffer {
+function enumeratedBody({ message, id }: HeldEnumeration, outcome: EnumerationOutcome): Buffer {
   const { workflow_id, phase, handler, task_queue, finished_queue, token } = message;
   const { status } = outcome;
   assert(status !== "suspended" && status !== "exception", "nothing waits over a broker");
   const body: EnumeratedMessage = {
     ...{ workflow_id, phase, handler, task_queue, finished_queue, attempt: id, token, status },
-    ...(status === "done" ? { total: outcome.total ?? 0 } : { error: errorOf(outcome) }),
+    ...(outcome.status === "done" ? { total: outcome.total } : { error: errorOf(outcome) }),
   };
   return Buffer.from(JSON.stringify(body));
 }
