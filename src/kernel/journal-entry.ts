@@ -2,7 +2,8 @@
  * How events are written in a journal row: one row holds the consecutive events of one step, at most 1,000 items or
  * 256 KiB of payload. The body is text: a JSON header on the first line (columns shortened where all values are
  * equal or count up by one), then all payload texts end to end, found by the lengths in the header. It ends in a
- * checksum over the row and the name of its execution (std/seal.ts), which rows of older versions do not have.
+ * checksum over the row and the name of its execution (std/seal.ts), which rows of older versions do not have. The header of
+ * the first row names the execution (`of`), so that the journal alone tells whose it is; 0.2 skips that field.
  */
 import { assert } from "../std/assert.ts";
 import { seal, sealState } from "../std/seal.ts";
@@ -73,6 +74,18 @@ export function encodeEntries(events: readonly Recorded[], execution: string): E
 export function checkedEntry<Row extends Entry>(row: Row, execution: string): Row {
   const key = keyOf(execution, row.seq, row.count, row.at);
   return sealState(row.body, key) === "broken" ? { ...row, damage: WRONG_CHECKSUM } : row;
+}
+
+/** The execution that the first row of a journal names; null: it names none, as in rows of 0.2, or the row is damaged. */
+export function executionOf(row: Entry): string | null {
+  const end = row.body.indexOf("\n");
+  try {
+    const { of } = JSON.parse(end < 0 ? row.body : row.body.slice(0, end)) as { of?: unknown };
+    return typeof of === "string" && checkedEntry(row, of).damage === undefined ? of : null;
+  } catch (thrown) {
+    if (thrown instanceof SyntaxError || thrown instanceof TypeError) return null;
+    throw thrown;
+  }
 }
 
 /** The events of a row. */
@@ -153,9 +166,9 @@ function encodeRow(events: readonly Recorded[], execution: string): Entry {
     packed.push(event.kind.startsWith("tasks.") ? packColumns(event, parts) : event);
     v = Math.max(v, versionOf(event.kind));
   }
-  const header = JSON.stringify({ v, events: packed });
-  const body = parts.length === 0 ? header : `${header}\n${parts.join("")}`;
   const { seq, at } = first;
+  const header = JSON.stringify(seq === 1 ? { v, of: execution, events: packed } : { v, events: packed });
+  const body = parts.length === 0 ? header : `${header}\n${parts.join("")}`;
   return { seq, count: events.length, at, body: seal(body, keyOf(execution, seq, events.length, at)) };
 }
 

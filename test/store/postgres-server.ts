@@ -72,8 +72,8 @@ export class TestDatabase {
   }
 
   /** A connection outside of any store. */
-  async client(): Promise<pg.Client> {
-    const client = new pg.Client(this.url);
+  async client(url = this.url): Promise<pg.Client> {
+    const client = new pg.Client(url);
     // The server may be stopped at any moment: the query says so.
     client.on("error", () => {});
     await client.connect();

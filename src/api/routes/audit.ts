@@ -87,7 +87,7 @@ function tablesRoute(desk: Desk, repair: boolean): Route {
         ? "Check counts and indexes of the store, and repair them"
         : "Check counts and indexes of the store",
       description:
-        "Takes a while on a large store; an embedded one takes no commits meanwhile. With POST, counts and indexes that are wrong are rebuilt.",
+        "Takes a while on a large store; an embedded one takes no commits meanwhile. Also finds executions whose row is missing while their journal is there, and workflows that have executions and no newest definition. With POST, all of that is derived again.",
       access: repair ? "admin" : "operator",
       isGlobal: true,
       answers: { 200: { description: "what was found", schema: tableSchema } },

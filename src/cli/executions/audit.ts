@@ -46,6 +46,14 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
     try {
       showProgress();
       const repair = options.repair === true;
+      // Tables come first: a head that was lost is listed once it is there again.
+      const isAll = ids.length === 0 && options.limit === undefined;
+      if (isAll && workflow === undefined && project === undefined && status === undefined) {
+        const found = await auditTables(requester, { repair, json: json === true, screen });
+        sum.findings += found.length;
+        sum.repaired += repairedOf(found);
+        showProgress();
+      }
       for await (const one of audits(requester, ids.length > 0 ? ids.slice(0, limit) : listed, repair)) {
         sum.executions++;
         sum.tasks += one.tasks;
@@ -64,12 +72,6 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
             );
           showProgress();
         }
-      }
-      const isAll = ids.length === 0 && options.limit === undefined;
-      if (isAll && workflow === undefined && project === undefined && status === undefined) {
-        const found = await auditTables(requester, { repair, json: json === true, screen });
-        sum.findings += found.length;
-        sum.repaired += repairedOf(found);
       }
     } finally {
       screen.still();

@@ -3,16 +3,20 @@
  * heads; and damaged executions that are dropped. Each statement checks the generation ($1), as in side-writer.ts.
  */
 
+import type { Entry } from "../../kernel/journal-entry.ts";
+import { firstHead, lostDefinition, lostHead } from "../lost-heads.ts";
 import { partitionOf } from "../partition-of.ts";
-import { DAMAGED, type Derived, type Letter, type TableFinding } from "../store.ts";
+import { DAMAGED, type Derived, type Head, type Letter, type TableFinding } from "../store.ts";
 import type { CommitQueue } from "./commit-queue.ts";
 import type { Meta } from "./database.ts";
+import { UnreadableValue } from "./faults.ts";
 import type { Hints } from "./hints.ts";
 import type { Knowledge } from "./knowledge.ts";
 import type { Value } from "./link.ts";
 import type { Links } from "./links.ts";
+import { orUnreadable } from "./read-apart.ts";
 import type { SideWriter } from "./side-writer.ts";
-import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
+import { decodeText, encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
 const CHECKED = "check_generation_1($1) AS checked";
 
@@ -50,6 +54,36 @@ const STATEMENTS = {
       USING (project, workflow, status)
     WHERE coalesce(k.n, 0) <> coalesce(t.n, 0)
     ON CONFLICT (project, workflow, status, writer) DO UPDATE SET n = c.n + excluded.n`,
+  // One seek for each execution, not one for each row.
+  "lost-heads": `
+    WITH RECURSIVE journals AS (
+      (SELECT j.e FROM journal j, ${CHECKED} ORDER BY j.e LIMIT 1)
+      UNION ALL
+      SELECT (SELECT j.e FROM journal j WHERE j.e > journals.e ORDER BY j.e LIMIT 1) FROM journals WHERE e IS NOT NULL
+    )
+    SELECT e FROM journals WHERE e IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM executions x WHERE x.e = journals.e)
+      AND NOT EXISTS (SELECT 1 FROM purged p WHERE p.e = journals.e)`,
+  "first-row": `SELECT seq, count, at, body FROM journal, ${CHECKED} WHERE e = $2 AND seq = 1`,
+  // Epoch 0 is older than every epoch that ended uncleanly: tasks that may have begun start carefully.
+  "put-head": `
+    INSERT INTO executions (e, id, partition, epoch, workflow, hash, project, status, phase, want, priority,
+      created_at, finished_at, tags, error)
+    SELECT $2::bigint, $3, $4::int, 0, $5, $6, $7, $8, NULL, $9, 0, $10::bigint, NULL, $11, NULL FROM ${CHECKED}
+    ON CONFLICT DO NOTHING RETURNING e`,
+  "lost-definitions": `
+    SELECT w.workflow, d.hash FROM (
+      SELECT workflow, max(e) AS e FROM executions, ${CHECKED} WHERE hash IN (SELECT hash FROM definitions) GROUP BY workflow
+    ) w JOIN executions x ON x.e = w.e JOIN definitions d ON d.hash = x.hash
+    WHERE NOT EXISTS (
+      SELECT 1 FROM newest_definitions n JOIN definitions o ON o.hash = n.hash WHERE n.name = w.workflow
+    )`,
+  "definition-body": `SELECT body FROM definitions, ${CHECKED} WHERE hash = $2`,
+  // Whoever has put a definition meanwhile has put a newer one.
+  "point-to-definition": `
+    INSERT INTO newest_definitions AS n (name, hash) SELECT $2, $3 FROM ${CHECKED}
+    ON CONFLICT (name) DO UPDATE SET hash = excluded.hash
+      WHERE NOT EXISTS (SELECT 1 FROM definitions d WHERE d.hash = n.hash)`,
 } as const;
 
 export interface RepairParts {
@@ -127,13 +161,56 @@ export class PostgresRepairs {
 
   async auditTables({ repair }: { readonly repair: boolean }): Promise<TableFinding[]> {
     type Row = [project: string, workflow: string, status: string, kept: number, there: number];
+    const lost = [...(await this.#auditHeads(repair)), ...(await this.#auditDefinitions(repair))];
     const wrong = await this.#run<Row>("wrong-counts", []);
     if (repair && wrong.length > 0) await this.#run("recount", []);
-    return wrong.map(([project, workflow, status, kept, there]) => ({
+    const counts = wrong.map(([project, workflow, status, kept, there]) => ({
       table: "head_counts",
       message: `${project}/${workflow}: ${kept} executions are counted as ${status}; there are ${there}`,
       isRepaired: repair,
     }));
+    return [...lost, ...counts];
+  }
+
+  async #auditHeads(repair: boolean): Promise<TableFinding[]> {
+    const findings: TableFinding[] = [];
+    for (const [e] of await this.#run<[e: number]>("lost-heads", [])) {
+      const head = firstHead(await this.#firstRow(e), this.#parts.meta.partitions);
+      findings.push(lostHead(e, head, repair && typeof head !== "string" && (await this.#putHead(e, head))));
+    }
+    return findings;
+  }
+
+  async #firstRow(e: number): Promise<Entry | null> {
+    type Row = [seq: number, count: number, at: number, body: string];
+    const rows = await orUnreadable(this.#run<Row>("first-row", [e]));
+    if (rows instanceof UnreadableValue || rows[0] === undefined) return null;
+    const [seq, count, at, body] = rows[0];
+    return { seq, count, at, body: decodeText(body) };
+  }
+
+  /** False: another execution has the id by now. */
+  async #putHead(e: number, { id, partition, ...head }: Head): Promise<boolean> {
+    const { workflow, hash, project, status, want, createdAt, tags } = head;
+    const values = [e, plainText(id), partition, workflow, hash, project, status, want, createdAt];
+    let isPut = false;
+    await this.#alone(id, async () => {
+      isPut = (await this.#run("put-head", [...values, encodeText(JSON.stringify(tags))])).length > 0;
+    });
+    return isPut;
+  }
+
+  async #auditDefinitions(repair: boolean): Promise<TableFinding[]> {
+    const findings: TableFinding[] = [];
+    for (const [name, hash] of await this.#run<[name: string, hash: string]>("lost-definitions", [])) {
+      const rows = await orUnreadable(this.#run<[body: string]>("definition-body", [hash]));
+      if (rows instanceof UnreadableValue || rows[0] === undefined) continue;
+      const finding = lostDefinition({ name, hash, body: decodeText(rows[0][0]) }, repair);
+      if (finding === null) continue;
+      findings.push(finding);
+      if (repair) await this.#run("point-to-definition", [name, hash]);
+    }
+    return findings;
   }
 
   /** While no commit of this node is under way, and what it knows of the execution is forgotten. */

@@ -6,12 +6,15 @@ import { DAMAGED, type Derived, type Letter, type TableFinding } from "../store.
 import { type Bytes, type Connection, integer, type Statement, text, textOf, textValue } from "./driver.ts";
 import { inTransaction } from "./in-transaction.ts";
 import { indexFindings, rebuildIndexes } from "./index-repair.ts";
+import { LostHeads } from "./lost-heads.ts";
 
 export class Repairs {
   readonly #connection: Connection;
   readonly #statements: ReturnType<typeof prepareStatements>;
+  readonly #lostHeads: LostHeads;
 
   constructor(connection: Connection) {
+    this.#lostHeads = new LostHeads(connection);
     this.#connection = connection;
     this.#statements = prepareStatements(connection);
   }
@@ -59,10 +62,11 @@ export class Repairs {
     });
   }
 
-  /** Counts against heads, and indexes against tables. */
+  /** Indexes against tables, journals against heads, heads against definitions and counts. */
   auditTables({ repair }: { readonly repair: boolean }): TableFinding[] {
     const indexes = indexFindings(this.#connection);
     if (repair && indexes.length > 0) rebuildIndexes(this.#connection);
+    const lost = [...this.#lostHeads.audit({ repair }), ...this.#lostHeads.auditDefinitions({ repair })];
     const counts = this.#statements.wrongCounts
       .all<{ project: Bytes; workflow: Bytes; status: Bytes; kept: number; there: number }>([])
       .map(({ kept, there, ...of }) => {
@@ -76,6 +80,7 @@ export class Repairs {
       });
     return [
       ...indexes.map((message) => ({ table: "indexes", message, isRepaired: repair })),
+      ...lost,
       ...counts.map((message) => ({ table: "head_counts", message, isRepaired: repair })),
     ];
   }

@@ -265,7 +265,10 @@ function prepareStatements(connection: Connection) {
   const prepare = (sql: string): Statement => connection.prepare(sql);
   return {
     lastE: prepare(
-      `SELECT ${integer("max(last_e, coalesce((SELECT max(e) FROM executions), 0))")} AS e FROM meta`,
+      // The newest execution may have lost its row: its number is in use while its journal is there.
+      `SELECT ${integer(
+        "max(last_e, coalesce((SELECT max(e) FROM executions), 0), coalesce((SELECT max(e) FROM journal), 0))",
+      )} AS e FROM meta`,
     ),
     find: prepare(
       `SELECT e, ${text("status")} AS status, ${text("want")} AS want, ${integer("finished_at")} AS finishedAt,

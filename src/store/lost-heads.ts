@@ -1,0 +1,52 @@
+/**
+ * Heads that are gone while their journals are there. The first row of a journal names the execution and holds what a head
+ * says at the start; an audit of the execution derives the rest. A pointer to the newest definition that is gone follows
+ * from the newest execution of the workflow: definitions of a workflow with executions are not dropped.
+ */
+import { decodeReadable, type Entry, executionOf } from "../kernel/journal-entry.ts";
+import { readDefinition } from "../kernel/read-definition.ts";
+import { isRejection } from "../std/rejection.ts";
+import { partitionOf } from "./partition-of.ts";
+import type { Head, TableFinding } from "./store.ts";
+
+/** The head with which an execution began; a text: why it cannot be derived. */
+export function firstHead(row: Entry | null, partitions: number): Head | string {
+  if (row === null || row.damage !== undefined) return "its first row cannot be read";
+  const id = executionOf(row);
+  if (id === null) return "its first row does not name an execution";
+  const created = decodeReadable(row)[0]?.event;
+  if (created?.kind !== "created") return "it does not begin with created";
+  const { workflow, hash, project, tags } = created;
+  return {
+    ...{ id, partition: partitionOf(id, partitions), workflow, hash, project, tags },
+    ...{ status: "running", phase: null, want: "work", priority: 0 },
+    ...{ createdAt: row.at, finishedAt: null, error: null },
+  };
+}
+
+/** What an audit says of a journal without a head. */
+export function lostHead(e: number, head: Head | string, isRepaired: boolean): TableFinding {
+  const message =
+    typeof head === "string"
+      ? `journal ${e} has no execution, and none can be derived: ${head}`
+      : `execution ${head.id} has a journal and is missing in the table of executions`;
+  return { table: "executions", message, isRepaired };
+}
+
+/** A workflow that has executions and no newest definition, with the definition of its newest execution. */
+export interface LostDefinition {
+  readonly name: string;
+  readonly hash: string;
+  readonly body: string;
+}
+
+/** What an audit says of it; null: the definition is of another name, so it is a head that is wrong. */
+export function lostDefinition(
+  { name, hash, body }: LostDefinition,
+  isRepaired: boolean,
+): TableFinding | null {
+  const definition = readDefinition(body, hash);
+  if (definition === null || isRejection(definition) || definition.name !== name) return null;
+  const message = `workflow ${name} has executions and no newest definition; its newest execution has ${hash.slice(0, 12)}`;
+  return { table: "newest_definitions", message, isRepaired };
+}
