@@ -58,10 +58,13 @@ async function finderOf(
   ]);
   return commandFinder({
     store,
-    attemptsOf: async (execution) => {
+    lookAt: async (execution) => {
       // Commands at a broker may have left memory; whoever is asked for is there again.
-      await nodes.engine.inspect(execution);
-      return attemptsOf(nodes, execution);
+      const found = await nodes.engine.inspect(execution);
+      if (isRejection(found) && found.code !== "not_found")
+        throw new Error(`it is not known which commands of ${execution} are open: ${found.message}`);
+      if (isRejection(found)) return { commands: [], attempts: [] };
+      return { commands: found.commands ?? [], attempts: await attemptsOf(nodes, execution) };
     },
     planOf: planOf(store),
   });

@@ -15,12 +15,11 @@ import {
   type Beat,
   BROKER_WORKER,
   type Grant,
-  type ReportedAttempt,
   type ReportPlace,
   type SentAt,
   type Serves,
 } from "../protocol/work.ts";
-import type { Rejection } from "../std/rejection.ts";
+import { type Rejection, reject } from "../std/rejection.ts";
 import type { AmqpBridgeOptions, BrokerView } from "./bridge-options.ts";
 import { toFault } from "./broker-fault.ts";
 import { BrokerLink, type BrokerSession } from "./broker-link.ts";
@@ -35,6 +34,7 @@ import { every } from "./every.ts";
 import { type BrokerNames, brokerNames } from "./names.ts";
 import { Publisher } from "./publisher.ts";
 import { QueueMender } from "./queue-mender.ts";
+import type { FindCommand } from "./receipt-intake.ts";
 import { ServedAtBroker } from "./served-at-broker.ts";
 import { type BrokerSettings, DEFAULT_BROKER_SETTINGS } from "./settings.ts";
 import { SingleTasks } from "./single-tasks.ts";
@@ -92,7 +92,7 @@ export class AmqpBridge implements WorkerLink {
       planOf,
       registry,
       receiptTopics,
-      findCommand: (receipt) => this.findCommand(receipt),
+      findCommand: (receipt, topic) => this.findCommand(receipt, topic),
     });
     this.#events = new EventPublisher({ ...this.#shared, store, isUp: () => this.#session !== null });
     this.#desks = new DeskSet(
@@ -129,9 +129,7 @@ export class AmqpBridge implements WorkerLink {
     });
   }
 
-  /** The one open command that a receipt without a mark is of, by its hashes; null: there is none, or several. */
-  findCommand: (receipt: Readonly<Record<string, unknown>>) => Promise<ReportedAttempt | null> = async () =>
-    null;
+  findCommand: FindCommand = async () => reject("not_found", "`cmd_metadata.rondo` is missing");
 
   /** Why receipts cannot be consumed from a queue; null: they can, or nobody can tell now. */
   refusesReceipts(receiptTopic: string): Promise<Rejection | null> {

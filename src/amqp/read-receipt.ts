@@ -11,11 +11,12 @@ import { isStatus, notStorable, readError } from "./read-message.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The mark of a receipt: `cmd_metadata.rondo`. Null: it has none. */
-export function readReceiptMark(fields: Fields): Fields | null {
+/** The mark of a receipt: `cmd_metadata.rondo`. Null: it has none. A value that is not an object is a changed mark. */
+export function readReceiptMark(fields: Fields): { readonly mark: Fields | null } | Rejection {
   const metadata = fields["cmd_metadata"];
-  const mark = isObject(metadata) ? metadata["rondo"] : undefined;
-  return isObject(mark) ? mark : null;
+  const mark = isObject(metadata) ? (metadata["rondo"] ?? null) : null;
+  if (mark === null || isObject(mark)) return { mark };
+  return reject("invalid_input", "`cmd_metadata.rondo` is not an object: send it back unchanged");
 }
 
 /** How the command ended, or why the message is no receipt. */

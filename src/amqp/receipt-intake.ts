@@ -6,7 +6,7 @@ import type { EnginePort } from "../engine/engine-port.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { readFields } from "../protocol/read-body.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
-import { isRejection } from "../std/rejection.ts";
+import { isRejection, type Rejection } from "../std/rejection.ts";
 import { BrokerFault, toFault } from "./broker-fault.ts";
 import { readAttempt } from "./read-message.ts";
 import { readReceipt, readReceiptMark } from "./read-receipt.ts";
@@ -15,10 +15,15 @@ import type { Delivery, WordDesk } from "./word-desk.ts";
 export interface ReceiptIntakeParts {
   readonly engine: EnginePort;
   readonly words: WordDesk;
-  /** The one open command that a receipt without a mark is of, by its hashes; null: there is none, or several. */
-  readonly findCommand: (receipt: Readonly<Record<string, unknown>>) => Promise<ReportedAttempt | null>;
+  readonly findCommand: FindCommand;
   readonly onFault: (fault: Error) => void;
 }
+
+/** Gives the one open command that a receipt without a mark can be of, by its hashes and the topic it came on; or says why not. */
+export type FindCommand = (
+  receipt: Readonly<Record<string, unknown>>,
+  topic: string,
+) => Promise<ReportedAttempt | Rejection>;
 
 /** Calls `take` with the attempt and its outcome, now or once they are known; refuses what is no receipt. */
 export function readDelivery(
@@ -35,14 +40,12 @@ export function readDelivery(
     onFault(thrown instanceof Error ? thrown : toFault(thrown));
     words.later(delivery, () => readDelivery(parts, delivery, take));
   };
-  const mark = readReceiptMark(fields);
+  const read = readReceiptMark(fields);
+  if (isRejection(read)) return words.refuse(delivery, read.message);
+  const { mark } = read;
   if (mark === null) {
-    findCommand(fields).then((at) => {
-      if (at === null)
-        words.refuse(
-          delivery,
-          "`cmd_metadata.rondo` is missing, and there is not exactly one open command with its hashes",
-        );
+    findCommand(fields, delivery.queue).then((at) => {
+      if (isRejection(at)) words.refuse(delivery, at.message);
       else take(at, outcome);
     }, later);
     return;

@@ -5,6 +5,7 @@ import type { EnginePort } from "../engine/engine-port.ts";
 import { encodeAttempt } from "../protocol/attempt-id.ts";
 import type { Grant } from "../protocol/work.ts";
 import { systemClock } from "../std/clock.ts";
+import { reject } from "../std/rejection.ts";
 import type { BrokerSession } from "./broker-link.ts";
 import { brokerNames } from "./names.ts";
 import { Publisher } from "./publisher.ts";
@@ -57,7 +58,7 @@ async function bench(silentMs: number, { grantsAgain = false } = {}) {
     silentMs: () => silentMs,
     words: {} as never,
     session: () => session as unknown as BrokerSession,
-    findCommand: async () => null,
+    findCommand: async () => reject("not_found", "there is none"),
     onFault: (fault) => {
       throw fault;
     },
