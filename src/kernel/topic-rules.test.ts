@@ -65,6 +65,28 @@ describe("which topics a project may use", () => {
     expect(rules({ bound: new Set(["a"]) }).refusal("a", to("a_b_CMD"))).toBeNull();
   });
 
+  test("a receipt topic that follows from a topic is refused if it is a name of another project", () => {
+    const guard = rules({
+      bound: new Set(["att", "att_vic", "CMD", "RECEIPT"]),
+      projects: { open: {}, lexi: { topics: ["att_vic", "CMD_*"] } },
+    });
+    for (const [project, topic] of [
+      ["att", "att_vic"],
+      ["CMD", "CMD_x"],
+      ["lexi", "att_vic"],
+      ["lexi", "CMD_x"],
+    ] as const)
+      expect(guard.refusal(project, to(topic))).toMatchObject({
+        code: "forbidden",
+        message: expect.stringContaining(`"${receiptTopicOf(topic)}"`),
+      });
+    expect(guard.refusal("att", to("att_vic", "att_RECEIPT"))).toBeNull();
+    expect(rules({ bound: new Set(["CMD"]) }).refusal("CMD", to("CMD_x"))).toMatchObject({
+      code: "forbidden",
+    });
+    expect(rules({ bound: new Set(["att"]) }).refusal("att", to("att_vic"))).toBeNull();
+  });
+
   test("a project is not guarded by a name that every object has", () => {
     expect(rules().refusal("constructor", to("EMB"))).toBeNull();
   });

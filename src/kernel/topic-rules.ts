@@ -56,8 +56,10 @@ export class TopicRules {
     const reserved = this.reserved(topic) ?? this.reserved(receiptTopic);
     if (reserved !== null) return reserved;
     if (!this.#isGuarded(project)) return null;
-    // The receipt topic that follows from an allowed topic is allowed with it.
-    const asked = receiptTopic === receiptTopicOf(topic) ? [topic] : [topic, receiptTopic];
+    const isDerived = receiptTopic === receiptTopicOf(topic) && this.#isListed(project, topic);
+    // The receipt topic that follows from a listed topic is allowed with it, unless it is a name of another guarded project.
+    const isWithIt = isDerived && this.#guardedOwners(receiptTopic).every((owner) => owner === project);
+    const asked = isWithIt ? [topic] : [topic, receiptTopic];
     const name = asked.find((one) => !this.#isAllowed(project, one));
     if (name === undefined) return null;
     const why = this.#listOf(project) === undefined ? "a token is bound to it" : "its topics are listed";
@@ -81,13 +83,20 @@ export class TopicRules {
   }
 
   #isAllowed(project: string, name: string): boolean {
-    if ((this.#listOf(project) ?? []).some((pattern) => matchesTopic(pattern, name))) return true;
+    if (this.#isListed(project, name)) return true;
     if (!name.startsWith(`${project}_`)) return false;
     // "a_b_CMD" is a name of the guarded project "a_b", not of "a".
-    const guarded = [...this.#bound, ...Object.keys(this.#projects)];
-    return !guarded.some(
-      (other) => other.startsWith(`${project}_`) && name.startsWith(`${other}_`) && this.#isGuarded(other),
-    );
+    return !this.#guardedOwners(name).some((other) => other.startsWith(`${project}_`));
+  }
+
+  #isListed(project: string, name: string): boolean {
+    return (this.#listOf(project) ?? []).some((pattern) => matchesTopic(pattern, name));
+  }
+
+  /** Guarded projects that a name begins with. */
+  #guardedOwners(name: string): string[] {
+    const known = [...this.#bound, ...Object.keys(this.#projects)];
+    return known.filter((project) => name.startsWith(`${project}_`) && this.#isGuarded(project));
   }
 
   #listOf(project: string): readonly string[] | undefined {
