@@ -224,8 +224,8 @@ describe("a handler without tasks, of a definition that names no enumeration", (
 describe("the same handler of version 2", () => {
   const given = { rondo: 2, name: "w", phases: [phase("a")] };
 
-  test("is enumerated before anything else, whoever says that it enumerates, and its tasks are processed meanwhile", () => {
-    for (const enumerates of [undefined, false, true]) {
+  test("is enumerated before anything else, by code that enumerates or does not say, and its tasks are processed meanwhile", () => {
+    for (const enumerates of [undefined, true]) {
       const bench = new NodeBench();
       bench.join("w1", [{ use: "w.a", ...(enumerates === undefined ? {} : { enumerates }) }]);
       bench.start(bench.plan(given), "e1");
@@ -244,6 +244,48 @@ describe("the same handler of version 2", () => {
       expect(bench.status("e1")).toBe("done");
       expect(bench.events("e1", "handler.finished")).toMatchObject([{ done: 3 }]);
     }
+  });
+
+  test.each([
+    ["first", ["plain", "w1"]],
+    ["last", ["w1", "plain"]],
+  ] as const)("never goes to code that only processes, which joined %s", (_when, order) => {
+    const bench = new NodeBench();
+    for (const worker of order) bench.join(worker, [{ use: "w.a", enumerates: worker === "w1" }]);
+    for (let i = 0; i < 5; i++) bench.start(bench.plan(given), `e${i}`);
+    bench.settle();
+    const seen = bench.attempts().map(({ worker, grant }) => [worker, grant.do]);
+    expect(seen).toEqual(Array.from({ length: 5 }, () => ["w1", "enumerate"]));
+  });
+
+  test("waits while all workers only process it, says so, and is enumerated when one comes", () => {
+    const bench = new NodeBench({ idleMax: 0, windowMax: 2 });
+    bench.join("plain", [{ use: "w.a", enumerates: false }], { capacity: 100 });
+    const plan = bench.plan(given);
+    for (let i = 0; i < 10; i++) bench.start(plan, `e${i}`);
+    bench.settle();
+    bench.sleep(600_000);
+    expect(bench.attempts()).toEqual([]);
+    expect(bench.inspect("e0").why).toBe(
+      '"a" waits for a worker that enumerates "w.a": the connected ones only process it.',
+    );
+    bench.join("w1", [{ use: "w.a", enumerates: true }], { capacity: 100 });
+    bench.work((attempt) => {
+      bench.seal(attempt, { total: 0 });
+      return null;
+    });
+    for (let i = 0; i < 10; i++) expect(bench.status(`e${i}`)).toBe("done");
+  });
+
+  test("goes to a worker that has code of both kinds under the name, for two workflows", () => {
+    const bench = new NodeBench();
+    bench.join("w1", [
+      { use: "w.a", enumerates: false },
+      { use: "w.a", enumerates: true },
+    ]);
+    bench.start(bench.plan(given), "e1");
+    bench.settle();
+    expect(bench.attempts().map(({ grant }) => grant.do)).toEqual(["enumerate"]);
   });
 
   test("waits for a worker that is away, and is enumerated when it is back", () => {

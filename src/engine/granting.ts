@@ -106,7 +106,7 @@ function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
   if (slot.tenure.isYielding) return;
   desk.servedAt = ++node.turns;
   const { plan } = desk.state;
-  if (desk.wantsEnumeration(node.now) && (plan.enumerator ?? plan.wanted) === wanted)
+  if (desk.wantsEnumeration(node.now) && plan.enumerator === wanted)
     giveEnumeration(node, slot, desk, worker);
   else if (node.enumeratorAt(slot, desk) !== null)
     return; // It is offered again when that worker has gone.
@@ -316,7 +316,7 @@ function newGrant(
   const execution = slot.execution as Execution;
   const { plan } = desk.state;
   const { visit } = desk;
-  const wanted = what.do === "enumerate" ? (plan.enumerator ?? plan.wanted) : plan.wanted;
+  const wanted = what.do === "enumerate" ? plan.enumerator : plan.wanted;
   const grant: Writable = {
     do: what.do,
     items: what.items,

@@ -263,8 +263,7 @@ export class NodeState {
       const { plan, finished } = desk.state;
       if (plan.waits || finished) continue;
       const { priority } = plan;
-      if (desk.wantsEnumeration(this.now))
-        held.push({ project, priority, wanted: plan.enumerator ?? plan.wanted });
+      if (desk.wantsEnumeration(this.now)) held.push({ project, priority, wanted: plan.enumerator });
       if (plan.mode !== "workflow" && desk.hasTasks(this.now) && findsRoom(this, slot, desk))
         held.push({ project, priority, wanted: plan.wanted });
     }
@@ -274,8 +273,7 @@ export class NodeState {
   offer(slot: Slot, desk: HandlerDesk): void {
     const { plan } = desk.state;
     if (slot.status !== "clean" || plan.waits || desk.state.finished) return;
-    if (desk.wantsEnumeration(this.now))
-      this.dispatcher.offer({ slot, desk, wanted: plan.enumerator ?? plan.wanted });
+    if (desk.wantsEnumeration(this.now)) this.dispatcher.offer({ slot, desk, wanted: plan.enumerator });
     if (plan.mode !== "workflow" && desk.hasTasks(this.now) && this.enumeratorAt(slot, desk) === null)
       this.dispatcher.offer({ slot, desk, wanted: plan.wanted });
   }

@@ -1,6 +1,7 @@
 /** Whether somebody serves what an execution has to give out: only such executions take up room in the window. */
 import type { HandlerPlan } from "../kernel/plan.ts";
 import type { StoredHead } from "../store/store.ts";
+import type { HandlerDesk } from "./handler-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import type { Slot } from "./slot.ts";
 
@@ -12,8 +13,16 @@ export function isServed(node: NodeState, slot: Slot): boolean {
     (desk) =>
       !desk.state.finished &&
       node.enumeratorAt(slot, desk) === null &&
+      !waitsForEnumerator(node, desk, project) &&
       isHandlerServed(node, desk.state.plan, project),
   );
+}
+
+/** Whether all that it has to give out is an enumeration, and those who serve its code only process. */
+function waitsForEnumerator({ roster }: NodeState, { state }: HandlerDesk, project: string): boolean {
+  const { plan, sealed, total, tasks } = state;
+  if (plan.enumerateUse === null || sealed || total > tasks.settled.size) return false;
+  return roster.isOnlyProcessed(plan.enumerator, project);
 }
 
 /** False if it is known that nobody serves the phase that a stored execution is in. */
@@ -27,10 +36,10 @@ export function mayBeServed(node: NodeState, head: StoredHead): boolean {
 
 function isHandlerServed(
   { roster, newest }: NodeState,
-  { mode, wanted, enumerator, definition }: HandlerPlan,
+  { mode, wanted, enumerator, enumerateUse, definition }: HandlerPlan,
   project: string,
 ): boolean {
-  if (enumerator !== null && roster.isServed(enumerator, project)) return true;
+  if (enumerateUse !== null && roster.isServed(enumerator, project)) return true;
   return mode === "workflow"
     ? !newest.isMissing(definition.workflow ?? "")
     : roster.isServed(wanted, project);

@@ -47,7 +47,7 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   }
   if (desk.suspectUntil > node.now)
     return `${at} waits ${showDuration(desk.suspectUntil - node.now)} for attempts that may still run since before the restart.`;
-  const wanted = desk.wantsEnumeration(node.now) ? (plan.enumerator ?? plan.wanted) : plan.wanted;
+  const wanted = desk.wantsEnumeration(node.now) ? plan.enumerator : plan.wanted;
   const running = desk.openLeases - (desk.leases.has(ENUMERATION) ? 1 : 0);
   const scope = `${execution.project}/${plan.scope}`;
   const limit = node.limits.look(scope);
@@ -58,6 +58,12 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
   if (running === 0 && waiting !== null) return waiting;
   const enumerator = running > 0 ? null : node.enumeratorAt({ execution }, desk);
   if (enumerator !== null) return `${at} ${whySingle(wanted, enumerator)}`;
+  if (
+    desk.wantsEnumeration(node.now) &&
+    !desk.leases.has(ENUMERATION) &&
+    node.roster.isOnlyProcessed(wanted, execution.project)
+  )
+    return `${at} waits for a worker that enumerates "${wanted.use}": the connected ones only process it.`;
   const needsWorker = plan.mode !== "workflow" || desk.wantsEnumeration(node.now);
   if (
     needsWorker &&
@@ -114,7 +120,7 @@ function whyNext(node: NodeState, { project }: Execution, desk: HandlerDesk): st
   const left = state.total - state.tasks.settled.size;
   const isEnumeration = desk.wantsEnumeration(node.now);
   if (!isEnumeration && left === 0) return "has no open tasks and is about to end";
-  const wanted = isEnumeration ? (state.plan.enumerator ?? state.plan.wanted) : state.plan.wanted;
+  const wanted = isEnumeration ? state.plan.enumerator : state.plan.wanted;
   const workers = [...node.roster.workers.values()].filter(
     (worker) => node.roster.servedBy(worker, wanted, project) !== undefined,
   );

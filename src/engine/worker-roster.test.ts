@@ -9,7 +9,12 @@ import { RosterEntry, WorkerRoster } from "./worker-roster.ts";
 const SERVED = ["0.9.0", "1.0.0", "1.0.1", "2.0.0"];
 const serve = (version?: string) => ({ use: "w.a", ...(version === undefined ? {} : { version }) });
 const ANY = "any";
-const want = (range: string | null, use = "w.a") => ({ use, range, key: `${use} ${range}` });
+const want = (range: string | null, use = "w.a") => ({
+  use,
+  range,
+  enumerates: false,
+  key: `${use} ${range}`,
+});
 
 /** A roster with one worker per entry; "" is code without a version. */
 function roster(...versions: readonly string[]): WorkerRoster {

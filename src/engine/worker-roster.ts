@@ -65,10 +65,10 @@ export class RosterEntry {
       const versions = this.#byUse.get(served.use) ?? new Map<string, Serves>();
       const version = normal(served.version ?? "");
       const other = versions.get(version);
-      // Two workflows may share a name: with code of both kinds it can do the input as one task, so it does not count as
-      // code that enumerates.
-      const isBoth = other !== undefined && (other.enumerates === true) !== (served.enumerates === true);
-      versions.set(version, isBoth ? { ...served, enumerates: false } : served);
+      // Two workflows may share a name: with code of both kinds it gets enumerations, and the input as one task.
+      const isBoth = other !== undefined && other.enumerates !== served.enumerates;
+      const { enumerates: _, ...both } = served;
+      versions.set(version, isBoth ? both : served);
       this.#byUse.set(served.use, versions);
     }
   }
@@ -122,6 +122,8 @@ export class WorkerRoster {
   readonly #chosen = new Map<string, string | null>();
   /** A worker that enumerates, in the version that gets the work; by the same names. */
   readonly #enumerators = new Map<string, string | null>();
+  /** Whether all who serve an enumeration's code only process; by the same names. */
+  readonly #onlyProcessed = new Map<string, boolean>();
   /** Projects that have workers of their own. What is chosen, and this, is found anew when workers come or go. */
   #projects: ReadonlySet<string> = new Set();
 
@@ -164,6 +166,7 @@ export class WorkerRoster {
   #changed(mayBeBound: boolean): void {
     this.#chosen.clear();
     this.#enumerators.clear();
+    this.#onlyProcessed.clear();
     if (mayBeBound)
       this.#projects = new Set([...this.workers.values()].flatMap(({ project }) => project ?? []));
   }
@@ -210,7 +213,10 @@ export class WorkerRoster {
   servedBy(worker: RosterEntry, wanted: Wanted, project: string): Serves | undefined {
     if (!worker.isFor(project)) return undefined;
     const version = this.choose(wanted, project);
-    if (version !== null) return worker.served(wanted.use, version);
+    if (version !== null) {
+      const served = worker.served(wanted.use, version);
+      return wanted.enumerates && served?.enumerates === false ? undefined : served;
+    }
     return worker.fallback && this.#fallsBack(wanted) ? ANYTHING : undefined;
   }
 
@@ -225,7 +231,21 @@ export class WorkerRoster {
 
   /** Whether any worker serves it in a version that fits. */
   isServed(wanted: Wanted, project: string): boolean {
-    return this.choose(wanted, project) !== null || this.#fallsBack(wanted);
+    if (this.choose(wanted, project) === null) return this.#fallsBack(wanted);
+    return !wanted.enumerates || !this.isOnlyProcessed(wanted, project);
+  }
+
+  /** Whether workers serve the code of an enumeration and all of them say that it does not enumerate. */
+  isOnlyProcessed(wanted: Wanted, project: string): boolean {
+    const key = this.#keyOf(wanted, project);
+    let isOnly = this.#onlyProcessed.get(key);
+    if (isOnly === undefined) {
+      isOnly =
+        this.choose(wanted, project) !== null &&
+        ![...this.workers.values()].some((worker) => this.servedBy(worker, wanted, project) !== undefined);
+      this.#onlyProcessed.set(key, isOnly);
+    }
+    return isOnly;
   }
 
   /** A worker that enumerates this code, in the version that gets the work; null: none does. */

@@ -23,7 +23,9 @@ export interface Wanted {
   readonly use: string;
   /** Null: any version. */
   readonly range: string | null;
-  /** Name and range as one text. */
+  /** To enumerate: code that says that it only processes does not get it. */
+  readonly enumerates: boolean;
+  /** Name, range and what it is wanted for, as one text. */
   readonly key: string;
 }
 
@@ -37,8 +39,8 @@ export interface HandlerPlan {
   /** What its limits are counted under, within a project. */
   readonly scope: string;
   readonly wanted: Wanted;
-  /** Who enumerates; null: the tasks are known at once. */
-  readonly enumerator: Wanted | null;
+  /** Who enumerates, where the tasks are not known at once. */
+  readonly enumerator: Wanted;
   /** Wire name of the code that enumerates; null: the tasks are known at once. */
   readonly enumerateUse: string | null;
   readonly definition: HandlerDefinition;
@@ -172,7 +174,7 @@ function planHandler(
   const mode = modeOf(definition);
   const use =
     mode === "script" ? SCRIPT_USE : command === null ? (definition.use ?? "") : topicUse(command.topic);
-  const wanted = want(use, definition.version ?? null);
+  const range = definition.version ?? null;
   const enumerateUse = definition.enumerate?.use ?? null;
   const retry = definition.retry ?? {};
   const { tolerate } = definition;
@@ -182,9 +184,9 @@ function planHandler(
     waits: mode === "sleep" || mode === "waitFor",
     use,
     scope: mode === "use" || mode === "command" ? use : scope,
-    wanted,
+    wanted: want(use, range, false),
     enumerateUse,
-    enumerator: enumerateUse === null ? null : enumerateUse === use ? wanted : want(enumerateUse, null),
+    enumerator: want(enumerateUse ?? use, (enumerateUse ?? use) === use ? range : null, true),
     definition,
     command,
     attempts: retry.attempts ?? DEFAULTS.attempts,
@@ -204,8 +206,9 @@ function planHandler(
   };
 }
 
-function want(use: string, range: string | null): Wanted {
-  return { use, range, key: range === null ? use : `${use} ${range}` };
+function want(use: string, range: string | null, enumerates: boolean): Wanted {
+  const key = range === null ? use : `${use} ${range}`;
+  return { use, range, enumerates, key: enumerates ? `${key}\nenumerate` : key };
 }
 
 /** Whether workers process its tasks. */

@@ -333,8 +333,15 @@ export class LocalRondo implements RondoClient {
   #host(workflow: string, code: HandlerCode): void {
     const { use, version, enumerate } = code;
     const key = `${use} ${version ?? ""}`;
-    const enumerates = enumerate !== undefined && this.#serves.get(key)?.enumerates !== false;
-    this.#serves.set(key, { use, ...(version === undefined ? {} : { version }), enumerates });
+    const known = this.#serves.get(key);
+    const enumerates = enumerate !== undefined;
+    // Where two workflows share a name, one may enumerate and the other only process.
+    const isBoth = known !== undefined && known.enumerates !== enumerates;
+    this.#serves.set(key, {
+      use,
+      ...(version === undefined ? {} : { version }),
+      ...(isBoth ? {} : { enumerates }),
+    });
     this.#worker.host(workflow, code);
   }
 

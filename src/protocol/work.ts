@@ -180,6 +180,9 @@ export interface Beat extends ReportPlace {
 export interface Serves {
   readonly use: string;
   readonly version?: string;
-  /** The code enumerates tasks. It never gets the input as the one task of a definition that names no enumeration. */
+  /**
+   * Whether the code enumerates tasks. True: it never gets the input as the one task of a definition that names no
+   * enumeration. False: it never gets an enumeration. Left out: it gets what the definition says.
+   */
   readonly enumerates?: boolean;
 }

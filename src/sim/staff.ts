@@ -172,7 +172,7 @@ export class Staff {
       for (const phase of plan.phases) {
         for (const handler of [...phase.handlers, ...(phase.decision ? [phase.decision] : [])]) {
           add(handler.use, handler.wanted.range);
-          if (handler.enumerator !== null) add(handler.enumerator.use, handler.enumerator.range);
+          if (handler.enumerateUse !== null) add(handler.enumerator.use, handler.enumerator.range);
         }
       }
     }

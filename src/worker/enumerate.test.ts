@@ -300,6 +300,15 @@ describe("a second attempt", () => {
   });
 });
 
+test("code that only processes never enumerates: the attempt fails, and the input is no task", async () => {
+  const bench = new WorkerBench({ process: () => "done" });
+  await bench.give([], { do: "enumerate" });
+  expect(bench.of("page")).toEqual([]);
+  expect(outcome(bench)).toMatchObject({ status: "failed" });
+  expect(outcome(bench)?.fatal).toBeUndefined();
+  expect(error(bench)["message"]).toContain("its code in this worker has no enumerate");
+});
+
 test("a cancelled enumeration hands back when the code has ended, and its signal is aborted", async () => {
   let signal: AbortSignal | undefined;
   let goOn: () => void = () => {};

@@ -32,8 +32,11 @@ export async function enumerate(
 ): Promise<Outcome> {
   const pager = new Pager(context, code, options);
   try {
-    const items = code.enumerate === undefined ? [context.input] : await code.enumerate(context);
-    await pager.run(items);
+    if (code.enumerate === undefined)
+      throw new Error(
+        `the definition has the tasks enumerated by "${code.use}", but its code in this worker has no enumerate`,
+      );
+    await pager.run(await code.enumerate(context));
     return (
       pager.outcome ??
       (context.signal.aborted

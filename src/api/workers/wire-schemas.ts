@@ -31,7 +31,8 @@ export const registrationSchema = described(
         use: z.string(),
         version: z.string().optional(),
         enumerates: z.boolean().optional().meta({
-          description: "its code enumerates tasks: it never gets the input as the one task of a handler",
+          description:
+            "whether its code enumerates tasks. true: it never gets the input as the one task of a handler. false: it never gets an enumeration. Left out: it gets what the definition says",
         }),
       }),
     ),

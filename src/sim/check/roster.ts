@@ -47,11 +47,13 @@ export class Roster {
     );
     if (at - this.#changedAt < (isCluster ? CLUSTER_SLACK_MS : SLACK_MS)) return;
     this.#checkSingle(grant, handler, what);
+    const found = this.#workers
+      .get(worker)
+      ?.serves.find((one) => one.use === use && (one.version ?? null) === version);
+    must(found !== undefined, `${what} went to ${worker}, which does not serve it`);
     must(
-      this.#workers
-        .get(worker)
-        ?.serves.some((one) => one.use === use && (one.version ?? null) === version) === true,
-      `${what} went to ${worker}, which does not serve it`,
+      grant.do !== "enumerate" || found?.enumerates !== false,
+      `${what} is enumerated by ${worker}, which only processes it`,
     );
     const served = new Set<string>();
     for (const { serves } of this.#workers.values())
