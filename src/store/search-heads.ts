@@ -6,8 +6,8 @@
  * end, its executions are looked at; else those that are in all lists, as far as all of them go. One answer looks at a bounded
  * number of executions: a page can be short, and its cursor goes on where it ended.
  */
-import { inAll } from "./found-orders.ts";
-import { fits, hasTags, searchWords, tagWord } from "./search-terms.ts";
+import { inAll, inAny } from "./found-orders.ts";
+import { fits, hasTags, type SearchWord, searchPhrase, searchWords, tagWord } from "./search-terms.ts";
 import type { HeadFilter, SearchIndex, Store, StoredHead } from "./store.ts";
 
 /** Numbers in one list, lists of one word in one answer, and heads read at a time. */
@@ -17,7 +17,7 @@ const READ_MAX = 200;
 
 export interface Search {
   readonly filter: HeadFilter;
-  /** Words that must all fit. */
+  /** Words that must all fit, or that fit as a whole. */
   readonly q?: string | undefined;
   /** Tags that it must have; null: with any value. */
   readonly tags?: Readonly<Record<string, string | null>> | undefined;
@@ -46,24 +46,29 @@ export async function listOrSearch(
 async function searchHeads(store: SearchIndex, search: Search): Promise<FoundHeads> {
   const { filter, q = "", tags = {}, max } = search;
   const words = searchWords(q);
-  const wanted = [...words];
+  const phrase = searchPhrase(q);
+  const tagged: SearchWord[] = [];
   for (const [name, value] of Object.entries(tags)) {
-    wanted.push(tagWord(name, value));
+    tagged.push(tagWord(name, value));
     // Other tags may have the same value.
-    if (value !== null && value !== "") wanted.push(tagWord(name, null));
+    if (value !== null && value !== "") tagged.push(tagWord(name, null));
   }
   const isFound = (head: StoredHead): boolean =>
     (filter.project ?? head.project) === head.project &&
     (filter.workflow ?? head.workflow) === head.workflow &&
     (filter.status ?? head.status) === head.status &&
     hasTags(head, tags) &&
-    words.every((word) => fits(head, word));
+    (words.every((word) => fits(head, word)) || (phrase !== null && fits(head, phrase)));
   const found: StoredHead[] = [];
   let before = search.before ?? Number.MAX_SAFE_INTEGER;
   for (let round = 0; round < ROUNDS_MAX; round++) {
     const options = { before, max: LIST_MAX };
-    const lists = await Promise.all(wanted.map((word) => store.findOrders(word, options)));
-    const { orders, floor } = inAll(lists);
+    const find = (some: readonly SearchWord[]) =>
+      Promise.all(some.map((word) => store.findOrders(word, options)));
+    const byWords = await find([...words, ...tagged]);
+    const byPhrase = phrase === null ? null : await find([phrase, ...tagged]);
+    const { orders, floor } =
+      byPhrase === null ? inAll(byWords) : inAny([inAll(byWords), inAll(byPhrase)], LIST_MAX);
     for (let from = 0; from < orders.length; from += READ_MAX) {
       for (const head of await store.headsOf(orders.slice(from, from + READ_MAX))) {
         if (isFound(head)) found.push(head);

@@ -2,6 +2,7 @@
  * What executions are found by. An index keeps terms of each (`termsOf`); what it finds is compared with the head itself
  * (`fits`), so an index may hold too much (an error that has changed since) and never shows a wrong execution.
  *
+ * A search finds what all of its words fit, and what it fits as a whole: ids and tags can have spaces in them.
  * A word of a search fits an execution if its id begins with it, its definition's hash begins with it (from 8 digits), it is
  * the name of its workflow, the name or the value of one of its tags or both (`team=ops`), or its error has that word. Upper and
  * lower case are the same but in names of workflows and in ids, which are looked up as given and in lower case.
@@ -71,18 +72,25 @@ export interface SearchWord {
 
 /** The words of a search, each of which must fit. */
 export function searchWords(q: string): SearchWord[] {
-  const words = [...new Set(q.split(/\s+/).filter(Boolean))];
-  return words.map((text) => {
-    const lower = text.toLowerCase();
-    const terms = [nameTerm(text), valueTerm(text)];
-    // Names and values can hold a = themselves.
-    for (let at = text.indexOf("="); at >= 0; at = text.indexOf("=", at + 1))
-      terms.push(tagTerm(text.slice(0, at), text.slice(at + 1)));
-    if (HASH.test(lower)) terms.push(hashTerm(lower));
-    const [longest] = [...wordsOf(text)].sort((a, b) => b.length - a.length);
-    if (longest !== undefined) terms.push(term(longest));
-    return { text, ids: [...new Set([text, lower])], workflow: text, terms };
-  });
+  return [...new Set(q.split(/\s+/).filter(Boolean))].map(searchWord);
+}
+
+/** The whole search as one word, for ids and tags that have spaces in them; null: it is one word anyway. */
+export function searchPhrase(q: string): SearchWord | null {
+  const text = q.trim();
+  return /\s/.test(text) ? searchWord(text) : null;
+}
+
+function searchWord(text: string): SearchWord {
+  const lower = text.toLowerCase();
+  const terms = [nameTerm(text), valueTerm(text)];
+  // Names and values can hold a = themselves.
+  for (let at = text.indexOf("="); at >= 0; at = text.indexOf("=", at + 1))
+    terms.push(tagTerm(text.slice(0, at), text.slice(at + 1)));
+  if (HASH.test(lower)) terms.push(hashTerm(lower));
+  const [longest] = [...wordsOf(text)].sort((a, b) => b.length - a.length);
+  if (longest !== undefined) terms.push(term(longest));
+  return { text, ids: [...new Set([text, lower])], workflow: text, terms };
 }
 
 /** The search that finds executions by a tag, for lists that are filtered by tags. */

@@ -27,7 +27,10 @@ const DAMAGE: Readonly<Record<string, readonly [sql: string, says: string]>> = {
 };
 
 /** A server on a store with the execution `e1`, which somebody has changed. */
-async function openChanged(sql: string) {
+async function openChanged(
+  sql: string,
+  before: (server: { readonly url: string }) => Promise<void> = async () => {},
+) {
   const directory = join(temporaryDirectory(), "store");
   const open = async () => {
     const server = await openServer({ store: `file:${directory}`, port: 0 });
@@ -36,6 +39,7 @@ async function openChanged(sql: string) {
   };
   const first = await open();
   await first.rondo.start(approval, {}, { id: "e1" });
+  await before(first);
   await first.close();
   const connection = (await loadDriver()).open(join(directory, "rondo.db"));
   connection.exec(sql);
@@ -60,6 +64,36 @@ test.each(Object.keys(DAMAGE))("%s is found, and derived anew", async (what) => 
   await server.rondo.execution("e1").signal("go", "went on");
   expect(await server.rondo.execution("e1").result()).toBe("went on");
 });
+
+/** Posts JSON, and gives back the answer. */
+async function post<T>(url: string, body: unknown): Promise<T> {
+  const headers = { "content-type": "application/json" };
+  const answer = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
+  expect(answer.status).toBeLessThan(300);
+  return (await answer.json()) as T;
+}
+
+test.each(["none", "nothing"])(
+  "a head that wants %s, with a task: why is true, since it goes on once it is loaded",
+  async (want) => {
+    const server = await openChanged(
+      `UPDATE executions SET want = '${want}' WHERE id = 'work'`,
+      async ({ url }) => {
+        const handlers = { only: { use: "u", single: true } };
+        await post(`${url}/v1/workflows`, { rondo: 2, name: "task", phases: [{ name: "p", handlers }] });
+        await post(`${url}/v1/executions`, { workflow: "task", id: "work", input: {} });
+      },
+    );
+    const { worker } = await post<{ worker: string }>(`${server.url}/v1/workers`, {
+      ...{ name: "w", handlers: [{ use: "u" }], capacity: 5 },
+    });
+    const why = await (await fetch(`${server.url}/v1/executions/work/why`)).json();
+    expect(why).toMatchObject({ why: expect.stringContaining("about to give out 1 task") });
+    const claim = { max: 1, waitMs: 10_000 };
+    const { work } = await post<{ work: unknown[] }>(`${server.url}/v1/workers/${worker}/claim`, claim);
+    expect(work).toHaveLength(1);
+  },
+);
 
 test("rondo audit ends with exit code 1 if something is wrong, and with 0 once all of it is repaired", async () => {
   const [sql, says] = DAMAGE["a wrong status"] as readonly [string, string];

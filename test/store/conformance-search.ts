@@ -34,7 +34,29 @@ async function begin(lives: Lives): Promise<void> {
 
 export function describeSearch(get: () => Lives): void {
   describeFinding(get);
+  describePhrases(get);
   describeIndexing(get);
+}
+
+function describePhrases(get: () => Lives): void {
+  test("ids and tags with spaces are found by their beginning and their value, and words count one by one besides", async () => {
+    const lives = get();
+    const { store, info } = lives;
+    const tags = { team: "b", zone: "a b" };
+    await commit(store, info, [
+      start("a b"),
+      start("a c b", { head: headOf("a c b", { tags }) }),
+      start("a"),
+    ]);
+    await indexed(lives);
+    expect(await find(lives, "a b")).toEqual(["a c b", "a b"]);
+    expect(await find(lives, " a c b ")).toEqual(["a c b"]);
+    expect(await find(lives, "A B", 1)).toEqual(["a c b"]);
+    expect(await find(lives, "zone=a b")).toEqual(["a c b"]);
+    expect(await find(lives, "a  b")).toEqual(["a c b"]);
+    expect(await find(lives, "b c")).toEqual([]);
+    expect(await find(lives, { q: "a b", tags: { team: null } })).toEqual(["a c b"]);
+  });
 }
 
 function describeFinding(get: () => Lives): void {
