@@ -12,8 +12,8 @@ export const WORKER_BUGS: readonly PlantedBug[] = [
   {
     name: "lower version gets work too",
     file: "engine/worker-roster.js",
-    find: "return worker.served(wanted.use, version);",
-    replace: "return [...worker.versionsOf(wanted.use)].map((v) => worker.served(wanted.use, v))[0];",
+    find: "const served = worker.served(wanted.use, version);",
+    replace: "const served = [...worker.versionsOf(wanted.use)].map((v) => worker.served(wanted.use, v))[0];",
     seed: 1,
   },
   {
