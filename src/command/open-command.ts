@@ -181,8 +181,8 @@ interface Place {
   readonly isSingle: boolean;
 }
 
-function isSingle({ definition, enumerator }: HandlerPlan): boolean {
-  return definition.tasks === undefined && enumerator === null;
+function isSingle({ definition, enumerateUse }: HandlerPlan): boolean {
+  return definition.tasks === undefined && enumerateUse === null;
 }
 
 /** The commands of an execution at these places that may have been sent. */

@@ -268,7 +268,12 @@ test("the example of the interface is a definition", () => {
     ],
   );
   const wanted = plan.byName.get("resize")?.handlers[0]?.wanted;
-  expect(wanted).toEqual({ use: "thumbnails.resize", range: "~1.2", key: "thumbnails.resize ~1.2" });
+  expect(wanted).toEqual({
+    use: "thumbnails.resize",
+    range: "~1.2",
+    enumerates: false,
+    key: "thumbnails.resize ~1.2",
+  });
 });
 
 test("options of children that an earlier version took do not keep what is stored from being read", () => {
