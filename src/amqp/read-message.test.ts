@@ -140,3 +140,7 @@ test.each([
 ])("the body %j is refused", (text, why) => {
   expect(refusal(readFields(Buffer.from(text)))).toContain(why);
 });
+
+test("a message's own field `kind` does not make it a rejection", () => {
+  expect(readFields(Buffer.from('{"kind":"rejection","cmd_result":1}'))).toEqual({ cmd_result: 1 });
+});
