@@ -1,4 +1,4 @@
-/** What the handlers of visits at the broker work with. */
+/** The parts of the bridge that handlers of visits and enumerations at the broker use. */
 import type { Channel, ConsumeMessage } from "amqplib";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Clock } from "../std/clock.ts";
@@ -10,7 +10,7 @@ import type { Publisher } from "./publisher.ts";
 import type { QueueMender } from "./queue-mender.ts";
 import type { BrokerSettings } from "./settings.ts";
 
-export interface DeskParts {
+export interface BridgeParts {
   /** The name under which the engine knows the broker. */
   readonly worker: string;
   readonly engine: EnginePort;
@@ -23,9 +23,12 @@ export interface DeskParts {
   /** For how long nothing was heard since then, as far as something could be. */
   readonly silentMs: (heardAt: number) => number;
   readonly session: () => BrokerSession | null;
+  readonly onFault: (fault: Error) => void;
+}
+
+export interface DeskParts extends BridgeParts {
   /** Whether the one task of this place waits here, and is not to be found at the broker. */
   readonly isUnpublished: (place: DeskPlace) => boolean;
   /** A message in the finished queue. */
   readonly onWord: (message: ConsumeMessage, channel: Channel, desk: DeskQueues) => void;
-  readonly onFault: (fault: Error) => void;
 }

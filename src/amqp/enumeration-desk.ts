@@ -1,37 +1,20 @@
 /** The enumerations that are at workers of the broker, by attempt: begun, looked after, and ended. */
-import type { EnginePort } from "../engine/engine-port.ts";
 import { type CancelConsumerMessage, SHARED_QUEUE } from "../protocol/amqp-wire.ts";
 import { decodeAttempt, encodeAttempt } from "../protocol/attempt-id.ts";
 import type { Grant, GrantItem } from "../protocol/work.ts";
-import type { Clock } from "../std/clock.ts";
 import { beatsOf } from "./beats.ts";
 import { toFault } from "./broker-fault.ts";
 import type { BrokerSession } from "./broker-link.ts";
-import type { DeskBook } from "./desk-book.ts";
+import type { BridgeParts } from "./desk-parts.ts";
 import { Enumeration } from "./enumerations.ts";
-import { type BrokerNames, type DeskPlace, deskKey } from "./names.ts";
-import type { Publisher } from "./publisher.ts";
-import type { QueueMender } from "./queue-mender.ts";
+import { type DeskPlace, deskKey } from "./names.ts";
 import type { ReadWord } from "./read-message.ts";
-import type { BrokerSettings } from "./settings.ts";
 import { assertIntake } from "./topology.ts";
 import type { Delivery, WordDesk } from "./word-desk.ts";
 import { attemptOf, enumerateBody } from "./write-message.ts";
 
-export interface EnumerationDeskParts {
-  readonly worker: string;
-  readonly engine: EnginePort;
-  readonly names: BrokerNames;
-  readonly publisher: Publisher;
-  readonly mender: QueueMender;
-  readonly book: DeskBook;
-  readonly settings: BrokerSettings;
-  readonly clock: Clock;
-  /** For how long nothing was heard since then, as far as something could be. */
-  readonly silentMs: (heardAt: number) => number;
+export interface EnumerationDeskParts extends BridgeParts {
   readonly words: WordDesk;
-  readonly session: () => BrokerSession | null;
-  readonly onFault: (fault: Error) => void;
 }
 
 interface Open {

@@ -77,17 +77,17 @@ test.each(["none", "nothing"])(
   "a head that wants %s, with a task: why is true, since it goes on once it is loaded",
   async (want) => {
     const server = await openChanged(
-      `UPDATE executions SET want = '${want}' WHERE id = 'work'`,
+      `UPDATE executions SET want = '${want}' WHERE id = 'ready'`,
       async ({ url }) => {
         const handlers = { only: { use: "u", single: true } };
         await post(`${url}/v1/workflows`, { rondo: 2, name: "task", phases: [{ name: "p", handlers }] });
-        await post(`${url}/v1/executions`, { workflow: "task", id: "work", input: {} });
+        await post(`${url}/v1/executions`, { workflow: "task", id: "ready", input: {} });
       },
     );
     const { worker } = await post<{ worker: string }>(`${server.url}/v1/workers`, {
       ...{ name: "w", handlers: [{ use: "u" }], capacity: 5 },
     });
-    const why = await (await fetch(`${server.url}/v1/executions/work/why`)).json();
+    const why = await (await fetch(`${server.url}/v1/executions/ready/why`)).json();
     expect(why).toMatchObject({ why: expect.stringContaining("about to give out 1 task") });
     const claim = { max: 1, waitMs: 10_000 };
     const { work } = await post<{ work: unknown[] }>(`${server.url}/v1/workers/${worker}/claim`, claim);
