@@ -218,7 +218,8 @@ export interface EventsAnswer {
   readonly verdicts: Readonly<Record<string, WireVerdict | NotOwner | Gap>>;
   /**
    * Events that were refused, by attempt: nothing of them is journaled, and the attempt keeps its lease. Their verdict is
-   * `stale`, or that of the receipt that came with them. Left out: none was refused.
+   * `stale`, or that of the receipt that came with them. The number of a refused event is used up: sent again, it gets the
+   * same refusal. Left out: none was refused.
    */
   readonly refused?: Readonly<Record<string, RefusedEvent>>;
 }

@@ -214,7 +214,8 @@ describe("an enumeration over the wire", () => {
     bench.join("one", ["w.list", "w.a"]);
     await bench.start("e1", [{ name: "a", handlers: { a: { use: "w.a", enumerate: { use: "w.list" } } } }]);
     const list = first(await bench.claim("one"));
-    expect(await bench.tell("one", [list, 1, DONE])).toEqual({
+    const refusal = await bench.tell("one", [list, 1, DONE]);
+    expect(refusal).toEqual({
       stored: { [list.attempt]: 1 },
       verdicts: { [list.attempt]: "stale" },
       refused: {
@@ -228,6 +229,11 @@ describe("an enumeration over the wire", () => {
         },
       },
     });
+    // The same number is the same event, also with another body.
+    expect(await bench.tell("one", [list, 1, DONE])).toEqual(refusal);
+    expect(await bench.tell("one", [list, 1, { kind: "receipt", status: "done", total: 0 }])).toEqual(
+      refusal,
+    );
     expect(await bench.events("e1", "handler.enumerated")).toEqual([]);
     expect(await bench.beat("one", list)).toEqual({ [list.attempt]: "continue" });
     expect((await bench.status("e1")).status).toBe("running");

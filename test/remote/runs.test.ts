@@ -163,6 +163,56 @@ describe("by numbered events", () => {
     },
   );
 
+  test.each([
+    ["an unknown run", finished("typo", 1)],
+    ["a run that is not the next one", finished("r1", 1, 1)],
+  ])("%s that is sent again with its number gets the same refusal", async (_, event) => {
+    const { bench, work } = await scripted();
+    const log: WireEventBody = { kind: "log", text: "x" };
+    const all = [
+      [work, 1, STARTED],
+      [work, 2, event],
+      [work, 3, log],
+    ] as const;
+    const first = await bench.tell("one", ...all);
+    expect(first.refused?.[work.attempt]).toMatchObject({ n: 2 });
+    expect(await bench.tell("one", ...all)).toEqual(first);
+    expect(await bench.tell("one", [work, 2, event])).toEqual(first);
+    // An event that was stored is a repeat like any other.
+    expect(await bench.tell("one", [work, 3, log])).toEqual({
+      stored: { [work.attempt]: 3 },
+      verdicts: { [work.attempt]: "accepted" },
+    });
+    const later = await bench.tell("one", [work, 2, event], [work, 4, finished("r0", "ok", 0)]);
+    expect(later).toEqual({ ...first, stored: { [work.attempt]: 4 } });
+    expect(await bench.logs("e1")).toEqual(["x"]);
+    expect(await journaled(bench)).toEqual([["r0", 0, "ok"]]);
+  });
+
+  test("each refused event is remembered under its own number, and read anew by another server", async () => {
+    const { bench, work } = await scripted();
+    await bench.tell("one", [work, 1, STARTED], [work, 2, finished("typo", 1)], [work, 3, finished("r2", 1)]);
+    const again = async (n: number, run: string) =>
+      (await bench.tell("one", [work, n, finished(run, 1)])).refused?.[work.attempt];
+    expect(await again(2, "typo")).toMatchObject({ n: 2, code: "invalid_input" });
+    expect(await again(3, "r2")).toMatchObject({ n: 3, code: "wrong_status" });
+    await bench.restart();
+    bench.join("one", ["~script"]);
+    expect(await again(3, "r2")).toMatchObject({ n: 3, code: "wrong_status" });
+    expect(await again(3, "r2")).toMatchObject({ n: 3, code: "wrong_status" });
+  });
+
+  test("two requests under way with the same refused event get the same answer", async () => {
+    const { bench, work } = await scripted();
+    await bench.tell("one", [work, 1, STARTED]);
+    const [one, other] = await Promise.all([
+      bench.tell("one", [work, 2, finished("typo", 1)]),
+      bench.tell("one", [work, 2, finished("typo", 1)]),
+    ]);
+    expect(one?.refused?.[work.attempt]).toMatchObject({ n: 2 });
+    expect(other).toEqual(one);
+  });
+
   test("a receipt that says done before the last run fails the attempt, and another one is made", async () => {
     const { bench, work } = await scripted();
     await bench.tell(

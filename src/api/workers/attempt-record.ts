@@ -5,6 +5,7 @@
 import type { Verdict } from "../../kernel/message.ts";
 import { attemptPrefix } from "../../protocol/attempt-id.ts";
 import type { PhaseCounts, ReportedAttempt, ReportPlace } from "../../protocol/work.ts";
+import type { RefusedEvent } from "../../protocol/worker-wire.ts";
 import type { Rejection } from "../../std/rejection.ts";
 
 /** What all attempts of one grant share. */
@@ -28,6 +29,9 @@ export class GrantPlace {
     return `${this.#prefix}${task}.${attempt}.${claim}.${this.place.epoch}`;
   }
 }
+
+/** Refused events of one attempt that are remembered, the newest: a worker sends an event again until it is acknowledged. */
+const REFUSED_MAX = 1_000;
 
 interface GivenAttempt {
   readonly task: number;
@@ -68,6 +72,8 @@ export class AttemptRecord {
   /** The newest word of the engine about it. */
   verdict: Exclude<Verdict, object> | "gap" | null = null;
   isCancelled = false;
+  /** Why numbered events were refused: a repeat gets the same refusal. */
+  readonly #refused = new Map<number, RefusedEvent>();
 
   constructor(id: string, token: string, given: GivenAttempt) {
     this.id = id;
@@ -106,9 +112,24 @@ export class AttemptRecord {
     return this.isAdopted && n < this.first;
   }
 
+  /** A numbered event was refused. Its number is used up, as that of a stored event is. */
+  noteRefused(n: number, refusal: RefusedEvent): void {
+    this.#refused.set(n, refusal);
+    for (const oldest of this.#refused.keys()) {
+      if (this.#refused.size <= REFUSED_MAX) break;
+      this.#refused.delete(oldest);
+    }
+  }
+
+  /** Why the event with this number was refused; undefined: it was not. */
+  refusalOf(n: number): RefusedEvent | undefined {
+    return this.#refused.get(n);
+  }
+
   /** Nothing came of the commit with its newest events: they may come again, here or at another node. */
   undo(): void {
     this.received = this.stored;
+    for (const n of this.#refused.keys()) if (n > this.stored) this.#refused.delete(n);
     this.hasReceipt = false;
     this.undone++;
   }

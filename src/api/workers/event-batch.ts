@@ -116,7 +116,7 @@ export class EventBatch {
         const verdict = list[j] ?? list[0] ?? "accepted";
         if (typeof verdict !== "string") {
           const { kind: _, ...why } = verdict;
-          this.refused.set(record, { n, ...why });
+          this.#refuse(record, { n, ...why });
           return;
         }
         const isGap = report.kind === "page" && verdict === "stale" && this.#isHeld(record);
@@ -134,6 +134,11 @@ export class EventBatch {
   /** The commit was not made: the same events may come again. */
   undo(): void {
     for (const record of this.newest.keys()) record.undo();
+  }
+
+  #refuse(record: AttemptRecord, refusal: RefusedEvent): void {
+    this.refused.set(record, refusal);
+    if (refusal.n !== null) record.noteRefused(refusal.n, refusal);
   }
 
   #addLines(record: AttemptRecord, n: number | null, lines: readonly Omit<ReportedLine, "n">[]): void {
@@ -165,7 +170,7 @@ export class EventBatch {
     const { shared, task, attempt, claim } = record;
     if (record.isEnumeration) {
       if (!endsEnumeration(outcome)) {
-        this.refused.set(record, { n, ...NO_TOTAL });
+        this.#refuse(record, { n, ...NO_TOTAL });
         return;
       }
       record.hasReceipt = true;

@@ -4,20 +4,20 @@ import { type Rejection, reject } from "../../std/rejection.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import type { EventBatch } from "./event-batch.ts";
 
-/** What was stored of each attempt that a request named, and what became of it. */
+/** What was stored of each attempt that a request named, and what became of it; `named` has the numbers of its events. */
 export function answerOf(
-  named: ReadonlySet<AttemptRecord>,
+  named: ReadonlyMap<AttemptRecord, readonly number[]>,
   batch: EventBatch,
   gaps: ReadonlySet<AttemptRecord>,
 ): EventsAnswer {
   const stored: Record<string, number> = {};
   const verdicts: Record<string, EventsAnswer["verdicts"][string]> = {};
   const refused: Record<string, RefusedEvent> = {};
-  for (const record of named) {
+  for (const [record, numbers] of named) {
     stored[record.id] = record.stored;
     const isRepeat = record.hasReceipt && !batch.newest.has(record);
     const { verdict } = record;
-    const refusal = batch.refused.get(record);
+    const refusal = batch.refused.get(record) ?? lastRefusal(record, numbers);
     if (refusal !== undefined) refused[record.id] = refusal;
     if (isRepeat) verdicts[record.id] = "duplicate";
     else if (verdict === "elsewhere") verdicts[record.id] = "not_owner";
@@ -27,6 +27,12 @@ export function answerOf(
     else verdicts[record.id] = verdict ?? "accepted";
   }
   return { stored, verdicts, ...(Object.keys(refused).length === 0 ? {} : { refused }) };
+}
+
+/** Why the last of these events that was refused was: also one that an earlier request brought. */
+function lastRefusal(record: AttemptRecord, numbers: readonly number[]): RefusedEvent | undefined {
+  const last = numbers.findLast((n) => record.refusalOf(n) !== undefined);
+  return last === undefined ? undefined : record.refusalOf(last);
 }
 
 /** Nobody is registered under this id. */

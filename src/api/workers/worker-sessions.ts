@@ -339,9 +339,11 @@ export class WorkerSessions {
     );
     const gaps = new Set<AttemptRecord>();
     const commits = new Set<Promise<Rejection | null>>();
-    const named = new Set<AttemptRecord>();
+    const named = new Map<AttemptRecord, number[]>();
     for (const { record, n, event } of events) {
-      named.add(record);
+      const numbers = named.get(record) ?? [];
+      named.set(record, numbers);
+      if (n !== null) numbers.push(n);
       // Nothing counts as stored before the receipt that came before it.
       const isOver = record.hasReceipt && !batch.newest.has(record);
       const isNew = n === null || n === record.received + 1 || record.isOlder(n);
