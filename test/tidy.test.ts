@@ -13,7 +13,15 @@ interface TreeFile {
 type Rule = (files: readonly TreeFile[]) => string[];
 
 const BASE = ["std", "kernel", "protocol"];
-const PORT = ["store/store.ts", "store/cluster-store.ts", "store/partition-of.ts", "store/search-heads.ts"];
+const PORT = [
+  "store/store.ts",
+  "store/cluster-store.ts",
+  "store/document-form.ts",
+  "store/document-kinds.ts",
+  "store/partition-of.ts",
+  "store/remote-epoch.ts",
+  "store/search-heads.ts",
+];
 const PARTS = [
   "local",
   "testing",

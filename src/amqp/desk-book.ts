@@ -2,13 +2,13 @@
  * What this side has made at the broker, in the store: whoever comes after a crash or takes an execution over finds it,
  * hears what is in the queues, and removes what is of no use.
  */
+import { allDocuments, type DocumentForm, fields, isText, jsonForm } from "../store/document-form.ts";
 import type { Store } from "../store/store.ts";
 import { type DeskPlace, deskKey } from "./names.ts";
 
 const DESKS = "amqp-queues";
 const INTAKES = "amqp-intakes";
 const TOPICS = "amqp-topics";
-const PAGE = 500;
 
 /** A handler of a visit with queues. */
 export interface BookedDesk {
@@ -23,6 +23,10 @@ export interface BookedIntake {
   readonly attempt: string;
   readonly intake: string;
 }
+
+const DESK_FORM = jsonForm<BookedDesk>(DESKS, fields({ place: fields({}), use: isText }));
+const INTAKE_FORM = jsonForm<BookedIntake>(INTAKES, fields({ attempt: isText, intake: isText }));
+const TOPIC_FORM = jsonForm<{ readonly receiptTopic: string }>(TOPICS, fields({ receiptTopic: isText }));
 
 export class DeskBook {
   readonly #store: Pick<Store, "putDocument" | "getDocument" | "listDocuments">;
@@ -53,15 +57,15 @@ export class DeskBook {
   }
 
   desks(): Promise<readonly BookedDesk[]> {
-    return this.#all<BookedDesk>(DESKS);
+    return this.#all(DESK_FORM);
   }
 
   intakes(): Promise<readonly BookedIntake[]> {
-    return this.#all<BookedIntake>(INTAKES);
+    return this.#all(INTAKE_FORM);
   }
 
   topics(): Promise<readonly { readonly receiptTopic: string }[]> {
-    return this.#all<{ readonly receiptTopic: string }>(TOPICS);
+    return this.#all(TOPIC_FORM);
   }
 
   /** Whether receipts of commands were ever consumed from a queue. */
@@ -69,13 +73,11 @@ export class DeskBook {
     return (await this.#store.getDocument(TOPICS, receiptTopic)) !== null;
   }
 
-  async #all<T>(kind: string): Promise<readonly T[]> {
+  /** Those that can be read. */
+  async #all<T>(form: DocumentForm<T>): Promise<readonly T[]> {
     const found: T[] = [];
-    for (let after = ""; ; ) {
-      const page = await this.#store.listDocuments(kind, { after, max: PAGE });
-      for (const { body, damage } of page) if (damage === undefined) found.push(JSON.parse(body) as T);
-      if (page.length < PAGE) return found;
-      after = page.at(-1)?.id ?? "";
-    }
+    for await (const document of allDocuments(this.#store, form))
+      if (document.damage === undefined) found.push(document.value);
+    return found;
   }
 }

@@ -2,37 +2,27 @@
  * Remembers in the store that workers of other processes have joined in this epoch: if it ends uncleanly, their attempts
  * may still run, and whoever opens the store next leaves such tasks alone for a while.
  */
-import { DamagedData } from "../kernel/damage.ts";
+import { REMOTE_MARK, remoteEpoch } from "../store/remote-epoch.ts";
 import type { Store, StoreInfo } from "../store/store.ts";
 import type { Route } from "./route.ts";
-
-const KIND = "setting";
-const ID = "remote";
 
 /** Whether attempts of remote workers may still run from before this opening; then they may after the next one too. */
 export async function mayRunRemotely(store: Store, { owned }: StoreInfo): Promise<boolean> {
   const uncleanEpoch = Math.max(0, ...owned.map((own) => own.uncleanEpoch));
   if (uncleanEpoch === 0) return false;
   if ((await remoteEpoch(store)) < uncleanEpoch) return false;
-  await store.putDocument(KIND, ID, JSON.stringify({ epoch: Math.max(...owned.map(({ epoch }) => epoch)) }));
+  await store.putDocument(
+    REMOTE_MARK.of,
+    REMOTE_MARK.id,
+    JSON.stringify({ epoch: Math.max(...owned.map(({ epoch }) => epoch)) }),
+  );
   return true;
-}
-
-/** The last epoch in which workers of other processes had joined; a mark that is damaged may be of any. */
-async function remoteEpoch(store: Pick<Store, "getDocument">): Promise<number> {
-  try {
-    const body = await store.getDocument(KIND, ID);
-    return body === null ? 0 : (JSON.parse(body) as { epoch: number }).epoch;
-  } catch (thrown) {
-    if (thrown instanceof DamagedData) return Number.POSITIVE_INFINITY;
-    throw thrown;
-  }
 }
 
 /** Notes that attempts may run at workers of other processes from now on. */
 export async function noteRemote(store: Store, { owned }: StoreInfo): Promise<void> {
   const epoch = Math.max(0, ...owned.map((own) => own.epoch));
-  await store.putDocument(KIND, ID, JSON.stringify({ epoch }));
+  await store.putDocument(REMOTE_MARK.of, REMOTE_MARK.id, JSON.stringify({ epoch }));
 }
 
 /** The routes of workers, the registration of which is remembered before it is answered. */

@@ -8,15 +8,23 @@ export interface ScheduleShown {
   readonly project: string;
 }
 
+/** A page of schedules, and those of it that cannot be read. */
+export interface SchedulesShown {
+  readonly data: readonly ScheduleShown[];
+  readonly next: string | null;
+  readonly damaged?: readonly { readonly id: string; readonly damage: string; readonly hint: string }[];
+}
+
 export interface SchedulePort {
   put(data: unknown): Promise<{ readonly schedule: ScheduleShown; readonly created: boolean } | Rejection>;
+  /** A rejection with `wrong_status`: the schedule is damaged. */
   get(id: string): Promise<ScheduleShown | Rejection>;
   list(filter: {
     readonly project?: string;
     readonly workflow?: string;
     readonly limit?: number;
     readonly cursor?: string;
-  }): Promise<{ readonly data: readonly ScheduleShown[]; readonly next: string | null } | Rejection>;
+  }): Promise<SchedulesShown | Rejection>;
   remove(id: string): Promise<Rejection | null>;
   pause(id: string): Promise<ScheduleShown | Rejection>;
   resume(id: string): Promise<ScheduleShown | Rejection>;

@@ -2,7 +2,9 @@
  * The role of each topic in the whole deployment: commands go to it, or receipts come from it. The first use of a name
  * decides. The store decides between nodes that use a name at the same time, by compare-and-set, and keeps the role.
  */
+import { DamagedData } from "../kernel/damage.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
+import { fields, isText, jsonForm, oneOf, readDocument } from "../store/document-form.ts";
 import type { Store } from "../store/store.ts";
 
 export type TopicRole = "command" | "receipt";
@@ -20,6 +22,11 @@ interface StoredTopic {
 }
 
 const KIND = "topic";
+/** The form of topics' roles. */
+export const TOPIC_FORM = jsonForm<StoredTopic>(
+  KIND,
+  fields({ role: oneOf(["command", "receipt"] satisfies TopicRole[]), project: isText }),
+);
 /** Roles that are kept in memory; they never change. */
 const KEPT_MAX = 10_000;
 
@@ -34,7 +41,8 @@ export class TopicRegistry {
   /** Why one of the names cannot have its role; null: each has it, or has none yet. */
   async check(uses: readonly TopicUse[]): Promise<Rejection | null> {
     for (const use of uses) {
-      const refusal = this.#refusal(use, this.#known.get(use.name) ?? (await this.#read(use.name)));
+      const stored = this.#known.get(use.name) ?? (await this.#read(use.name));
+      const refusal = this.#refusal(use, stored);
       if (refusal !== null) return refusal;
     }
     return null;
@@ -59,7 +67,12 @@ export class TopicRegistry {
     return null;
   }
 
-  #refusal({ name, role }: TopicUse, stored: StoredTopic | null): Rejection | null {
+  #refusal({ name, role }: TopicUse, stored: StoredTopic | DamagedData | null): Rejection | null {
+    if (stored instanceof DamagedData)
+      return reject("wrong_status", `the role of the topic "${name}" is not known: ${stored.message}`, {
+        path: role === "command" ? "topic" : "receiptTopic",
+        hint: "decide it again by the definitions that use the topic: rondo audit --repair",
+      });
     if (stored === null || stored.role === role) return null;
     const [is, cannot] =
       role === "command"
@@ -72,9 +85,14 @@ export class TopicRegistry {
     );
   }
 
-  async #read(name: string): Promise<StoredTopic | null> {
-    const body = await this.#store.getDocument(KIND, name);
-    return body === null ? null : this.#keep(name, JSON.parse(body) as StoredTopic);
+  async #read(name: string): Promise<StoredTopic | DamagedData | null> {
+    try {
+      const topic = await readDocument(this.#store, TOPIC_FORM, name);
+      return topic === null ? null : this.#keep(name, topic);
+    } catch (thrown) {
+      if (thrown instanceof DamagedData) return thrown;
+      throw thrown;
+    }
   }
 
   #keep(name: string, topic: StoredTopic): StoredTopic {

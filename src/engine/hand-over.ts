@@ -4,6 +4,7 @@
  */
 import { DamagedData } from "../kernel/damage.ts";
 import type { ReportPlace } from "../protocol/work.ts";
+import { fields, isFlag, isNumber, isText, jsonForm, listOf, parseDocument } from "../store/document-form.ts";
 import type { Ownership, Store } from "../store/store.ts";
 import { receiptDueAt } from "./command-work.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
@@ -44,6 +45,15 @@ export interface Left {
 }
 
 const KIND = "leases";
+const isLease = fields({
+  execution: isText,
+  task: isNumber,
+  attempt: isNumber,
+  worker: isText,
+  permits: listOf(isText),
+  isStarted: isFlag,
+});
+const FORM = jsonForm<LeaseTable>(KIND, fields({ epoch: isNumber, leases: listOf(isLease) }));
 
 /** The tables of all partitions; null: something is open in this process. */
 export function leaseTables(node: NodeState): ReadonlyMap<number, LeaseTable> | null {
@@ -169,9 +179,9 @@ async function readTable(
 ): Promise<{ readonly body: string; readonly table: LeaseTable } | "damaged" | null> {
   try {
     const body = await store.getDocument(KIND, String(partition));
-    return body === null ? null : { body, table: JSON.parse(body) as LeaseTable };
+    return body === null ? null : { body, table: parseDocument(FORM, String(partition), body) };
   } catch (thrown) {
-    if (thrown instanceof DamagedData || thrown instanceof SyntaxError) return "damaged";
+    if (thrown instanceof DamagedData) return "damaged";
     throw thrown;
   }
 }
@@ -190,8 +200,8 @@ export function leftBy(tables: readonly { readonly own: Ownership; readonly tabl
 }
 
 /** What a stored table leaves to this owner; null: it is of an owner long before it. */
-export function tableFor({ epoch }: Ownership, body: string | null): LeaseTable | null {
-  const table = body === null ? null : (JSON.parse(body) as LeaseTable);
+export function tableFor({ partition, epoch }: Ownership, body: string | null): LeaseTable | null {
+  const table = body === null ? null : parseDocument(FORM, String(partition), body);
   return table?.epoch === epoch - 1 ? table : null;
 }
 

@@ -27,6 +27,9 @@ export interface CommandTopics {
   readonly receiptTopic: string;
 }
 
+/** In a set of bound projects: any project may be bound, since a token cannot be read. It is no project's name. */
+export const EVERY_PROJECT = "*";
+
 /** Prefixes of names that belong to RabbitMQ and to Rondo, whatever the settings say. */
 const RESERVED: readonly string[] = ["amq.", "rondo."];
 
@@ -62,7 +65,7 @@ export class TopicRules {
     const asked = isWithIt ? [topic] : [topic, receiptTopic];
     const name = asked.find((one) => !this.#isAllowed(project, one));
     if (name === undefined) return null;
-    const why = this.#listOf(project) === undefined ? "a token is bound to it" : "its topics are listed";
+    const why = this.#whyGuarded(project);
     return reject("forbidden", `the project "${project}" may not use the topic "${name}": ${why}`, {
       path: "topic",
       hint: `add "${name}" to projects.${project}.topics in the server's configuration, or use a name that begins with "${project}_"`,
@@ -79,7 +82,14 @@ export class TopicRules {
   }
 
   #isGuarded(project: string): boolean {
-    return this.#bound.has(project) || this.#listOf(project) !== undefined;
+    return this.#bound.has(project) || this.#bound.has(EVERY_PROJECT) || this.#listOf(project) !== undefined;
+  }
+
+  #whyGuarded(project: string): string {
+    if (this.#listOf(project) !== undefined) return "its topics are listed";
+    return this.#bound.has(project)
+      ? "a token is bound to it"
+      : "a stored token is damaged, so it is not known whether one is bound to it (rondo audit names the token; revoke it)";
   }
 
   #isAllowed(project: string, name: string): boolean {

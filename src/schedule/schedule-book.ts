@@ -1,8 +1,11 @@
 /** Schedules in the store: documents of the kind `schedule` (stored-schedule.ts). */
+
+import { DamagedData } from "../kernel/damage.ts";
 import { NAME_PATTERN } from "../kernel/definition.ts";
 import { sha256 } from "../std/hash.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
-import type { Store, StoredDocument } from "../store/store.ts";
+import { damaged } from "../store/document-form.ts";
+import type { Store } from "../store/store.ts";
 import { CronTimes } from "./cron-times.ts";
 import { encode, type Schedule } from "./schedule.ts";
 import type { Problem } from "./start-checks.ts";
@@ -14,10 +17,10 @@ import {
   type ManualRun,
   partId,
   partOf,
+  SCHEDULE_KIND,
   type StoredSchedule,
 } from "./stored-schedule.ts";
 
-const KIND = "schedule";
 /** One document, which is another whenever somebody has changed a schedule. */
 const MARK = "schedule-mark";
 const PAGE = 200;
@@ -45,6 +48,15 @@ export interface ScheduleFilter {
 export interface SchedulePage {
   readonly data: readonly ScheduleView[];
   readonly next: string | null;
+  /** Schedules on this page that cannot be read, and so do not fire; only where no filter asks what is in them. */
+  readonly damaged?: readonly DamagedSchedule[];
+}
+
+/** A schedule that cannot be read. */
+export interface DamagedSchedule {
+  readonly id: string;
+  readonly damage: string;
+  readonly hint: string;
 }
 
 export class ScheduleBook {
@@ -54,34 +66,41 @@ export class ScheduleBook {
     this.#store = store;
   }
 
+  /** A schedule; null: there is none. Throws `DamagedData` if one of its documents cannot be read. */
   async read(id: string): Promise<StoredSchedule | null> {
     const [said, state, run] = await Promise.all(
-      [id, partId(id, "state"), partId(id, "run")].map((one) => this.#store.getDocument(KIND, one)),
+      [id, partId(id, "state"), partId(id, "run")].map((one) => this.#store.getDocument(SCHEDULE_KIND, one)),
     );
     return said === undefined || said === null
       ? null
-      : assembleSchedule({ said, state: state ?? null, run: run ?? null });
+      : assembleSchedule(id, { said, state: state ?? null, run: run ?? null });
   }
 
   /** Writes what users say of a schedule. */
   async write(schedule: Schedule): Promise<void> {
-    await this.#store.putDocument(KIND, schedule.id, encode(schedule));
+    await this.#store.putDocument(SCHEDULE_KIND, schedule.id, encode(schedule));
   }
 
   /** Writes how far a schedule has come; only for the one that fires it. */
   async writeProgress(stored: StoredSchedule): Promise<void> {
-    await this.#store.putDocument(KIND, partId(stored.schedule.id, "state"), encodeProgress(stored));
+    await this.#store.putDocument(SCHEDULE_KIND, partId(stored.schedule.id, "state"), encodeProgress(stored));
   }
 
   /** Writes what was started by hand. */
   async writeRun(schedule: Schedule, run: ManualRun | null): Promise<void> {
     const body = run === null ? null : encodeRun(schedule, run);
-    await this.#store.putDocument(KIND, partId(schedule.id, "run"), body);
+    await this.#store.putDocument(SCHEDULE_KIND, partId(schedule.id, "run"), body);
   }
 
   async remove(id: string): Promise<void> {
-    await this.#store.putDocument(KIND, id, null);
-    for (const part of ["state", "run"] as const) await this.#store.putDocument(KIND, partId(id, part), null);
+    await this.#store.putDocument(SCHEDULE_KIND, id, null);
+    await this.forgetParts(id);
+  }
+
+  /** Removes how far a schedule has come, and what was started by hand. */
+  async forgetParts(id: string): Promise<void> {
+    for (const part of ["state", "run"] as const)
+      await this.#store.putDocument(SCHEDULE_KIND, partId(id, part), null);
   }
 
   /** Has others see that something was changed. */
@@ -93,39 +112,41 @@ export class ScheduleBook {
     return (await this.#store.getDocument(MARK, MARK)) ?? "";
   }
 
-  /** All schedules in the order of their ids; those that cannot be read are told and left out. */
-  async *all(onUnreadable: (why: Error) => void, from = ""): AsyncGenerator<Schedule> {
-    for await (const { id, bodies } of this.#bodies(from)) {
-      const schedule = assembleSchedule(bodies)?.schedule;
-      if (schedule !== undefined && !isRejection(CronTimes.parse(schedule.cron, schedule.timeZone)))
-        yield schedule;
-      else onUnreadable(new Error(`schedule ${id} is ignored: it is damaged, or of a newer version`));
+  /** All schedules in the order of their ids; the damaged ones among them with their damage. */
+  async *all(from = ""): AsyncGenerator<Schedule | DamagedSchedule> {
+    for await (const { id, bodies, damage } of this.#bodies(from)) {
+      try {
+        if (damage !== null) throw damage;
+        yield assembleSchedule(id, bodies).schedule;
+      } catch (thrown) {
+        if (!(thrown instanceof DamagedData)) throw thrown;
+        yield damagedSchedule(id, thrown);
+      }
     }
   }
 
   /** What users have said and done, of all schedules: the name of it is another when that is. */
   async *said(): AsyncGenerator<{ readonly id: string; readonly name: string }> {
-    for await (const { id, bodies } of this.#bodies(""))
-      yield { id, name: sha256(`${bodies.said}\n${bodies.run ?? ""}`) };
+    for await (const { id, bodies, damage } of this.#bodies(""))
+      yield { id, name: sha256(`${bodies.said}\n${bodies.run ?? ""}\n${damage?.message ?? ""}`) };
   }
 
   /** The documents of each schedule; those that belong to none are left out. */
-  async *#bodies(from: string): AsyncGenerator<{ readonly id: string; readonly bodies: Bodies }> {
+  async *#bodies(from: string): AsyncGenerator<Found> {
     // A schedule's own document comes before its others, and nothing comes between them.
     let after = from === "" ? "" : partId(from, "state");
-    let open: { id: string; bodies: { -readonly [K in keyof Bodies]: Bodies[K] } } | null = null;
+    let open: Found | null = null;
     for (;;) {
-      const page = await this.#store.listDocuments(KIND, { after, max: PAGE });
-      for (const document of page) {
-        after = document.id;
-        const { id, part } = partOf(document.id);
+      const page = await this.#store.listDocuments(SCHEDULE_KIND, { after, max: PAGE });
+      for (const { id: document, body, damage } of page) {
+        after = document;
+        const { id, part } = partOf(document);
         if (part === "said") {
           if (open !== null) yield open;
-          open = { id, bodies: { said: bodyOf(document), state: null, run: null } };
-        } else if (open?.id === id) {
-          if (document.damage === undefined) open.bodies[part] = document.body;
-          else open.bodies.said = UNREADABLE;
-        }
+          open = { id, bodies: { said: body, state: null, run: null }, damage: null };
+        } else if (open?.id === id) open.bodies[part] = body;
+        else continue;
+        if (damage !== undefined) open.damage = damaged(SCHEDULE_KIND, { id: document, damage });
       }
       if (page.length < PAGE) break;
     }
@@ -145,22 +166,48 @@ export class ScheduleBook {
     }
     const data: ScheduleView[] = [];
     let chars = 0;
-    for await (const schedule of this.all(() => undefined, cursor)) {
+    const unreadable: DamagedSchedule[] = [];
+    const isFiltered = project !== undefined || workflow !== undefined;
+    const page = (next: string | null): SchedulePage => {
+      const shown = unreadable.filter(({ id }) => !isFiltered && (next === null || id < next));
+      return { data, next, ...(shown.length === 0 ? {} : { damaged: shown }) };
+    };
+    for await (const schedule of this.all(cursor)) {
+      if ("damage" in schedule) {
+        unreadable.push(schedule);
+        continue;
+      }
       if (project !== undefined && schedule.project !== project) continue;
       if (workflow !== undefined && schedule.workflow !== workflow) continue;
-      if (data.length === limit || chars >= LIST_CHARS) return { data, next: data.at(-1)?.id ?? null };
+      if (data.length === limit || chars >= LIST_CHARS) return page(data.at(-1)?.id ?? null);
       data.push(viewSchedule(schedule, now));
       chars += JSON.stringify(schedule.input).length;
     }
-    return { data, next: null };
+    return page(null);
   }
 }
 
-/** What stands for a document that is damaged: no version has written it. */
-const UNREADABLE = '{"v":0}';
+/** The documents of a schedule, and the damage of one that the store cannot read. */
+interface Found {
+  readonly id: string;
+  readonly bodies: { -readonly [K in keyof Bodies]: Bodies[K] };
+  damage: DamagedData | null;
+}
 
-function bodyOf({ body, damage }: StoredDocument): string {
-  return damage === undefined ? body : UNREADABLE;
+/** A damaged schedule, and what to do about it. */
+export function damagedSchedule(id: string, { message }: DamagedData): DamagedSchedule {
+  return { id, damage: message, hint: `put schedule ${id} again, or delete it: rondo schedules rm ${id}` };
+}
+
+/** The fault that is told of a damaged schedule. */
+export function damagedFault({ id, damage, hint }: DamagedSchedule): Error {
+  return new Error(`schedule ${id} is damaged and does not fire: ${damage} (${hint})`);
+}
+
+/** The refusal to do something with a damaged schedule. */
+export function refuseDamaged(id: string, thrown: DamagedData): Rejection {
+  const { damage, hint } = damagedSchedule(id, thrown);
+  return reject("wrong_status", `schedule "${id}" is damaged: ${damage}`, { path: "id", hint });
 }
 
 /** The view of a schedule: when it is paused, nothing is next. */

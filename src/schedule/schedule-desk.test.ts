@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { MINUTE, world } from "../../test/schedule/schedule-bench.ts";
 import { isRejection, reject, unwrap } from "../std/rejection.ts";
 import { checkSchedule, encode, newState } from "./schedule.ts";
+import type { SchedulePage } from "./schedule-book.ts";
 
 const HOURLY = { id: "hourly", workflow: "report", cron: "0 * * * *" };
 const TEN = { id: "ten", workflow: "report", cron: "*/10 * * * *" };
@@ -100,7 +101,9 @@ describe("the desk", () => {
     const sizes: number[] = [];
     let cursor: string | undefined;
     do {
-      const page = unwrap(await desk.list({ limit: 1_000, ...(cursor === undefined ? {} : { cursor }) }));
+      const page: SchedulePage = unwrap(
+        await desk.list({ limit: 1_000, ...(cursor === undefined ? {} : { cursor }) }),
+      );
       sizes.push(page.data.length);
       cursor = page.next ?? undefined;
     } while (cursor !== undefined);
@@ -169,5 +172,70 @@ describe("the desk", () => {
     expect(engine.started).toHaveLength(10_000);
     expect(engine.started.every(({ id, at }) => id.endsWith(`~${at}`))).toBe(true);
     await desk.close();
+  });
+});
+
+describe("a damaged schedule", () => {
+  const NEWER = JSON.stringify({ v: 9, id: "bad" });
+  const BODIES = ['{"v":1,"id":"bad",', "null", "5", "[]", '{"v":1,"id":"bad","cron":5}', NEWER];
+
+  test.each(BODIES)("is listed with what to do, and the others run (%s)", async (body) => {
+    const { clock, fired, faults, open, tables } = await world();
+    await (await open()).put(TEN);
+    tables.putDocument("schedule", "bad", body);
+    const desk = await open();
+    expect(faults.map(({ message }) => message)).toEqual([
+      expect.stringMatching(/^schedule bad is damaged and does not fire: .*rondo schedules rm bad/),
+    ]);
+    await clock.advance("10m");
+    expect(fired()).toEqual(["ten~10"]);
+    expect(await desk.list()).toMatchObject({
+      data: [{ id: "ten" }],
+      damaged: [{ id: "bad", hint: expect.stringContaining("put schedule bad again, or delete it") }],
+    });
+    expect(await desk.list({ workflow: "report" })).not.toHaveProperty("damaged");
+    for (const refused of [desk.get("bad"), desk.pause("bad"), desk.runNow("bad")])
+      expect(await refused).toMatchObject({ code: "wrong_status", message: expect.stringContaining("bad") });
+  });
+
+  test.each(["bad", "bad state", "bad run"])("begins anew when it is put again (%s)", async (document) => {
+    const { clock, fired, open, tables } = await world();
+    await (await open()).put({ ...TEN, id: "bad" });
+    tables.putDocument("schedule", document, "{");
+    const desk = await open();
+    await clock.advance("20m");
+    expect(await desk.get("bad")).toMatchObject({ code: "wrong_status" });
+    expect(await desk.put({ ...TEN, id: "bad" })).toMatchObject({ created: true });
+    const before = fired().length;
+    await clock.advance("10m");
+    expect(fired().slice(before)).toEqual(["bad~30"]);
+    expect(await desk.list()).toEqual({ data: [expect.objectContaining({ id: "bad" })], next: null });
+  });
+
+  test("can be deleted", async () => {
+    const { open, tables } = await world();
+    const desk = await open();
+    tables.putDocument("schedule", "bad", "{");
+    expect(await desk.remove("bad")).toBeNull();
+    expect(await desk.list()).toEqual({ data: [], next: null });
+    expect(await desk.get("bad")).toMatchObject({ code: "not_found" });
+  });
+
+  test("is on one page of a list", async () => {
+    const { open, tables } = await world();
+    const desk = await open();
+    for (const id of ["a", "c", "e"]) await desk.put({ ...TEN, id });
+    for (const id of ["b", "d", "f"]) tables.putDocument("schedule", id, "{");
+    const pages = [];
+    for (let cursor: string | undefined = ""; cursor !== undefined; ) {
+      const page: SchedulePage = unwrap(await desk.list({ limit: 1, ...(cursor === "" ? {} : { cursor }) }));
+      pages.push([page.data.map(({ id }) => id), (page.damaged ?? []).map(({ id }) => id)]);
+      cursor = page.next ?? undefined;
+    }
+    expect(pages).toEqual([
+      [["a"], []],
+      [["c"], ["b"]],
+      [["e"], ["d", "f"]],
+    ]);
   });
 });

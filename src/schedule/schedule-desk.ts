@@ -4,6 +4,7 @@
  * Over a store that is shared, every node has a desk, and each does whatever is asked of it; a schedule is fired by the
  * node that has its id. What the others are asked to change is seen there a little later (schedule-watch.ts).
  */
+import { DamagedData } from "../kernel/damage.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Random, systemRandom } from "../std/random.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
@@ -19,6 +20,8 @@ import {
   type ScheduleState,
 } from "./schedule.ts";
 import {
+  damagedFault,
+  refuseDamaged,
   ScheduleBook,
   type ScheduleFilter,
   type SchedulePage,
@@ -76,9 +79,11 @@ export class ScheduleDesk {
   /** Reads all schedules and begins to watch their due times. */
   static async open(options: ScheduleDeskOptions): Promise<ScheduleDesk> {
     const desk = new ScheduleDesk(options);
-    const onUnreadable = (why: Error): void => options.onFault?.(why);
     if (desk.#watch !== null) await desk.#watch.begin();
-    else for await (const schedule of desk.#book.all(onUnreadable)) desk.#runner.watch(schedule);
+    else
+      for await (const schedule of desk.#book.all())
+        if ("damage" in schedule) options.onFault?.(damagedFault(schedule));
+        else desk.#runner.watch(schedule);
     return desk;
   }
 
@@ -88,9 +93,11 @@ export class ScheduleDesk {
     if (isRejection(spec)) return spec;
     const wrong = await this.#checkStart(spec);
     if (wrong !== null) return wrong;
-    return this.#change(spec.id, async (stored) => {
+    return this.#changeAny(spec.id, async (stored) => {
+      // What is left of a damaged one goes first, and a new schedule begins.
+      if (stored instanceof DamagedData) await this.#book.forgetParts(spec.id);
       const now = this.#now;
-      const old = stored?.schedule ?? null;
+      const old = stored === null || stored instanceof DamagedData ? null : stored.schedule;
       const state = old?.state ?? newState(now);
       const isTimedAsBefore = old?.cron === spec.cron && old.timeZone === spec.timeZone;
       const schedule: Schedule = {
@@ -111,7 +118,8 @@ export class ScheduleDesk {
 
   /** One schedule, with its next due times. */
   async get(id: string): Promise<ScheduleView | Rejection> {
-    const stored = await this.#book.read(id);
+    const stored = await this.#read(id);
+    if (stored instanceof DamagedData) return refuseDamaged(id, stored);
     return stored === null ? unknown(id) : this.#checked(viewSchedule(stored.schedule, this.#now));
   }
 
@@ -122,9 +130,9 @@ export class ScheduleDesk {
     return { ...page, data: await Promise.all(page.data.map((schedule) => this.#checked(schedule))) };
   }
 
-  /** Forgets a schedule; what it started goes on. */
+  /** Forgets a schedule, also a damaged one; what it started goes on. */
   async remove(id: string): Promise<Rejection | null> {
-    return this.#change(id, async (old) => {
+    return this.#changeAny(id, async (old) => {
       if (old === null) return unknown(id);
       await this.#book.remove(id);
       return null;
@@ -213,10 +221,29 @@ export class ScheduleDesk {
     });
   }
 
-  /** Changes a schedule while nothing else does; then it is looked at anew. */
+  /** The same for a schedule that has to be readable. */
   #change<T>(
     id: string,
     change: (old: StoredSchedule | null) => Promise<T | Rejection>,
+  ): Promise<T | Rejection> {
+    return this.#changeAny(id, async (old) =>
+      old instanceof DamagedData ? refuseDamaged(id, old) : change(old),
+    );
+  }
+
+  async #read(id: string): Promise<StoredSchedule | DamagedData | null> {
+    try {
+      return await this.#book.read(id);
+    } catch (thrown) {
+      if (thrown instanceof DamagedData) return thrown;
+      throw thrown;
+    }
+  }
+
+  /** Changes a schedule while nothing else does; then it is looked at anew. */
+  #changeAny<T>(
+    id: string,
+    change: (old: StoredSchedule | DamagedData | null) => Promise<T | Rejection>,
   ): Promise<T | Rejection> {
     if (this.#isClosed) {
       const hint = "try again when the server is up";
@@ -224,7 +251,7 @@ export class ScheduleDesk {
     }
     return this.#lanes.run(id, async () => {
       try {
-        return await change(await this.#book.read(id));
+        return await change(await this.#read(id));
       } finally {
         this.#runner.changed(id);
         await this.#mark(id);

@@ -5,6 +5,7 @@
  * A firing is a start under an id made of the schedule and the due time; only once that is acknowledged is the state
  * stored as fired. So a firing that is repeated, after a crash or a fault, finds the execution that it made before.
  */
+import { DamagedData } from "../kernel/damage.ts";
 import { Bug } from "../std/assert.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Json } from "../std/json.ts";
@@ -14,7 +15,7 @@ import { Alarms } from "./alarms.ts";
 import { type Decision, decide, type Fire, refused } from "./decide.ts";
 import type { Lanes } from "./lanes.ts";
 import type { Schedule, ScheduleState } from "./schedule.ts";
-import { type ScheduleBook, viewSchedule } from "./schedule-book.ts";
+import { damagedFault, damagedSchedule, type ScheduleBook, viewSchedule } from "./schedule-book.ts";
 import type { StoredSchedule } from "./stored-schedule.ts";
 
 /** What a firing asks for: like any start, under an id that only the engine makes. */
@@ -153,7 +154,7 @@ export class ScheduleRunner {
     const memory = this.#memories.get(id) ?? newMemory();
     this.#memories.set(id, memory);
     try {
-      let stored = await this.#options.book.read(id);
+      let stored = await this.#read(id);
       while (stored !== null && !this.#isClosed && this.#options.isMine(id)) {
         const { schedule, run }: StoredSchedule = stored;
         const decision: Decision = memory.begun ?? (await this.#decide(schedule, memory));
@@ -175,6 +176,17 @@ export class ScheduleRunner {
       if (thrown instanceof Bug) throw thrown;
       this.#options.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
       this.#alarms.set(id, this.#now + backOffMs(id, memory.failures++));
+    }
+  }
+
+  /** A schedule; null: there is none, or it is damaged, which is told. It is read again when somebody changes it. */
+  async #read(id: string): Promise<StoredSchedule | null> {
+    try {
+      return await this.#options.book.read(id);
+    } catch (thrown) {
+      if (!(thrown instanceof DamagedData)) throw thrown;
+      this.#options.onFault(damagedFault(damagedSchedule(id, thrown)));
+      return null;
     }
   }
 

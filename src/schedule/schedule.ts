@@ -14,8 +14,8 @@ import { type Json, toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, type RejectionCode, reject } from "../std/rejection.ts";
 import { CronTimes, cronFields } from "./cron-times.ts";
 
-const MISFIRES = ["fireOnce", "skip", "all"] as const;
-const OVERLAPS = ["allow", "skip", "queue"] as const;
+export const MISFIRES = ["fireOnce", "skip", "all"] as const;
+export const OVERLAPS = ["allow", "skip", "queue"] as const;
 const FIELDS = [
   "id",
   "workflow",
@@ -29,7 +29,8 @@ const FIELDS = [
 ] as const;
 /** With `~` and a due time it is an execution's id. */
 const ID_PATTERN = /^[A-Za-z][A-Za-z0-9_-]{0,59}$/;
-const VERSION = 1;
+/** The version of the form of documents. */
+export const VERSION = 1;
 
 /** A schedule as its users write it, checked and with its defaults. */
 export interface ScheduleSpec {
@@ -173,12 +174,6 @@ export function checkSchedule(data: unknown): ScheduleSpec | Rejection {
 /** A document: what it holds, under the version of its form. */
 export function encode(content: object): string {
   return JSON.stringify({ v: VERSION, ...content });
-}
-
-/** What a document holds; null if it was written by a version that this one does not know. */
-export function decode<T extends object>(body: string): T | null {
-  const { v, ...content } = JSON.parse(body) as T & { v: number };
-  return v === VERSION ? (content as unknown as T) : null;
 }
 
 function isOneOf<T extends string>(known: readonly T[], value: unknown): value is T {

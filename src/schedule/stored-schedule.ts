@@ -5,7 +5,24 @@
  * 3. `<id> run`: what was started by hand last, at whichever node.
  * The second and third name the schedule's creation: what is left of a schedule that was removed is nothing's.
  */
-import { decode, encode, type Schedule, type ScheduleState } from "./schedule.ts";
+
+import { isRejection } from "../std/rejection.ts";
+import {
+  type DocumentForm,
+  fields,
+  isFlag,
+  isNumber,
+  isText,
+  jsonForm,
+  oneOf,
+  orNull,
+  parseDocument,
+} from "../store/document-form.ts";
+import { CronTimes } from "./cron-times.ts";
+import { encode, MISFIRES, OVERLAPS, type Schedule, type ScheduleState, VERSION } from "./schedule.ts";
+
+/** The kind of all three. */
+export const SCHEDULE_KIND = "schedule";
 
 /** What was started by hand last. */
 export interface ManualRun {
@@ -34,6 +51,64 @@ interface Progress {
   readonly run: ManualRun | null;
 }
 
+const isState = fields({
+  paused: isFlag,
+  after: isNumber,
+  starting: orNull(isNumber),
+  lastDue: orNull(isNumber),
+  lastExecution: orNull(isText),
+  queued: orNull(isNumber),
+  skipped: isNumber,
+  dropped: isNumber,
+  misfires: orNull(fields({ missed: isNumber, left: isNumber })),
+  lastError: orNull(fields({ at: isNumber })),
+});
+
+const isRun = fields({ execution: isText, isStarted: isFlag });
+
+const isSaid = fields({
+  id: isText,
+  workflow: isText,
+  cron: isText,
+  timeZone: isText,
+  misfire: oneOf(MISFIRES),
+  overlap: oneOf(OVERLAPS),
+  project: isText,
+  tags: fields({}),
+  createdAt: isNumber,
+  updatedAt: isNumber,
+  state: isState,
+});
+
+/** What users say of a schedule. */
+const SAID = formOf<Schedule>((value) => isSaid(value) && hasTimes(value as Schedule));
+
+/** How far a schedule has come; what was started by hand until then is told in it. */
+const PROGRESS = formOf<Progress>(fields({ of: isNumber, state: isState, run: orNull(isRun) }));
+
+/** What was started by hand. */
+const RUN = formOf<ManualRun & { readonly of: number }>(
+  (value) => isRun(value) && fields({ of: isNumber })(value),
+);
+
+function hasTimes({ cron, timeZone }: Schedule): boolean {
+  return !isRejection(CronTimes.parse(cron, timeZone));
+}
+
+/** The form of a document with the version of its form in it. */
+function formOf<T>(check: (value: unknown) => boolean): DocumentForm<T> {
+  const { kind, parse } = jsonForm<{ readonly v: number }>(SCHEDULE_KIND, fields({ v: isNumber }));
+  return {
+    kind,
+    parse: (body) => {
+      const { v, ...content } = parse(body);
+      if (v !== VERSION) throw new Error(`it has version ${v}, which this version of Rondo does not know`);
+      if (!check(content)) throw new Error("it does not have the fields of a schedule");
+      return content as T;
+    },
+  };
+}
+
 /** The id of a document beside the one that has the schedule's own id. */
 export function partId(id: string, part: "run" | "state"): string {
   return `${id} ${part}`;
@@ -55,20 +130,26 @@ export function encodeRun({ createdAt }: Schedule, run: ManualRun): string {
   return encode({ of: createdAt, ...run });
 }
 
-/** The schedule that documents make together; null: a version that this one does not know has written it. */
-export function assembleSchedule(bodies: Bodies): StoredSchedule | null {
-  const schedule = decode<Schedule>(bodies.said);
-  if (schedule === null) return null;
-  const come = ownOf<Progress>(schedule, bodies.state);
-  const ran = ownOf<ManualRun & { of: number }>(schedule, bodies.run);
+/** The form of the document of an id. */
+export function formOfPart(document: string): DocumentForm<object> {
+  return { said: SAID, state: PROGRESS, run: RUN }[partOf(document).part];
+}
+
+/** The schedule that documents make together; throws `DamagedData` if one of them cannot be read. */
+export function assembleSchedule(id: string, bodies: Bodies): StoredSchedule {
+  const schedule = parseDocument(SAID, id, bodies.said);
+  const come = ownOf(
+    schedule,
+    bodies.state === null ? null : parseDocument(PROGRESS, partId(id, "state"), bodies.state),
+  );
+  const ran = ownOf(schedule, bodies.run === null ? null : parseDocument(RUN, partId(id, "run"), bodies.run));
   const run = ran === null ? null : { execution: ran.execution, isStarted: ran.isStarted };
   const state = come === null ? schedule.state : join(schedule, come.state);
   const isTold = run === null || (come !== null && isSame(come.run, run));
   return { schedule: { ...schedule, state: isTold ? state : tell(state, run) }, run };
 }
 
-function ownOf<T extends { readonly of: number }>({ createdAt }: Schedule, body: string | null): T | null {
-  const content = body === null ? null : decode<T>(body);
+function ownOf<T extends { readonly of: number }>({ createdAt }: Schedule, content: T | null): T | null {
   return content?.of === createdAt ? content : null;
 }
 

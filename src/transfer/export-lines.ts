@@ -5,8 +5,9 @@
 import { readLeases, storeLeases } from "../engine/hand-over.ts";
 import type { Entry } from "../kernel/journal-entry.ts";
 import { assert } from "../std/assert.ts";
+import { DOCUMENT_KINDS } from "../store/document-kinds.ts";
+import { REMOTE_MARK, remoteEpoch } from "../store/remote-epoch.ts";
 import type { LoadedExecution, Ownership, Store, StoredHead, StoredLogRow } from "../store/store.ts";
-import { DOCUMENT_KINDS, REMOTE_MARK } from "./document-kinds.ts";
 import { FORMAT, type Line } from "./line.ts";
 import { oldestFirst } from "./oldest-first.ts";
 import type { OwnedStore } from "./owned-store.ts";
@@ -42,10 +43,8 @@ export async function* exportLines(
  * workers elsewhere may still run.
  */
 async function passOn(store: Store, owned: readonly Ownership[]): Promise<boolean> {
-  const mark = await store.getDocument(REMOTE_MARK.of, REMOTE_MARK.id);
   const uncleanEpoch = Math.max(0, ...owned.map((own) => own.uncleanEpoch));
-  let remote =
-    mark !== null && uncleanEpoch > 0 && (JSON.parse(mark) as { epoch: number }).epoch >= uncleanEpoch;
+  let remote = uncleanEpoch > 0 && (await remoteEpoch(store)) >= uncleanEpoch;
   for (const own of owned) {
     const left = await readLeases(store, [own]);
     const { leases, declared } = left;

@@ -6,6 +6,7 @@
 import { extendChain } from "../engine/chain.ts";
 import { unreachable } from "../std/assert.ts";
 import { partitionOf } from "../store/partition-of.ts";
+import { REMOTE_MARK } from "../store/remote-epoch.ts";
 import {
   type ExecutionWrite,
   type Fence,
@@ -13,7 +14,6 @@ import {
   type LoadedExecution,
   StoreFault,
 } from "../store/store.ts";
-import { REMOTE_MARK } from "./document-kinds.ts";
 import { type Line, type LineOf, wrongLine } from "./line.ts";
 import type { OwnedStore } from "./owned-store.ts";
 

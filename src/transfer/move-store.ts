@@ -1,7 +1,7 @@
 /** The two halves of a move: a store that nothing works on becomes sealed bytes, and lines become a store. */
 import type { Clock } from "../std/clock.ts";
+import { DOCUMENT_KINDS } from "../store/document-kinds.ts";
 import type { Store } from "../store/store.ts";
-import { DOCUMENT_KINDS } from "./document-kinds.ts";
 import { exportLines } from "./export-lines.ts";
 import { ImportDesk } from "./import-lines.ts";
 import type { Line } from "./line.ts";

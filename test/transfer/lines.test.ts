@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { readLeases } from "../../src/engine/hand-over.ts";
 import { systemClock } from "../../src/std/clock.ts";
+import { DOCUMENT_KINDS, OWNER_KINDS } from "../../src/store/document-kinds.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
 import { type ExecutionWrite, fenceOf } from "../../src/store/store.ts";
-import { DOCUMENT_KINDS, OWNER_KINDS } from "../../src/transfer/document-kinds.ts";
 import { exportLines } from "../../src/transfer/export-lines.ts";
 import { type Line, parseLine } from "../../src/transfer/line.ts";
 import { importStore } from "../../src/transfer/move-store.ts";
@@ -138,7 +138,7 @@ describe("an export", () => {
 
   test("leaves to the source's next owner what the last one left", async () => {
     const tables = new MemoryTables();
-    const lease = { execution: "a", task: 0, attempt: 1 };
+    const lease = { execution: "a", task: 0, attempt: 1, worker: "w", permits: [], isStarted: true };
     await fill(tables, [create("a")], {
       documents: { "leases/0": JSON.stringify({ epoch: 1, leases: [lease] }) },
     });
@@ -165,19 +165,31 @@ describe("an export", () => {
   });
 
   test("takes along every kind of document that there is", () => {
+    const sources = readdirSync("src", { recursive: true, encoding: "utf8" })
+      .filter((path) => path.endsWith(".ts") && !path.endsWith(".test.ts"))
+      .map((path) => ({ path, text: readFileSync(join("src", path), "utf8") }));
     const found = new Set<string>();
-    for (const path of readdirSync("src", { recursive: true, encoding: "utf8" })) {
-      if (!path.endsWith(".ts") || path.endsWith(".test.ts") || /^(?:store|transfer)\b/.test(path)) continue;
-      const text = readFileSync(join("src", path), "utf8");
-      if (!/(?:put|swap)Document\(/.test(text)) continue;
+    for (const { path, text } of sources) {
+      if (/^(?:store|transfer)\b/.test(path)) continue;
       for (const [, kind] of text.matchAll(/(?:put|swap)Document\(\s*"([a-z-]+)"/g))
         found.add(kind as string);
-      for (const [, name] of text.matchAll(/(?:put|swap)Document\(\s*([A-Z][A-Z_]*)\b/g)) {
-        const kind = new RegExp(`const ${name} = "([a-z-]+)"`).exec(text)?.[1];
-        expect(kind, `${path}: the kind ${name} is a text that is named in the same file`).toBeDefined();
+      for (const [, name = ""] of text.matchAll(/(?:put|swap)Document\(\s*([A-Z][A-Z_]*)\b/g)) {
+        const declared = [text, ...sources.map((source) => source.text)];
+        const kind = declared.map((one) => kindNamed(name, one)).find((one) => one !== undefined);
+        expect(kind, `${path}: the kind ${name} is a text that the source names`).toBeDefined();
         found.add(kind as string);
       }
     }
     expect([...found].sort()).toEqual([...DOCUMENT_KINDS, ...OWNER_KINDS].sort());
   });
 });
+
+/** The kind that a constant names in a source: a text, a mark (`{ of: ... }`) or a form. */
+function kindNamed(name: string, text: string): string | undefined {
+  const [, kind, form] =
+    new RegExp(
+      `const ${name}\\b[^=]*= (?:(?:\\{ of: )?"([a-z-]+)"|jsonForm<[^;]*?>\\(\\s*([A-Z_]+|"[a-z-]+"))`,
+    ).exec(text) ?? [];
+  if (form === undefined) return kind;
+  return form.startsWith('"') ? form.slice(1, -1) : kindNamed(form, text);
+}

@@ -1,6 +1,6 @@
 import { readLeases } from "../../src/engine/hand-over.ts";
+import { DOCUMENT_KINDS } from "../../src/store/document-kinds.ts";
 import type { Store, StoreInfo } from "../../src/store/store.ts";
-import { DOCUMENT_KINDS } from "../../src/transfer/document-kinds.ts";
 import { openWhole } from "../store/open-whole.ts";
 
 /** Everything that has to be the same after a move, read by other means than the export reads it. */

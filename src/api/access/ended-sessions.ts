@@ -4,6 +4,7 @@
  */
 import type { Clock } from "../../std/clock.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
+import { allDocuments, isNumber, jsonForm } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
 import { FreshCopy } from "./fresh-copy.ts";
 import { hashSecret } from "./secrets.ts";
@@ -18,7 +19,8 @@ export interface EndedSessionsParts {
 }
 
 const KIND = "ended-session";
-const PAGE = 1_000;
+/** The form of ended sessions: until when each would have counted. */
+export const SESSION_FORM = jsonForm<number>(KIND, isNumber);
 /** Nobody ends so many within the life of one. */
 const ENDED_MAX = 10_000;
 
@@ -67,15 +69,9 @@ export class EndedSessions {
 
   /** None is ever taken back, so what is known already stays. */
   async #read(): Promise<void> {
-    for (let after = ""; ; ) {
-      const page = await this.#store.listDocuments(KIND, { after, max: PAGE });
-      for (const { id, body, damage } of page) {
-        after = id;
-        // A session that ended stays ended, even if it is not known until when that matters.
-        this.#until.set(id, damage === undefined ? Number(body) : Number.POSITIVE_INFINITY);
-      }
-      if (page.length < PAGE) return;
-    }
+    // A session that ended stays ended, even if it is not known until when that matters.
+    for await (const ended of allDocuments(this.#store, SESSION_FORM))
+      this.#until.set(ended.id, ended.damage === undefined ? ended.value : Number.POSITIVE_INFINITY);
   }
 
   /** Those that would be over by now need not be remembered. */

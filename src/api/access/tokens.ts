@@ -6,9 +6,12 @@
  * Over a store that is shared, what another node makes or revokes counts here within a few seconds; and who brings a
  * token that is not known is refused only after the store was read again.
  */
+
+import { guardedBy, TOKEN_FORM } from "../../command/bound-projects.ts";
 import type { Clock } from "../../std/clock.ts";
 import { newExecutionId } from "../../std/id.ts";
 import type { Random } from "../../std/random.ts";
+import { allDocuments, type DocumentForm, describeDamaged } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
 import type { Role } from "./caller.ts";
 import { FreshCopy } from "./fresh-copy.ts";
@@ -30,6 +33,15 @@ interface StoredToken extends Token {
   readonly hash: string;
 }
 
+/** A token that cannot be read. */
+export interface DamagedToken {
+  readonly id: string;
+  readonly damage: string;
+  readonly hint: string;
+  /** The project that it keeps guarded; `*`: every one; null: none. */
+  readonly guards: string | null;
+}
+
 export interface TokenParts {
   readonly store: Store;
   readonly clock: Clock;
@@ -44,12 +56,14 @@ export interface TokenParts {
 const KIND = "token";
 /** The id of the token from the environment. */
 const FROM_ENVIRONMENT = "env";
-const PAGE = 1_000;
+const STORED = TOKEN_FORM as DocumentForm<StoredToken>;
 const FORM = /^rondo_([0-9a-z]{1,40})_/;
 
 export class TokenDesk {
   readonly #parts: TokenParts;
   #tokens = new Map<string, StoredToken>();
+  /** Damaged tokens: they open nothing, and what they guard stays guarded. */
+  #damaged = new Map<string, DamagedToken>();
   /** Changes made here: what was read while one was made is read again. */
   #changes = 0;
   #copy: FreshCopy | null = null;
@@ -99,7 +113,7 @@ export class TokenDesk {
 
   /** Whether there is any: then every request over TCP needs one. */
   get any(): boolean {
-    return this.#tokens.size > 0;
+    return this.#tokens.size + this.#damaged.size > 0;
   }
 
   /** Whether there is one that opens everything, and always will. */
@@ -133,6 +147,11 @@ export class TokenDesk {
       .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
   }
 
+  /** Tokens that cannot be read. */
+  get damaged(): readonly DamagedToken[] {
+    return [...this.#damaged.values()];
+  }
+
   /** Makes a token; its text is given out here and never again. */
   async create(
     wanted: Pick<Token, "name" | "role" | "project" | "createdBy" | "expiresAt">,
@@ -151,13 +170,14 @@ export class TokenDesk {
 
   /** Revokes a token of the store; false: there is none of that id. */
   async remove(id: string): Promise<boolean> {
-    if (id === FROM_ENVIRONMENT || !this.#tokens.has(id)) return false;
+    if (id === FROM_ENVIRONMENT || !(this.#tokens.has(id) || this.#damaged.has(id))) return false;
     await this.#parts.store.putDocument(KIND, id, null);
     this.#changes++;
-    const isGone = this.#tokens.delete(id);
+    this.#tokens.delete(id);
+    this.#damaged.delete(id);
     this.#noteBound();
     this.onRevoked(id);
-    return isGone;
+    return true;
   }
 
   /** Reads all tokens of the store; those that are gone open nothing any more. */
@@ -166,29 +186,42 @@ export class TokenDesk {
     const changes = this.#changes;
     const fromEnvironment = this.#tokens.get(FROM_ENVIRONMENT);
     if (fromEnvironment !== undefined) read.set(FROM_ENVIRONMENT, fromEnvironment);
-    for (let after = ""; ; ) {
-      const page = await this.#parts.store.listDocuments(KIND, { after, max: PAGE });
-      for (const { id, body, damage } of page) {
-        after = id;
-        // A damaged token opens nothing.
-        if (damage === undefined) read.set(id, JSON.parse(body) as StoredToken);
-      }
-      if (page.length < PAGE) break;
-    }
+    const damaged = new Map<string, DamagedToken>();
+    for await (const token of allDocuments(this.#parts.store, STORED))
+      if (token.damage === undefined) read.set(token.id, token.value);
+      else damaged.set(token.id, damagedToken(token));
     if (changes !== this.#changes) return this.#read();
     const gone = [...this.#tokens.keys()].filter((id) => !read.has(id));
+    for (const [id, { damage, hint }] of damaged)
+      if (!this.#damaged.has(id)) this.#parts.onFault?.(new Error(`a token is damaged: ${damage} (${hint})`));
     this.#tokens = read;
+    this.#damaged = damaged;
     this.#noteBound();
     for (const id of gone) this.onRevoked(id);
   }
 
   #noteBound(): void {
-    this.#onBound(new Set([...this.#tokens.values()].flatMap(({ project }) => project ?? [])));
+    const bound = [...this.#tokens.values()].flatMap(({ project }) => project ?? []);
+    const guarded = this.damaged.flatMap(({ guards }) => guards ?? []);
+    this.#onBound(new Set([...bound, ...guarded]));
   }
 
   #unlessExpired({ hash: _, ...token }: StoredToken): Token | null {
     return token.expiresAt === null || token.expiresAt > this.#parts.clock.now() ? token : null;
   }
+}
+
+function damagedToken(token: {
+  readonly id: string;
+  readonly body: string;
+  readonly damage: string;
+}): DamagedToken {
+  return {
+    id: token.id,
+    damage: describeDamaged(KIND, token),
+    hint: `it opens nothing any more: revoke it (rondo token revoke ${token.id}) and create another one`,
+    guards: guardedBy(token.body),
+  };
 }
 
 /** Whether a text looks like a token of the store. */

@@ -5,6 +5,15 @@
  */
 import type { Clock } from "../../std/clock.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
+import {
+  fields,
+  isNumber,
+  isText,
+  jsonForm,
+  listDocuments,
+  listOf,
+  orNull,
+} from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
 
 export interface AuditEntry {
@@ -23,6 +32,20 @@ export interface AuditPage {
 }
 
 const KIND = "audit";
+/** The form of the log's documents. */
+export const AUDIT_FORM = jsonForm<readonly AuditEntry[]>(
+  KIND,
+  listOf(
+    fields({
+      at: isNumber,
+      who: isText,
+      role: isText,
+      action: isText,
+      target: isText,
+      project: orNull(isText),
+    }),
+  ),
+);
 const BATCH_MAX = 500;
 /** Entries that wait while the store fails; beyond, the oldest are given up. */
 const WAITING_MAX = 10_000;
@@ -58,13 +81,14 @@ export class AuditLog {
     const data: AuditEntry[] = [];
     let [before, skip] = readCursor(options.cursor);
     for (;;) {
-      const page = await this.#store.listDocuments(KIND, {
+      const page = await listDocuments(this.#store, AUDIT_FORM, {
         descending: true,
         max: 100,
         ...(before === null ? {} : { before }),
       });
-      for (const { id, body, damage } of page) {
-        const entries = damage === undefined ? (JSON.parse(body) as AuditEntry[]).toReversed() : [];
+      for (const document of page) {
+        const { id } = document;
+        const entries = document.damage === undefined ? document.value.toReversed() : [];
         for (let i = skip; i < entries.length; i++) {
           const entry = entries[i] as AuditEntry;
           if (options.project !== null && entry.project !== options.project) continue;

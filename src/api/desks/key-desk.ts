@@ -9,6 +9,7 @@ import type { Clock } from "../../std/clock.ts";
 import { sha256 } from "../../std/hash.ts";
 import type { Json } from "../../std/json.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
+import { allDocuments, fields, isNumber, isText, jsonForm, readDocument } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 
@@ -36,9 +37,10 @@ interface Kept {
 }
 
 const KIND = "idempotency-key";
+/** The form of used keys. */
+export const KEY_FORM = jsonForm<Kept>(KIND, fields({ hash: isText, target: isText, until: isNumber }));
 const KEPT_MS = 86_400_000;
 const SWEEP_MS = 3_600_000;
-const PAGE = 500;
 /** Uses in memory; older ones are looked up. */
 const MEMORY_MAX = 10_000;
 const TARGET_CHARS_MAX = 200;
@@ -110,8 +112,7 @@ export class KeyDesk {
     const now = this.#clock.now();
     const known = this.#known.get(id);
     if (known !== undefined) return known.until > now ? known : null;
-    const stored = await this.#store.getDocument(KIND, id);
-    const kept = stored === null ? null : (JSON.parse(stored) as Kept);
+    const kept = await readDocument(this.#store, KEY_FORM, id);
     return kept !== null && kept.until > now ? kept : null;
   }
 
@@ -144,16 +145,12 @@ export class KeyDesk {
   /** Forgets uses that are too long ago. */
   async #sweep(): Promise<void> {
     const now = this.#clock.now();
-    let after = "";
-    while (!this.#isClosed) {
-      const page = await this.#store.listDocuments(KIND, { after, max: PAGE });
-      for (const { id, body, damage } of page) {
-        after = id;
-        if (damage !== undefined || (JSON.parse(body) as Kept).until > now) continue;
-        this.#known.delete(id);
-        await this.#store.putDocument(KIND, id, null);
-      }
-      if (page.length < PAGE) return;
+    for await (const document of allDocuments(this.#store, KEY_FORM)) {
+      if (this.#isClosed) return;
+      // Nobody knows until when a damaged one counts: it goes with an audit that repairs.
+      if (document.damage !== undefined || document.value.until > now) continue;
+      this.#known.delete(document.id);
+      await this.#store.putDocument(KIND, document.id, null);
     }
   }
 }

@@ -4,6 +4,7 @@
  */
 import { isSubmissionName } from "../../command/submission-definition.ts";
 import type { Clock } from "../../std/clock.ts";
+import { fields, isNumber, isText, jsonForm, listDocuments } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
 
 /** A definition that was the newest from a time on. */
@@ -19,6 +20,11 @@ export interface VersionPage {
 }
 
 const KIND = "workflow-version";
+/** The form of the log's documents. */
+export const VERSION_FORM = jsonForm<{ readonly hash: string; readonly at: number }>(
+  KIND,
+  fields({ hash: isText, at: isNumber }),
+);
 const TIME_DIGITS = 15;
 
 /** Has every change of a newest definition noted. */
@@ -31,11 +37,8 @@ export function noteVersions(store: Store, clock: Clock): void {
     await put(name, hash, body);
     if (before?.hash === hash) return;
     // Later than the one before, whatever the clock says, here or at another node: the list is in this order.
-    const [last] = await store.listDocuments(KIND, { ...rangeOf(name), descending: true, max: 1 });
-    const at = Math.max(
-      clock.now(),
-      last === undefined || last.damage !== undefined ? 0 : (JSON.parse(last.body) as { at: number }).at + 1,
-    );
+    const [last] = await listDocuments(store, VERSION_FORM, { ...rangeOf(name), descending: true, max: 1 });
+    const at = Math.max(clock.now(), last === undefined || last.damage !== undefined ? 0 : last.value.at + 1);
     await store.putDocument(
       KIND,
       `${name} ${timeText(at)} ${hash.slice(0, 16)}`,
@@ -52,14 +55,13 @@ export async function listVersions(
 ): Promise<VersionPage | null> {
   const newest = await store.getDefinition({ newestOf: name });
   if (newest === null) return null;
-  const found = await store.listDocuments(KIND, {
+  const found = await listDocuments(store, VERSION_FORM, {
     ...rangeOf(name),
     ...(cursor === null ? {} : { before: `${name} ${cursor}` }),
     descending: true,
     max,
   });
-  const whole = found.filter(({ damage }) => damage === undefined);
-  const data: Version[] = whole.map(({ body }) => JSON.parse(body) as Version);
+  const data: Version[] = found.flatMap((one) => (one.damage === undefined ? [one.value] : []));
   if (cursor === null && data[0]?.hash !== newest.hash) data.unshift({ hash: newest.hash, at: null });
   const next = found.length === max ? (found.at(-1)?.id.slice(name.length + 1) ?? null) : null;
   return { data: data.slice(0, max), next };

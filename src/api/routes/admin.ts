@@ -30,6 +30,16 @@ const tokenSchema = z
   })
   .openapi("Token");
 
+const tokenListSchema = pageOf(tokenSchema, "tokens").extend({
+  damaged: z
+    .array(z.object({ id: z.string(), damage: z.string(), hint: z.string(), guards: z.string().nullable() }))
+    .optional()
+    .openapi({
+      description:
+        "tokens that cannot be read: they open nothing. `guards`: the project that one keeps guarded, `*` for every project; for callers that are bound to no project",
+    }),
+});
+
 const newTokenSchema = z
   .strictObject({
     name: z.string().min(1).max(100).openapi({ description: "who or what it is for: the audit log says it" }),
@@ -124,12 +134,14 @@ function tokenRoutes(desk: Desk): Route[] {
         tag: TAG,
         summary: "List tokens, without what proves them",
         access: "admin",
-        answers: { 200: { description: "the oldest first", schema: pageOf(tokenSchema, "tokens") } },
+        answers: { 200: { description: "the oldest first", schema: tokenListSchema } },
       },
       async ({ caller }) => {
         await tokens.renew();
         const isSeen = ({ project }: Token) => caller.project === null || project === caller.project;
-        return json({ data: tokens.list().filter(isSeen), next: null });
+        const { damaged } = tokens;
+        const isTold = damaged.length > 0 && caller.project === null;
+        return json({ data: tokens.list().filter(isSeen), next: null, ...(isTold ? { damaged } : {}) });
       },
     ),
     route(
@@ -148,13 +160,13 @@ function tokenRoutes(desk: Desk): Route[] {
         const { id } = ask.params;
         await tokens.renew();
         const token = tokens.list().find((one) => one.id === id);
-        const isOwn =
-          token !== undefined && (ask.caller.project === null || token.project === ask.caller.project);
+        // A damaged one is for callers that are bound to no project.
+        const isOwn = ask.caller.project === null || token?.project === ask.caller.project;
         if (!isOwn || !(await tokens.remove(id)))
           return reject("not_found", `there is no token ${id}`, {
             hint: "the one of RONDO_ADMIN_TOKEN is not stored here",
           });
-        ask.target(`${token.name} ${id}`);
+        ask.target(`${token?.name ?? "damaged token"} ${id}`);
         return json(null, { status: 204 });
       },
     ),

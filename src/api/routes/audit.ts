@@ -4,6 +4,7 @@ import { auditExecution } from "../../audit/audit-execution.ts";
 import { CODES } from "../../audit/auditor.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
 import { seesProject } from "../access/caller.ts";
+import { auditDocuments } from "../desks/document-audit.ts";
 import { json, type Route, route } from "../route.ts";
 import { executionParams } from "../schemas/paging.ts";
 import { type Desk, inspectFor } from "./desk.ts";
@@ -87,12 +88,15 @@ function tablesRoute(desk: Desk, repair: boolean): Route {
         ? "Check counts and indexes of the store, and repair them"
         : "Check counts and indexes of the store",
       description:
-        "Takes a while on a large store; an embedded one takes no commits meanwhile. Also finds executions whose row is missing while their journal is there, and workflows that have executions and no newest definition. With POST, all of that is derived again.",
+        "Takes a while on a large store; an embedded one takes no commits meanwhile. Also finds executions whose row is missing while their journal is there, workflows that have executions and no newest definition, and documents (schedules, tokens, topics) that cannot be read. With POST, what can be derived is derived again, roles of topics are decided again, and idempotency keys that cannot be read are deleted.",
       access: repair ? "admin" : "operator",
       isGlobal: true,
       answers: { 200: { description: "what was found", schema: tableSchema } },
       ...(repair ? { audit: "tables.repair" } : {}),
     },
-    async () => json({ findings: await desk.store.auditTables({ repair }) }),
+    async () => {
+      const tables = await desk.store.auditTables({ repair });
+      return json({ findings: [...tables, ...(await auditDocuments(desk.store, { repair }))] });
+    },
   );
 }

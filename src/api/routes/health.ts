@@ -1,6 +1,7 @@
 /** Is it alive, is it ready, what is it, how is it doing. */
 import { z } from "@hono/zod-openapi";
 import { reject } from "../../std/rejection.ts";
+import { remoteEpoch } from "../../store/remote-epoch.ts";
 import { json, type Route, route } from "../route.ts";
 import type { Desk } from "./desk.ts";
 
@@ -59,7 +60,8 @@ function readyRoute(desk: Desk): Route {
       const fault = desk.engine.commitFault;
       if (fault !== null)
         return reject("store_unavailable", `the store takes no writes: ${fault.message.slice(0, 200)}`);
-      await desk.store.getDocument("setting", "remote");
+      // Whether the store answers; a damaged document is an answer too.
+      await remoteEpoch(desk.store);
       const { broker } = desk;
       const { lostTransactions = 0 } = desk.engine.info;
       return json({

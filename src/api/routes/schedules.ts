@@ -77,6 +77,16 @@ const scheduleSchema = z
   })
   .openapi("Schedule");
 
+const scheduleListSchema = pageOf(scheduleSchema, "schedules").extend({
+  damaged: z
+    .array(z.object({ id: z.string(), damage: z.string(), hint: z.string() }))
+    .optional()
+    .openapi({
+      description:
+        "schedules of this page that cannot be read and do not fire: put them again or delete them. Left out if there are none, and where the list is of one project or workflow, since theirs is not known",
+    }),
+});
+
 const runSchema = z.object({ execution: z.string() });
 
 /** The routes. */
@@ -155,7 +165,7 @@ function tableRoutes(schedules: SchedulePort): Route[] {
           limit: limit(),
           cursor,
         }),
-        answers: { 200: { description: "a page", schema: pageOf(scheduleSchema, "schedules") } },
+        answers: { 200: { description: "a page", schema: scheduleListSchema } },
       },
       async ({ query: { project: wanted, workflow, limit: max, cursor: page }, caller }) => {
         const project = projectFor(caller, wanted);
@@ -194,12 +204,7 @@ function tableRoutes(schedules: SchedulePort): Route[] {
         answers: { 204: { description: "it is gone" } },
         audit: "schedule.delete",
       },
-      (ask) =>
-        withSchedule(
-          schedules,
-          ask,
-          async ({ id }) => (await schedules.remove(id)) ?? json(null, { status: 204 }),
-        ),
+      (ask) => removeSchedule(schedules, ask),
     ),
   ];
 }
@@ -233,10 +238,27 @@ async function withSchedule(
 ): Promise<Answer> {
   const { id } = ask.params;
   const found = await schedules.get(id);
-  if (isRejection(found)) return found;
+  if (isRejection(found))
+    return isDamaged(found) && ask.caller.project !== null
+      ? reject("not_found", `there is no schedule "${id}"`)
+      : found;
   if (!seesProject(ask.caller, found.project)) return reject("not_found", `there is no schedule "${id}"`);
   ask.target(id, found.project);
   return run(found);
+}
+
+async function removeSchedule(schedules: SchedulePort, ask: Ask<z.output<typeof params>>): Promise<Answer> {
+  const remove = async ({ id }: { readonly id: string }): Promise<Answer> =>
+    (await schedules.remove(id)) ?? json(null, { status: 204 });
+  const answer = await withSchedule(schedules, ask, remove);
+  // Nobody knows the project of a damaged one: callers that are bound to no project may delete it.
+  if (!isDamaged(answer) || ask.caller.project !== null) return answer;
+  ask.target(ask.params.id);
+  return remove(ask.params);
+}
+
+function isDamaged(answer: Answer): boolean {
+  return isRejection(answer) && answer.code === "wrong_status";
 }
 
 /** What a caller wrote, in its own project if it is bound to one; wrapped, since it may look like anything. */
@@ -250,7 +272,7 @@ async function ownSpec(
   if (spec.project !== undefined && spec.project !== own)
     return reject("forbidden", `${caller.name} is bound to the project "${own}"`, { path: "project" });
   const before = typeof spec.id === "string" ? await schedules.get(spec.id) : null;
-  if (before !== null && !isRejection(before) && before.project !== own)
+  if (before !== null && (isRejection(before) ? isDamaged(before) : before.project !== own))
     return reject("conflict", "a schedule with this id exists", { path: "id" });
   return { kind: "spec", value: { ...spec, project: own } };
 }

@@ -6,7 +6,7 @@ import { print, printJson, printRows, tell } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 import { readInput } from "../read-input.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
-import { readAll } from "../server/read-pages.ts";
+import { type Page, wholePages } from "../server/read-pages.ts";
 
 export interface SchedulePutFlags extends ServerFlags {
   readonly workflow: string;
@@ -38,13 +38,30 @@ interface ShownSchedule {
   };
 }
 
+/** A schedule that the server cannot read. */
+interface DamagedSchedule {
+  readonly id: string;
+  readonly damage: string;
+  readonly hint: string;
+}
+
+interface SchedulePage extends Page<ShownSchedule> {
+  readonly damaged?: readonly DamagedSchedule[];
+}
+
 const PATH = "/v1/schedules";
 
 /** Lists them. */
 export async function listSchedules(options: ServerFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
-    const all = await readAll<ShownSchedule>(rondo.requester, PATH);
+    const all: ShownSchedule[] = [];
+    const unreadable: DamagedSchedule[] = [];
+    for await (const { data, damaged = [] } of wholePages<SchedulePage>(rondo.requester, PATH)) {
+      all.push(...data);
+      unreadable.push(...damaged);
+    }
     printRows(all, columnsAt(Date.now()), { json: options.json, none: "no schedules" });
+    for (const { id, damage, hint } of unreadable) tell(`schedule ${id} is damaged: ${damage} (${hint})`);
     return EXIT.ok;
   });
 }

@@ -18,12 +18,22 @@ export async function* readPages<T>(
   query: Query = {},
   max = Number.POSITIVE_INFINITY,
 ): AsyncGenerator<T> {
+  for await (const { data } of wholePages<Page<T>>(requester, path, query, max)) yield* data;
+}
+
+/** Every page as the server answers it, with `max` items in all at most. */
+export async function* wholePages<P extends Page<unknown>>(
+  requester: Requester,
+  path: string,
+  query: Query = {},
+  max = Number.POSITIVE_INFINITY,
+): AsyncGenerator<P> {
   let left = max;
   let cursor: string | undefined;
   while (left > 0) {
     const limit = Math.min(left, PAGE_MAX);
-    const page: Page<T> = await requester.json<Page<T>>(path, { query: { ...query, limit, cursor } });
-    for (const item of page.data.slice(0, left)) yield item;
+    const page: P = await requester.json<P>(path, { query: { ...query, limit, cursor } });
+    yield { ...page, data: page.data.slice(0, left) };
     left -= page.data.length;
     if (page.next === null) return;
     cursor = page.next;

@@ -1,5 +1,13 @@
 /** State in Rondo's own store: a document for each place, swapped for a newer one. */
 import { sha256 } from "../../std/hash.ts";
+import {
+  type DocumentForm,
+  fields,
+  isText,
+  jsonForm,
+  parseDocument,
+  readDocument,
+} from "../../store/document-form.ts";
 import { type Store, StoreFault } from "../../store/store.ts";
 import {
   compareEntries,
@@ -29,7 +37,7 @@ export class EmbeddedState implements StateStore {
     const id = documentId(place);
     for (let tries = 0; tries < TRIES; tries++) {
       const was = await this.#store.getDocument(KIND, id);
-      const verdict = compareEntries(entry, was === null ? null : decode(was));
+      const verdict = compareEntries(entry, was === null ? null : parseDocument(FORM, id, was));
       if (verdict !== "stored") return verdict;
       if (await this.#store.swapDocument(KIND, id, { was, body: encode(place, entry) })) return "stored";
     }
@@ -40,8 +48,7 @@ export class EmbeddedState implements StateStore {
   }
 
   async get(place: StatePlace): Promise<StateEntry | null> {
-    const body = await this.#store.getDocument(KIND, documentId(place));
-    return body === null ? null : decode(body);
+    return readDocument(this.#store, FORM, documentId(place));
   }
 
   async close(): Promise<void> {
@@ -59,8 +66,16 @@ function encode({ store, partition, key }: StatePlace, { version, project, value
   return `${JSON.stringify({ store, partition, key, version: versionText(version), project })}\n${value}`;
 }
 
-function decode(body: string): StateEntry {
-  const end = body.indexOf("\n");
-  const { version, project } = JSON.parse(body.slice(0, end)) as { version: string; project: string };
-  return { value: body.slice(end + 1), version: parseVersion(version), project };
-}
+const HEAD = jsonForm<{ readonly version: string; readonly project: string }>(
+  KIND,
+  fields({ version: isText, project: isText }),
+);
+
+const FORM: DocumentForm<StateEntry> = {
+  kind: KIND,
+  parse: (body) => {
+    const end = body.indexOf("\n");
+    const { version, project } = HEAD.parse(body.slice(0, end));
+    return { value: body.slice(end + 1), version: parseVersion(version), project };
+  },
+};

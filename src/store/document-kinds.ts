@@ -22,6 +22,3 @@ export const DOCUMENT_KINDS = [
 
 /** Kinds that say something of an owner of the store, not of its content: they stay where they are. */
 export const OWNER_KINDS = ["cluster-secret", "leases"] as const;
-
-/** That workers of other processes have joined, and in which epoch; an import writes its own. */
-export const REMOTE_MARK = { of: "setting", id: "remote" } as const;

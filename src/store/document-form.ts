@@ -1,0 +1,122 @@
+/**
+ * The form of a kind of documents: the one way from a stored body to its content. A body that is not JSON, or that has
+ * another shape, is damaged like one whose checksum does not fit. So a damage concerns its own document, and readers
+ * get either content that was checked or the damage.
+ */
+import { DamagedData, describeDamage } from "../kernel/damage.ts";
+import type { Store, StoredDocument } from "./store.ts";
+
+export interface DocumentForm<T> {
+  readonly kind: string;
+  /** Returns the content of a body; throws if the body has another shape. */
+  readonly parse: (body: string) => T;
+}
+
+/** A document of a list: its content, or why there is none. */
+export type ReadDocument<T> =
+  | { readonly id: string; readonly body: string; readonly value: T; readonly damage?: never }
+  | { readonly id: string; readonly body: string; readonly damage: string };
+
+type Check = (value: unknown) => boolean;
+
+const PAGE = 500;
+
+export const isText: Check = (value) => typeof value === "string";
+export const isNumber: Check = (value) => Number.isFinite(value);
+export const isFlag: Check = (value) => typeof value === "boolean";
+
+export function orNull(check: Check): Check {
+  return (value) => value === null || check(value);
+}
+
+export function oneOf(known: readonly string[]): Check {
+  return (value) => (known as readonly unknown[]).includes(value);
+}
+
+export function listOf(check: Check): Check {
+  return (value) => Array.isArray(value) && value.every(check);
+}
+
+/** Checks an object by its fields; fields without a check may be anything. */
+export function fields(checks: Readonly<Record<string, Check>>): Check {
+  return (value) =>
+    typeof value === "object" &&
+    value !== null &&
+    !Array.isArray(value) &&
+    Object.entries(checks).every(([name, check]) => check((value as Record<string, unknown>)[name]));
+}
+
+/** The form of a kind whose bodies are JSON. */
+export function jsonForm<T>(kind: string, check: Check): DocumentForm<T> {
+  return {
+    kind,
+    parse: (body) => {
+      const value: unknown = JSON.parse(body);
+      if (!check(value)) throw new Error("it is JSON, but not of the shape that Rondo writes");
+      return value as T;
+    },
+  };
+}
+
+/** The content of a body; throws `DamagedData` if it cannot be read. */
+export function parseDocument<T>(form: DocumentForm<T>, id: string, body: string): T {
+  const read = listed(form, { id, body });
+  if (read.damage === undefined) return read.value;
+  throw damaged(form.kind, read);
+}
+
+/** The content of a stored document; null: there is none. Throws `DamagedData` if it cannot be read. */
+export async function readDocument<T>(
+  store: Pick<Store, "getDocument">,
+  form: DocumentForm<T>,
+  id: string,
+): Promise<T | null> {
+  const body = await store.getDocument(form.kind, id);
+  return body === null ? null : parseDocument(form, id, body);
+}
+
+/** Some documents of a kind, as the store lists them. */
+export async function listDocuments<T>(
+  store: Pick<Store, "listDocuments">,
+  form: DocumentForm<T>,
+  options: Parameters<Store["listDocuments"]>[1],
+): Promise<readonly ReadDocument<T>[]> {
+  return (await store.listDocuments(form.kind, options)).map((document) => listed(form, document));
+}
+
+/** All documents of a kind, in the order of their ids. */
+export async function* allDocuments<T>(
+  store: Pick<Store, "listDocuments">,
+  form: DocumentForm<T>,
+  after = "",
+): AsyncGenerator<ReadDocument<T>> {
+  for (let last = after; ; ) {
+    const page = await listDocuments(store, form, { after: last, max: PAGE });
+    yield* page;
+    if (page.length < PAGE) return;
+    last = page.at(-1)?.id ?? "";
+  }
+}
+
+/** The damage of a document, as it is thrown. */
+export function damaged(
+  kind: string,
+  { id, damage }: { readonly id: string; readonly damage: string },
+): DamagedData {
+  return new DamagedData({ table: "documents", execution: null, row: `${kind}/${id}`, why: damage });
+}
+
+/** One sentence about a damaged document. */
+export function describeDamaged(kind: string, document: { readonly id: string; readonly damage: string }) {
+  return describeDamage(damaged(kind, document).damage);
+}
+
+function listed<T>({ parse }: DocumentForm<T>, { id, body, damage }: StoredDocument): ReadDocument<T> {
+  if (damage !== undefined) return { id, body, damage };
+  try {
+    return { id, body, value: parse(body) };
+  } catch (thrown) {
+    const why = thrown instanceof SyntaxError ? "it is not JSON" : (thrown as Error).message;
+    return { id, body, damage: why };
+  }
+}
