@@ -9,7 +9,7 @@ import { type Rejection, reject } from "../std/rejection.ts";
 import { DAMAGED, type LoadedExecution, type StoredHead, workKey } from "../store/store.ts";
 import { declareDamaged, type Found, refuseDamaged } from "./damages.ts";
 import type { NodeState } from "./node-state.ts";
-import { hashInJournal, restoreSlot } from "./restoring.ts";
+import { canWant, hashInJournal, restoreSlot } from "./restoring.ts";
 import { forgetSent, SentSlots } from "./sent-commands.ts";
 import { isServed, mayBeServed } from "./served.ts";
 import { type Queued, Slot } from "./slot.ts";
@@ -21,7 +21,7 @@ interface Heir {
   turnAway(execution: string, queued: Queued): void;
   /** Nothing will come of a message: its execution is damaged. */
   refuse(queued: Queued, why: Rejection): void;
-  /** An execution was damaged and is not any more. */
+  /** An execution or its head was damaged and is not any more. */
   mended(slot: Slot): void;
 }
 
@@ -358,7 +358,7 @@ export class Residency {
     if (letter !== undefined) return this.#damaged(slot, { damage: letter, head, readable: slot.execution });
     if (head.status === DAMAGED && !this.#areLettersKnown()) return void this.#waitingForLetters.add(slot);
     slot.isDoubted = false;
-    if (head.status === DAMAGED) this.#heir().mended(slot);
+    if (head.status === DAMAGED || !canWant(slot, head)) this.#heir().mended(slot);
     this.#ready(slot);
   }
 

@@ -6,7 +6,7 @@ import type { Plan } from "../kernel/plan.ts";
 import { replay } from "../kernel/replay.ts";
 import { readSnapshot, snapshotKey } from "../kernel/snapshot.ts";
 import { sealState } from "../std/seal.ts";
-import type { LoadedExecution } from "../store/store.ts";
+import type { LoadedExecution, StoredHead } from "../store/store.ts";
 import { takeOver } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { NodeState } from "./node-state.ts";
@@ -125,4 +125,9 @@ function suspect(node: NodeState, slot: Slot, handlers?: readonly string[]): voi
 /** The mark that keeps tasks careful beyond the epoch after an unclean stop. */
 function carefulMark(desk: HandlerDesk): string {
   return `${desk.markName}?`;
+}
+
+/** Whether a head's want can be right. Scans pass over a head with another one, so nobody would give out its tasks. */
+export function canWant({ execution }: Slot, { want }: StoredHead): boolean {
+  return want === "time" || want === (execution?.ended === true ? "nothing" : "work");
 }

@@ -26,7 +26,7 @@ const DAMAGE: Readonly<Record<string, readonly [sql: string, says: string]>> = {
   ],
 };
 
-/** A server on a store with the execution `e1`, which somebody has changed. */
+/** A server on a store with the execution `e1`, which somebody has changed; `again` stops it and opens the next one. */
 async function openChanged(
   sql: string,
   before: (server: { readonly url: string }) => Promise<void> = async () => {},
@@ -45,9 +45,14 @@ async function openChanged(
   connection.exec(sql);
   connection.close();
 
-  const server = await open();
+  let server = await open();
   onTestFinished(() => server.close({ graceMs: 0 }));
-  return server;
+  const again = async () => {
+    await server.close({ graceMs: 0 });
+    server = await open();
+    return server;
+  };
+  return { url: server.url, rondo: server.rondo, again };
 }
 
 test.each(Object.keys(DAMAGE))("%s is found, and derived anew", async (what) => {
@@ -73,27 +78,41 @@ async function post<T>(url: string, body: unknown): Promise<T> {
   return (await answer.json()) as T;
 }
 
-test.each(["none", "nothing"])(
+/** Registers a worker; gives back a function that claims one task. */
+async function register(url: string): Promise<() => Promise<unknown[]>> {
+  const wanted = { name: "w", handlers: [{ use: "u" }], capacity: 5 };
+  const { worker } = await post<{ worker: string }>(`${url}/v1/workers`, wanted);
+  const claim = { max: 1, waitMs: 10_000 };
+  return async () => (await post<{ work: unknown[] }>(`${url}/v1/workers/${worker}/claim`, claim)).work;
+}
+
+async function readyTask({ url }: { readonly url: string }): Promise<void> {
+  const handlers = { only: { use: "u", single: true } };
+  await post(`${url}/v1/workflows`, { rondo: 2, name: "task", phases: [{ name: "p", handlers }] });
+  await post(`${url}/v1/executions`, { workflow: "task", id: "ready", input: {} });
+}
+
+const WANTS = ["none", "nothing"];
+
+test.each(WANTS)(
   "a head that wants %s, with a task: why is true, since it goes on once it is loaded",
   async (want) => {
-    const server = await openChanged(
-      `UPDATE executions SET want = '${want}' WHERE id = 'ready'`,
-      async ({ url }) => {
-        const handlers = { only: { use: "u", single: true } };
-        await post(`${url}/v1/workflows`, { rondo: 2, name: "task", phases: [{ name: "p", handlers }] });
-        await post(`${url}/v1/executions`, { workflow: "task", id: "ready", input: {} });
-      },
-    );
-    const { worker } = await post<{ worker: string }>(`${server.url}/v1/workers`, {
-      ...{ name: "w", handlers: [{ use: "u" }], capacity: 5 },
-    });
-    const why = await (await fetch(`${server.url}/v1/executions/ready/why`)).json();
+    const { url } = await openChanged(`UPDATE executions SET want = '${want}' WHERE id = 'ready'`, readyTask);
+    const claim = await register(url);
+    const why = await (await fetch(`${url}/v1/executions/ready/why`)).json();
     expect(why).toMatchObject({ why: expect.stringContaining("about to give out 1 task") });
-    const claim = { max: 1, waitMs: 10_000 };
-    const { work } = await post<{ work: unknown[] }>(`${server.url}/v1/workers/${worker}/claim`, claim);
-    expect(work).toHaveLength(1);
+    expect(await claim()).toHaveLength(1);
   },
 );
+
+test.each(WANTS)("a head that wants %s, with a task, is written again once it is loaded", async (want) => {
+  const damaged = await openChanged(`UPDATE executions SET want = '${want}' WHERE id = 'ready'`, readyTask);
+  await (await fetch(`${damaged.url}/v1/executions/ready`)).json();
+  // The next owner finds the execution by its head alone: nobody asks for it.
+  const { url } = await damaged.again();
+  const claim = await register(url);
+  expect(await claim()).toHaveLength(1);
+});
 
 test("rondo audit ends with exit code 1 if something is wrong, and with 0 once all of it is repaired", async () => {
   const [sql, says] = DAMAGE["a wrong status"] as readonly [string, string];
