@@ -205,14 +205,15 @@ export class AmqpBridge implements WorkerLink {
     else this.#takeTasks(grant);
   }
 
-  /** Told for each attempt; `withdraw` and `closed` say it for all of a handler. */
-  cancel(_beats: readonly Beat[], _why: "cancel" | "lost"): void {}
+  /** Commands are told one by one; for tasks `withdraw` and `closed` say it for all of a handler. */
+  cancel(beats: readonly Beat[], why: "cancel" | "lost", topic?: string): void {
+    if (why === "cancel" && topic !== undefined) this.#topics.cancel(beats, topic);
+  }
 
   withdraw(from: ReportPlace, why: "paused" | "cancelled"): void {
     this.#singles.withdraw(from);
     this.#desks.get(from)?.withdraw(why);
     this.#enumerations.withdraw(from, why);
-    if (why === "cancelled") this.#topics.giveUp(from);
   }
 
   check(sent: SentAt): void {

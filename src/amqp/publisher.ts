@@ -31,6 +31,8 @@ export class Publisher {
   readonly #clock: Clock;
   readonly #entries = new Map<string, Outgoing>();
   readonly #returned = new Set<string>();
+  /** Messages that were withdrawn before they were confirmed, and who waits until they cannot arrive any more. */
+  readonly #withdrawn = new Map<string, () => void>();
   readonly #onSize: (count: number) => void;
   #channel: ConfirmChannel | null = null;
   #onEmpty: (() => void)[] = [];
@@ -57,6 +59,10 @@ export class Publisher {
 
   detach(): void {
     this.#channel = null;
+    for (const [id, then] of [...this.#withdrawn]) {
+      this.#withdrawn.delete(id);
+      then();
+    }
     this.forget(({ isRepeated }) => isRepeated === true);
   }
 
@@ -75,6 +81,17 @@ export class Publisher {
   forget(isUnwanted: (message: Outgoing) => boolean): void {
     for (const [id, message] of this.#entries) if (isUnwanted(message)) this.#entries.delete(id);
     this.#noteSize();
+  }
+
+  /**
+   * Takes a message back. The broker may get it all the same if it is on its way: `then` is called once the broker has
+   * confirmed it, or the connection has gone.
+   */
+  withdraw(id: string, then: () => void): void {
+    const isUnderWay = this.#entries.delete(id) && this.#channel !== null;
+    this.#noteSize();
+    if (isUnderWay) this.#withdrawn.set(id, then);
+    else then();
   }
 
   /** Resolves when all is confirmed, or after so long. */
@@ -116,6 +133,11 @@ export class Publisher {
   #heard(message: Outgoing, isConfirmed: boolean): void {
     const { id, done } = message;
     const isReturned = this.#returned.delete(messageIdOf(id));
+    const withdrawn = this.#withdrawn.get(id);
+    if (withdrawn !== undefined) {
+      this.#withdrawn.delete(id);
+      return withdrawn();
+    }
     if (this.#entries.get(id) !== message) return;
     if (!isConfirmed) {
       this.#clock.after(AGAIN_MS, () => {

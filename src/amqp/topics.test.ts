@@ -2,7 +2,6 @@
 import type { ConfirmChannel } from "amqplib";
 import { expect, test } from "vitest";
 import type { EnginePort } from "../engine/engine-port.ts";
-import { encodeAttempt } from "../protocol/attempt-id.ts";
 import type { Grant } from "../protocol/work.ts";
 import { systemClock } from "../std/clock.ts";
 import { reject } from "../std/rejection.ts";
@@ -14,14 +13,21 @@ import { Topics } from "./topics.ts";
 
 const PLACE = { execution: "e1", phase: "a", visit: 1, handler: "a", round: 1, epoch: 1 };
 
+const CANCELLED = [{ ...PLACE, attempts: [{ task: 0, attempt: 1, claim: 0 }] }];
+
 /** Somebody consumes the topic, which is empty; one command is sent there. */
 async function bench(silentMs: number, { grantsAgain = false } = {}) {
   const clock = systemClock();
   const publisher = new Publisher(clock);
   const released: unknown[] = [];
+  /** Queues that were looked at to search through. */
+  const looked: string[] = [];
   const counts = { ready: 0, consumers: 1 };
   const session = {
-    look: async () => counts,
+    look: async (queue: string) => {
+      looked.push(queue);
+      return counts;
+    },
     take: async () => "tag",
     consume: { cancel: async () => ({}) },
   };
@@ -35,9 +41,7 @@ async function bench(silentMs: number, { grantsAgain = false } = {}) {
       isOwn: () => true,
       sent: () => {},
       usesServed: () => new Set(),
-      openAttempts: () => [
-        { attempt: encodeAttempt({ ...PLACE, task: 0, attempt: 1, claim: 0 }), topic: "A_CMD" },
-      ],
+      openAttempts: () => [],
       release: (...[, beats]: Parameters<EnginePort["release"]>) => {
         released.push(...beats);
         if (grantsAgain) topics.send(grant);
@@ -72,18 +76,37 @@ async function bench(silentMs: number, { grantsAgain = false } = {}) {
   } as unknown as Grant;
   topics.send(grant);
   await turn();
-  return { topics, publisher, released, turn };
+  return { topics, publisher, released, looked, turn };
 }
 
-test("a command that is given up before the broker has confirmed it is not sent over the next connection", async () => {
-  const { topics, publisher, released } = await bench(0);
+test("a command that is cancelled before the broker has confirmed it is not sent over the next connection", async () => {
+  const { topics, publisher, released, turn } = await bench(0);
   expect(publisher.size).toBe(1);
-  topics.giveUp(PLACE);
+  topics.cancel(CANCELLED, "A_CMD");
+  await turn();
   // What is left is the announcement for workers.
   expect(publisher.size).toBe(1);
   publisher.forget(({ exchange }) => exchange === "rondo.cancel.consumer");
   expect(publisher.size).toBe(0);
   expect(released).toMatchObject([{ execution: "e1", attempts: [{ task: 0, attempt: 1 }] }]);
+});
+
+test("a command that is on its way to the broker when it is cancelled is searched for once it is there", async () => {
+  const { topics, publisher, looked, turn } = await bench(0);
+  let confirm: ((error: null, ok: object) => void) | undefined;
+  publisher.attach({
+    on: () => {},
+    publish: (...[, key, , , done]: Parameters<ConfirmChannel["publish"]>) => {
+      if (key === "A_CMD") confirm = done as typeof confirm;
+    },
+  } as never);
+  looked.length = 0;
+  topics.cancel(CANCELLED, "A_CMD");
+  await turn();
+  expect(looked).toEqual([]);
+  confirm?.(null, {});
+  await turn();
+  expect(looked).toEqual(["A_CMD"]);
 });
 
 test("a command that somebody has and says nothing of is sent again a few times, not for ever", async () => {

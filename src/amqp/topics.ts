@@ -7,14 +7,14 @@ import type { Inspection } from "../engine/io.ts";
 import { topicError } from "../kernel/command-state.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { topicUse } from "../kernel/topic.ts";
-import { decodeAttempt } from "../protocol/attempt-id.ts";
-import type { Grant, ReportedAttempt, ReportPlace, SentAt } from "../protocol/work.ts";
+import { decodeAttempt, encodeAttempt } from "../protocol/attempt-id.ts";
+import type { Beat, Grant, ReportedAttempt, ReportPlace, SentAt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Rejection } from "../std/rejection.ts";
 import { beatsOf } from "./beats.ts";
 import { toFault } from "./broker-fault.ts";
 import type { BrokerSession } from "./broker-link.ts";
-import { announceCancelled, type CancelledCommandsParts, openCommandsOf } from "./cancelled-commands.ts";
+import { CancelledCommands, type CancelledCommandsParts } from "./cancelled-commands.ts";
 import type { DeskBook } from "./desk-book.ts";
 import { explainCommands } from "./explain-commands.ts";
 import { findLost, sendInPortions, settledIn } from "./lost-commands.ts";
@@ -34,6 +34,8 @@ export interface TopicsParts
     ReceiptIntakeParts,
     CancelledCommandsParts,
     Omit<WaitingCommandsParts, "engine" | "book"> {
+  /** The name under which the bridge is a worker of the engine. */
+  readonly worker: string;
   readonly book: DeskBook;
   readonly mender: QueueMender;
   readonly clock: Clock;
@@ -50,12 +52,14 @@ export class Topics {
   readonly #receipts: ReceiptTopics;
   readonly #waiting: WaitingCommands;
   readonly #cleaner: TopicCleaner;
+  readonly #cancelled: CancelledCommands;
   /** Commands that the broker has confirmed in this turn. */
   readonly #confirmed: ReportedAttempt[] = [];
 
   constructor(parts: TopicsParts) {
     this.#parts = parts;
     this.#cleaner = new TopicCleaner(parts);
+    this.#cancelled = new CancelledCommands(parts);
     this.#receipts = new ReceiptTopics({
       ...parts,
       onReceipt: (delivery) =>
@@ -132,18 +136,21 @@ export class Topics {
     }
   }
 
-  /** The execution is cancelled, or has failed: nobody waits for receipts any more. */
-  giveUp(place: ReportPlace): void {
+  /** Nobody waits for these commands any more: workers stop them, and what no worker has is taken out of its topic. */
+  cancel(beats: readonly Beat[], name: string): void {
     const { engine, worker, publisher } = this.#parts;
-    const open = openCommandsOf(this.#parts, place);
-    announceCancelled(this.#parts, place, open);
-    for (const { id, at, topic: name } of open) {
-      const known = this.#open.remove(this.#open.topic(name), commandKey(at));
-      // What the broker has not confirmed is not sent over the next connection.
-      if (known !== null) publisher.forget((message) => message.id === known.id);
-      if (known === null || known.sentAt !== null) this.#cleaner.remove(name, known?.id ?? id);
-      engine.release(worker, beatsOf([at]));
+    const topic = this.#open.topic(name);
+    for (const { attempts, ...place } of beats) {
+      for (const one of attempts) {
+        const at = { ...place, ...one };
+        const known = this.#open.remove(topic, commandKey(at));
+        const id = known?.id ?? encodeAttempt(at);
+        this.#cancelled.add(at);
+        // A command that the broker has not confirmed is not sent over the next connection, and may yet arrive over this one.
+        if (known?.sentAt !== null) publisher.withdraw(id, () => this.#cleaner.remove(name, id));
+      }
     }
+    engine.release(worker, beats);
   }
 
   /** Nothing was heard of a command for long, be it of a former process: it is looked after from here. */

@@ -304,11 +304,11 @@ export class CleanUp {
   /** Leases of a visit that is over: whoever still works on it is told to stop. */
   #closeDesks(slot: Slot): void {
     for (const desk of slot.closedDesks.splice(0)) {
-      if (this.#node.roster.queued !== null) tellClosed(this.#node, slot, desk);
       for (const lease of [...desk.leases.values()]) {
         if (!lease.reported) tellToStop(this.#node, slot, { desk, lease }, "cancel");
         this.#node.endLease(desk, lease);
       }
+      if (this.#node.roster.queued !== null) tellClosed(this.#node, slot, desk);
       for (const seq of desk.state.pageSeq) this.#node.pages.drop(slot.id, seq);
     }
   }

@@ -13,7 +13,8 @@ import type { Settings } from "./settings.ts";
 /** A worker as the driver sees it. */
 export interface WorkerLink {
   take(grant: Grant): void;
-  cancel(beats: readonly Beat[], why: "cancel" | "lost"): void;
+  /** Nobody waits for these attempts any more, or their leases are lost; `topic` is where commands go. */
+  cancel(beats: readonly Beat[], why: "cancel" | "lost", topic?: string): void;
   /** Asks the worker's own status API which of these silent attempts still run. */
   ask?(beats: readonly Beat[]): Promise<readonly Beat[]>;
   /** Of a worker that queues: nothing of the handler is to begin now. */

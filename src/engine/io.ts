@@ -336,6 +336,8 @@ export type Output =
       readonly worker: string;
       readonly attempts: readonly Beat[];
       readonly why: "cancel" | "lost";
+      /** Of commands: the topic that they go to. */
+      readonly topic?: string;
     }
   | {
       readonly kind: "verdicts";

@@ -200,10 +200,12 @@ export function unrecordedStarts(slot: Slot): Exclude<Message, { kind: "start" }
 
 /** After the commit of a report: the leases it ended are dropped; whoever works on what is settled is told to stop. */
 export function endReported(node: NodeState, slot: Slot, report: Report): void {
-  const desk = deskOf(slot, report);
+  const desk = slot.desk(report);
   if (desk === undefined) return;
+  // A receipt of an earlier round may have settled a task that somebody works on in this one.
+  const isRound = desk.visit.round === report.round;
   if (report.kind === "enumeration") {
-    const lease = desk.leases.get(ENUMERATION);
+    const lease = isRound ? desk.leases.get(ENUMERATION) : undefined;
     if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch)) return;
     const { sealed, enumeration } = desk.state;
     if (sealed || enumeration.ended >= report.attempt) node.endLease(desk, lease);
@@ -215,7 +217,7 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
   for (const receipt of report.receipts) {
     const lease = desk.leases.get(receipt.task);
     if (lease === undefined) continue;
-    const isOwn = isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch);
+    const isOwn = isRound && isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch);
     // A word of an earlier claim or attempt, which changed nothing.
     if (!isOwn && !desk.state.isClosed(receipt.task)) continue;
     if (!isOwn) tellToStop(node, slot, { desk, lease }, "cancel");
@@ -285,11 +287,13 @@ export function tellToStop(
     round: desk.visit.round,
     epoch,
   };
+  const command = task === ENUMERATION ? null : desk.state.plan.command;
   node.emit({
     kind: "cancel",
     worker: lease.worker,
     attempts: [{ ...at, attempts: [{ task, attempt, claim }] }],
     why,
+    ...(command === null ? {} : { topic: command.topic }),
   });
 }
 

@@ -28,7 +28,7 @@ export class WorkerLinks {
       case "grant":
         return link?.take(told.grant);
       case "cancel":
-        return link?.cancel(told.attempts, told.why);
+        return link?.cancel(told.attempts, told.why, told.topic);
       case "withdraw":
         return link?.withdraw?.(told.from, told.why);
       case "check-sent":

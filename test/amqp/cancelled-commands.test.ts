@@ -1,5 +1,7 @@
-// Cancelled commands over a real broker, with Rondo's own worker at their topic.
-import { afterEach, beforeEach, expect, test } from "vitest";
+// Commands that nobody waits for any more, over a real broker: cancelled, or settled by the receipt of an earlier sending.
+import type { Channel } from "amqplib";
+import type { LocalRondo } from "rondo";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { testWorker } from "../amqp-workers/test-worker.ts";
 import { until } from "../faults/until.ts";
 import { AmqpBench, described } from "./amqp-bench.ts";
@@ -72,4 +74,109 @@ test("a worker stops a command that is cancelled, does not run a copy of it, and
     (task) => (task as { cmd_metadata: { rondo: { workflow_id: string } } }).cmd_metadata,
   );
   expect(ids.map(({ rondo: mark }) => mark.workflow_id)).toEqual(["first", "second", "first"]);
+});
+
+describe("the copy of a command that the receipt of an earlier sending settles", () => {
+  type Body = { readonly cmd_metadata: { readonly rondo: { readonly attempt: string } } };
+
+  async function openChannel(): Promise<Channel> {
+    const connection = await bench.broker.connect();
+    ends.push(() => connection.close());
+    return connection.createChannel();
+  }
+
+  /** Takes the next command out of a topic. */
+  async function takeFrom(channel: Channel, topic: string): Promise<Body> {
+    let body: Body | null = null;
+    await until(`a command is at ${topic}`, async () => {
+      const got = (await bench.broker.queues()).some(({ name }) => name === topic)
+        ? await channel.get(topic, { noAck: true })
+        : false;
+      if (got !== false) body = JSON.parse(String(got.content)) as Body;
+      return body !== null;
+    });
+    return body as unknown as Body;
+  }
+
+  function sendReceipt(channel: Channel, topic: string, command: Body): void {
+    channel.sendToQueue(topic, Buffer.from(JSON.stringify({ ...command, cmd_result: "of the first" })));
+  }
+
+  const countIn = async (channel: Channel, topic: string) => (await channel.checkQueue(topic)).messageCount;
+
+  /** Starts it, takes its command, cancels and retries it: the command is sent a second time. */
+  async function sentTwice(rondo: LocalRondo, channel: Channel, workflow = flow) {
+    const handle = await rondo.start(workflow, null as never, { id: "pz" });
+    const first = await takeFrom(channel, "A_CMD");
+    await handle.cancel();
+    await until("it is cancelled", async () => (await handle.status()).status === "cancelled");
+    await handle.retry();
+    return { handle, first };
+  }
+
+  test("is taken out of its topic, and others stay there", async () => {
+    const rondo = await bench.open();
+    const channel = await openChannel();
+    const { handle, first } = await sentTwice(rondo, channel);
+    await until("it is sent again", async () => (await countIn(channel, "A_CMD")) === 1);
+    channel.sendToQueue("A_CMD", Buffer.from('"of another system"'));
+    await until("it is there", async () => (await countIn(channel, "A_CMD")) === 2);
+    sendReceipt(channel, "A_RECEIPT", first);
+    await handle.result({ timeout: 60_000 });
+    await until("the copy is gone", async () => (await countIn(channel, "A_CMD")) === 1);
+    expect((await bench.messagesIn("A_CMD")).map(({ body }) => body)).toEqual(["of another system"]);
+    expect(bench.faults).toEqual([]);
+  });
+
+  test("is taken out while the phase goes on", async () => {
+    const two = described("two", [
+      {
+        name: "one",
+        handlers: {
+          one: { command: { cmd_type: "ONE", cmd_data: {} }, topic: "A_CMD" },
+          two: { command: { cmd_type: "TWO", cmd_data: {} }, topic: "B_CMD" },
+        },
+      },
+    ]);
+    const rondo = await bench.open();
+    const channel = await openChannel();
+    const { handle, first } = await sentTwice(rondo, channel, two);
+    const other = await takeFrom(channel, "B_CMD");
+    await until("it is sent again", async () => (await countIn(channel, "A_CMD")) === 1);
+    sendReceipt(channel, "A_RECEIPT", first);
+    await until("the copy is gone", async () => (await countIn(channel, "A_CMD")) === 0);
+    expect((await handle.status()).status).toBe("running");
+    sendReceipt(channel, "B_RECEIPT", other);
+    await handle.result({ timeout: 60_000 });
+  });
+
+  test("is stopped at a worker that runs it, without a receipt", async () => {
+    const rondo = await bench.open();
+    const channel = await openChannel();
+    const { handle, first } = await sentTwice(rondo, channel);
+    const begun: string[] = [];
+    const worker = testWorker(bench.broker.url, [
+      {
+        name: "topics",
+        handlers: [
+          {
+            use: "topic:A_CMD",
+            async process({ task, signal }) {
+              begun.push((task as Body).cmd_metadata.rondo.attempt);
+              return new Promise((_, fail) => signal.addEventListener("abort", () => fail(signal.reason)));
+            },
+          },
+        ],
+      },
+    ]);
+    ends.push(() => worker.stop(0));
+    await worker.start();
+    await until("the copy runs", () => begun.length === 1);
+    expect(begun).not.toEqual([first.cmd_metadata.rondo.attempt]);
+    sendReceipt(channel, "A_RECEIPT", first);
+    await handle.result({ timeout: 60_000 });
+    await until("the copy is stopped", () => worker.held === 0);
+    expect(begun).toHaveLength(1);
+    expect(await countIn(channel, "A_RECEIPT")).toBe(0);
+  });
 });
