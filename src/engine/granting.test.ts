@@ -277,6 +277,26 @@ describe("the same handler of version 2", () => {
     for (let i = 0; i < 10; i++) expect(bench.status(`e${i}`)).toBe("done");
   });
 
+  test.each([
+    ["first", ["silent", "w1"]],
+    ["last", ["w1", "silent"]],
+  ] as const)(
+    "goes to code that says it enumerates, not to code that does not say, which joined %s",
+    (_when, order) => {
+      const bench = new NodeBench();
+      for (const worker of order)
+        bench.join(worker, [{ use: "w.a", ...(worker === "w1" ? { enumerates: true } : {}) }]);
+      for (let i = 0; i < 5; i++) bench.start(bench.plan(given), `e${i}`);
+      bench.settle();
+      const seen = bench.attempts().map(({ worker, grant }) => [worker, grant.do]);
+      expect(seen).toEqual(Array.from({ length: 5 }, () => ["w1", "enumerate"]));
+      bench.leave("w1");
+      bench.start(bench.plan(given), "alone");
+      bench.settle();
+      expect(bench.attempts().at(-1)).toMatchObject({ worker: "silent", grant: { do: "enumerate" } });
+    },
+  );
+
   test("goes to a worker that has code of both kinds under the name, for two workflows", () => {
     const bench = new NodeBench();
     bench.join("w1", [

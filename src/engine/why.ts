@@ -161,7 +161,10 @@ function whyQueued({ roster }: NodeState, { id }: Execution, desk: HandlerDesk):
   if (waiting > 0)
     return `has ${waiting} ${waiting === 1 ? "task" : "tasks"} at the broker, for workers there${but}.`;
   const enumeration = desk.leases.get(ENUMERATION);
-  return enumeration?.queued === true ? `has its enumeration at the broker, for a worker there${but}.` : null;
+  const { use } = desk.state.plan.enumerator;
+  return enumeration?.queued === true
+    ? `has its enumeration at the broker, for a worker there that enumerates "${use}"${but}.`
+    : null;
 }
 
 /** What keeps the broker from taking work, where it is known. */

@@ -215,9 +215,15 @@ export class WorkerRoster {
     const version = this.choose(wanted, project);
     if (version !== null) {
       const served = worker.served(wanted.use, version);
-      return wanted.enumerates && served?.enumerates === false ? undefined : served;
+      if (!wanted.enumerates || served === undefined) return served;
+      return this.#mayEnumerate(served, wanted, project) ? served : undefined;
     }
     return worker.fallback && this.#fallsBack(wanted) ? ANYTHING : undefined;
+  }
+
+  /** Code that says whether it enumerates is believed. Code that does not say gets an enumeration only if no other says so. */
+  #mayEnumerate({ enumerates }: Serves, wanted: Wanted, project: string): boolean {
+    return enumerates ?? this.enumeratorOf(wanted, project) === null;
   }
 
   /**

@@ -182,7 +182,8 @@ export interface Serves {
   readonly version?: string;
   /**
    * Whether the code enumerates tasks. True: it never gets the input as the one task of a definition that names no
-   * enumeration. False: it never gets an enumeration. Left out: it gets what the definition says.
+   * enumeration. False: it never gets an enumeration. Left out: it gets what the definition says, enumerations only
+   * while no worker says true.
    */
   readonly enumerates?: boolean;
 }

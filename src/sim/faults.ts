@@ -64,6 +64,7 @@ export const HAPPENINGS = [
   "newer events held back",
   "unreadable to an older node",
   "worker enumerates what has one task",
+  "worker only processes what is enumerated",
   "odd answer to a worker",
   "worker out of touch",
   "row garbled",

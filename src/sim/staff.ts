@@ -144,7 +144,7 @@ export class Staff {
 
   /**
    * Code says that it enumerates where a definition has it do so. In some runs workers come and go besides whose code
-   * enumerates what has one task by its definition.
+   * enumerates what has one task by its definition, in others workers that only process what a definition enumerates, or do not say.
    */
   #enumerating({ use, version }: Serves, worker: string): Serves {
     const world = this.#world;
@@ -152,10 +152,16 @@ export class Staff {
     const handlers = [...this.#plans.values()].flatMap(({ phases }) =>
       phases.flatMap((phase) => phase.handlers),
     );
-    if (handlers.some(({ enumerateUse }) => enumerateUse === use)) return { ...served, enumerates: true };
     const { seed } = world.behaviour;
-    const isOdd = world.has("enumerating-workers") && hashText(`${seed}/enumerating`) % 3 === 0;
-    if (!isOdd || this.#isHealed || hashText(`${seed}/enumerates/${use}/${worker}`) % 3 > 0) return served;
+    const kind = world.has("enumerating-workers") ? hashText(`${seed}/enumerating`) % 3 : -1;
+    const isDrawn = !this.#isHealed && hashText(`${seed}/enumerates/${use}/${worker}`) % 3 === 0;
+    if (handlers.some(({ enumerateUse }) => enumerateUse === use)) {
+      if (kind !== 1 || !isDrawn) return { ...served, enumerates: true };
+      if (hashText(`${seed}/silent/${use}/${worker}`) % 3 === 0) return served;
+      world.count("worker only processes what is enumerated");
+      return { ...served, enumerates: false };
+    }
+    if (kind !== 0 || !isDrawn) return served;
     if (handlers.some((handler) => handler.use === use && handler.mode === "use"))
       world.count("worker enumerates what has one task");
     return { ...served, enumerates: true };

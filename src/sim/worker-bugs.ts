@@ -30,6 +30,20 @@ export const WORKER_BUGS: readonly PlantedBug[] = [
     seed: 4,
   },
   {
+    name: "enumeration given to code that only processes",
+    file: "engine/worker-roster.js",
+    find: "return enumerates ?? this.enumeratorOf(wanted, project) === null;",
+    replace: "return enumerates !== undefined || this.enumeratorOf(wanted, project) === null;",
+    seed: 7,
+  },
+  {
+    name: "enumeration given to code that does not say, beside code that enumerates",
+    file: "engine/worker-roster.js",
+    find: "return enumerates ?? this.enumeratorOf(wanted, project) === null;",
+    replace: "return enumerates ?? true;",
+    seed: 7,
+  },
+  {
     name: "input given to code that enumerates",
     file: "engine/node-state.js",
     find: "if (execution === null || !state.needsSingleCode)",

@@ -4,6 +4,7 @@ import type { LocalRondo } from "rondo";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { parseDefinition } from "../../src/kernel/parse-definition.ts";
 import { unwrap } from "../../src/std/rejection.ts";
+import { testWorker } from "../amqp-workers/test-worker.ts";
 import { until } from "../faults/until.ts";
 import { AmqpBench } from "./amqp-bench.ts";
 
@@ -63,6 +64,79 @@ describe("version 2", () => {
     await late.result({ timeout: 100_000 });
     expect(worker.seen.map(({ data }) => data)).toEqual([{ a: 1 }, { a: 2 }]);
     await bench.isTidy();
+  });
+});
+
+describe("version 2 with workers that only process", () => {
+  /** One of Rondo's own workers at the broker, or one that knows the protocol only. */
+  async function join(kind: "rondo" | "raw", enumerates: boolean): Promise<() => Promise<unknown>> {
+    if (kind === "raw") {
+      const raw = await bench.worker(enumerates ? enumerating() : { [use]: { process: () => null } });
+      return () => raw.close();
+    }
+    const code = {
+      use,
+      process: () => null,
+      ...(enumerates ? { enumerate: ({ input }: { input: unknown }) => Array(Number(input)).keys() } : {}),
+    };
+    const worker = testWorker(bench.broker.url, [{ name: "fan", handlers: [code] }] as never);
+    await worker.start();
+    return () => worker.stop(0);
+  }
+
+  test.each([
+    ["rondo", "first", [false, true]],
+    ["rondo", "last", [true, false]],
+    ["raw", "first", [false, true]],
+    ["raw", "last", [true, false]],
+  ] as const)("of the kind %s, which joined %s: each fan-out has all its tasks", async (kind, _, order) => {
+    const ends: (() => Promise<unknown>)[] = [];
+    const handles = [await rondo.start(flow(2), 40 as never)];
+    for (const enumerates of order) {
+      ends.push(await join(kind, enumerates));
+      handles.push(await rondo.start(flow(2), 40 as never));
+    }
+    for (const handle of handles) {
+      await handle.result({ timeout: 100_000 });
+      expect(await counts(handle)).toMatchObject({ total: 40, done: 40 });
+    }
+    for (const end of ends) await end();
+    await bench.isTidy();
+  });
+
+  test.each(["rondo", "raw"] as const)(
+    "of the kind %s, and nobody else: it waits, and says that nobody there enumerates",
+    async (kind) => {
+      const end = await join(kind, false);
+      const handle = await rondo.start(flow(2), 40 as never);
+      await until("it says what is missing", async () =>
+        (await handle.why()).includes(`for a worker there that enumerates "${use}"`),
+      );
+      expect(await counts(handle)).toMatchObject({ total: 0, done: 0 });
+      const enumerator = await join(kind, true);
+      await handle.result({ timeout: 100_000 });
+      expect(await counts(handle)).toMatchObject({ total: 40, done: 40 });
+      for (const stop of [end, enumerator]) await stop();
+      await bench.isTidy();
+    },
+  );
+
+  test("in the process, beside one at the broker that enumerates: it goes there, whoever was first", async () => {
+    const { workflow } = await import("rondo");
+    const plain = workflow({ name: `fan-${count}` }).phase("resize", { process: ({ task }) => task });
+    use = `fan-${count}.resize`;
+    rondo.serve(plain);
+    const early = await rondo.start(flow(2), 40 as never);
+    await until("it says what is missing", async () =>
+      (await early.why()).includes(`waits for a worker that enumerates "${use}"`),
+    );
+    const end = await join("rondo", true);
+    const late = await rondo.start(flow(2), 40 as never);
+    for (const handle of [early, late]) {
+      await handle.result({ timeout: 100_000 });
+      expect(await counts(handle)).toMatchObject({ total: 40, done: 40 });
+    }
+    await end();
   });
 });
 

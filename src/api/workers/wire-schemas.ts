@@ -32,7 +32,7 @@ export const registrationSchema = described(
         version: z.string().optional(),
         enumerates: z.boolean().optional().meta({
           description:
-            "whether its code enumerates tasks. true: it never gets the input as the one task of a handler. false: it never gets an enumeration. Left out: it gets what the definition says",
+            "whether its code enumerates tasks. true: it never gets the input as the one task of a handler. false: it never gets an enumeration. Left out: it gets what the definition says, enumerations only while no connected worker says true",
         }),
       }),
     ),

@@ -55,6 +55,12 @@ export class Roster {
       grant.do !== "enumerate" || found?.enumerates !== false,
       `${what} is enumerated by ${worker}, which only processes it`,
     );
+    const enumerates = ({ serves }: { serves: readonly Serves[] }) =>
+      serves.some((one) => one.use === use && (one.version ?? null) === version && one.enumerates === true);
+    must(
+      grant.do !== "enumerate" || found?.enumerates === true || ![...this.#workers.values()].some(enumerates),
+      `${what} is enumerated by ${worker}, which does not say that it enumerates, as others do`,
+    );
     const served = new Set<string>();
     for (const { serves } of this.#workers.values())
       for (const one of serves) if (one.use === use) served.add(one.version ?? "");
