@@ -21,7 +21,7 @@ import {
   SCHEMA_DEFAULT,
   type SchemaPlace,
 } from "./store/postgres/schema-place.ts";
-import { hasLiveOwner } from "./store/sqlite/directory-lock.ts";
+import { hasLiveOwner, readOpened } from "./store/sqlite/directory-lock.ts";
 import { restoreBackup } from "./store/sqlite/restore-backup.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
 import { lostInWal } from "./store/sqlite/wal-losses.ts";
@@ -104,9 +104,12 @@ export function lookAtDatabase(place: Pick<TransferPlace, "store" | "schema">): 
   return readDatabase(schemaPlace(place));
 }
 
-/** Transactions that the log of an embedded store has lost; 0 while a process works on it, which says so itself. */
+/** How many transactions at least the log of an embedded store has lost; 0 while a process works on it, which says so itself. */
 export function lostTransactionsIn(directory: string): number {
-  return hasLiveOwner(directory) ? 0 : lostInWal(join(directory, `${DATABASE}-wal`));
+  if (hasLiveOwner(directory)) return 0;
+  const log = join(directory, `${DATABASE}-wal`);
+  // An owner that was killed has left its WAL.
+  return readOpened(directory) !== null && !existsSync(log) ? 1 : lostInWal(log);
 }
 
 /** Whether a URL names a database. */

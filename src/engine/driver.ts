@@ -61,6 +61,8 @@ export class Engine implements EnginePort {
   readonly cluster: ClusterDoor;
   readonly outbox: OutboxDoor;
   #stopped: Error | null = null;
+  /** What the store has found by itself that keeps it from taking commits. */
+  #unwritable: () => Error | null = () => null;
   readonly #pending = new Set<Promise<void>>();
   /** Post-operations under way. */
   readonly #errands: Errands;
@@ -82,10 +84,16 @@ export class Engine implements EnginePort {
   /** Opens the store and starts the node. */
   static async open(options: EngineOptions): Promise<Engine> {
     const opened = await options.store.open();
+    let unwritable: Error | null = null;
+    options.store.onUnwritable?.((fault) => {
+      unwritable = fault;
+      if (fault !== null) options.onFault?.(fault);
+    });
     const left = await readLeases(options.store, opened.owned);
     const info = { ...opened, owned: inDoubt(opened.owned, left) };
     for (const warning of info.warnings ?? []) options.onFault?.(new Error(warning));
     const engine = new Engine(options, info, await options.settingsFor?.(info, options.store));
+    engine.#unwritable = () => unwritable;
     engine.#node.takeOver(left.leases);
     engine.#schedule();
     return engine;
@@ -205,7 +213,7 @@ export class Engine implements EnginePort {
 
   /** Why the store takes no commits just now; null: it takes them, as far as is known. */
   get commitFault(): Error | null {
-    return this.#patience.commitFault;
+    return this.#patience.commitFault ?? this.#unwritable();
   }
 
   get openLeases(): number {

@@ -36,7 +36,7 @@ export const DAMAGED = "damaged";
 export interface StoreInfo {
   /** What was found wrong when the store was opened, and did not keep it from opening. */
   readonly warnings?: readonly string[];
-  /** Transactions of an embedded store's log that were complete and could not be read when it was opened. */
+  /** At least so many transactions of an embedded store's log were complete and could not be read when it was opened. */
   readonly lostTransactions?: number;
   readonly generation: string;
   /** Secret key for attempt tokens, kept in the store. */
@@ -317,6 +317,8 @@ export interface SearchIndex {
 export interface Store extends StoreRepairs, SearchIndex {
   /** Opens, migrates; an embedded store is owned when this resolves, in a new and durable epoch. */
   open(): Promise<StoreInfo>;
+  /** Calls the listener when the store finds by itself that it cannot be written, and with null when it can be again. */
+  onUnwritable?(listener: (fault: Error | null) => void): void;
   /** The fenced, durable write. */
   commit(commit: Commit): Promise<CommitVerdict>;
   /** Executions by id, in the given order; null for what does not exist. A snapshot of another `foldVersion` is ignored. */

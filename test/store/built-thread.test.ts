@@ -19,7 +19,10 @@ test("dist/ is as new as the sources of the SQLite store (else: npm run build)",
 
 test("a call that the thread does not know is an error that names it, and the next call is answered", async () => {
   const fatal: Error[] = [];
-  const thread = new StoreThread(temporaryDirectory(), (error) => fatal.push(error));
+  const thread = new StoreThread(temporaryDirectory(), {
+    onFatal: (error) => fatal.push(error),
+    onFiles: () => undefined,
+  });
   await thread.call({ kind: "open", startedAt: 1 });
   await expect(thread.call({ kind: "foretell" } as unknown as Call)).rejects.toThrow(
     "the store's thread does not know the call foretell",

@@ -38,8 +38,12 @@ const READY = z.object({
   lostTransactions: z
     .int()
     .optional()
-    .describe("transactions that were lost when the store was opened: its write-ahead log was damaged"),
+    .describe(
+      "at least so many transactions were lost when the store was opened: its write-ahead log was damaged or missing",
+    ),
 });
+
+const FAULT_CHARS = 500;
 
 function readyRoute(desk: Desk): Route {
   return route(
@@ -59,7 +63,10 @@ function readyRoute(desk: Desk): Route {
       if (desk.engine.hasStopped) return reject("not_ready", "the engine has stopped");
       const fault = desk.engine.commitFault;
       if (fault !== null)
-        return reject("store_unavailable", `the store takes no writes: ${fault.message.slice(0, 200)}`);
+        return reject(
+          "store_unavailable",
+          `the store takes no writes: ${fault.message.slice(0, FAULT_CHARS)}`,
+        );
       // Whether the store answers; a damaged document is an answer too.
       await remoteEpoch(desk.store);
       const { broker } = desk;

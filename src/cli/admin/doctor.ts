@@ -150,7 +150,8 @@ function existing(path: string): string {
 }
 
 function sayLost(transactions: number): string {
-  return `its write-ahead log is damaged, and ${transactions} transactions behind the damage are lost; compare with a backup`;
+  const many = transactions === 1 ? "1 transaction" : `${transactions} transactions`;
+  return `its write-ahead log is damaged or missing, and it has lost at least ${many}; compare with a backup`;
 }
 
 /** Whether the server that other verbs would talk to answers. None may be meant, unless it was named. */

@@ -3,9 +3,10 @@
  * 1. owns the directory (directory-lock.ts) and its database (open-database.ts);
  * 2. writes by one fenced transaction per commit, reads through the same connection, copies itself as a whole;
  * 3. copies the WAL when it is long, after the commit's answer has gone out;
- * 4. turns errors of SQLite into faults, and after one that puts the file in doubt refuses every further write.
+ * 4. turns errors of SQLite into faults, and after one that puts the file in doubt refuses every further write;
+ * 5. refuses writes while its files are not in their places (open-files.ts).
  */
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Entry } from "../../kernel/journal-entry.ts";
 import { assert } from "../../std/assert.ts";
@@ -36,6 +37,7 @@ import { DirectoryLock } from "./directory-lock.ts";
 import { type Bytes, type Connection, type Driver, integer, text, textOf } from "./driver.ts";
 import { DiskFailed, faultOf, type Owner, StoreUnreadable } from "./faults.ts";
 import { damageMark, databaseFile, openDatabase } from "./open-database.ts";
+import { OpenFiles } from "./open-files.ts";
 import type { RowWrite } from "./packed-commit.ts";
 import { Purger } from "./purger.ts";
 import { RecordReader } from "./record-reader.ts";
@@ -45,10 +47,12 @@ import { Shrinker } from "./shrinker.ts";
 import { SideWriter } from "./side-writer.ts";
 import { SqliteReader } from "./sqlite-reader.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
+import { isLogLost } from "./wal-losses.ts";
 
 interface Opened {
   readonly lock: DirectoryLock;
   readonly connection: Connection;
+  readonly files: OpenFiles;
   readonly writer: SqliteWriter;
   readonly reader: SqliteReader;
   readonly records: RecordReader;
@@ -61,7 +65,7 @@ interface Opened {
 }
 
 const META = `SELECT ${text("generation")} AS generation, ${text("key")} AS key, ${integer("partitions")} AS partitions,
-  ${integer("epoch")} AS epoch, ${integer("unclean_epoch")} AS unclean_epoch FROM meta`;
+  ${integer("epoch")} AS epoch, ${integer("unclean_epoch")} AS unclean_epoch, ${integer("clean")} AS clean FROM meta`;
 
 interface MetaRow {
   readonly generation: Bytes;
@@ -69,7 +73,19 @@ interface MetaRow {
   readonly partitions: number;
   readonly epoch: number;
   readonly unclean_epoch: number;
+  readonly clean: number;
 }
+
+interface Context {
+  readonly writing: boolean;
+  /** The file that is concerned, if not the database. */
+  readonly file?: string;
+  /** Refused while the files are not in their places; every write is, unless this says otherwise. */
+  readonly isPlaced?: boolean;
+}
+
+/** What puts the WAL into the database file: it is of use also if the WAL is not in its place. */
+const CLOSING: Context = { writing: true, isPlaced: false };
 
 export class DirectoryStore {
   readonly #directory: string;
@@ -292,39 +308,56 @@ export class DirectoryStore {
     this.#unlessFull(() => checkpoints.run());
   }
 
+  /** Why its files are not the ones that are open; null: they are. */
+  get filesFault(): StoreFault | null {
+    return this.#opened?.files.fault ?? null;
+  }
+
   close(options: { clean: boolean }): void {
-    const { connection, lock } = this.#use();
-    if (this.#stopped === null) {
-      if (options.clean) this.#guard({ writing: true }, () => connection.exec("UPDATE meta SET clean = 1"));
-      this.#unlessFull(() => connection.exec("PRAGMA wal_checkpoint(TRUNCATE)"));
+    const { connection, lock, files } = this.#use();
+    const isInPlace = files.hasDatabase;
+    if (this.#stopped === null && isInPlace) {
+      if (options.clean) this.#guard(CLOSING, () => connection.exec("UPDATE meta SET clean = 1"));
+      this.#unlessFull(() => {
+        connection.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+        lock.noteWhole();
+      });
     }
     connection.close();
-    lock.release();
+    lock.release({ keep: !isInPlace });
     this.#opened = null;
   }
 
   #openFile(lock: DirectoryLock): StoreInfo {
     const warnings: string[] = [];
     let lostTransactions = 0;
+    const [hasFile, hasLog] = [existsSync(this.#file), existsSync(`${this.#file}-wal`)];
     const connection = openDatabase(this.#file, {
       driver: this.#driver,
       warn: (what) => warnings.push(what),
       noteLost: (transactions) => {
         lostTransactions = transactions;
       },
+      beforeMigration: () => lock.noteWhole(),
     });
+    const found = this.#readMeta(connection);
+    if (isLogLost(lock.left, { ...found, hasFile, hasLog, isClean: found.clean === 1 })) {
+      lostTransactions = Math.max(1, lostTransactions);
+      warnings.push(
+        `The last process that had ${this.#file}${hasFile ? "-wal" : ""} open did not close it, and the file was removed or replaced. ` +
+          "The store has lost at least 1 transaction. What was acknowledged last may be missing; compare with a backup",
+      );
+    }
     connection.exec(
       `UPDATE meta SET unclean_epoch = CASE clean WHEN 0 THEN epoch ELSE unclean_epoch END,
         epoch = epoch + 1, clean = 0`,
     );
-    const meta = connection.prepare(META).get<MetaRow>([]);
-    assert(meta !== undefined, "the store has its meta row");
-    const { partitions, epoch, unclean_epoch: uncleanEpoch } = meta;
-    const [generation, key] = [textOf(meta.generation), textOf(meta.key)];
+    const { partitions, epoch, uncleanEpoch, generation, key } = this.#readMeta(connection);
     const search = new SearchIndex(connection);
     this.#opened = {
       lock,
       connection,
+      files: new OpenFiles(this.#file),
       writer: new SqliteWriter(connection, { generation, epoch }),
       reader: new SqliteReader(connection),
       records: new RecordReader(connection),
@@ -335,8 +368,20 @@ export class DirectoryStore {
       checkpoints: new Checkpoints(connection),
       shrinker: new Shrinker(connection),
     };
+    lock.noteOpened({ generation, epoch });
     const owned = [{ partition: 0, epoch, uncleanEpoch }];
     return { generation, key, partitions, owned, warnings, lostTransactions };
+  }
+
+  #readMeta(connection: Connection) {
+    const meta = connection.prepare(META).get<MetaRow>([]);
+    assert(meta !== undefined, "the store has its meta row");
+    const { partitions, epoch, unclean_epoch: uncleanEpoch, clean } = meta;
+    return {
+      generation: textOf(meta.generation),
+      key: textOf(meta.key),
+      ...{ partitions, epoch, uncleanEpoch, clean },
+    };
   }
 
   #use(): Opened {
@@ -373,18 +418,21 @@ export class DirectoryStore {
 
   #unlessFull(write: () => void): void {
     try {
-      this.#guard({ writing: true }, write);
+      this.#guard(CLOSING, write);
     } catch (error) {
       if (!(error instanceof StoreFault && error.retryable)) throw error;
     }
   }
 
-  #guard<T>(context: { writing: boolean; file?: string }, run: () => T): T {
-    if (context.writing && this.#stopped !== null) throw this.#stopped;
+  #guard<T>(context: Context, run: () => T): T {
+    const { writing, isPlaced = writing } = context;
+    if (writing && this.#stopped !== null) throw this.#stopped;
+    const moved = isPlaced ? this.filesFault : null;
+    if (moved !== null) throw moved;
     try {
       return run();
     } catch (error) {
-      const fault = faultOf(error, { file: this.#file, ...context });
+      const fault = faultOf(error, { file: context.file ?? this.#file, writing });
       if (fault instanceof DiskFailed || fault instanceof StoreUnreadable) this.#stopped = fault;
       if (fault instanceof StoreUnreadable && this.#opened !== null) this.#markDamaged(fault);
       throw fault;

@@ -34,6 +34,8 @@ export function openDatabase(
     readonly migrations?: readonly string[];
     readonly warn?: (what: string) => void;
     readonly noteLost?: (transactions: number) => void;
+    /** Called before a migration, which puts everything into the file and removes the WAL. */
+    readonly beforeMigration?: () => void;
   },
 ): Connection {
   const { driver, migrations = MIGRATIONS, warn = () => {} } = options;
@@ -50,12 +52,15 @@ export function openDatabase(
   if (lost > 0) {
     options.noteLost?.(lost);
     warn(
-      `${file}-wal is damaged before its end: ${lost} transactions behind the damage could not be read and are lost. ` +
+      `${file}-wal is damaged before its end: at least ${lost} transactions behind the damage could not be read and are lost. ` +
         "What was acknowledged last may be missing; compare with a backup",
     );
   }
   if (version === null) create(file, driver, migrations);
-  else if (version < migrations.length) migrate(file, driver, { migrations, version });
+  else if (version < migrations.length) {
+    options.beforeMigration?.();
+    migrate(file, driver, { migrations, version });
+  }
   const connection = driver.open(file);
   // EXCLUSIVE before the first access: no other program can come in between, and the WAL's index is in memory.
   connection.exec("PRAGMA locking_mode = EXCLUSIVE");

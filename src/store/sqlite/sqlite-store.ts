@@ -62,6 +62,7 @@ export class SqliteStore implements Store {
   readonly #options: SqliteStoreOptions;
   #thread: StoreThread | null = null;
   readonly #indexer = new SearchIndexer(this);
+  #onUnwritable: (fault: Error | null) => void = () => undefined;
 
   constructor(options: SqliteStoreOptions) {
     this.#options = options;
@@ -76,7 +77,10 @@ export class SqliteStore implements Store {
     assert(this.#thread === null, "a store is opened once");
     const directory = openDirectory(this.#options.directory);
     claimInProcess(directory);
-    const thread = new StoreThread(directory, this.#options.onFatal ?? endProcess);
+    const thread = new StoreThread(directory, {
+      onFatal: this.#options.onFatal ?? endProcess,
+      onFiles: (fault) => this.#onUnwritable(fault),
+    });
     try {
       const info = await thread.call<StoreInfo>({ kind: "open", startedAt: Date.now() });
       thread.isOpen = true;
@@ -89,6 +93,10 @@ export class SqliteStore implements Store {
       releaseInProcess(directory);
       throw error;
     }
+  }
+
+  onUnwritable(listener: (fault: Error | null) => void): void {
+    this.#onUnwritable = listener;
   }
 
   /** Tells processes that come second where this one listens. */

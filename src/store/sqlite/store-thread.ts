@@ -21,11 +21,16 @@ export class StoreThread {
   readonly #worker: Worker;
   readonly #ended: Promise<void>;
   readonly #onFatal: (error: StoreFault) => void;
+  readonly #onFiles: (fault: Error | null) => void;
   readonly #waiting: Waiting[] = [];
 
-  constructor(directory: string, onFatal: (error: StoreFault) => void) {
+  constructor(
+    directory: string,
+    listeners: { onFatal: (error: StoreFault) => void; onFiles: (fault: Error | null) => void },
+  ) {
     this.directory = directory;
-    this.#onFatal = onFatal;
+    this.#onFatal = listeners.onFatal;
+    this.#onFiles = listeners.onFiles;
     const workerData: ThreadData = { directory };
     this.#worker = new Worker(threadFile(), { workerData, execArgv: [] });
     this.#worker.on("message", (reply: Reply) => this.#take(reply));
@@ -55,6 +60,7 @@ export class StoreThread {
   }
 
   #take(reply: Reply): void {
+    if (reply.kind === "files") return this.#onFiles(reply.report === null ? null : fromReport(reply.report));
     if (reply.kind === "broken") {
       const error = fromReport(reply.report);
       if (error instanceof DiskFailed) this.#onFatal(error);

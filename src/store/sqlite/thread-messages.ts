@@ -81,7 +81,9 @@ export type Reply =
   | { readonly kind: "done"; readonly value: unknown }
   | { readonly kind: "failed"; readonly report: FaultReport }
   /** No answer: something failed between calls. */
-  | { readonly kind: "broken"; readonly report: FaultReport };
+  | { readonly kind: "broken"; readonly report: FaultReport }
+  /** No answer: the store's files are not in their places any more, or are again (null). */
+  | { readonly kind: "files"; readonly report: FaultReport | null };
 
 /** Given to the thread when it starts. */
 export interface ThreadData {

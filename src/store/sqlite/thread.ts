@@ -1,6 +1,6 @@
 /**
  * The entry of the store's thread: takes calls one at a time, in order, and answers each. A commit's answer goes
- * out before the WAL is tended. The thread ends when the store is closed or could not be opened; only then are
+ * out before the WAL is tended. Once a second it looks whether the files are in their places. The thread ends when the store is closed or could not be opened; only then are
  * libsql's handles on the files gone.
  */
 import { parentPort, workerData } from "node:worker_threads";
@@ -16,6 +16,15 @@ const port = parentPort;
 const { directory } = workerData as ThreadData;
 const store = new DirectoryStore(directory, await loadDriver());
 const reply = (message: Reply): void => port.postMessage(message);
+const FILES_MS = 1_000;
+
+let areFilesInPlace = true;
+setInterval(() => {
+  const fault = store.filesFault;
+  if ((fault === null) === areFilesInPlace) return;
+  areFilesInPlace = fault === null;
+  reply({ kind: "files", report: fault === null ? null : toReport(fault) });
+}, FILES_MS).unref();
 
 port.on("message", (call: Call) => {
   try {

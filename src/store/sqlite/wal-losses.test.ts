@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { loadDriver } from "./driver.ts";
-import { lostInWal } from "./wal-losses.ts";
+import { isLogLost, lostInWal } from "./wal-losses.ts";
 
 const home = mkdtempSync(join(tmpdir(), "rondo-wal-"));
 afterAll(() => rmSync(home, { recursive: true, force: true }));
@@ -50,4 +50,36 @@ test("a flipped bit loses its transaction and those behind it, but for the last 
   expect(flipped(inFrame(5, 9))).toBe(5);
   expect(flipped(inFrame(5, 17))).toBe(5);
   expect(flipped(13)).toBe(11);
+});
+
+const LEFT = { generation: "g", epoch: 5 };
+const FOUND = { ...LEFT, hasFile: true, hasLog: true, isClean: false };
+
+test.each([
+  ["nothing is known of the last owner", null, { ...FOUND, hasLog: false, epoch: 1 }, false],
+  ["the owner was killed, and its files are there", LEFT, FOUND, false],
+  ["a migration was cut off after the WAL went", null, { ...FOUND, hasLog: false }, false],
+  ["the WAL is gone", LEFT, { ...FOUND, hasLog: false }, true],
+  ["the WAL is empty, and the epoch was in it", LEFT, { ...FOUND, epoch: 4 }, true],
+  [
+    "the WAL is gone, and the file is one that was closed before",
+    LEFT,
+    { ...FOUND, epoch: 4, isClean: true },
+    true,
+  ],
+  [
+    "the owner had closed the store, and was killed then",
+    LEFT,
+    { ...FOUND, hasLog: false, isClean: true },
+    false,
+  ],
+  [
+    "everything is gone",
+    LEFT,
+    { ...FOUND, hasFile: false, hasLog: false, generation: "new", epoch: 0 },
+    true,
+  ],
+  ["another store was put there", LEFT, { ...FOUND, hasLog: false, generation: "other", epoch: 1 }, false],
+] as const)("a log is lost or not: %s", (_, left, found, isLost) => {
+  expect(isLogLost(left, found)).toBe(isLost);
 });

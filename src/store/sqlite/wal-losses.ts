@@ -5,6 +5,7 @@
  * lost. If there is one, it may be what a crash has cut off while it was written, before anybody heard of it: no damage.
  */
 import { existsSync, readFileSync } from "node:fs";
+import type { OpenedStore } from "./directory-lock.ts";
 
 const HEADER = 32;
 const FRAME_HEADER = 24;
@@ -12,7 +13,10 @@ const MAGIC_LITTLE = 0x377f0682;
 const MAGIC_BIG = 0x377f0683;
 const PAGE_DEFAULT = 4_096;
 
-/** Transactions that were complete and cannot be read any more; 0: none, or there is no log. */
+/**
+ * Transactions that were complete and cannot be read any more; 0: none, or there is no log. There may be more: what was
+ * overwritten does not count.
+ */
 export function lostInWal(file: string): number {
   if (!existsSync(file)) return 0;
   const wal = readFileSync(file);
@@ -29,6 +33,25 @@ export function lostInWal(file: string): number {
   if (!behind.slice(1).some(isOurs)) return 0;
   const complete = behind.filter((at, i) => (i === 0 || isOurs(at)) && wal.readUInt32BE(at + 4) !== 0).length;
   return complete > 1 ? complete : 0;
+}
+
+/** A store as it is found, before it is opened in a new epoch. */
+export interface FoundStore extends OpenedStore {
+  /** There was a database file, and a WAL. */
+  readonly hasFile: boolean;
+  readonly hasLog: boolean;
+  readonly isClean: boolean;
+}
+
+/**
+ * Whether the WAL of an owner that was killed is gone, or the whole database. A WAL is there from before an owner notes
+ * its epoch until the database has everything. A store of another generation was put there by somebody, on purpose.
+ */
+export function isLogLost(left: OpenedStore | null, found: FoundStore): boolean {
+  if (left === null) return false;
+  if (!found.hasFile) return true;
+  if (found.generation !== left.generation) return false;
+  return found.epoch < left.epoch || (!found.hasLog && !found.isClean);
 }
 
 type Sums = readonly [number, number];
