@@ -3,6 +3,7 @@ import { availableParallelism } from "node:os";
 import type { AmqpBridge } from "./amqp/bridge.ts";
 import type { OtherNodes } from "./api/other-nodes.ts";
 import { boundProjects } from "./command/bound-projects.ts";
+import { noteCommandWorkflows } from "./command/open-command.ts";
 import type { TopicGuard } from "./command/topic-guard.ts";
 import { TopicRegistry } from "./command/topic-registry.ts";
 import { type BrokerOptions, engineSettings, openBroker, topicGuard } from "./compose-broker.ts";
@@ -205,6 +206,7 @@ export async function assembleOn(
 ): Promise<Assembled> {
   const { clock, random, onFault, onStop } = parts;
   const { store, postOps, elsewhere, otherNodes } = options;
+  noteCommandWorkflows(store);
   const registry = new TopicRegistry(store);
   const broker = await openBroker(engine, options, { store, registry, clock, random, onFault, otherNodes });
   const topics = topicGuard(options, registry, () => broker);

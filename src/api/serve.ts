@@ -1,6 +1,5 @@
 /** Puts the parts of a server together over an engine: worker sessions, schedules, the API; and takes them apart again. */
 
-import { noteCommandWorkflows } from "../command/open-command.ts";
 import { SUBMISSION_NAMES } from "../command/submission-definition.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import { type ExecutionView, hasEnded } from "../kernel/view.ts";
@@ -54,7 +53,6 @@ async function viewOf(engine: EnginePort, execution: string): Promise<ExecutionV
 export async function serveApi(parts: ServeParts): Promise<RondoServer> {
   const { engine, store, clock, random, rondo, heartbeatMs, leaseMs, onFault } = parts;
   noteVersions(store, clock);
-  noteCommandWorkflows(store);
   const { onMoved, topics } = parts;
   const own = onMoved === undefined ? {} : { isMine: (id: string) => engine.isOwn(id) };
   const schemas = new SchemaDesk({ clock });

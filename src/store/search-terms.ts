@@ -42,19 +42,6 @@ export function isBroad(term: string): boolean {
   return term.startsWith(OF_HASH) || term.startsWith(OF_NAME);
 }
 
-/** Tags as a store keeps them; a text that is damaged has none. */
-export function readTags(text: string): Readonly<Record<string, string>> {
-  try {
-    const tags: unknown = JSON.parse(text);
-    const read: Record<string, string> = {};
-    for (const [name, value] of Object.entries(tags ?? {})) if (typeof value === "string") read[name] = value;
-    return read;
-  } catch (error) {
-    if (error instanceof SyntaxError) return {};
-    throw error;
-  }
-}
-
 /** The terms of an error. */
 export function errorTerms(error: string | null): string[] {
   return error === null ? [] : [...wordsOf(error)].slice(0, ERROR_WORDS_MAX).map((word) => term(word));

@@ -1,19 +1,15 @@
 // Commands that nobody waits for any more, over a real broker: cancelled, or settled by the receipt of an earlier sending.
-import type { Channel } from "amqplib";
 import type { LocalRondo } from "rondo";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { testWorker } from "../amqp-workers/test-worker.ts";
 import { until } from "../faults/until.ts";
-import { AmqpBench, described } from "./amqp-bench.ts";
+import { described } from "./described.ts";
+import { type Command, TopicBench } from "./topic-bench.ts";
 
-let bench: AmqpBench;
+const topics = TopicBench.forEach();
 const ends: (() => Promise<unknown>)[] = [];
-beforeEach(async () => {
-  bench = await AmqpBench.make();
-}, 180_000);
 afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
-  await bench.close();
 });
 
 const flow = described("flow", [
@@ -22,7 +18,7 @@ const flow = described("flow", [
 
 test("a worker stops a command that is cancelled, does not run a copy of it, and goes on with others", async () => {
   const begun: unknown[] = [];
-  const worker = testWorker(bench.broker.url, [
+  const worker = testWorker(topics.bench.broker.url, [
     {
       name: "topics",
       handlers: [
@@ -40,12 +36,10 @@ test("a worker stops a command that is cancelled, does not run a copy of it, and
   ends.push(() => worker.stop(0));
   await worker.start();
   // Whoever knows the fanout by its first fields finds in it no queue that somebody consumes.
-  const connection = await bench.broker.connect();
-  ends.push(() => connection.close());
-  const channel = await connection.createChannel();
+  const { channel } = topics;
   const { queue } = await channel.assertQueue("", { exclusive: true });
   await channel.bindQueue(queue, "rondo.cancel.consumer", "");
-  const rondo = await bench.open();
+  const rondo = await topics.bench.open();
   const handle = await rondo.start(flow, null as never, { id: "first" });
   await until("it runs", () => begun.length === 1);
   await handle.cancel();
@@ -77,37 +71,14 @@ test("a worker stops a command that is cancelled, does not run a copy of it, and
 });
 
 describe("the copy of a command that the receipt of an earlier sending settles", () => {
-  type Body = { readonly cmd_metadata: { readonly rondo: { readonly attempt: string } } };
-
-  async function openChannel(): Promise<Channel> {
-    const connection = await bench.broker.connect();
-    ends.push(() => connection.close());
-    return connection.createChannel();
-  }
-
-  /** Takes the next command out of a topic. */
-  async function takeFrom(channel: Channel, topic: string): Promise<Body> {
-    let body: Body | null = null;
-    await until(`a command is at ${topic}`, async () => {
-      const got = (await bench.broker.queues()).some(({ name }) => name === topic)
-        ? await channel.get(topic, { noAck: true })
-        : false;
-      if (got !== false) body = JSON.parse(String(got.content)) as Body;
-      return body !== null;
-    });
-    return body as unknown as Body;
-  }
-
-  function sendReceipt(channel: Channel, topic: string, command: Body): void {
-    channel.sendToQueue(topic, Buffer.from(JSON.stringify({ ...command, cmd_result: "of the first" })));
-  }
-
-  const countIn = async (channel: Channel, topic: string) => (await channel.checkQueue(topic)).messageCount;
+  const sendReceipt = (topic: string, command: Command) =>
+    topics.say(topic, { ...command, cmd_result: "of the first" });
+  const countIn = async (topic: string) => (await topics.channel.checkQueue(topic)).messageCount;
 
   /** Starts it, takes its command, cancels and retries it: the command is sent a second time. */
-  async function sentTwice(rondo: LocalRondo, channel: Channel, workflow = flow) {
+  async function sentTwice(rondo: LocalRondo, workflow = flow) {
     const handle = await rondo.start(workflow, null as never, { id: "pz" });
-    const first = await takeFrom(channel, "A_CMD");
+    const first = await topics.next("A_CMD");
     await handle.cancel();
     await until("it is cancelled", async () => (await handle.status()).status === "cancelled");
     await handle.retry();
@@ -115,17 +86,18 @@ describe("the copy of a command that the receipt of an earlier sending settles",
   }
 
   test("is taken out of its topic, and others stay there", async () => {
-    const rondo = await bench.open();
-    const channel = await openChannel();
-    const { handle, first } = await sentTwice(rondo, channel);
-    await until("it is sent again", async () => (await countIn(channel, "A_CMD")) === 1);
-    channel.sendToQueue("A_CMD", Buffer.from('"of another system"'));
-    await until("it is there", async () => (await countIn(channel, "A_CMD")) === 2);
-    sendReceipt(channel, "A_RECEIPT", first);
+    const rondo = await topics.bench.open();
+    const { handle, first } = await sentTwice(rondo);
+    await until("it is sent again", async () => (await countIn("A_CMD")) === 1);
+    topics.say("A_CMD", { of: "another system" });
+    await until("it is there", async () => (await countIn("A_CMD")) === 2);
+    sendReceipt("A_RECEIPT", first);
     await handle.result({ timeout: 60_000 });
-    await until("the copy is gone", async () => (await countIn(channel, "A_CMD")) === 1);
-    expect((await bench.messagesIn("A_CMD")).map(({ body }) => body)).toEqual(["of another system"]);
-    expect(bench.faults).toEqual([]);
+    await until("the copy is gone", async () => (await countIn("A_CMD")) === 1);
+    expect((await topics.bench.messagesIn("A_CMD")).map(({ body }) => body)).toEqual([
+      { of: "another system" },
+    ]);
+    expect(topics.bench.faults).toEqual([]);
   });
 
   test("is taken out while the phase goes on", async () => {
@@ -138,31 +110,29 @@ describe("the copy of a command that the receipt of an earlier sending settles",
         },
       },
     ]);
-    const rondo = await bench.open();
-    const channel = await openChannel();
-    const { handle, first } = await sentTwice(rondo, channel, two);
-    const other = await takeFrom(channel, "B_CMD");
-    await until("it is sent again", async () => (await countIn(channel, "A_CMD")) === 1);
-    sendReceipt(channel, "A_RECEIPT", first);
-    await until("the copy is gone", async () => (await countIn(channel, "A_CMD")) === 0);
+    const rondo = await topics.bench.open();
+    const { handle, first } = await sentTwice(rondo, two);
+    const other = await topics.next("B_CMD");
+    await until("it is sent again", async () => (await countIn("A_CMD")) === 1);
+    sendReceipt("A_RECEIPT", first);
+    await until("the copy is gone", async () => (await countIn("A_CMD")) === 0);
     expect((await handle.status()).status).toBe("running");
-    sendReceipt(channel, "B_RECEIPT", other);
+    sendReceipt("B_RECEIPT", other);
     await handle.result({ timeout: 60_000 });
   });
 
   test("is stopped at a worker that runs it, without a receipt", async () => {
-    const rondo = await bench.open();
-    const channel = await openChannel();
-    const { handle, first } = await sentTwice(rondo, channel);
-    const begun: string[] = [];
-    const worker = testWorker(bench.broker.url, [
+    const rondo = await topics.bench.open();
+    const { handle, first } = await sentTwice(rondo);
+    const begun: unknown[] = [];
+    const worker = testWorker(topics.bench.broker.url, [
       {
         name: "topics",
         handlers: [
           {
             use: "topic:A_CMD",
             async process({ task, signal }) {
-              begun.push((task as Body).cmd_metadata.rondo.attempt);
+              begun.push((task as Command).cmd_metadata.rondo["attempt"]);
               return new Promise((_, fail) => signal.addEventListener("abort", () => fail(signal.reason)));
             },
           },
@@ -172,11 +142,11 @@ describe("the copy of a command that the receipt of an earlier sending settles",
     ends.push(() => worker.stop(0));
     await worker.start();
     await until("the copy runs", () => begun.length === 1);
-    expect(begun).not.toEqual([first.cmd_metadata.rondo.attempt]);
-    sendReceipt(channel, "A_RECEIPT", first);
+    expect(begun).not.toEqual([first.cmd_metadata.rondo["attempt"]]);
+    sendReceipt("A_RECEIPT", first);
     await handle.result({ timeout: 60_000 });
     await until("the copy is stopped", () => worker.held === 0);
     expect(begun).toHaveLength(1);
-    expect(await countIn(channel, "A_RECEIPT")).toBe(0);
+    expect(await countIn("A_RECEIPT")).toBe(0);
   });
 });

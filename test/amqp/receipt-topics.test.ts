@@ -1,22 +1,11 @@
 // Which receipt topics are consumed: those with open commands, be they only in the store, and no others.
-import type { Channel, ChannelModel } from "amqplib";
 import type { LocalRondo } from "rondo";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { until } from "../faults/until.ts";
-import { AmqpBench, described } from "./amqp-bench.ts";
+import { described } from "./described.ts";
+import { TopicBench } from "./topic-bench.ts";
 
-let bench: AmqpBench;
-let connection: ChannelModel;
-let channel: Channel;
-beforeEach(async () => {
-  bench = await AmqpBench.make();
-  connection = await bench.broker.connect();
-  channel = await connection.createChannel();
-}, 180_000);
-afterEach(async () => {
-  await connection.close();
-  await bench.close();
-});
+const topics = TopicBench.forEach();
 
 /** Executions whose commands the broker has confirmed leave memory at once. */
 const SMALL = { heartbeatMs: 1_000, sentMax: 0, idleMax: 0 };
@@ -27,47 +16,45 @@ const step = (name: string, topic: string, more: object = {}) => ({
 });
 const flowOf = (topic: string) => described(topic.toLowerCase().replaceAll("_", "-"), [step("one", topic)]);
 const start = (rondo: LocalRondo, topic: string) => rondo.start(flowOf(topic), null as never);
-const consumers = async (queue: string) => (await channel.checkQueue(queue)).consumerCount;
-const say = (queue: string, body: object) => channel.sendToQueue(queue, Buffer.from(JSON.stringify(body)));
 
 /** Takes the commands out of a topic, as soon as there are so many. */
 async function take(topic: string, count: number): Promise<object[]> {
-  await until(`${count} in ${topic}`, async () => (await bench.ready(topic)) === count);
-  return (await bench.messagesIn(topic)).map(({ body }) => body as object);
+  await until(`${count} in ${topic}`, async () => (await topics.bench.ready(topic)) === count);
+  return (await topics.bench.messagesIn(topic)).map(({ body }) => body as object);
 }
 
 test("after a restart a topic is consumed for commands that are only in the store, until the last has ended", async () => {
-  const first = await bench.open({ settings: SMALL });
+  const first = await topics.bench.open({ settings: SMALL });
   const ended = await start(first, "OLD_CMD");
   const [old] = await take("OLD_CMD", 1);
-  say("OLD_RECEIPT", { ...old, cmd_result: 1 });
+  topics.say("OLD_RECEIPT", { ...old, cmd_result: 1 });
   await ended.result({ timeout: 60_000 });
   const open = [await start(first, "A_CMD"), await start(first, "A_CMD"), await start(first, "A_CMD")];
   const [quick, ...slow] = await take("A_CMD", 3);
   await first.close();
   // A message that nobody may take: none of OLD_CMD is open.
-  await until("it is not consumed", async () => (await consumers("OLD_RECEIPT")) === 0);
-  say("OLD_RECEIPT", { late: true });
+  await until("it is not consumed", async () => (await topics.consumers("OLD_RECEIPT")) === 0);
+  topics.say("OLD_RECEIPT", { late: true });
 
-  const second = await bench.open({ settings: SMALL });
-  await until("it is consumed", async () => (await consumers("A_RECEIPT")) === 1);
-  say("A_RECEIPT", { ...quick, cmd_result: 1 });
+  const second = await topics.bench.open({ settings: SMALL });
+  await until("it is consumed", async () => (await topics.consumers("A_RECEIPT")) === 1);
+  topics.say("A_RECEIPT", { ...quick, cmd_result: 1 });
   await Promise.any(open.map(({ id }) => second.execution(id).result({ timeout: 60_000 })));
-  expect(await consumers("A_RECEIPT")).toBe(1);
-  for (const command of slow) say("A_RECEIPT", { ...command, cmd_result: 1 });
+  expect(await topics.consumers("A_RECEIPT")).toBe(1);
+  for (const command of slow) topics.say("A_RECEIPT", { ...command, cmd_result: 1 });
   await Promise.all(open.map(({ id }) => second.execution(id).result({ timeout: 60_000 })));
-  await until("it is not consumed any more", async () => (await consumers("A_RECEIPT")) === 0);
-  expect(await channel.checkQueue("OLD_RECEIPT")).toMatchObject({ messageCount: 1, consumerCount: 0 });
-  expect(await bench.ready("A_CMD")).toBe(0);
+  await until("it is not consumed any more", async () => (await topics.consumers("A_RECEIPT")) === 0);
+  expect(await topics.channel.checkQueue("OLD_RECEIPT")).toMatchObject({ messageCount: 1, consumerCount: 0 });
+  expect(await topics.bench.ready("A_CMD")).toBe(0);
 });
 
 test("a topic is not consumed any more when its last command has timed out, although its message is still there", async () => {
-  const rondo = await bench.open();
+  const rondo = await topics.bench.open();
   const more = { timeout: "100ms", retry: { attempts: 1 }, tolerate: 1 };
   const flow = described("tolerant", [step("one", "T_CMD", more), step("two", "U_CMD")]);
   await rondo.start(flow, null as never);
-  await until("the next command is there", async () => (await bench.ready("U_CMD")) === 1);
-  expect(await bench.ready("T_CMD")).toBe(1);
-  await until("it is not consumed", async () => (await consumers("T_RECEIPT")) === 0);
-  expect(await consumers("U_RECEIPT")).toBe(1);
+  await until("the next command is there", async () => (await topics.bench.ready("U_CMD")) === 1);
+  expect(await topics.bench.ready("T_CMD")).toBe(1);
+  await until("it is not consumed", async () => (await topics.consumers("T_RECEIPT")) === 0);
+  expect(await topics.consumers("U_RECEIPT")).toBe(1);
 });

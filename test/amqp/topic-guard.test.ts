@@ -1,23 +1,12 @@
 // What a document names as topics, tried with a real broker: a command is done only by a receipt, and no queue of
 // somebody else is touched.
-import type { Channel, ChannelModel } from "amqplib";
 import type { LocalRondo } from "rondo";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { until } from "../faults/until.ts";
-import { AmqpBench, described } from "./amqp-bench.ts";
+import { described } from "./described.ts";
+import { TopicBench } from "./topic-bench.ts";
 
-let bench: AmqpBench;
-let connection: ChannelModel;
-let channel: Channel;
-beforeEach(async () => {
-  bench = await AmqpBench.make();
-  connection = await bench.broker.connect();
-  channel = await connection.createChannel();
-}, 180_000);
-afterEach(async () => {
-  await connection.close();
-  await bench.close();
-});
+const topics = TopicBench.forEach();
 
 const step = (name: string, to: string, more: object = {}) => ({
   name,
@@ -30,26 +19,14 @@ const one = (topic: string, more: object = {}) =>
     step("one", topic, { retry: { attempts: 1 }, ...more }),
   ]);
 
-type Command = { readonly cmd_metadata: { readonly rondo: Record<string, unknown> } };
-
-/** Takes the next command out of a topic. */
-async function next(topic: string): Promise<Command> {
-  await until(`a command is in ${topic}`, async () => (await bench.ready(topic)) > 0);
-  const got = await channel.get(topic, { noAck: true });
-  if (got === false) throw new Error(`there is none in ${topic}`);
-  return JSON.parse(got.content.toString()) as Command;
-}
-
-const say = (topic: string, body: object) => channel.sendToQueue(topic, Buffer.from(JSON.stringify(body)));
 const statusOf = async (handle: { status(): Promise<{ status: string }> }) => (await handle.status()).status;
-const dead = () => bench.ready("rondo.dead");
-const consumers = async (queue: string) => (await channel.checkQueue(queue)).consumerCount;
+const dead = () => topics.bench.ready("rondo.dead");
 
 const start = (rondo: LocalRondo, flow: ReturnType<typeof one>, project = "default") =>
   rondo.start(flow, null as never, { project });
 
 test("a command topic of one project is no receipt topic of another, and nothing is done that nobody did", async () => {
-  const rondo = await bench.open();
+  const rondo = await topics.bench.open();
   const victim = await start(rondo, one("PAYMENTS_CMD"), "victim");
   await expect(
     start(rondo, one("ATTACK", { receiptTopic: "PAYMENTS_CMD" }), "attacker"),
@@ -57,23 +34,23 @@ test("a command topic of one project is no receipt topic of another, and nothing
   // Two projects share the command topic; receipts are matched by their tokens.
   const other = await start(rondo, one("PAYMENTS_CMD"), "other");
   // Others read receipts that counted, by either name.
-  await channel.assertExchange("rondo.receipts", "topic", { durable: true });
+  await topics.channel.assertExchange("rondo.receipts", "topic", { durable: true });
   for (const [reader, key] of [
     ["by-receipt", "PAYMENTS_RECEIPT"],
     ["by-command", "PAYMENTS_CMD"],
   ] as const) {
-    await channel.assertQueue(reader, { durable: true });
-    await channel.bindQueue(reader, "rondo.receipts", key);
+    await topics.channel.assertQueue(reader, { durable: true });
+    await topics.channel.bindQueue(reader, "rondo.receipts", key);
   }
-  const commands = [await next("PAYMENTS_CMD"), await next("PAYMENTS_CMD")];
+  const commands = [await topics.next("PAYMENTS_CMD"), await topics.next("PAYMENTS_CMD")];
   expect(await statusOf(victim)).toBe("running");
   const marks = commands.map(({ cmd_metadata }) => cmd_metadata.rondo);
   const attempt_id = marks.find((mark) => mark["workflow_id"] === victim.id)?.["attempt"];
-  for (const command of commands) say("PAYMENTS_RECEIPT", { ...command, cmd_result: { paid: true } });
+  for (const command of commands) topics.say("PAYMENTS_RECEIPT", { ...command, cmd_result: { paid: true } });
   await Promise.all([victim.result({ timeout: 60_000 }), other.result({ timeout: 60_000 })]);
   for (const reader of ["by-receipt", "by-command"]) {
-    await until("both receipts are told", async () => (await bench.ready(reader)) === 2);
-    const bodies = (await bench.messagesIn(reader)).map(({ body }) => body);
+    await until("both receipts are told", async () => (await topics.bench.ready(reader)) === 2);
+    const bodies = (await topics.bench.messagesIn(reader)).map(({ body }) => body);
     expect(bodies).toContainEqual(
       expect.objectContaining({
         cmd_type: "ONE",
@@ -89,16 +66,16 @@ test("a command topic of one project is no receipt topic of another, and nothing
 });
 
 test("why names the topic that nobody consumes, and the broker that is away", async () => {
-  const rondo = await bench.open();
+  const rondo = await topics.bench.open();
   const handle = await start(rondo, one("NOBODY_CMD"));
-  await until("it is there", async () => (await bench.ready("NOBODY_CMD")) === 1);
+  await until("it is there", async () => (await topics.bench.ready("NOBODY_CMD")) === 1);
   await until("it says so", async () =>
     (await handle.why()).includes(
       "Nobody consumes the topic NOBODY_CMD at the broker; 1 message waits there.",
     ),
   );
   await rondo.close();
-  const away = await bench.open({ broker: "amqp://127.0.0.1:1", store: "memory:" });
+  const away = await topics.bench.open({ broker: "amqp://127.0.0.1:1", store: "memory:" });
   const stuck = await start(away, one("A_CMD"));
   await until("it says what it waits for", async () =>
     /cannot be sent to the topic A_CMD: the broker is away: ./.test(await stuck.why()),
@@ -106,18 +83,18 @@ test("why names the topic that nobody consumes, and the broker that is away", as
 });
 
 test("projects whose names cross are told so, whichever comes first", async () => {
-  const rondo = await bench.open();
+  const rondo = await topics.bench.open();
   await start(rondo, one("EMC"), "hon");
   await expect(start(rondo, one("EMC_RECEIPT"), "hon2")).rejects.toMatchObject({
     message: expect.stringContaining('"EMC_RECEIPT" is a receipt topic since its first use'),
   });
   await rondo.close();
-  const again = await bench.open();
+  const again = await topics.bench.open();
   await expect(start(again, one("EMC_RECEIPT"), "hon2")).rejects.toThrow("receipt topic");
 });
 
 test("a command to a receipt topic that was started all the same ends as failed, with the reason", async () => {
-  const rondo = await bench.open();
+  const rondo = await topics.bench.open();
   await start(rondo, one("EMC"));
   // A child is started without being asked at the edge.
   const child = one("EMC_RECEIPT");
@@ -131,50 +108,50 @@ test("a command to a receipt topic that was started all the same ends as failed,
 });
 
 test("a queue of others with messages or consumers stays untouched; listed by the operator, it is consumed", async () => {
-  const rondo = await bench.open();
-  await channel.assertQueue("orders-of-others", { durable: true });
-  for (let n = 0; n < 20; n++) say("orders-of-others", { order: n });
-  await until("all are there", async () => (await bench.ready("orders-of-others")) === 20);
+  const rondo = await topics.bench.open();
+  await topics.channel.assertQueue("orders-of-others", { durable: true });
+  for (let n = 0; n < 20; n++) topics.say("orders-of-others", { order: n });
+  await until("all are there", async () => (await topics.bench.ready("orders-of-others")) === 20);
   // Without a connection nobody can tell, and the command is judged when it is sent.
   await until("the engine is at the broker", async () =>
-    (await bench.broker.queues()).some(({ name }) => name === "rondo.workflow.handler.enumerated"),
+    (await topics.bench.broker.queues()).some(({ name }) => name === "rondo.workflow.handler.enumerated"),
   );
   const flow = one("ORD_CMD", { receiptTopic: "orders-of-others" });
   await expect(start(rondo, flow)).rejects.toMatchObject({
     message: expect.stringContaining("20 messages"),
     hint: expect.stringContaining('list "orders-of-others" under receiptTopics'),
   });
-  await channel.purgeQueue("orders-of-others");
-  await channel.consume("orders-of-others", () => {});
+  await topics.channel.purgeQueue("orders-of-others");
+  await topics.channel.consume("orders-of-others", () => {});
   await expect(start(rondo, flow)).rejects.toThrow("1 consumers of others");
   await rondo.close();
-  const allowed = await bench.open({ receiptTopics: ["orders-*"] });
+  const allowed = await topics.bench.open({ receiptTopics: ["orders-*"] });
   await start(allowed, flow);
-  await until("it is consumed", async () => (await consumers("orders-of-others")) === 2);
+  await until("it is consumed", async () => (await topics.consumers("orders-of-others")) === 2);
 });
 
 test("a queue that others fill before the command is sent stays untouched, and the command ends with the reason", async () => {
-  const rondo = await bench.open();
-  await channel.assertQueue("LATE_RECEIPT", { durable: true });
+  const rondo = await topics.bench.open();
+  await topics.channel.assertQueue("LATE_RECEIPT", { durable: true });
   const flow = described("late", [step("one", "A_CMD"), step("two", "LATE_CMD", { retry: { attempts: 1 } })]);
   const handle = await start(rondo, flow);
-  const command = await next("A_CMD");
-  say("LATE_RECEIPT", { order: 1 });
-  await until("it is there", async () => (await bench.ready("LATE_RECEIPT")) === 1);
-  say("A_RECEIPT", { ...command, cmd_result: {} });
+  const command = await topics.next("A_CMD");
+  topics.say("LATE_RECEIPT", { order: 1 });
+  await until("it is there", async () => (await topics.bench.ready("LATE_RECEIPT")) === 1);
+  topics.say("A_RECEIPT", { ...command, cmd_result: {} });
   await until("it has failed", async () => (await statusOf(handle)) === "failed");
   expect((await handle.status()).error?.message).toContain('list "LATE_RECEIPT" under receiptTopics');
-  expect(await bench.ready("LATE_RECEIPT")).toBe(1);
+  expect(await topics.bench.ready("LATE_RECEIPT")).toBe(1);
   expect(await dead()).toBe(0);
   // Once the operator has listed it, the command goes out again.
   await rondo.close();
-  const allowed = await bench.open({ receiptTopics: ["LATE_RECEIPT"] });
+  const allowed = await topics.bench.open({ receiptTopics: ["LATE_RECEIPT"] });
   await allowed.execution(handle.id).retry();
-  await next("LATE_CMD");
+  await topics.next("LATE_CMD");
 });
 
 test("names of Rondo's own queues are refused, also with another prefix", async () => {
-  const rondo = await bench.open({ prefix: "distribot" });
+  const rondo = await topics.bench.open({ prefix: "distribot" });
   for (const name of ["distribot.dead", "distribot.workflow.handler.x.enumerate"])
     await expect(start(rondo, one("A_CMD", { receiptTopic: name }))).rejects.toThrow("cannot be a topic");
   for (const name of ["rondo.dead", "amq.direct", "rondo.workflow.handler.x.enumerate"])
@@ -182,9 +159,9 @@ test("names of Rondo's own queues are refused, also with another prefix", async 
 });
 
 test("messages that are no receipt of the command go to the dead letters, and the command stays open", async () => {
-  const rondo = await bench.open();
+  const rondo = await topics.bench.open();
   const handle = await start(rondo, one("A_CMD"));
-  const command = await next("A_CMD");
+  const command = await topics.next("A_CMD");
   const { rondo: mark, ...metadata } = command.cmd_metadata;
   const marked = (more: object) => ({ cmd_metadata: { ...metadata, rondo: { ...mark, ...more } } });
   const broken = [
@@ -195,57 +172,57 @@ test("messages that are no receipt of the command go to the dead letters, and th
     { ...command, ...marked({ token: "x".repeat(43) }), cmd_result: {} },
     { order: 17 },
   ];
-  for (const body of broken) say("A_RECEIPT", body);
-  channel.sendToQueue("A_RECEIPT", Buffer.from("{not json"));
+  for (const body of broken) topics.say("A_RECEIPT", body);
+  topics.channel.sendToQueue("A_RECEIPT", Buffer.from("{not json"));
   await until("all are dead letters", async () => (await dead()) === broken.length + 1);
   expect(await statusOf(handle)).toBe("running");
-  const reasons = (await bench.messagesIn("rondo.dead")).map(({ headers }) => headers["reason"]);
+  const reasons = (await topics.bench.messagesIn("rondo.dead")).map(({ headers }) => headers["reason"]);
   expect(reasons).toContain("it is not a receipt: it has neither `cmd_result` nor `proc_err`");
   expect(reasons).toContain("`rondo.step` is not the step of the attempt: send `rondo` back unchanged");
-  for (let n = 0; n < 2; n++) say("A_RECEIPT", { ...command, cmd_result: { n } });
+  for (let n = 0; n < 2; n++) topics.say("A_RECEIPT", { ...command, cmd_result: { n } });
   await handle.result({ timeout: 60_000 });
 });
 
 test("an empty proc_err is an error, and the next command is not sent", async () => {
-  const rondo = await bench.open();
+  const rondo = await topics.bench.open();
   const flow = described("flow", [step("one", "A_CMD", { retry: { attempts: 1 } }), step("two", "B_CMD")]);
   const handle = await start(rondo, flow);
-  say("A_RECEIPT", { ...(await next("A_CMD")), proc_err: "" });
+  topics.say("A_RECEIPT", { ...(await topics.next("A_CMD")), proc_err: "" });
   await until("it has failed", async () => (await statusOf(handle)) === "failed");
-  expect((await bench.broker.queues()).map(({ name }) => name)).not.toContain("B_CMD");
+  expect((await topics.bench.broker.queues()).map(({ name }) => name)).not.toContain("B_CMD");
 });
 
 test("a receipt topic is consumed while commands are open there: not after a cancel, nor after a restart", async () => {
-  const rondo = await bench.open();
+  const rondo = await topics.bench.open();
   const handle = await start(rondo, one("A_CMD"));
-  await next("A_CMD");
-  await until("it is consumed", async () => (await consumers("A_RECEIPT")) === 1);
+  await topics.next("A_CMD");
+  await until("it is consumed", async () => (await topics.consumers("A_RECEIPT")) === 1);
   await handle.cancel();
-  await until("it is not consumed any more", async () => (await consumers("A_RECEIPT")) === 0);
+  await until("it is not consumed any more", async () => (await topics.consumers("A_RECEIPT")) === 0);
   // It was consumed before: what is in it does not matter.
-  say("A_RECEIPT", { late: true });
+  topics.say("A_RECEIPT", { late: true });
   const again = await start(rondo, one("A_CMD"));
-  await until("it is consumed again", async () => (await consumers("A_RECEIPT")) === 1);
-  const command = await next("A_CMD");
+  await until("it is consumed again", async () => (await topics.consumers("A_RECEIPT")) === 1);
+  const command = await topics.next("A_CMD");
   await rondo.close();
-  const second = await bench.open();
-  await until("after a restart too", async () => (await consumers("A_RECEIPT")) === 1);
-  await channel.deleteQueue("A_RECEIPT");
+  const second = await topics.bench.open();
+  await until("after a restart too", async () => (await topics.consumers("A_RECEIPT")) === 1);
+  await topics.channel.deleteQueue("A_RECEIPT");
   await until("it is made again", async () =>
-    (await bench.broker.queues()).some(({ name }) => name === "A_RECEIPT"),
+    (await topics.bench.broker.queues()).some(({ name }) => name === "A_RECEIPT"),
   );
-  await until("and consumed", async () => (await consumers("A_RECEIPT")) === 1);
-  say("A_RECEIPT", { ...command, cmd_result: {} });
+  await until("and consumed", async () => (await topics.consumers("A_RECEIPT")) === 1);
+  topics.say("A_RECEIPT", { ...command, cmd_result: {} });
   await second.execution(again.id).result({ timeout: 60_000 });
   await second.close();
-  await bench.open();
-  await until("nothing is open", async () => (await consumers("A_RECEIPT")) === 0);
+  await topics.bench.open();
+  await until("nothing is open", async () => (await topics.consumers("A_RECEIPT")) === 0);
 });
 
 test("a project with listed topics sends to those only, children and all", async () => {
-  const rondo = await bench.open({ settings: { projects: { lexi: { topics: ["LEXI_*"] } } } });
+  const rondo = await topics.bench.open({ settings: { projects: { lexi: { topics: ["LEXI_*"] } } } });
   await start(rondo, one("LEXI_CMD"), "lexi");
-  await next("LEXI_CMD");
+  await topics.next("LEXI_CMD");
   await expect(start(rondo, one("PAYMENTS_CMD"), "lexi")).rejects.toMatchObject({
     code: "forbidden",
     hint: expect.stringContaining("projects.lexi.topics"),
@@ -260,12 +237,12 @@ test("a project with listed topics sends to those only, children and all", async
 });
 
 test("a cancelled command is taken out of its topic, and what others have put there stays, however often", async () => {
-  const rondo = await bench.open();
+  const rondo = await topics.bench.open();
   await start(rondo, one("A_CMD"));
-  await until("the first is there", async () => (await bench.ready("A_CMD")) === 1);
-  say("A_CMD", { foreign: 1 });
-  await until("a foreign one too", async () => (await bench.ready("A_CMD")) === 2);
-  const ready = async () => (await channel.checkQueue("A_CMD")).messageCount;
+  await until("the first is there", async () => (await topics.bench.ready("A_CMD")) === 1);
+  topics.say("A_CMD", { foreign: 1 });
+  await until("a foreign one too", async () => (await topics.bench.ready("A_CMD")) === 2);
+  const ready = async () => (await topics.channel.checkQueue("A_CMD")).messageCount;
   for (let n = 0; n < 2; n++) {
     const handle = await start(rondo, one("A_CMD"));
     await until("it is there", async () => (await ready()) === 3);
@@ -280,7 +257,7 @@ test("a cancelled command is taken out of its topic, and what others have put th
     await until("it is cancelled", async () => (await statusOf(handle)) === "cancelled");
   }
   await rondo.close();
-  const bodies = (await bench.messagesIn("A_CMD")).map(({ body }) => body);
+  const bodies = (await topics.bench.messagesIn("A_CMD")).map(({ body }) => body);
   expect(bodies).toContainEqual({ foreign: 1 });
   expect(bodies).toContainEqual(expect.objectContaining({ cmd_type: "ONE" }));
 });

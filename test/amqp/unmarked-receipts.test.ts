@@ -1,49 +1,30 @@
 // Receipts without a mark, or with one that is not Rondo's, at a real broker: none of them completes a command that it
 // may not be of.
-import type { Channel, ChannelModel } from "amqplib";
 import type { LocalRondo } from "rondo";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { submissionName } from "../../src/command/submission-definition.ts";
 import type { Definition } from "../../src/kernel/definition.ts";
 import { compilePlan } from "../../src/kernel/plan.ts";
 import { until } from "../faults/until.ts";
-import { AmqpBench, described } from "./amqp-bench.ts";
+import { described } from "./described.ts";
+import { type Command, TopicBench } from "./topic-bench.ts";
 
-let bench: AmqpBench;
-let connection: ChannelModel;
-let channel: Channel;
+const topics = TopicBench.forEach();
 let rondo: LocalRondo;
 beforeEach(async () => {
-  bench = await AmqpBench.make();
-  connection = await bench.broker.connect();
-  channel = await connection.createChannel();
-  rondo = await bench.open();
-}, 180_000);
-afterEach(async () => {
-  await connection.close();
-  await bench.close();
+  rondo = await topics.bench.open();
 });
 
-type Command = { readonly cmd_metadata: Readonly<Record<string, unknown>> };
-
 /** Starts a workflow of one command, named as one that was handed in as a document: topics are not in its hash. */
-function start(topic: string) {
+function start(topic: string, name?: string) {
   const phases = [{ name: "one", handlers: { one: { command: { cmd_type: "ONE" }, topic } } }];
   const flow = described("flow", phases) as unknown as { definition: Definition };
   const [first] = compilePlan(flow.definition).commands;
-  return rondo.start(described(submissionName(first?.command.workflowHash ?? ""), phases), null as never);
+  const named = name ?? submissionName(first?.command.workflowHash ?? "");
+  return rondo.start(described(named, phases), null as never);
 }
 
-const say = (topic: string, body: object) => channel.sendToQueue(topic, Buffer.from(JSON.stringify(body)));
 const statusOf = async (handle: { status(): Promise<{ status: string }> }) => (await handle.status()).status;
-
-/** Takes the next command out of a topic. */
-async function next(topic: string): Promise<Command> {
-  await until(`a command is in ${topic}`, async () => (await bench.ready(topic)) > 0);
-  const got = await channel.get(topic, { noAck: true });
-  if (got === false) throw new Error(`there is none in ${topic}`);
-  return JSON.parse(got.content.toString()) as Command;
-}
 
 /** The receipt of a command with another mark, or without one. */
 function receipt({ cmd_metadata, ...command }: Command, mark?: unknown): object {
@@ -57,55 +38,62 @@ function receipt({ cmd_metadata, ...command }: Command, mark?: unknown): object 
 
 /** The reasons of all dead letters, once there are so many. */
 async function reasons(count: number): Promise<string[]> {
-  await until(`${count} dead letters`, async () => (await bench.ready("rondo.dead")) === count);
-  return (await bench.messagesIn("rondo.dead")).map(({ headers }) => String(headers["reason"]));
+  await until(`${count} dead letters`, async () => (await topics.bench.ready("rondo.dead")) === count);
+  return (await topics.bench.messagesIn("rondo.dead")).map(({ headers }) => String(headers["reason"]));
 }
 
 test("it counts only on the receipt topic of its command", async () => {
   const mine = await start("B_CMD");
   const other = await start("C_CMD");
-  const command = await next("B_CMD");
-  await next("C_CMD");
+  const command = await topics.next("B_CMD");
+  await topics.next("C_CMD");
   // Both commands have the same hashes. Whoever may write to one topic only says nothing about the other.
-  say("C_RECEIPT", receipt(command));
+  topics.say("C_RECEIPT", receipt(command));
   await other.result({ timeout: 60_000 });
   expect(await statusOf(mine)).toBe("running");
   await start("C_CMD");
-  await next("C_CMD");
-  say("B_RECEIPT", receipt(command));
+  await topics.next("C_CMD");
+  topics.say("B_RECEIPT", receipt(command));
   await mine.result({ timeout: 60_000 });
-  expect(await bench.ready("rondo.dead")).toBe(0);
+  expect(await topics.bench.ready("rondo.dead")).toBe(0);
 });
 
 test("a mark that is no mark of Rondo's never counts by its hashes", async () => {
   const handle = await start("B_CMD");
-  const command = await next("B_CMD");
-  const mark = command.cmd_metadata["rondo"] as object;
+  const command = await topics.next("B_CMD");
+  const mark = command.cmd_metadata.rondo;
   const wrong = ["changed", "", [], [mark], 0, 7, false, true, {}, { ...mark, token: "x".repeat(43) }];
-  for (const each of wrong) say("B_RECEIPT", receipt(command, each));
+  for (const each of wrong) topics.say("B_RECEIPT", receipt(command, each));
   const found = await reasons(wrong.length);
   const isNoObject = "`cmd_metadata.rondo` is not an object: send it back unchanged";
   expect(found.filter((reason) => reason === isNoObject)).toHaveLength(8);
   expect(await statusOf(handle)).toBe("running");
-  say("B_RECEIPT", receipt(command, null));
+  topics.say("B_RECEIPT", receipt(command, null));
   await handle.result({ timeout: 60_000 });
 });
 
 test("a duplicate without a mark does not complete an equal command that was open at the same time", async () => {
   const handles = [await start("B_CMD"), await start("B_CMD")];
-  const [first, second] = [await next("B_CMD"), await next("B_CMD")];
-  say("B_RECEIPT", { ...first, cmd_result: { ok: true } });
+  const [first, second] = [await topics.next("B_CMD"), await topics.next("B_CMD")];
+  topics.say("B_RECEIPT", { ...first, cmd_result: { ok: true } });
   const isDone = async () => (await Promise.all(handles.map(statusOf))).filter((one) => one === "done");
   await until("one of them is done", async () => (await isDone()).length === 1);
-  say("B_RECEIPT", receipt(first));
+  topics.say("B_RECEIPT", receipt(first));
   expect(await reasons(1)).toEqual([
     "`cmd_metadata.rondo` is missing, and several commands have its hashes: it may be of one that was open at the same time",
   ]);
   expect(await isDone()).toHaveLength(1);
-  say("B_RECEIPT", { ...second, cmd_result: { ok: true } });
+  topics.say("B_RECEIPT", { ...second, cmd_result: { ok: true } });
   await until("both are done", async () => (await isDone()).length === 2);
   // One that is sent after all others have ended is told by its hashes.
   const third = await start("B_CMD");
-  say("B_RECEIPT", receipt(await next("B_CMD")));
+  topics.say("B_RECEIPT", receipt(await topics.next("B_CMD")));
   await third.result({ timeout: 60_000 });
+});
+
+test("it counts for a workflow that has a name of its own, in a process that serves no API", async () => {
+  const handle = await start("B_CMD", "bill-customers");
+  topics.say("B_RECEIPT", receipt(await topics.next("B_CMD")));
+  await handle.result({ timeout: 20_000 });
+  expect(await topics.bench.ready("rondo.dead")).toBe(0);
 });

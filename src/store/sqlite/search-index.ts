@@ -10,7 +10,8 @@
  */
 
 import { type FoundOrders, inAny, ordersUpTo } from "../found-orders.ts";
-import { errorTerms, isBroad, readTags, type SearchWord, termsOf } from "../search-terms.ts";
+import { readTags } from "../read-tags.ts";
+import { errorTerms, isBroad, type SearchWord, termsOf } from "../search-terms.ts";
 import {
   type Bytes,
   bytesOf,
