@@ -2,6 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import { checkCommandProject, parseSubmission } from "../../command/parse-submission.ts";
 import { COMMANDS_TAG } from "../../command/submission-definition.ts";
+import { DamagedData } from "../../kernel/damage.ts";
 import { checkList } from "../../protocol/check-request.ts";
 import type { WorkflowDocument } from "../../protocol/command-document.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -134,6 +135,8 @@ function getRoute(desk: Desk): Route {
       if (found.view.project !== project)
         return reject("not_found", `there is no execution ${id} in the project "${project}"`);
       const document = await readCommands(desk, found);
+      const { damage } = found.view;
+      if (isRejection(document) && damage !== undefined) throw new DamagedData({ ...damage, execution: id });
       return isRejection(document) ? document : json(document);
     },
   );

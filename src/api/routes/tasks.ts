@@ -1,5 +1,6 @@
 /** The tasks of an execution: as rows, and as a map of one byte each. */
 import { z } from "@hono/zod-openapi";
+import { DamagedData } from "../../kernel/damage.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Caller } from "../access/caller.ts";
 import { json, type Route, route } from "../route.ts";
@@ -240,14 +241,18 @@ async function scanOf(
 ): Promise<{ scan: TaskScan; isPast: boolean; finishedAt: number | null } | Rejection> {
   const found = await inspectFor(desk, caller, id);
   if (isRejection(found)) return found;
-  const { revision, workflowHash, createdAt, finishedAt } = found.view;
+  const { revision, workflowHash, createdAt, finishedAt, damage } = found.view;
   const seq = at ?? revision;
   if (seq > revision)
     return reject("invalid_input", `at: execution ${id} has events 1 to ${revision}, not ${seq}`, {
       path: "at",
     });
   const known = await desk.definitions.byHash(workflowHash);
-  if (isRejection(known)) return known;
+  if (isRejection(known)) {
+    // It may be the definition that is damaged.
+    if (damage !== undefined) throw new DamagedData({ ...damage, execution: id });
+    return known;
+  }
   const isPast = seq < revision;
   return { scan: await desk.tasks.scan(id, known.plan, { seq, isPast, createdAt }), isPast, finishedAt };
 }

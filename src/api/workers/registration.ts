@@ -13,7 +13,8 @@ const RESERVED = "local~";
 const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$/;
 const TOPIC_PATTERN = /^[A-Za-z0-9_.:-]{1,200}$/;
 const HANDLERS_MAX = 10_000;
-const CAPACITY_MAX = 100_000;
+/** The most tasks that a worker can have at a time. */
+export const CAPACITY_MAX = 100_000;
 const FIELDS = ["name", "worker", "handlers", "topics", "capacity", "url", "version"];
 
 export interface CheckedRegistration {

@@ -4,6 +4,7 @@
  */
 import { z } from "@hono/zod-openapi";
 import { EVENT_NUMBER_MAX, RECEIPT_STATUSES, WAIT_MS_MAX } from "../../protocol/worker-wire.ts";
+import { CAPACITY_MAX } from "./registration.ts";
 
 const count = z.number().int().nonnegative();
 const json = z.unknown().openapi({ description: "any JSON value" });
@@ -37,7 +38,7 @@ export const registrationSchema = described(
       }),
     ),
     topics: z.array(z.string()).optional(),
-    capacity: z.number().int().min(1),
+    capacity: z.number().int().min(1).max(CAPACITY_MAX),
     url: z.string().optional().meta({ description: "its own status API, at the address it connects from" }),
     version: z.string().optional(),
   }),

@@ -183,6 +183,12 @@ class WorkerHost {
         guard.leave(status === 404 ? EXIT.notFound : status === 422 ? EXIT.usage : EXIT.unauthorised);
       },
       onDrain: () => shutdown.end(),
+      onDamagedSpool: ({ path, lines }) =>
+        screen.say(
+          ["rondo: ", "yellow"],
+          `a spool file is damaged: ${lines} of its lines cannot be read, and what they said is lost unless the tasks run again; ` +
+            `the rest is sent, and the file is kept as ${path}`,
+        ),
       onDropped: (attempt, why) =>
         screen.say(["rondo: ", "yellow"], `${attempt} was not taken: ${why.message}`),
       onBug: (thrown) => {

@@ -76,6 +76,9 @@ interface MetaRow {
   readonly clean: number;
 }
 
+/** An embedded store has one owner, and so one partition. */
+const PARTITIONS = 1;
+
 interface Context {
   readonly writing: boolean;
   /** The file that is concerned, if not the database. */
@@ -369,13 +372,19 @@ export class DirectoryStore {
       shrinker: new Shrinker(connection),
     };
     lock.noteOpened({ generation, epoch });
+    if (partitions !== PARTITIONS)
+      warnings.push(`${this.#file}: the table meta says ${partitions} partitions; an embedded store has one`);
     const owned = [{ partition: 0, epoch, uncleanEpoch }];
-    return { generation, key, partitions, owned, warnings, lostTransactions };
+    return { generation, key, partitions: PARTITIONS, owned, warnings, lostTransactions };
   }
 
   #readMeta(connection: Connection) {
     const meta = connection.prepare(META).get<MetaRow>([]);
-    assert(meta !== undefined, "the store has its meta row");
+    if (meta === undefined)
+      throw new StoreUnreadable(this.#file, {
+        reason: "damaged",
+        what: "is damaged in meta: its one row is missing",
+      });
     const { partitions, epoch, unclean_epoch: uncleanEpoch, clean } = meta;
     return {
       generation: textOf(meta.generation),

@@ -5,7 +5,7 @@
  * migrations run without a WAL (open-database.ts).
  */
 import { closeSync, existsSync, openSync, readSync, rmSync, statSync } from "node:fs";
-import type { Connection, Driver } from "./driver.ts";
+import { type Connection, type Driver, SqliteError } from "./driver.ts";
 import { faultOf, StoreUnreadable, type UnreadableReason } from "./faults.ts";
 import { isOfIndex } from "./index-repair.ts";
 
@@ -88,8 +88,14 @@ function verifyContent(
 ): string[] {
   const companions = [`${file}-wal`, `${file}-shm`].filter((companion) => !existsSync(companion));
   const connection = driver.open(file, { readOnly: true });
+  // The check that fails if SQLite throws.
+  let where = () => " in sqlite_schema";
   try {
-    connection.exec("SELECT count(*) FROM sqlite_schema; SELECT 1 FROM meta");
+    connection.exec("SELECT count(*) FROM sqlite_schema");
+    where = () => " in meta";
+    if (textOfError(connection, "SELECT count(*) FROM meta") !== "1")
+      throw unreadable(file, "damaged", "is damaged in meta: its one row, which names the store, is missing");
+    where = () => " in sqlite_schema";
     // A table or a trigger that is described otherwise would be read and written otherwise.
     if (schema !== null && textOfError(connection, SCHEMA) !== schema)
       throw unreadable(
@@ -97,14 +103,20 @@ function verifyContent(
         "damaged",
         "is damaged in sqlite_schema: it describes other tables than Rondo's",
       );
-    const messages = isWhole ? textOfError(connection, CHECK).split("\n") : [];
-    const wrong = messages.filter((message) => message !== "" && !isOfValue(message));
-    const [worst] = wrong.filter((message) => !isOfIndex(message));
-    if (worst === undefined) return wrong;
+    where = () => damagedTable(connection);
+    const wrong = isWhole ? check(connection, CHECK) : [];
+    const grave = wrong.filter((message) => !isOfIndex(message));
+    const [first] = grave;
+    if (first === undefined) return wrong;
     const names = textOfError(connection, NAMES);
-    throw unreadable(file, "damaged", `is damaged${tableIn(worst, names)}: ${worst}`);
+    const worst = grave.find((message) => tableIn(message, names) !== "") ?? first;
+    throw unreadable(file, "damaged", `is damaged${tableIn(worst, names) || where()}: ${worst}`);
   } catch (error) {
     const fault = faultOf(error, { file, writing: false });
+    if (fault instanceof StoreUnreadable && fault !== error) {
+      const what = `is damaged${where()}: ${(error as Error).message}`;
+      throw new StoreUnreadable(file, { reason: "damaged", what, cause: error });
+    }
     if (fault !== error || error instanceof StoreUnreadable) throw fault;
     throw new StoreUnreadable(file, {
       reason: "damaged",
@@ -120,12 +132,37 @@ function verifyContent(
 /** All messages of the check, one a line; nothing if it finds nothing. */
 const CHECK =
   "SELECT group_concat(integrity_check, char(10)) FROM pragma_integrity_check(100) WHERE integrity_check <> 'ok'";
+/** The same for one table and its indexes. */
+const checkOf = (table: string): string => CHECK.replace("(100)", `('${table}')`);
+/** The names of all tables. */
+const TABLES = "SELECT group_concat(name, char(10)) FROM sqlite_schema WHERE type = 'table'";
 /** The root page of each table and index. */
 const NAMES = "SELECT group_concat(rootpage || '=' || name, char(10)) FROM sqlite_schema";
 /** How tables, indexes and triggers are described. */
 const SCHEMA =
   "SELECT group_concat(type || name || tbl_name || coalesce(sql, ''), char(10)) FROM (SELECT * FROM sqlite_schema ORDER BY name)";
 const TOLD = "bad JSON path: '";
+
+/** What a check says, without messages about single values. */
+function check(connection: Connection, sql: string): string[] {
+  const messages = textOfError(connection, sql).split("\n");
+  return messages.filter((message) => message !== "" && !isOfValue(message));
+}
+
+/** Where the damage is of which SQLite names no table: in the first table that fails its own check, or outside of them. */
+function damagedTable(connection: Connection): string {
+  const found = textOfError(connection, TABLES)
+    .split("\n")
+    .find((table) => {
+      try {
+        return check(connection, checkOf(table)).some((message) => !isOfIndex(message));
+      } catch (error) {
+        if (error instanceof SqliteError) return true;
+        throw error;
+      }
+    });
+  return found === undefined ? " outside of its tables (integrity_check)" : ` in ${found}`;
+}
 
 /** How a store that these migrations have made describes its tables. */
 function schemaOf(driver: Driver, migrations: readonly string[]): string {

@@ -8,6 +8,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -40,7 +41,7 @@ function deadPid(): number {
 
 /** As if the process that wrote the only file had died. */
 function orphan(path: string): string {
-  const [name] = readdirSync(path) as [string];
+  const name = readdirSync(path).find((one) => one.endsWith(".spool")) ?? "";
   const other = join(path, `${deadPid()}-0.spool`);
   renameSync(join(path, name), other);
   return other;
@@ -127,4 +128,21 @@ test("a long file is written anew with what is not acknowledged", async () => {
   expect(statSync(join(path, name)).size).toBeLessThan(15_000_000);
   orphan(path);
   expect(Spool.open(path).left.at(-1)).toEqual({ ...large, n: 6 });
+});
+
+test("a damaged file is kept and told, and what can be read of it is sent", async () => {
+  const path = directory();
+  const { spool } = Spool.open(path);
+  await append(spool, [event(1), event(2), event(3)]);
+  const file = orphan(path);
+  const [first = "", second = "", third = ""] = readFileSync(file, "utf8").split("\n");
+  const broken = [first, second.replace('"n"', "n"), '{"attempt":"garbage","token":"t","n":1}', "5", third];
+  writeFileSync(file, Buffer.concat([Buffer.from(broken.join("\n")), Buffer.from([10, 0xff, 0xfe, 10])]));
+  const next = Spool.open(path);
+  expect(next.left).toEqual([event(1), event(3)]);
+  expect(next.damaged).toEqual([{ path: expect.stringMatching(/\.spool\.damaged$/), lines: 4 }]);
+  expect(readFileSync(next.damaged[0]?.path ?? "", "utf8")).toContain("garbage");
+  // It is told once, and sent once.
+  orphan(path);
+  expect(Spool.open(path)).toMatchObject({ left: [event(1), event(3)], damaged: [] });
 });

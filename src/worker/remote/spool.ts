@@ -2,10 +2,13 @@
  * Events on disk until they are acknowledged, so that they survive the worker's process. One file per process, named
  * after it. What comes while a sync is under way is written and synced together. A process that starts takes over the
  * files of those that are gone. Acknowledged events leave with the file's next rewrite: sent twice, they do no harm.
+ * A file with lines that cannot be read is kept under another name; what can be read of it is sent.
  */
+import { isUtf8 } from "node:buffer";
 import fs from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import { makeDirectory } from "../../std/make-directory.ts";
 
 /** One event, with what is needed to send it. */
@@ -17,6 +20,12 @@ export interface SpooledEvent {
   readonly isReceipt: boolean;
 }
 
+/** A spool file that is damaged: where it is kept, and how many of its lines cannot be read. */
+export interface DamagedSpool {
+  readonly path: string;
+  readonly lines: number;
+}
+
 interface Waiting {
   readonly text: string;
   readonly synced: () => void;
@@ -24,6 +33,8 @@ interface Waiting {
 }
 
 const SUFFIX = ".spool";
+const DAMAGED_SUFFIX = ".damaged";
+const NEWLINE = 10;
 /** A file over this is written anew with what is not acknowledged. */
 const REWRITE_BYTES = 8 * 1_048_576;
 
@@ -48,23 +59,32 @@ export class Spool {
   }
 
   /** Opens this process's file; gives what former processes left, which is in it. */
-  static open(directory: string): { readonly spool: Spool; readonly left: readonly SpooledEvent[] } {
+  static open(directory: string): {
+    readonly spool: Spool;
+    readonly left: readonly SpooledEvent[];
+    readonly damaged: readonly DamagedSpool[];
+  } {
     makeDirectory(directory, 0o700);
     const left: SpooledEvent[] = [];
-    const taken: string[] = [];
+    const damaged: DamagedSpool[] = [];
+    const taken: { readonly path: string; readonly kept: string | null }[] = [];
     for (const name of fs.readdirSync(directory)) {
       if (!name.endsWith(SUFFIX) || isAlive(name.slice(0, -SUFFIX.length))) continue;
       const path = takeFile(directory, name);
       if (path === null) continue;
-      for (const line of fs.readFileSync(path, "utf8").split("\n")) {
-        const event = readLine(line);
-        if (event !== null) left.push(event);
-      }
-      taken.push(path);
+      const events = wholeLines(fs.readFileSync(path)).map(readLine);
+      for (const event of events) if (event !== null) left.push(event);
+      const lines = events.filter((event) => event === null).length;
+      const kept = lines === 0 ? null : `${path}${DAMAGED_SUFFIX}`;
+      if (kept !== null) damaged.push({ path: kept, lines });
+      taken.push({ path, kept });
     }
     const spool = new Spool(directory, left);
-    for (const path of taken) fs.unlinkSync(path);
-    return { spool, left };
+    for (const { path, kept } of taken) {
+      if (kept === null) fs.unlinkSync(path);
+      else fs.renameSync(path, kept);
+    }
+    return { spool, left, damaged };
   }
 
   /** Calls `synced` as soon as these are on disk. */
@@ -140,16 +160,32 @@ function linesOf(events: readonly SpooledEvent[]): string {
     .join("");
 }
 
-/** An event of a spool; null: the line was cut off by the end of its process. */
-function readLine(line: string): SpooledEvent | null {
-  if (line === "" || !line.endsWith("}")) return null;
-  try {
-    const { attempt, token, n, isReceipt, event } = JSON.parse(line) as SpooledEvent & { event: object };
-    return { attempt, token, n, isReceipt, json: JSON.stringify(event) };
-  } catch {
-    // The last line of a process that was killed while it wrote: nobody was told that it is there.
-    return null;
+/** The lines of a spool. A rest without an end was cut off by the end of its process: nobody was told that it is there. */
+function wholeLines(bytes: Buffer): Buffer[] {
+  const lines: Buffer[] = [];
+  for (let from = 0; ; ) {
+    const end = bytes.indexOf(NEWLINE, from);
+    if (end < 0) return lines;
+    lines.push(bytes.subarray(from, end));
+    from = end + 1;
   }
+}
+
+/** An event of a spool; null: the line is damaged. */
+function readLine(line: Buffer): SpooledEvent | null {
+  if (!isUtf8(line)) return null;
+  let value: unknown;
+  try {
+    value = JSON.parse(line.toString());
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+  const { attempt, token, n, isReceipt, event } = (value ?? {}) as Partial<Record<string, unknown>>;
+  if (typeof attempt !== "string" || decodeAttempt(attempt) === null) return null;
+  if (typeof token !== "string" || !Number.isSafeInteger(n) || typeof isReceipt !== "boolean") return null;
+  if (typeof event !== "object" || event === null) return null;
+  return { attempt, token, n: n as number, isReceipt, json: JSON.stringify(event) };
 }
 
 /** Takes over the file of a process that is gone; whoever renames it first has it, under a name of its own. */

@@ -30,7 +30,7 @@ import { Outbox } from "./outbox.ts";
 import { readWork } from "./read-work.ts";
 import { RemoteResults } from "./remote-results.ts";
 import type { Refused } from "./server-problem.ts";
-import { Spool, type SpooledEvent } from "./spool.ts";
+import { type DamagedSpool, Spool, type SpooledEvent } from "./spool.ts";
 
 export interface WorkerLaneOptions {
   /** Where to begin, tried in turn: `http(s)://host:port` or `unix:<path>`. None: `become` says which nodes there are. */
@@ -64,6 +64,8 @@ export interface WorkerLaneOptions {
   readonly onDrain: () => void;
   /** The server does not take the events of an attempt. */
   readonly onDropped: (attempt: string, why: Refused) => void;
+  /** A spool file of a former process is damaged; what can be read of it is sent. */
+  readonly onDamagedSpool?: (damaged: DamagedSpool) => void;
   readonly onBug: (thrown: unknown) => void;
 }
 
@@ -105,6 +107,7 @@ export class WorkerLane {
     this.#id = options.worker ?? makeWorkerId(options);
     const held = this.#held;
     const spooled = options.spool === null ? null : Spool.open(options.spool);
+    for (const damaged of spooled?.damaged ?? []) options.onDamagedSpool?.(damaged);
     this.#outbox = new Outbox({
       held,
       spool: spooled?.spool ?? null,
