@@ -6,8 +6,7 @@ import type { EnginePort } from "../engine/engine-port.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { readFields } from "../protocol/read-body.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
-import { isRejection, type Rejection, reject } from "../std/rejection.ts";
-import { DAMAGED } from "../store/store.ts";
+import { isRejection, type Rejection } from "../std/rejection.ts";
 import { BrokerFault, toFault } from "./broker-fault.ts";
 import { readAttempt } from "./read-message.ts";
 import { readReceipt, readReceiptMark } from "./read-receipt.ts";
@@ -54,28 +53,22 @@ export function readDelivery(
   const { workflow_id, attempt, token, step } = mark;
   const at = readAttempt({ workflow_id, attempt, token }, engine.info.key);
   if (isRejection(at)) return words.refuse(delivery, at.message);
-  const judge = (own: number | Rejection | null): void => {
-    if (isRejection(own)) words.refuse(delivery, own.message);
-    else if (step !== undefined && own !== null && step !== own)
+  const judge = (own: number | null): void => {
+    if (step !== undefined && own !== null && step !== own)
       words.refuse(delivery, "`rondo.step` is not the step of the attempt: send `rondo` back unchanged");
     else take(at, outcome);
   };
   const known = engine.holderOf(at)?.step;
-  if (known !== undefined) return judge(known);
+  if (step === undefined || known !== undefined) return judge(known ?? null);
   stepOf(engine, at).then(judge, later);
 }
 
-/** Which command of its workflow an attempt is at that this node has no lease of; null: nobody knows of it. A damaged one takes no receipt. */
+/** Which command of its workflow an attempt is at that this node has no lease of; null: nobody knows of it. */
 async function stepOf(
   engine: EnginePort,
   { execution, phase, handler }: ReportedAttempt,
-): Promise<number | Rejection | null> {
+): Promise<number | null> {
   const found = await engine.inspect(execution);
-  if (!isRejection(found) && found.view.status === DAMAGED)
-    return reject(
-      "wrong_status",
-      `the execution ${execution} is damaged: send the receipt again once it is restored`,
-    );
   if (!isRejection(found))
     return found.commands?.find((one) => one.phase === phase && one.handler === handler)?.step ?? null;
   if (found.code === "not_found") return null;

@@ -3,6 +3,7 @@ import type { Channel, ConsumeMessage } from "amqplib";
 import { expect, test } from "vitest";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Clock } from "../std/clock.ts";
+import { reject } from "../std/rejection.ts";
 import { brokerNames } from "./names.ts";
 import { WordDesk } from "./word-desk.ts";
 
@@ -11,7 +12,8 @@ const AT = {
   ...{ task: 0, attempt: 1, claim: 0 },
 };
 
-function bench(verdicts: string[]) {
+function bench(verdicts: string[], inspections: readonly object[] = []) {
+  const found = [...inspections];
   const later: (() => void)[] = [];
   const did: string[] = [];
   const channel = {
@@ -30,13 +32,19 @@ function bench(verdicts: string[]) {
   const engine = {
     hasStopped: false,
     report: async () => [[verdicts.shift() ?? "duplicate"]],
+    inspect: async () => found.shift() ?? reject("not_found", "there is none"),
   };
   const desk = new WordDesk({
     worker: "broker",
     engine: engine as unknown as EnginePort,
     names: brokerNames("rondo"),
     clock,
-    dead: {} as never,
+    dead: {
+      put: (_: unknown, { reason }: { reason: string }, kept: () => void) => {
+        did.push(reason);
+        kept();
+      },
+    } as never,
     isOpen: () => isOpen,
     mayCount: () => true,
     onEnumerated: () => {},
@@ -95,4 +103,23 @@ test("unless its connection is gone, over which it comes again", async () => {
   at.breakOff();
   await at.wait();
   expect([at.did, at.verdicts]).toEqual([[], ["accepted"]]);
+});
+
+test("a receipt that a damaged execution does not take is a dead letter; one that is late is not", async () => {
+  const damaged = bench(["stale"], [{ view: { status: "damaged" } }]);
+  await damaged.take(true);
+  expect(damaged.did).toEqual([expect.stringContaining("e1 is damaged"), "ack"]);
+  for (const inspections of [[{ view: { status: "running" } }], []]) {
+    const late = bench(["stale"], inspections);
+    await late.take(true);
+    expect(late.did).toEqual(["ack"]);
+  }
+});
+
+test("a receipt is reported again while nobody can say how its execution is", async () => {
+  const at = bench(["stale", "stale"], [reject("not_ready", "not now"), { view: { status: "damaged" } }]);
+  await at.take(true);
+  expect(at.did).toEqual([]);
+  await at.wait();
+  expect(at.did).toEqual([expect.stringContaining("e1 is damaged"), "ack"]);
 });

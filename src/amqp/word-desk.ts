@@ -11,6 +11,7 @@ import { readFields } from "../protocol/read-body.ts";
 import type { Report, ReportedAttempt, ReportedReceipt, ReportPlace } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { isRejection } from "../std/rejection.ts";
+import { DAMAGED } from "../store/store.ts";
 import { toFault } from "./broker-fault.ts";
 import type { DeskQueues } from "./desk-queues.ts";
 import type { BrokerNames } from "./names.ts";
@@ -188,9 +189,29 @@ export class WordDesk {
             ? this.later(delivery, () => this.#push(one))
             : this.putBack(delivery);
         if (verdict === "accepted") this.counted++;
-        this.acknowledge(delivery);
+        if (verdict === "stale" && delivery.isShared === true) this.#keepIfDamaged(one);
+        else this.acknowledge(delivery);
       });
     });
+  }
+
+  /** Ends the delivery of a receipt that changed nothing. A damaged execution takes none: its receipt is a dead letter. */
+  #keepIfDamaged(one: Waiting): void {
+    const { delivery, place } = one;
+    this.#parts.engine.inspect(place.execution).then(
+      (found) => {
+        if (isRejection(found) && found.code !== "not_found")
+          return this.later(delivery, () => this.#push(one));
+        const isDamaged = !isRejection(found) && found.view.status === DAMAGED;
+        if (!isDamaged) return this.acknowledge(delivery);
+        const reason = `the execution ${place.execution} is damaged: send the receipt again once it is restored`;
+        this.refuse(delivery, reason);
+      },
+      (thrown: unknown) => {
+        this.#parts.onFault(toFault(thrown));
+        this.later(delivery, () => this.#push(one));
+      },
+    );
   }
 }
 
