@@ -102,7 +102,7 @@ export class AmqpBridge implements WorkerLink {
         onWord: (message, channel, of) =>
           this.#words.finished({ message, channel, queue: this.#names.finished(of.place) }, of),
       },
-      (use) => this.#served.tidy(this.#session, use),
+      (use) => this.#enumerations.tidy(use),
     );
     this.#served = new ServedAtBroker(this.#names, () => this.#join());
     this.#singles = new SingleTasks({

@@ -38,6 +38,8 @@ export class EnumerationDesk {
   readonly #open = new Map<string, Open>();
   /** How often attempts were given back because nothing was heard of them. */
   readonly #silences = new Map<string, number>();
+  /** Deletions of enumerate queues that are under way, by queue. */
+  readonly #deletions = new Map<string, Promise<void>>();
 
   constructor(parts: EnumerationDeskParts) {
     this.#parts = parts;
@@ -134,6 +136,32 @@ export class EnumerationDesk {
     for (const known of this.#silences.keys()) if (known.startsWith(`${key}#`)) this.#silences.delete(known);
   }
 
+  /**
+   * No visit here needs the enumerations of this code any more: their queue is deleted, unless somebody uses it. RabbitMQ
+   * confirms a message that comes to a queue while it is deleted, and drops it. So none is published until that is over.
+   */
+  tidy(use: string): void {
+    const { names, session } = this.#parts;
+    const queue = names.enumerate(use);
+    const current = session();
+    if (current === null || [...this.#open.values()].some((open) => open.queue === queue)) return;
+    const deletion = this.#deleted(queue)
+      .then(() => current.with((channel) => channel.deleteQueue(queue, { ifUnused: true, ifEmpty: true })))
+      .then(
+        () => {},
+        // It is in use, or the broker is gone: then it stays.
+        () => {},
+      )
+      .then(() => {
+        if (this.#deletions.get(queue) === deletion) this.#deletions.delete(queue);
+      });
+    this.#deletions.set(queue, deletion);
+  }
+
+  #deleted(queue: string): Promise<void> {
+    return this.#deletions.get(queue) ?? Promise.resolve();
+  }
+
   /** Others have these executions. */
   handOver(isOwn: (execution: string) => boolean): void {
     for (const [id, open] of this.#open) {
@@ -176,6 +204,7 @@ export class EnumerationDesk {
     const { id } = enumeration;
     if (!this.#open.has(id)) return;
     if (!open.isSent) await book.putIntake({ attempt: id, intake: enumeration.intake });
+    await this.#deleted(queue);
     await mender.open(session, [queue], () =>
       session.with((channel) => channel.assertQueue(queue, SHARED_QUEUE)),
     );

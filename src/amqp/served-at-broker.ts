@@ -53,12 +53,4 @@ export class ServedAtBroker {
       if (!use.startsWith("topic:")) await this.learn(session, use);
     }
   }
-
-  /** No visit needs the code's queue of enumerations any more: it goes, unless somebody uses it. */
-  tidy(session: BrokerSession | null, use: string): void {
-    if (session === null) return;
-    const queue = this.#names.enumerate(use);
-    // It is in use, or the broker is gone: then it stays.
-    session.with((channel) => channel.deleteQueue(queue, { ifUnused: true, ifEmpty: true })).catch(() => {});
-  }
 }

@@ -16,7 +16,7 @@ const CAPACITY = 2_000;
 const RUNS = 3;
 const WARM_UP_TASKS = 5_000;
 const FOLLOWERS = 200;
-const PAIRS = 5;
+const PAIRS = { short: 3, long: 5 };
 /** Enough for all followers to connect before the work begins. */
 const BEFORE_MS = 2_000;
 
@@ -72,9 +72,10 @@ async function runFollowed(bench: Bench): Promise<Figures> {
     worker = await RondoProcess.worker(bench, url, CAPACITY);
     const rondo = connect({ url });
     await timeOf(rondo, WARM_UP_TASKS);
+    const count = bench.isShort ? PAIRS.short : PAIRS.long;
     const pairs: { alone: Measured; followed: Measured; bytes: number }[] = [];
-    for (let i = 0; i < PAIRS; i++) {
-      bench.progress(`pair ${i + 1} of ${PAIRS}`);
+    for (let i = 0; i < count; i++) {
+      bench.progress(`pair ${i + 1} of ${count}`);
       const followers = new Followers(url);
       const alone = (): Promise<Measured> =>
         measure(server, tasks, () => timeOf(rondo, tasks, () => Promise.resolve()));
@@ -89,7 +90,7 @@ async function runFollowed(bench: Bench): Promise<Figures> {
     const kept = pairs.map(({ alone, followed }) => followed.rate / alone.rate);
     return {
       tasks,
-      pairs: PAIRS,
+      pairs: count,
       followers: FOLLOWERS,
       tasksPerSecond: median(pairs.map(({ alone }) => alone.rate)),
       followedTasksPerSecond: median(pairs.map(({ followed }) => followed.rate)),
