@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 const source = (file: string): string => fileURLToPath(new URL(`src/${file}`, import.meta.url));
 
@@ -18,6 +19,22 @@ const ISOLATED = ["test/{bench,broker,dashboard,script,sim}/**/*.test.ts"];
 const LONG = ["test/{faults,demo}/**/*.test.ts"];
 /** Clusters of processes with short leases: one at a time, beside nothing but the simulator at the lowest priority. */
 const CLUSTERS = ["test/cluster-e2e/**/*.test.ts"];
+
+/**
+ * Small files that take long: they run the commands of guides, or a suite of another file. Without results of an earlier
+ * run, vitest begins with the largest files, so these would come last.
+ */
+const SMALL_AND_LONG = /[/]test[/](docs[/]|store[/].*(conformance|differential))/;
+
+/** Begins with what takes long, so that no process is alone with such a file at the end. */
+class LongFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const isLong = (file: TestSpecification): boolean =>
+      file.project.name === "isolated" || SMALL_AND_LONG.test(file.moduleId);
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+  }
+}
 
 function project(name: string, test: TestProjectInlineConfiguration["test"]): TestProjectInlineConfiguration {
   return {
@@ -41,6 +58,7 @@ const maxWorkers = 3;
 export default defineConfig({
   test: {
     globalSetup: "test/tools/global-setup.ts",
+    sequence: { sequencer: LongFirst },
     projects: [
       project("together", {
         include: ["src/**/*.test.ts", "test/**/*.test.ts"],
