@@ -1,21 +1,22 @@
 // The broker beside a cluster on PostgreSQL: each node hears of the executions that it has, words for others are passed
 // on, and whoever takes an execution over goes on with its queues.
 import type { LocalRondo } from "rondo";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { until } from "../faults/until.ts";
 import { TestDatabase } from "../store/postgres-server.ts";
 import { AmqpBench, described } from "./amqp-bench.ts";
 
 let bench: AmqpBench;
 let database: TestDatabase;
-beforeAll(async () => {
-  database = await TestDatabase.make();
-}, 180_000);
-afterAll(() => database.remove());
+// What one test leaves open would be sent by the nodes of the next.
 beforeEach(async () => {
-  bench = await AmqpBench.make({ store: `${database.url}?schema=${database.newSchema()}` });
+  database = await TestDatabase.make();
+  bench = await AmqpBench.make({ store: database.url });
 }, 180_000);
-afterEach(() => bench.close());
+afterEach(async () => {
+  await bench.close();
+  await database.remove();
+});
 
 test("two nodes and one broker: every execution is done once, whichever node hears of it", async () => {
   const nodes: LocalRondo[] = [await bench.open(), await bench.open()];
