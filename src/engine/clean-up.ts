@@ -322,8 +322,7 @@ export class CleanUp {
         if (!lease.reported) tellToStop(this.#node, slot, { desk, lease }, "cancel");
     if (this.#node.roster.queued === null) endSent(this.#node, slot);
     // Attempts of a former owner may still show themselves.
-    if (slot.desks.some(({ state, suspectUntil }) => !state.finished && suspectUntil > this.#node.now))
-      return;
+    if (slot.desks.some((desk) => !desk.state.finished && desk.isSuspect(this.#node.now))) return;
     const isAsked = slot.queue.some(
       (queued) => queued.kind === "message" && queued.message.kind === "drained",
     );
@@ -339,9 +338,10 @@ export class CleanUp {
   /** When the wait after a takeover is over, recorded starts that did not show themselves are lost. */
   #expireSuspects(slot: Slot, desk: HandlerDesk): void {
     const node = this.#node;
-    if (!slot.suspect || desk.suspectsJudged || desk.suspectUntil > node.now) return;
+    if (!slot.suspect || desk.suspectsJudged || desk.isSuspect(node.now)) return;
     desk.suspectsJudged = true;
     desk.suspectUntil = 0;
+    desk.lostAt = 0;
     const place = { ...desk.visit.place(desk.state.plan.name), round: desk.visit.round };
     const attempts = desk.state.tasks
       .starts()

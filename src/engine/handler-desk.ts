@@ -34,8 +34,10 @@ export class HandlerDesk {
   opened: number;
   /** Tasks below this number may have been started before an unclean stop: their starts are journaled first. */
   carefulBelow = 0;
-  /** Until then tasks may still run at workers of a former owner. */
+  /** Until then tasks without a recorded start may still run at workers of a former owner. */
   suspectUntil = 0;
+  /** Until then attempts whose starts a former owner recorded may show themselves. */
+  lostAt = 0;
   suspectsJudged = false;
   /** Attempts of a former owner are on their way to the journal as lost: until then nothing is given out. */
   isLosing = false;
@@ -168,7 +170,8 @@ export class HandlerDesk {
     for (const task of tasks.takeDue(now, BACK_MAX)) {
       // After a reload, a task that is leased again shows its old time once more; its lease counts.
       const lease = this.leases.get(task);
-      if (lease === undefined || lease.attempt <= tasks.ended(task)) this.giveBack(task);
+      const isOver = lease === undefined ? !this.#isInDoubt(task) : lease.attempt <= tasks.ended(task);
+      if (isOver) this.giveBack(task);
     }
   }
 
@@ -262,7 +265,7 @@ export class HandlerDesk {
     const { state } = this;
     if (state.finished || state.plan.waits) return true;
     const sent = this.sentLeases;
-    if (this.openLeases > sent || this.heldAlone > 0 || this.suspectUntil > now || this.fetching >= 0)
+    if (this.openLeases > sent || this.heldAlone > 0 || this.isSuspect(now) || this.fetching >= 0)
       return false;
     if (!state.sealed && !(state.impliesTask && (state.tasks.ended(0) > 0 || sent > 0))) {
       if (state.impliesTask || state.enumeration.until <= now) return false;
@@ -280,9 +283,9 @@ export class HandlerDesk {
     if (state.finished || state.plan.waits) return Number.POSITIVE_INFINITY;
     let next = Number.POSITIVE_INFINITY;
     for (const { until } of this.#aside?.values() ?? []) if (until > now && until < next) next = until;
-    for (const at of [state.tasks.nextDue(), state.sealed ? 0 : state.enumeration.until, this.suspectUntil]) {
+    const enumerationAt = state.sealed ? 0 : state.enumeration.until;
+    for (const at of [state.tasks.nextDue(), enumerationAt, this.suspectUntil, this.lostAt])
       if (at > now && at < next) next = at;
-    }
     return next;
   }
 
@@ -295,8 +298,19 @@ export class HandlerDesk {
     this.#lapsed = before.#lapsed;
     this.carefulBelow = before.carefulBelow;
     this.suspectUntil = before.suspectUntil;
+    this.lostAt = before.lostAt;
     this.suspectsJudged = before.suspectsJudged;
     this.isLosing = before.isLosing;
+  }
+
+  /** Whether attempts of a former owner may still show themselves. */
+  isSuspect(now: number): boolean {
+    return this.suspectUntil > now || this.lostAt > now;
+  }
+
+  /** A former owner recorded the start of an attempt that has neither shown itself nor been lost. */
+  #isInDoubt(task: number): boolean {
+    return this.lostAt > 0 && !this.suspectsJudged && this.state.tasks.startOf(task) !== undefined;
   }
 
   /** The claim number for the next lease of a task. */
@@ -347,7 +361,7 @@ export class HandlerDesk {
       }
       this.#cursor = n;
       // A task with a retry time, a lease or a place among those that are back is not fresh.
-      if (tasks.until(n) === 0 && !this.leases.has(n) && !this.#isBack.has(n)) return n;
+      if (tasks.until(n) === 0 && !this.leases.has(n) && !this.#isBack.has(n) && !this.#isInDoubt(n)) return n;
       this.#cursor = n + 1;
     }
   }

@@ -237,6 +237,7 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
   const stopped: typeof gone = [];
   // Committed: of a cancel that is on its way to the journal nobody is told yet.
   const isDraining = slot.status === "clean" && slot.execution?.draining === true;
+  let isAdopted = false;
   for (const attempt of beat.attempts) {
     const known = desk?.leases.get(attempt.task);
     const isKnown = known !== undefined && isSameAttempt(known, attempt.attempt, attempt.claim, beat.epoch);
@@ -246,11 +247,14 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
     }
     const lease = desk?.leases.get(attempt.task);
     if (desk === undefined || lease === undefined) continue;
+    isAdopted ||= !isKnown;
     start(node, desk, lease);
     if (isDraining) lease.cancelled = true;
     // Said again: whoever was to pass it on may have forgotten the attempt, or was not there.
     if (lease.cancelled) stopped.push(attempt);
   }
+  // Recorded soon: the next owner knows of them even if this one ends uncleanly too.
+  if (isAdopted) node.enqueue(slot, { kind: "mark", mark: null });
   if (gone.length > 0)
     node.emit({ kind: "cancel", worker, attempts: [{ ...placeOf(beat), attempts: gone }], why: "lost" });
   if (stopped.length > 0)
@@ -332,9 +336,10 @@ function adopt(
   at: { task: number; attempt: number; claim: number; worker: string },
 ): boolean {
   const desk = deskOf(slot, place);
-  if (desk === undefined || at.task < 0 || desk.suspectUntil <= node.now || place.epoch >= slot.tenure.epoch)
-    return false;
+  if (desk === undefined || at.task < 0 || place.epoch >= slot.tenure.epoch) return false;
   const { tasks } = desk.state;
+  const isRecorded = tasks.startOf(at.task)?.attempt === at.attempt;
+  if ((isRecorded ? desk.lostAt : desk.suspectUntil) <= node.now) return false;
   const begunBy = tasks.startOf(at.task)?.worker;
   const worker = at.worker === UNKNOWN_WORKER ? (begunBy ?? UNKNOWN_WORKER) : at.worker;
   if (

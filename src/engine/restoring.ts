@@ -7,12 +7,14 @@ import { replay } from "../kernel/replay.ts";
 import { readSnapshot, snapshotKey } from "../kernel/snapshot.ts";
 import { sealState } from "../std/seal.ts";
 import type { LoadedExecution, StoredHead } from "../store/store.ts";
+import { enumerationMark } from "./granting.ts";
 import { takeOver } from "./hand-over.ts";
 import type { HandlerDesk } from "./handler-desk.ts";
 import type { NodeState } from "./node-state.ts";
 import { restoreOutbox } from "./outbox.ts";
 import { restoreSent } from "./sent-commands.ts";
 import type { Slot } from "./slot.ts";
+import { uncleanEndFrom } from "./tenures.ts";
 
 /** Why an execution cannot come into memory: its rows are of a newer version, or they are damaged. */
 export type Unreadable =
@@ -52,8 +54,10 @@ export function restoreSlot(
   const suspects = node.suspects.get(slot.id);
   node.suspects.delete(slot.id);
   // An epoch that has not been yet is damaged: then it is not known what was open.
-  const isSuspect = loaded.epoch <= slot.tenure.uncleanEpoch || loaded.epoch > slot.tenure.epoch;
-  if (suspects !== undefined || isSuspect) suspect(node, slot, suspects);
+  const { uncleanEpoch, epoch } = slot.tenure;
+  const isSuspect = loaded.epoch <= uncleanEpoch || loaded.epoch > epoch;
+  if (suspects !== undefined || isSuspect)
+    suspect(node, slot, { committedIn: Math.min(loaded.epoch, uncleanEpoch), handlers: suspects });
   takeOver(node, slot);
   restoreSent(node, slot);
   return null;
@@ -98,28 +102,56 @@ export function hashInJournal({ head, entries }: LoadedExecution): string {
   }
 }
 
-/** Leases of a former owner may be open: recorded starts are lost, the rest starts carefully, after the wait. */
-function suspect(node: NodeState, slot: Slot, handlers?: readonly string[]): void {
+interface Suspicion {
+  /** The last epoch in which the execution was committed. */
+  readonly committedIn: number;
+  /** The handlers concerned; undefined: all. */
+  readonly handlers: readonly string[] | undefined;
+}
+
+/**
+ * Leases of a former owner may be open. Attempts whose starts are recorded have until a heartbeat after the last owner
+ * ended to show themselves; then they are lost. Tasks without a recorded start may run too: they are given out a
+ * heartbeat after the last owner ended that gave tasks out without a record, and from then on with one.
+ */
+function suspect(node: NodeState, slot: Slot, { committedIn, handlers }: Suspicion): void {
   const { settings } = node;
-  const { openedAt } = slot.tenure;
+  const { tenure } = slot;
   slot.suspect = true;
   for (const desk of slot.desks) {
     if (desk.state.finished || desk.state.plan.waits) continue;
     const isChildren = desk.state.plan.mode === "workflow" && desk.state.plan.enumerateUse === null;
+    const last = uncleanEndFrom(tenure, tenure.uncleanEpoch);
+    const free = node.roster.queued === null ? uncleanEndFrom(tenure, freeSince(slot, desk, committedIn)) : last;
     if (!isChildren) {
       desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);
       slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;
+      slot.carefulMarks[freeEpochMark(desk)] = free.epoch;
+      slot.carefulMarks[freeBelowMark(desk)] = desk.carefulBelow;
     }
     // The others were judged before it was let go of, be it without a commit that says how careful to be.
     if (handlers !== undefined && !handlers.includes(desk.key)) {
       desk.suspectsJudged = true;
       continue;
     }
-    if (isChildren) continue;
-    if (settings.suspectMs > 0)
-      // From the opening on: whoever has been silent for so long since then is lost, however late it is loaded.
-      desk.suspectUntil = openedAt + Math.max(settings.suspectMs, node.heartbeatMs(desk.state.plan));
+    if (isChildren || settings.suspectMs === 0) continue;
+    const silenceMs = Math.max(settings.suspectMs, node.heartbeatMs(desk.state.plan));
+    desk.lostAt = last.at + silenceMs;
+    const { sealed, enumeration } = desk.state;
+    const isEnumerating = !sealed && slot.opened[enumerationMark(desk)] === enumeration.ended + 1;
+    desk.suspectUntil = isEnumerating ? desk.lostAt : free.at + silenceMs;
   }
+}
+
+/**
+ * The last epoch in which tasks of the handler may have been given out without a record. The owner after an unclean end
+ * writes it down with its first commit, and records every start up to the page it found open. If more pages are open, it
+ * is the epoch of the last commit: nothing has been committed since the next unclean end.
+ */
+function freeSince(slot: Slot, desk: HandlerDesk, committedIn: number): number {
+  const epoch = slot.opened[freeEpochMark(desk)];
+  const below = slot.opened[freeBelowMark(desk)] ?? 0;
+  return epoch === undefined || desk.offeredEnd > below ? committedIn : Math.min(epoch, committedIn);
 }
 
 /** The mark that keeps tasks careful beyond the epoch after an unclean stop. */
@@ -130,4 +162,14 @@ function carefulMark(desk: HandlerDesk): string {
 /** Whether a head's want can be right. Scans pass over a head with another one, so nobody would give out its tasks. */
 export function canWant({ execution }: Slot, { want }: StoredHead): boolean {
   return want === "time" || want === (execution?.ended === true ? "nothing" : "work");
+}
+
+/** The mark with the last epoch in which tasks were given out without a record. */
+function freeEpochMark(desk: HandlerDesk): string {
+  return `${desk.markName}?epoch`;
+}
+
+/** The mark with the tasks to which the last epoch applies: those below this number. */
+function freeBelowMark(desk: HandlerDesk): string {
+  return `${desk.markName}?below`;
 }

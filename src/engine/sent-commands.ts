@@ -120,6 +120,7 @@ export function restoreSent(node: NodeState, slot: Slot): void {
     // All that is open is at the broker: nothing of a former owner can run anywhere else.
     if (desk.sentLeases === 0 || desk.openLeases < desk.offeredEnd - tasks.settled.size) continue;
     desk.suspectUntil = 0;
+    desk.lostAt = 0;
     desk.suspectsJudged = true;
   }
 }

@@ -140,7 +140,7 @@ export class Slot {
   get suspects(): readonly string[] {
     if (!this.suspect) return [];
     return this.desks
-      .filter(({ suspectUntil, isLosing }) => suspectUntil > 0 || isLosing)
+      .filter(({ suspectUntil, lostAt, isLosing }) => suspectUntil > 0 || lostAt > 0 || isLosing)
       .map(({ key }) => key);
   }
 
@@ -247,7 +247,8 @@ export class Slot {
     for (const desk of this.desks) {
       due = Math.min(due, desk.receiptDue(now, checkMs));
       if (isRunning) due = Math.min(due, desk.nextDue(now));
-      else if (desk.suspectUntil > now) due = Math.min(due, desk.suspectUntil);
+      else
+        for (const at of [desk.suspectUntil, desk.lostAt]) if (at > now) due = Math.min(due, at);
     }
     for (const { until } of this.execution?.postops.values() ?? [])
       if (until > now) due = Math.min(due, until);

@@ -39,6 +39,7 @@ export function extendLeases(node: NodeState, ms: number): void {
         lease.dueAt += ms;
       }
       if (desk.suspectUntil > 0) desk.suspectUntil += ms;
+      if (desk.lostAt > 0) desk.lostAt += ms;
     }
   }
 }

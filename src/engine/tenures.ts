@@ -3,12 +3,20 @@
  * come and go. A tenure is one stretch of having a partition: it has its epoch, and what began in it ends with it.
  */
 import { partitionOf } from "../store/partition-of.ts";
-import { type Fence, fenceOf, type Ownership, type Partitions, type StoreInfo } from "../store/store.ts";
+import {
+  type Fence,
+  fenceOf,
+  type Ownership,
+  type Partitions,
+  type StoreInfo,
+  type UncleanEnd,
+} from "../store/store.ts";
 import { type HandedHome, PermitHome } from "./permit-home.ts";
 import type { Slot } from "./slot.ts";
 
-export interface Tenure extends Ownership {
+export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
   openedAt: number;
+  uncleanEnds: readonly UncleanEnd[];
   /** Its executions in memory. */
   readonly slots: Set<Slot>;
   /** Limits whose names fall into it. */
@@ -112,6 +120,7 @@ export class Tenures {
       if (live.length > 0) home.members(new Set(live), now);
       this.#held.set(partition, {
         ...own,
+        uncleanEnds: own.uncleanEnds ?? [],
         openedAt: now,
         slots: new Set(),
         home,
@@ -125,7 +134,10 @@ export class Tenures {
 
   /** The clock was set forward: that is no time in which anybody was silent. */
   extend(ms: number): void {
-    for (const tenure of this.#held.values()) tenure.openedAt += ms;
+    for (const tenure of this.#held.values()) {
+      tenure.openedAt += ms;
+      tenure.uncleanEnds = tenure.uncleanEnds.map(({ epoch, at }) => ({ epoch, at: at + ms }));
+    }
     this.#changed();
   }
 
@@ -155,6 +167,15 @@ export class Tenures {
     this.#fence = fenceOf({ generation: this.#generation, owned });
     if (!this.isWhole) this.#scope = owned.map(({ partition }) => partition).sort((a, b) => a - b);
   }
+}
+
+/**
+ * The first epoch from this one on that did not end cleanly, and when it ended. Where the store does not say, it is the
+ * last one, and it ended when its successor began.
+ */
+export function uncleanEndFrom({ uncleanEnds, uncleanEpoch, openedAt }: Tenure, epoch: number): UncleanEnd {
+  const end = uncleanEnds.find((one) => one.epoch >= epoch);
+  return end === undefined || end.epoch > uncleanEpoch ? { epoch: uncleanEpoch, at: openedAt } : end;
 }
 
 /** When the newest of those began for which this holds; null: it holds for none. */

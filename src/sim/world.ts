@@ -33,6 +33,15 @@ export interface WorldOptions {
   readonly nodes: number;
   readonly faults: ReadonlySet<Fault>;
   readonly show: ((line: string) => void) | null;
+  /** A workload and faults that are given, not drawn. */
+  readonly drill?: Drill;
+}
+
+/** Executions of one workflow, while a node dies again and again. */
+export interface Drill {
+  readonly plan: Plan;
+  readonly deathEveryMs: number;
+  readonly healAtMs: number;
 }
 
 const HEAL_AT_MS = 15_000;
@@ -126,7 +135,7 @@ export class World {
     this.#scheduleFaults();
     let steps = 0;
     const end = this.timeline.now + GIVE_UP_MS;
-    this.timeline.after(HEAL_AT_MS, () => this.#heal());
+    this.timeline.after(this.#options.drill?.healAtMs ?? HEAL_AT_MS, () => this.#heal());
     while (!this.#isOver()) {
       if (steps++ >= STEPS_MAX || this.timeline.now >= end) throw new Violation(this.#stuck());
       if (!this.timeline.next()) throw new Violation(this.#stuck());
@@ -266,7 +275,9 @@ export class World {
 
   #populate(): void {
     const random = this.#random.child("grammar");
-    const { roots, children, newer } = randomGrammar(random);
+    const { drill } = this.#options;
+    const { roots, children, newer } =
+      drill === undefined ? randomGrammar(random) : { roots: [drill.plan], children: [], newer: null };
     for (const plan of [...roots, ...children]) this.#plans.set(plan.hash, plan);
     if (newer !== null) this.#plans.set(newer.hash, newer);
     for (const plan of roots) this.#store(plan);
@@ -278,7 +289,7 @@ export class World {
     if (newer !== null) this.timeline.after(8_000 + random.below(5_000), () => this.#store(newer));
     for (let i = 0; i < this.#options.executions; i++) {
       const now = this.timeline.now;
-      const times = {
+      const times = drill !== undefined ? {} : {
         ...(random.chance(0.1) ? { startAt: now + random.below(3_000) } : {}),
         ...(random.chance(0.1) ? { deadline: now + random.below(10_000) } : {}),
       };
@@ -307,6 +318,15 @@ export class World {
       next();
     };
     const host = () => random.pick(this.#site.hosts);
+    const { drill } = this.#options;
+    if (drill !== undefined) {
+      const next = () => this.timeline.after(drill.deathEveryMs, () => {
+        if (this.#isHealed) return;
+        host().crash();
+        next();
+      });
+      next();
+    }
     repeat("crash", 4_000, () => host().crash());
     repeat("clean-restarts", 6_000, () => host().close());
     if (this.isCluster)

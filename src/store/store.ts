@@ -28,7 +28,21 @@ export interface Ownership {
   readonly epoch: number;
   /** The newest epoch that ended without a clean release; executions last written in it or before may have open leases. */
   readonly uncleanEpoch: number;
+  /**
+   * When epochs ended that were not released cleanly, by the store's clock, in order. An epoch may be missing: then a later
+   * one stands for it. Undefined: the store does not know.
+   */
+  readonly uncleanEnds?: readonly UncleanEnd[];
 }
+
+/** The end of an epoch whose owner lost its lease or gave up. */
+export interface UncleanEnd {
+  readonly epoch: number;
+  readonly at: number;
+}
+
+/** How many ends of epochs a store remembers for each partition. */
+export const UNCLEAN_ENDS_MAX = 32;
 
 /** The status of an execution whose stored data cannot be read. */
 export const DAMAGED = "damaged";

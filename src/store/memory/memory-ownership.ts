@@ -5,7 +5,7 @@
 import { EVENT_VERSION } from "../../kernel/event.ts";
 import { whyOfAnotherTime, whyStale } from "../check-write.ts";
 import type { MemberNode, Membership } from "../cluster-store.ts";
-import type { Fence, Ownership } from "../store.ts";
+import { type Fence, type Ownership, UNCLEAN_ENDS_MAX, type UncleanEnd } from "../store.ts";
 import { compareText } from "./memory-documents.ts";
 
 /** The owner of an embedded store. */
@@ -27,6 +27,8 @@ interface PartitionRow {
   uncleanEpoch: number;
   clean: boolean;
   owner: string | null;
+  /** Ends of epochs that were not clean; null: the store does not keep them. */
+  ends: readonly UncleanEnd[] | null;
 }
 
 /** Partitions and members of one store. */
@@ -34,6 +36,8 @@ export class MemoryOwnership {
   readonly #generation: string;
   readonly #rows: readonly PartitionRow[];
   readonly #nodes = new Map<string, MemberNode>();
+  /** When the leases of former members ended. */
+  readonly #ended = new Map<string, number>();
 
   constructor(generation: string, partitions: number) {
     this.#generation = generation;
@@ -43,12 +47,13 @@ export class MemoryOwnership {
       uncleanEpoch: 0,
       clean: true,
       owner: null,
+      ends: null,
     }));
   }
 
   /** The next epoch of every partition, whoever had it. */
   openAll(): Ownership[] {
-    return this.#rows.map((row) => begin(row, EMBEDDED));
+    return this.#rows.map((row) => begin(row, EMBEDDED, null));
   }
 
   /** Why nothing is written under this fence. */
@@ -74,7 +79,8 @@ export class MemoryOwnership {
 
   /** Joins, or goes on being a member. */
   renew({ url, incarnation, next, leaseMs, reads = EVENT_VERSION }: Renewal, now: number): Membership {
-    for (const node of this.#nodes.values()) if (node.leaseUntil <= now) this.#nodes.delete(node.incarnation);
+    for (const { leaseUntil, incarnation: other } of this.#nodes.values())
+      if (leaseUntil <= now) this.#remove(other, leaseUntil);
     const known = incarnation === null ? undefined : this.#nodes.get(incarnation);
     const leaseUntil = now + leaseMs;
     const node =
@@ -98,7 +104,7 @@ export class MemoryOwnership {
     return this.#rows
       .filter(({ partition }) => partitions.includes(partition))
       .filter(({ owner }) => owner === null || owner === incarnation || !this.#isMember(owner, now))
-      .map((row) => begin(row, incarnation));
+      .map((row) => begin(row, incarnation, this.#endOf(row.owner, now)));
   }
 
   /** Null: all partitions. */
@@ -111,7 +117,19 @@ export class MemoryOwnership {
   }
 
   forget(incarnation: string): void {
+    const lapse = this.#nodes.get(incarnation)?.leaseUntil;
+    if (lapse !== undefined) this.#remove(incarnation, lapse);
+  }
+
+  #remove(incarnation: string, lapse: number): void {
     this.#nodes.delete(incarnation);
+    this.#ended.set(incarnation, lapse);
+  }
+
+  /** When an owner's time ended, at the latest. */
+  #endOf(owner: string | null, now: number): number {
+    if (owner === null) return now;
+    return Math.min(now, this.#nodes.get(owner)?.leaseUntil ?? this.#ended.get(owner) ?? now);
   }
 
   #isMember(incarnation: string, now: number): boolean {
@@ -119,10 +137,16 @@ export class MemoryOwnership {
   }
 }
 
-function begin(row: PartitionRow, owner: string): Ownership {
-  if (!row.clean) row.uncleanEpoch = row.epoch;
+/** Begins the next epoch; `endedAt`: when the last one ended, or null if the store does not keep that. */
+function begin(row: PartitionRow, owner: string, endedAt: number | null): Ownership {
+  if (!row.clean) {
+    row.uncleanEpoch = row.epoch;
+    if (endedAt !== null)
+      row.ends = [...(row.ends ?? []), { epoch: row.epoch, at: endedAt }].slice(-UNCLEAN_ENDS_MAX);
+  }
   row.epoch++;
   row.clean = false;
   row.owner = owner;
-  return { partition: row.partition, epoch: row.epoch, uncleanEpoch: row.uncleanEpoch };
+  const { partition, epoch, uncleanEpoch, ends } = row;
+  return { partition, epoch, uncleanEpoch, ...(ends === null ? {} : { uncleanEnds: ends }) };
 }

@@ -5,14 +5,15 @@
 import { EVENT_VERSION } from "../../kernel/event.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
 import type { MemberNode, Membership } from "../cluster-store.ts";
-import type { Letter, Ownership } from "../store.ts";
+import type { Letter, Ownership, UncleanEnd } from "../store.ts";
 import { DatabaseUnusable } from "./faults.ts";
 import type { Link, Statement } from "./link.ts";
 import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
 const STATEMENTS = {
   renew: "SELECT renew_node_2($1, $2, $3, $4, $5, $6)",
-  take: "SELECT taken, taken_epoch, taken_unclean_epoch FROM take_partitions_1($1, $2, $3, $4) ORDER BY taken",
+  take: `SELECT taken, taken_epoch, taken_unclean_epoch, taken_unclean_ends
+    FROM take_partitions_2($1, $2, $3, $4) ORDER BY taken`,
   release: "SELECT release_partitions_1($1, $2, $3, $4)",
   leave: "SELECT leave_1($1, $2, $3)",
   post: "SELECT post_letters_1($1, $2, $3, $4, $5)",
@@ -96,12 +97,12 @@ export class PostgresMembership {
     const { lock, generation } = this.#options;
     const wanted = joinNumbers([...new Set(partitions)]);
     if (wanted === null || this.#incarnation === NONE) return [];
-    type Row = [partition: number, epoch: number, uncleanEpoch: number];
+    type Row = [partition: number, epoch: number, uncleanEpoch: number, uncleanEnds: string];
     const rows = await this.#run<Row>("take", [lock, generation, this.#incarnation, wanted]);
-    return rows.map(([partition, epoch, uncleanEpoch]) => {
+    return rows.map(([partition, epoch, uncleanEpoch, ends]) => {
       this.#owned.set(partition, epoch);
       this.#see(partition, epoch);
-      return { partition, epoch, uncleanEpoch };
+      return { partition, epoch, uncleanEpoch, uncleanEnds: readEnds(ends) };
     });
   }
 
@@ -151,4 +152,13 @@ export class PostgresMembership {
     const statement: Statement = { name, text: STATEMENTS[name] };
     return (await this.#options.link.run<Row>(statement, values, { writes: true })) ?? [];
   }
+}
+
+/** Ends of epochs, from pairs of an epoch and a time. */
+function readEnds(text: string): UncleanEnd[] {
+  const numbers = text.split(" ").map(Number);
+  const ends: UncleanEnd[] = [];
+  for (let i = 0; i + 1 < numbers.length; i += 2)
+    ends.push({ epoch: numbers[i] as number, at: numbers[i + 1] as number });
+  return ends;
 }

@@ -14,6 +14,7 @@ import { PHASES_IN_JOURNAL } from "./phases-in-journal.ts";
 import { POST_LETTERS } from "./post-letters.ts";
 import { PUT_DERIVED } from "./put-derived.ts";
 import { SEARCH } from "./search.ts";
+import { UNCLEAN_ENDS } from "./unclean-ends.ts";
 import { WRITE_COMMIT } from "./write-commit.ts";
 import { WRITE_MARKS } from "./write-marks.ts";
 import { WRITE_RECORDS } from "./write-records.ts";
@@ -43,4 +44,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { compatibleFrom: 1, sql: PHASES_IN_JOURNAL },
   { compatibleFrom: 1, sql: PUT_DERIVED },
   { compatibleFrom: 1, sql: SEARCH },
+  { compatibleFrom: 1, sql: UNCLEAN_ENDS },
 ];
