@@ -28,6 +28,7 @@ import { queuedOf, runningOf } from "./running-counts.ts";
 import { checkSent, endSent, expireCommands } from "./sent-commands.ts";
 import type { Queued, Slot } from "./slot.ts";
 import type { Stepped } from "./stepping.ts";
+import { loseUnconfirmed } from "./sweep.ts";
 import { type TimerDesk, WAKE } from "./timer-desk.ts";
 import { addTotals } from "./totals.ts";
 import { whyWaiting } from "./why.ts";
@@ -338,6 +339,7 @@ export class CleanUp {
   /** When the wait after a takeover is over, recorded starts that did not show themselves are lost. */
   #expireSuspects(slot: Slot, desk: HandlerDesk): void {
     const node = this.#node;
+    loseUnconfirmed(node, slot, desk);
     if (!slot.suspect || desk.suspectsJudged || desk.isSuspect(node.now)) return;
     desk.suspectsJudged = true;
     desk.suspectUntil = 0;

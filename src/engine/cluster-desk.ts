@@ -6,6 +6,7 @@ import type { NodeState } from "./node-state.ts";
 import { OwnershipDesk } from "./ownership-desk.ts";
 import { PermitHomes } from "./permit-homes.ts";
 import type { PostOpDesk } from "./post-op-desk.ts";
+import { recordConfirmed } from "./reporting.ts";
 import type { Residency } from "./residency.ts";
 import type { TimerDesk } from "./timer-desk.ts";
 
@@ -58,12 +59,14 @@ export class ClusterDesk {
       case "lost":
         return this.ownership.lost(input.partitions);
       case "permits-asked":
-        return this.permits.asked(input.node, input.asks, input.declares);
+        return this.permits.asked(input);
       case "permits-granted":
         for (const grant of input.grants) this.#node.limits.granted(grant);
-        return;
+        return recordConfirmed(this.#node);
       case "permits-called":
         return this.permits.called(input.partitions);
+      case "home-stored":
+        return this.permits.stored(input);
       case "members":
         return this.#members(input);
       case "timers-due":

@@ -4,19 +4,22 @@ import type { ClusterWord } from "./driver-options.ts";
 import { inDoubt, type LeaseTable, readLeases, storeLeases } from "./hand-over.ts";
 import type { Input, Output } from "./io.ts";
 import { Pending } from "./pending.ts";
+import { storeHome } from "./stored-homes.ts";
 
 export class ClusterDoor {
   readonly #store: Store;
   readonly #input: (input: Input) => void;
+  readonly #onFault: (fault: Error) => void;
   /** Partitions whose last owners' words are being read. */
   readonly #coming = new Set<Ownership>();
   readonly #taking = new Set<Promise<void>>();
   /** Who waits for partitions to be handed over; null: they were lost instead. */
   readonly #yields = new Pending<number, LeaseTable | null>();
 
-  constructor(store: Store, input: (input: Input) => void) {
+  constructor(store: Store, input: (input: Input) => void, onFault: (fault: Error) => void) {
     this.#store = store;
     this.#input = input;
+    this.#onFault = onFault;
   }
 
   /** Partitions are this engine's from now on. */
@@ -48,6 +51,18 @@ export class ClusterDoor {
       tables.map((table, i) => storeLeases(this.#store, partitions[i] as number, table)),
     );
     return stored.every((isStored) => isStored);
+  }
+
+  /** Stores the home of a partition's limits, and says whether that was possible. */
+  async storeHome({ partition, home }: Extract<Output, { kind: "store-home" }>): Promise<void> {
+    let isStored = false;
+    try {
+      isStored = await storeHome(this.#store, partition, home);
+    } catch (thrown) {
+      // The home tries again; until then it gives out no more than is stored.
+      this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+    }
+    this.#input({ kind: "home-stored", partition, epoch: home.epoch, isStored });
   }
 
   yielded({ partition, leases }: Extract<Output, { kind: "yielded" }>): void {

@@ -88,8 +88,14 @@ function letGo(node: NodeState, slot: Slot): void {
       if (!lease.reported) tellToStop(node, slot, { desk, lease }, "lost");
       node.endLease(desk, lease, null);
     }
-  for (const { permits } of node.handedOver.get(slot.id) ?? [])
+  for (const handed of node.handedOver.get(slot.id) ?? []) {
+    const { execution, phase, visit, handler, round, epoch, task, attempt, claim, worker, permits } = handed;
     for (const permit of permits) node.limits.give(permit);
+    const attempts = [
+      { execution, phase, visit, handler, round, epoch, attempts: [{ task, attempt, claim }] },
+    ];
+    node.emit({ kind: "cancel", worker, attempts, why: "lost" });
+  }
   node.handedOver.delete(slot.id);
   node.suspects.delete(slot.id);
   const told = new Set(slot.beats.map(({ worker }) => worker));

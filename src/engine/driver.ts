@@ -78,7 +78,7 @@ export class Engine implements EnginePort {
     this.#errands = new Errands(options, (performed) => this.#input(performed));
     const take = (input: Input): void => this.#input(input);
     this.outbox = new OutboxDoor(take, () => this.#node.scope);
-    this.cluster = new ClusterDoor(options.store, take);
+    this.cluster = new ClusterDoor(options.store, take, (fault) => options.onFault?.(fault));
   }
 
   /** Opens the store and starts the node. */
@@ -334,6 +334,8 @@ export class Engine implements EnginePort {
         return this.outbox.give(output);
       case "yielded":
         return this.cluster.yielded(output);
+      case "store-home":
+        return this.#track(this.cluster.storeHome(output));
       case "damaged":
         return this.#track(this.#markDamaged(output.head));
       case "unreadable":

@@ -11,8 +11,9 @@ import type { HandlerDesk } from "./handler-desk.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
 import type { Declared } from "./limits.ts";
 import type { NodeState } from "./node-state.ts";
-import type { HandedHome } from "./permit-home.ts";
+import type { HandedHome, StoredHome } from "./permit-home.ts";
 import type { Slot } from "./slot.ts";
+import { readHomes } from "./stored-homes.ts";
 import type { Tenure } from "./tenures.ts";
 
 /** A lease as it is handed over. */
@@ -42,6 +43,8 @@ export interface Left {
   readonly declared: Readonly<Record<string, Declared>>;
   /** Partitions whose tables are damaged: it is not known what is open there. */
   readonly doubtful?: readonly number[];
+  /** Lasting limits as the last owners stored them, by partition. */
+  readonly stored?: ReadonlyMap<number, StoredHome>;
 }
 
 const KIND = "leases";
@@ -100,7 +103,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
     if (node.tenures.of(execution) === tenure) leases.push(...handed);
   const { epoch } = tenure;
   const home = tenure.home.hand(node.now);
-  const isEmpty = home.limits.length === 0 && home.undeclaredMs === undefined && home.awaited === undefined;
+  const isEmpty = Object.keys(home).length === 1 && home.limits.length === 0;
   return { epoch, leases, ...(isEmpty ? {} : { home }), ...declaredOf(node, leases) };
 }
 
@@ -162,7 +165,8 @@ export async function readLeases(store: Store, owned: readonly Ownership[]): Pro
       return table === null ? [] : [{ own, table }];
     }),
   );
-  return { ...leftBy(tables.flat()), doubtful };
+  const unclean = owned.filter(({ epoch, uncleanEpoch }) => epoch > 1 && uncleanEpoch === epoch - 1);
+  return { ...leftBy(tables.flat()), doubtful, stored: await readHomes(store, unclean) };
 }
 
 /** What was taken, where partitions whose lease tables are damaged count as if their last owner had not ended well. */

@@ -361,7 +361,8 @@ export class HandlerDesk {
       }
       this.#cursor = n;
       // A task with a retry time, a lease or a place among those that are back is not fresh.
-      if (tasks.until(n) === 0 && !this.leases.has(n) && !this.#isBack.has(n) && !this.#isInDoubt(n)) return n;
+      if (tasks.until(n) === 0 && !this.leases.has(n) && !this.#isBack.has(n) && !this.#isInDoubt(n))
+        return n;
       this.#cursor = n + 1;
     }
   }

@@ -32,6 +32,7 @@ import type {
 } from "../store/store.ts";
 import type { AttemptFacts } from "./attempt-facts.ts";
 import type { LeaseTable, Left } from "./hand-over.ts";
+import type { StoredHome } from "./permit-home.ts";
 import type { PostOpTask } from "./post-ops.ts";
 import type { Totals } from "./totals.ts";
 
@@ -152,6 +153,13 @@ export type Input =
   | { readonly kind: "permits-granted"; readonly grants: readonly PermitGrant[] }
   /** New homes want to know all that this node has in their partitions. */
   | { readonly kind: "permits-called"; readonly partitions: readonly number[] }
+  /** The home of a partition's limits is stored, or could not be. */
+  | {
+      readonly kind: "home-stored";
+      readonly partition: number;
+      readonly epoch: number;
+      readonly isStored: boolean;
+    }
   | ({ readonly kind: "members" } & Members)
   /** There may be letters in the store that others have stored. */
   | { readonly kind: "letters-stored" }
@@ -192,6 +200,7 @@ export type ClusterInput = Extract<
       | "permits-asked"
       | "permits-granted"
       | "permits-called"
+      | "home-stored"
       | "members"
       | "letters-stored"
       | "timers-due";
@@ -368,6 +377,8 @@ export type Output =
   /** Letters were stored for executions of these partitions of others. */
   | { readonly kind: "letters-sent"; readonly partitions: readonly number[] }
   | { readonly kind: "call-permits"; readonly node: string; readonly partitions: readonly number[] }
+  /** To be stored before permits are given out that it does not cover. */
+  | { readonly kind: "store-home"; readonly partition: number; readonly home: StoredHome }
   | { readonly kind: "grant-permits"; readonly node: string; readonly grants: readonly PermitGrant[] }
   /** Others have these partitions: the node has let go of them. */
   | { readonly kind: "fenced"; readonly why: string; readonly partitions: readonly number[] }

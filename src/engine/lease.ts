@@ -23,6 +23,8 @@ export interface Lease {
   dueAt: number;
   /** The start is journaled, or about to be. */
   recorded: boolean;
+  /** It was adopted, and the homes of its limits have not confirmed that yet: until then its start is not recorded. */
+  isUnconfirmed?: true | undefined;
   /** Its receipt has come and waits for its commit. */
   reported: boolean;
   /** The worker was told to stop. */

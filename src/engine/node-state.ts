@@ -56,6 +56,8 @@ export class NodeState {
    * do not show it.
    */
   readonly suspects = new Map<string, readonly string[]>();
+  /** Leases of adopted attempts that homes of limits have not confirmed yet, with their executions. */
+  readonly unconfirmed = new Map<Lease, string>();
   /** Slots with messages to step, in the order they got them. */
   readonly runnable: Slot[] = [];
   /** The nodes of the cluster, as of the last word about them. */
@@ -75,6 +77,7 @@ export class NodeState {
     this.topics = new TopicRules({ prefix, projects, bound });
     this.tenures = new Tenures(info, now, {
       takeoverMs: settings.takeoverMs,
+      marginMs: settings.permitPatienceMs,
       reminderMs: WAITS * settings.permitPatienceMs,
     });
     this.limits = new Limits(this.tenures.isWhole ? null : settings);

@@ -153,6 +153,7 @@ export class EngineNode {
       case "permits-asked":
       case "permits-granted":
       case "permits-called":
+      case "home-stored":
       case "letters-stored":
       case "timers-due":
         return this.#cluster.hear(input);

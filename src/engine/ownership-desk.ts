@@ -63,13 +63,13 @@ export class OwnershipDesk {
     this.#parts = parts;
   }
 
-  taken(owned: readonly Ownership[], { leases, homes, declared }: Left): void {
+  taken(owned: readonly Ownership[], { leases, homes, declared, stored }: Left): void {
     const node = this.#node;
     const { residency, timers, letters } = this.#parts;
     // Taken anew without being lost before: what is in memory is of the former tenure.
     this.lost(owned.map(({ partition }) => partition));
     const { live } = node.members;
-    node.tenures.take(owned, node.now, { homes, live });
+    node.tenures.take(owned, node.now, { homes, live, stored });
     noteHandedOver(node, leases, declared);
     for (const { execution } of leases) residency.slot(execution);
     residency.rescan();

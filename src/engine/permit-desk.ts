@@ -136,6 +136,12 @@ export class PermitDesk {
     }
   }
 
+  /** Whether the home of the limit knows of all that this node has. */
+  isConfirmed(name: string): boolean {
+    const share = this.#shares.get(name);
+    return share === undefined || (share.isAnswered && this.#usage(name).held <= share.quota);
+  }
+
   /** All that is had of these limits, for a home that has to know. */
   declarations(isOf: (name: string) => boolean, now: number): PermitAsk[] {
     const asks: PermitAsk[] = [];
@@ -251,6 +257,7 @@ export class PermitDesk {
     share.n = ++this.#n;
     share.askedAt = now;
     share.isAnswered = false;
-    return { name, max, declaredAt, n: share.n, quota, wants: share.wants, silenceMs, moved };
+    const isLasting = !share.isTransient && !isRate;
+    return { name, max, declaredAt, n: share.n, quota, wants: share.wants, silenceMs, moved, isLasting };
   }
 }

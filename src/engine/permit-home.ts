@@ -1,9 +1,12 @@
 /**
  * The home of limits: for those whose names fall into a partition of this node, it says how many permits each node has.
- * It believes what nodes declare, and gives out what is free, one by one to those who wait. What a node had comes back
- * when the node has gone, by the store's word, and nothing of it can still run. After a takeover living nodes keep what they
- * have, and the new home passes on what they give back. What nobody has declared is given out only when every node has
- * spoken, and what died with the last home cannot run any more.
+ * It believes what nodes declare, and gives out what is free, one by one to those who wait. The permits of a dead node come
+ * back when none of its attempts can be adopted any more. Whoever adopts one tells the home before that.
+ *
+ * Limits of handlers and projects last: their home stores a bound for each node before it gives out more, so the next home
+ * knows what dead nodes can have, even if this one dies. Limits of keys and rates come and go too fast for that. Their next
+ * home passes on what living nodes declare and give back. The rest is given out when every node has declared, and when
+ * attempts of dead nodes cannot run any more.
  */
 import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
 
@@ -16,6 +19,8 @@ interface Holder {
   /** When the node was seen to have gone; null: it is there. */
   goneAt: number | null;
   toldAt: number;
+  /** It has declared more than its stored bound: it is answered when the bound is stored. */
+  isUnanswered: boolean;
 }
 
 interface HomeLimit {
@@ -24,6 +29,8 @@ interface HomeLimit {
   silenceMs: number;
   /** Permits that living nodes had by their own word: no dead node can have those. */
   known: number;
+  /** What nodes may have of it is stored. */
+  isLasting: boolean;
   /** In the order in which they get the next permit. */
   readonly holders: Map<string, Holder>;
 }
@@ -33,6 +40,8 @@ export interface HandedHome {
   readonly limits: readonly HandedLimit[];
   /** How long ago it was that permits were left which nobody declared; undefined: never. */
   readonly undeclaredMs?: number;
+  /** How long ago a home of lasting limits ended that stored nothing; undefined: never. */
+  readonly unstoredMs?: number;
   /** Nodes that have not said what they have. */
   readonly awaited?: readonly string[];
 }
@@ -45,6 +54,7 @@ export interface HandedLimit {
   readonly silenceMs: number;
   /** Permits that living nodes had by their own word; undefined: not known. */
   readonly known?: number;
+  readonly isLasting?: true;
   readonly holders: readonly HandedHolder[];
 }
 
@@ -57,15 +67,47 @@ interface HandedHolder {
   readonly goneMs?: number;
 }
 
+/** Lasting limits as a home stores them. */
+export interface StoredHome {
+  /** The epoch of the owner that stored it. */
+  readonly epoch: number;
+  readonly limits: readonly StoredLimit[];
+  /** When a home ended that had stored nothing, if permits of that time may still be out. */
+  readonly unstoredSince?: number;
+}
+
+interface StoredLimit {
+  readonly name: string;
+  readonly max: number;
+  readonly declaredAt: number;
+  readonly silenceMs: number;
+  readonly holders: readonly StoredHolder[];
+}
+
+interface StoredHolder {
+  readonly node: string;
+  /** The node has no more permits than this. */
+  readonly bound: number;
+  /** When the node was seen to have gone. */
+  readonly goneAt?: number;
+}
+
 interface HomeOptions {
+  readonly epoch: number;
   /** From when a node is seen to have gone until others have its partitions and know what runs there. */
   readonly takeoverMs: number;
+  /** How far the clocks of two nodes may differ. */
+  readonly marginMs: number;
   /** How often those who have permits are told that others wait. */
   readonly reminderMs: number;
   /** Since when permits that nobody declares may be held by what goes on without its node; null: there are none. */
   readonly undeclaredSince: number | null;
-  /** Nodes whose word is needed before anything is given out. */
+  /** When the last home of lasting limits ended, if it stored nothing of use; null: all of them are known. */
+  readonly unstoredSince: number | null;
+  /** Nodes whose word is needed before anything is given out that is not stored. */
   readonly awaited: readonly string[];
+  /** Nodes that are there. */
+  readonly live: readonly string[];
   readonly now: number;
 }
 
@@ -73,28 +115,121 @@ export class PermitHome {
   readonly #limits = new Map<string, HomeLimit>();
   readonly #takeoverMs: number;
   readonly #reminderMs: number;
+  readonly #epoch: number;
   readonly awaited: Set<string>;
+  readonly #marginMs: number;
+  #live: ReadonlySet<string>;
   #undeclaredSince: number | null;
-  /** It was handed what nobody has looked at since. */
+  #unstoredSince: number | null;
+  /** Something may have become free that has not been looked at since. */
   #isFresh: boolean;
+  /** Bounds that are stored, and those that are about to be. */
+  #bounds: Bounds = new Map();
+  #storing: Bounds | null = null;
+  #isUnstored = false;
 
-  constructor(
-    { takeoverMs, reminderMs, undeclaredSince, awaited, now }: HomeOptions,
-    handed: readonly HandedLimit[],
-  ) {
+  constructor(options: HomeOptions, handed: readonly HandedLimit[] = [], stored: StoredHome | null = null) {
+    const { takeoverMs, reminderMs, marginMs, undeclaredSince, unstoredSince, live, now, epoch } = options;
     this.#takeoverMs = takeoverMs;
     this.#reminderMs = reminderMs;
+    this.#epoch = epoch;
     this.#undeclaredSince = undeclaredSince;
-    this.awaited = new Set(awaited);
+    this.#unstoredSince = unstoredSince;
+    this.#marginMs = marginMs;
+    this.awaited = new Set(options.awaited);
+    this.#live = new Set(live);
     this.#isFresh = handed.length > 0;
     for (const { holders, ...limit } of handed) {
-      const known: HomeLimit = { ...limit, known: limit.known ?? 0, holders: new Map() };
+      const known = { ...limit, known: limit.known ?? 0, isLasting: limit.isLasting === true };
+      const at = new Map<string, Holder>();
       for (const { node, goneMs, ...had } of holders) {
         const goneAt = goneMs === undefined ? null : now - goneMs;
-        known.holders.set(node, { ...newHolder({ ...limit, ...had }), wants: had.wants ?? 0, goneAt });
+        at.set(node, { ...newHolder({ ...limit, ...had }), wants: had.wants ?? 0, goneAt });
       }
-      this.#limits.set(limit.name, known);
+      this.#limits.set(limit.name, { ...known, holders: at });
     }
+    if (stored !== null) this.#begin(stored, now);
+    if (live.length > 0) this.members(this.#live, now);
+    if (unstoredSince !== null) this.#isUnstored = true;
+  }
+
+  /** Goes on with what the last home stored. */
+  #begin({ limits }: StoredHome, now: number): void {
+    for (const { holders, ...limit } of limits) {
+      const at = new Map<string, Holder>();
+      const bounds = new Map<string, number>();
+      for (const { node, bound, goneAt } of holders) {
+        const had = { quota: bound, n: 0, silenceMs: limit.silenceMs };
+        const isGone = goneAt !== undefined || !this.#live.has(node);
+        at.set(node, { ...newHolder(had), goneAt: isGone ? (goneAt ?? now) : null });
+        // The next home must not begin this wait anew.
+        if (isGone && goneAt === undefined) this.#isUnstored = true;
+        bounds.set(node, bound);
+      }
+      this.#limits.set(limit.name, { ...limit, known: 0, isLasting: true, holders: at });
+      this.#bounds.set(limit.name, bounds);
+    }
+  }
+
+  /** Whether there is something to store that is not being stored. */
+  get isUnstored(): boolean {
+    return this.#isUnstored && this.#storing === null;
+  }
+
+  /** What is to be stored now; null: nothing, or it is being stored. */
+  takeUnstored(): StoredHome | null {
+    if (!this.isUnstored) return null;
+    this.#isUnstored = false;
+    this.#storing = new Map();
+    const limits: StoredLimit[] = [];
+    for (const [name, limit] of this.#limits) {
+      if (!limit.isLasting) continue;
+      const { max, declaredAt, silenceMs } = limit;
+      const bounds = this.#boundsFor(limit);
+      const holders: StoredHolder[] = [];
+      for (const [node, bound] of bounds) {
+        const goneAt = limit.holders.get(node)?.goneAt ?? null;
+        if (bound > 0) holders.push({ node, bound, ...(goneAt === null ? {} : { goneAt }) });
+      }
+      if (holders.length === 0) continue;
+      this.#storing.set(name, bounds);
+      limits.push({ name, max, declaredAt, silenceMs, holders });
+    }
+    const since = this.#unstoredSince;
+    return { epoch: this.#epoch, limits, ...(since === null ? {} : { unstoredSince: since }) };
+  }
+
+  /** What `takeUnstored` gave is stored; false: it is not. */
+  stored(isStored: boolean): void {
+    if (this.#storing === null) return;
+    if (isStored) this.#bounds = this.#storing;
+    else this.#isUnstored = true;
+    this.#storing = null;
+    this.#isFresh = true;
+  }
+
+  /**
+   * The bounds to store: what nodes have, what is free for those who wait, and some slack, so that a permit that goes
+   * round the nodes of a large limit is not stored each time. If this home dies, the slack is missing for a while.
+   */
+  #boundsFor({ max, holders }: HomeLimit): Map<string, number> {
+    const bounds = new Map(Array.from(holders, ([node, { quota }]) => [node, quota]));
+    let free = max + Math.floor(max / SLACK_OF);
+    for (const { quota } of holders.values()) free -= quota;
+    const living = [...holders].filter(([, { goneAt }]) => goneAt === null).map(([node]) => node);
+    const waiting = living.filter((node) => (holders.get(node)?.wants ?? 0) > 0);
+    const next = waiting.length > 0 ? waiting : living;
+    for (let i = 0; free > 0 && next.length > 0; i++, free--) {
+      const node = next[i % next.length] as string;
+      const bound = bounds.get(node) ?? 0;
+      if (bound < max) bounds.set(node, bound + 1);
+    }
+    return bounds;
+  }
+
+  /** Whether the node may have what it has by what is stored. */
+  #isCovered(name: string, { isLasting }: HomeLimit, node: string, quota: number): boolean {
+    return !isLasting || quota <= (this.#bounds.get(name)?.get(node) ?? 0);
   }
 
   /** A node has said all that it has. */
@@ -104,12 +239,23 @@ export class PermitHome {
 
   /** Who is there now. */
   members(live: ReadonlySet<string>, now: number): void {
-    for (const { holders } of this.#limits.values())
-      for (const [node, holder] of holders) holder.goneAt = live.has(node) ? null : (holder.goneAt ?? now);
+    this.#live = live;
+    for (const [name, limit] of this.#limits) {
+      for (const [node, holder] of limit.holders) {
+        if (live.has(node)) holder.goneAt = null;
+        else if (holder.goneAt === null) {
+          holder.goneAt = now;
+          if (limit.isLasting) this.#isUnstored = true;
+        }
+      }
+      for (const node of this.#bounds.get(name)?.keys() ?? [])
+        if (!live.has(node) && !limit.holders.has(node)) this.#isUnstored = true;
+    }
     for (const node of this.awaited) {
       if (live.has(node)) continue;
       this.awaited.delete(node);
       this.#undeclaredSince = now;
+      if (this.#unstoredSince !== null) this.#unstoredSince = now;
     }
   }
 
@@ -117,7 +263,15 @@ export class PermitHome {
   asked(node: string, ask: PermitAsk, now: number): Map<string, PermitGrant> {
     const told = new Map<string, PermitGrant>();
     const { name, max, declaredAt, silenceMs, quota, wants, n } = ask;
-    const limit = this.#limits.get(name) ?? { max, declaredAt, silenceMs, known: 0, holders: new Map() };
+    const isLasting = ask.isLasting === true;
+    const limit = this.#limits.get(name) ?? {
+      max,
+      declaredAt,
+      silenceMs,
+      known: 0,
+      isLasting,
+      holders: new Map(),
+    };
     const known = limit.holders.get(node);
     if (known !== undefined && known.n >= n) return told;
     this.#limits.set(name, limit);
@@ -131,10 +285,21 @@ export class PermitHome {
     Object.assign(holder, { quota, wants, n, silenceMs: Math.max(holder.silenceMs, silenceMs) });
     limit.holders.set(node, holder);
     this.#share(name, limit, { now, told });
-    told.set(node, grantOf(name, holder));
+    this.#answer(name, limit, { node, holder, told });
     if (holder.quota === 0 && holder.wants === 0) limit.holders.delete(node);
     if (limit.holders.size === 0) this.#limits.delete(name);
     return told;
+  }
+
+  /** Tells a node what it has, as soon as that is stored. */
+  #answer(
+    name: string,
+    limit: HomeLimit,
+    { node, holder, told }: { node: string; holder: Holder; told: Map<string, PermitGrant> },
+  ): void {
+    holder.isUnanswered = !this.#isCovered(name, limit, node, holder.quota);
+    if (holder.isUnanswered) this.#isUnstored = true;
+    else told.set(node, grantOf(name, holder));
   }
 
   /** What has become free by time; gives what nodes are to be told. */
@@ -144,7 +309,10 @@ export class PermitHome {
     for (const [name, limit] of this.#limits) {
       const told = new Map<string, PermitGrant>();
       this.#share(name, limit, { now, told });
+      for (const [node, holder] of limit.holders)
+        if (holder.isUnanswered && holder.goneAt === null) this.#answer(name, limit, { node, holder, told });
       for (const [node, grant] of told) all.push({ node, grant });
+      if (limit.holders.size === 0) this.#limits.delete(name);
     }
     return all;
   }
@@ -152,19 +320,18 @@ export class PermitHome {
   /** When `tick` is needed again, if no word comes; Infinity: never. */
   nextAt(now: number): number {
     let next = Number.POSITIVE_INFINITY;
-    if (this.awaited.size > 0) return next;
     if (this.#isFresh) return now;
     for (const limit of this.#limits.values()) {
       const { holders } = limit;
       if (!isAwaited(holders)) continue;
-      const blockedUntil = this.#blockedUntil(limit);
-      if (blockedUntil > now) {
-        // Until then there is nothing to give and nobody to remind.
-        next = Math.min(next, blockedUntil);
+      if (this.#isBlocked(limit, now)) {
+        // Until then there is nothing to give and nobody to remind. While nodes have not declared, time alone changes nothing.
+        const until = this.#blockedUntil(limit);
+        if (until > now) next = Math.min(next, until);
         continue;
       }
       for (const holder of holders.values()) {
-        next = Math.min(next, this.#endOf(holder));
+        next = Math.min(next, this.#endOf(limit, holder));
         if (holder.quota > 0 && holder.goneAt === null)
           next = Math.min(next, holder.toldAt + this.#reminderMs);
       }
@@ -174,13 +341,14 @@ export class PermitHome {
 
   /** What the next home begins with. */
   hand(now: number): HandedHome {
-    const limits = Array.from(this.#limits, ([name, { max, declaredAt, silenceMs, known, holders }]) => ({
+    const limits = Array.from(this.#limits, ([name, limit]) => ({
       name,
-      max,
-      declaredAt,
-      silenceMs,
-      ...(known === 0 ? {} : { known }),
-      holders: Array.from(holders, ([node, { quota, n, wants, goneAt }]) => ({
+      max: limit.max,
+      declaredAt: limit.declaredAt,
+      silenceMs: limit.silenceMs,
+      ...(limit.known === 0 ? {} : { known: limit.known }),
+      ...(limit.isLasting ? { isLasting: true as const } : {}),
+      holders: Array.from(limit.holders, ([node, { quota, n, wants, goneAt }]) => ({
         node,
         quota,
         n,
@@ -188,21 +356,35 @@ export class PermitHome {
         ...(goneAt === null ? {} : { goneMs: Math.max(0, now - goneAt) }),
       })),
     }));
-    const since = this.#undeclaredSince;
+    const undeclared = this.#undeclaredSince;
+    const unstored = this.#unstoredSince;
     return {
       limits,
-      ...(since === null ? {} : { undeclaredMs: Math.max(0, now - since) }),
+      ...(undeclared === null ? {} : { undeclaredMs: Math.max(0, now - undeclared) }),
+      ...(unstored === null ? {} : { unstoredMs: Math.max(0, now - unstored) }),
       ...(this.awaited.size === 0 ? {} : { awaited: [...this.awaited] }),
     };
   }
 
-  #blockedUntil({ silenceMs }: HomeLimit): number {
-    return this.#undeclaredSince === null ? 0 : this.#undeclaredSince + this.#takeoverMs + silenceMs;
+  #sinceOf({ isLasting }: HomeLimit): number | null {
+    return isLasting ? this.#unstoredSince : this.#undeclaredSince;
   }
 
-  /** From when on nothing of what a node had can still run; Infinity: the node is there. */
-  #endOf({ goneAt, silenceMs }: Holder): number {
-    return goneAt === null ? Number.POSITIVE_INFINITY : goneAt + this.#takeoverMs + silenceMs;
+  #blockedUntil(limit: HomeLimit): number {
+    const since = this.#sinceOf(limit);
+    return since === null ? 0 : since + this.#takeoverMs + limit.silenceMs;
+  }
+
+  /** Permits may be out that are not known here. */
+  #isBlocked(limit: HomeLimit, now: number): boolean {
+    const isKnown = limit.isLasting && this.#unstoredSince === null;
+    return !isKnown && (this.awaited.size > 0 || this.#blockedUntil(limit) > now);
+  }
+
+  /** From when on no attempt of a dead node can be adopted; Infinity: the node is there. */
+  #endOf({ isLasting }: HomeLimit, { goneAt, silenceMs }: Holder): number {
+    if (goneAt === null) return Number.POSITIVE_INFINITY;
+    return goneAt + silenceMs + (isLasting ? this.#marginMs : this.#takeoverMs);
   }
 
   /** Gives what is free to those who wait, one permit at a time, in turn. */
@@ -212,15 +394,23 @@ export class PermitHome {
     { now, told }: { now: number; told: Map<string, PermitGrant> },
   ): void {
     const { holders } = limit;
-    for (const [node, holder] of holders) if (this.#endOf(holder) <= now) holders.delete(node);
-    const isNew = this.awaited.size > 0 || this.#blockedUntil(limit) > now;
-    const most = isNew ? Math.min(limit.known, limit.max) : limit.max;
+    for (const [node, holder] of holders) {
+      if (this.#endOf(limit, holder) > now) continue;
+      holders.delete(node);
+      if (limit.isLasting) this.#isUnstored = true;
+    }
+    const most = this.#isBlocked(limit, now) ? Math.min(limit.known, limit.max) : limit.max;
     let out = 0;
     for (const { quota } of holders.values()) out += quota;
     while (out < most) {
       const next = [...holders].find(([, { wants, goneAt }]) => wants > 0 && goneAt === null);
       if (next === undefined) break;
       const [node, holder] = next;
+      if (!this.#isCovered(name, limit, node, holder.quota + 1)) {
+        // It gets the permit when its bound is stored. Nobody overtakes it meanwhile.
+        this.#isUnstored = true;
+        break;
+      }
       holder.quota++;
       holder.wants--;
       out++;
@@ -238,13 +428,29 @@ export class PermitHome {
         holder.isContended = isContended;
         told.set(node, grantOf(name, holder));
       }
+      // A node hears nothing that it could take for an answer before its bound is stored.
+      if (!this.#isCovered(name, limit, node, holder.quota)) told.delete(node);
       if (told.has(node)) holder.toldAt = now;
     }
   }
 }
 
+/** Bounds may exceed the limit by this part of it. */
+const SLACK_OF = 4;
+
+type Bounds = Map<string, Map<string, number>>;
+
 function newHolder({ quota, n, silenceMs }: { quota: number; n: number; silenceMs: number }): Holder {
-  return { quota, n, silenceMs, wants: 0, isContended: false, goneAt: null, toldAt: 0 };
+  return {
+    quota,
+    n,
+    silenceMs,
+    wants: 0,
+    isContended: false,
+    goneAt: null,
+    toldAt: 0,
+    isUnanswered: false,
+  };
 }
 
 /** Whether somebody waits. */

@@ -19,15 +19,17 @@ function deskWith(use: { held: number; waiting: number; isRate?: boolean }) {
   return desk;
 }
 
+const HOME = { epoch: 1, marginMs: 0, takeoverMs: 1_000, reminderMs: 500, unstoredSince: null, live: [] };
+
 function homeSince(undeclaredSince: number | null, awaited: readonly string[] = []): PermitHome {
-  return new PermitHome({ takeoverMs: 1_000, reminderMs: 500, undeclaredSince, awaited, now: 0 }, []);
+  return new PermitHome({ ...HOME, undeclaredSince, awaited, now: 0 });
 }
 
 /** The home to which this one hands over, at a time. */
 function nextOf(home: PermitHome, now: number, live: readonly string[]): PermitHome {
   const { limits, undeclaredMs, awaited = [] } = home.hand(now);
   const undeclaredSince = undeclaredMs === undefined ? null : now - undeclaredMs;
-  const next = new PermitHome({ takeoverMs: 1_000, reminderMs: 500, undeclaredSince, awaited, now }, limits);
+  const next = new PermitHome({ ...HOME, undeclaredSince, awaited, now }, limits);
   next.members(new Set(live), now);
   return next;
 }

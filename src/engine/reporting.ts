@@ -184,6 +184,7 @@ export function unrecordedStarts(slot: Slot): Exclude<Message, { kind: "start" }
     const attempts: { task: number; attempt: number; worker: string }[] = [];
     for (const lease of desk.leases.values()) {
       if (lease.startedAt === 0 || lease.recorded || lease.reported || lease.task === ENUMERATION) continue;
+      if (lease.isUnconfirmed === true) continue;
       lease.recorded = true;
       attempts.push(lease);
     }
@@ -253,8 +254,7 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
     // Said again: whoever was to pass it on may have forgotten the attempt, or was not there.
     if (lease.cancelled) stopped.push(attempt);
   }
-  // Recorded soon: the next owner knows of them even if this one ends uncleanly too.
-  if (isAdopted) node.enqueue(slot, { kind: "mark", mark: null });
+  if (isAdopted) recordConfirmed(node);
   if (gone.length > 0)
     node.emit({ kind: "cancel", worker, attempts: [{ ...placeOf(beat), attempts: gone }], why: "lost" });
   if (stopped.length > 0)
@@ -378,7 +378,31 @@ function adopt(
   desk.leases.set(at.task, lease);
   desk.openLeases++;
   if (entry !== undefined) entry.held++;
+  if (!lease.recorded) {
+    lease.isUnconfirmed = true;
+    node.unconfirmed.set(lease, slot.id);
+  }
   return true;
+}
+
+/**
+ * Records the starts of adopted attempts as soon as the homes of their limits know of them. From then on the next owner
+ * knows of them too, even if this one ends uncleanly. Before, they have the time that their first owner left them.
+ */
+export function recordConfirmed(node: NodeState): void {
+  const { limits, unconfirmed } = node;
+  const recorded = new Set<string>();
+  for (const [lease, execution] of unconfirmed) {
+    const isConfirmed = lease.permits.every((permit) => limits.shares?.isConfirmed(permit) !== false);
+    if (!isConfirmed) continue;
+    unconfirmed.delete(lease);
+    lease.isUnconfirmed = undefined;
+    recorded.add(execution);
+  }
+  for (const execution of recorded) {
+    const slot = node.slots.get(execution);
+    if (slot !== undefined) node.enqueue(slot, { kind: "mark", mark: null });
+  }
 }
 
 /**

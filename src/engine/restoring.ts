@@ -122,7 +122,8 @@ function suspect(node: NodeState, slot: Slot, { committedIn, handlers }: Suspici
     if (desk.state.finished || desk.state.plan.waits) continue;
     const isChildren = desk.state.plan.mode === "workflow" && desk.state.plan.enumerateUse === null;
     const last = uncleanEndFrom(tenure, tenure.uncleanEpoch);
-    const free = node.roster.queued === null ? uncleanEndFrom(tenure, freeSince(slot, desk, committedIn)) : last;
+    const free =
+      node.roster.queued === null ? uncleanEndFrom(tenure, freeSince(slot, desk, committedIn)) : last;
     if (!isChildren) {
       desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);
       slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;

@@ -247,8 +247,7 @@ export class Slot {
     for (const desk of this.desks) {
       due = Math.min(due, desk.receiptDue(now, checkMs));
       if (isRunning) due = Math.min(due, desk.nextDue(now));
-      else
-        for (const at of [desk.suspectUntil, desk.lostAt]) if (at > now) due = Math.min(due, at);
+      else for (const at of [desk.suspectUntil, desk.lostAt]) if (at > now) due = Math.min(due, at);
     }
     for (const { until } of this.execution?.postops.values() ?? [])
       if (until > now) due = Math.min(due, until);

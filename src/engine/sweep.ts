@@ -59,6 +59,17 @@ function ask(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly Le
   }
 }
 
+/**
+ * Adopted attempts that the homes of their limits have not confirmed in time are lost: from now on the homes give the
+ * permits of their first owner to others.
+ */
+export function loseUnconfirmed(node: NodeState, slot: Slot, desk: HandlerDesk): void {
+  if (node.unconfirmed.size === 0 || desk.suspectUntil > node.now) return;
+  const late = [...desk.leases.values()].filter((lease) => lease.isUnconfirmed === true && !lease.reported);
+  for (const lease of late) node.unconfirmed.delete(lease);
+  if (late.length > 0) lose(node, slot, desk, late);
+}
+
 function lose(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly Lease[]): void {
   const place = { ...desk.visit.place(desk.state.plan.name), round: desk.visit.round };
   const lost: Lease[] = [];

@@ -11,7 +11,7 @@ import {
   type StoreInfo,
   type UncleanEnd,
 } from "../store/store.ts";
-import { type HandedHome, PermitHome } from "./permit-home.ts";
+import { type HandedHome, PermitHome, type StoredHome } from "./permit-home.ts";
 import type { Slot } from "./slot.ts";
 
 export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
@@ -32,7 +32,10 @@ export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
   isOver: boolean;
 }
 
-type HomeSettings = Pick<ConstructorParameters<typeof PermitHome>[0], "takeoverMs" | "reminderMs">;
+type HomeSettings = Pick<
+  ConstructorParameters<typeof PermitHome>[0],
+  "takeoverMs" | "marginMs" | "reminderMs"
+>;
 
 /** What is known of the limits that are at home in what is taken. */
 interface HomesLeft {
@@ -40,6 +43,14 @@ interface HomesLeft {
   readonly homes: ReadonlyMap<number, HandedHome | null>;
   /** The other nodes. */
   readonly live: readonly string[];
+  /** Lasting limits as the last owners stored them, by partition. */
+  readonly stored: ReadonlyMap<number, StoredHome> | undefined;
+}
+
+interface NewHome {
+  readonly own: Ownership;
+  readonly live: readonly string[];
+  readonly now: number;
 }
 
 const NOTHING_HANDED: HandedHome = { limits: [] };
@@ -102,22 +113,16 @@ export class Tenures {
   take(
     owned: readonly Ownership[],
     now: number,
-    { homes = new Map(), live = [] }: Partial<HomesLeft> = {},
+    { homes = new Map(), live = [], stored }: Partial<HomesLeft> = {},
   ): void {
     for (const own of owned) {
       const { partition } = own;
-      const isAfterCrash = own.uncleanEpoch > 0 && own.uncleanEpoch === own.epoch - 1;
       const left = homes.get(partition);
-      const handed = isAfterCrash ? null : left === undefined ? NOTHING_HANDED : left;
-      const undeclaredMs = handed === null ? 0 : handed.undeclaredMs;
-      const options = {
-        ...this.#homes,
-        undeclaredSince: undeclaredMs === undefined ? null : now - undeclaredMs,
-        awaited: handed === null ? live : (handed.awaited ?? []),
-        now,
-      };
-      const home = new PermitHome(options, handed?.limits ?? []);
-      if (live.length > 0) home.members(new Set(live), now);
+      const isAfterCrash = own.uncleanEpoch > 0 && own.uncleanEpoch === own.epoch - 1;
+      const home =
+        isAfterCrash || left === null
+          ? this.#homeAfterCrash({ own, live, now, stored: stored?.get(partition) ?? null })
+          : this.#homeHanded({ own, live, now, left: left ?? NOTHING_HANDED });
       this.#held.set(partition, {
         ...own,
         uncleanEnds: own.uncleanEnds ?? [],
@@ -130,6 +135,26 @@ export class Tenures {
       });
     }
     this.#changed();
+  }
+
+  /** The last home ended uncleanly: lasting limits are as it stored them. */
+  #homeAfterCrash({ own, live, now, stored }: NewHome & { readonly stored: StoredHome | null }): PermitHome {
+    const endedAt = own.uncleanEnds?.find(({ epoch }) => epoch === own.epoch - 1)?.at ?? now;
+    const unstoredSince = stored === null ? endedAt : (stored.unstoredSince ?? null);
+    const options = { ...this.#homes, epoch: own.epoch, undeclaredSince: endedAt, unstoredSince };
+    return new PermitHome({ ...options, awaited: live, live, now }, [], stored);
+  }
+
+  /** The last home handed over what it knew. */
+  #homeHanded({ own, live, now, left }: NewHome & { readonly left: HandedHome }): PermitHome {
+    const since = (ms: number | undefined) => (ms === undefined ? null : now - ms);
+    const options = {
+      ...this.#homes,
+      epoch: own.epoch,
+      undeclaredSince: since(left.undeclaredMs),
+      unstoredSince: since(left.unstoredMs),
+    };
+    return new PermitHome({ ...options, awaited: left.awaited ?? [], live, now }, left.limits);
   }
 
   /** The clock was set forward: that is no time in which anybody was silent. */

@@ -240,7 +240,8 @@ export class ClusterHost extends EngineHost {
     this.isAway = true;
     const { timeline } = this.world;
     if (this.isRetired) return;
-    timeline.after(this.random.pick([1, 200, 3_000]), () => this.node === null && this.open());
+    const awayMs = this.world.drill?.awayMs ?? this.random.pick([1, 200, 3_000]);
+    timeline.after(awayMs, () => this.node === null && this.open());
   }
 
   /** A read is made again and again until it is answered. */
@@ -276,12 +277,32 @@ export class ClusterHost extends EngineHost {
         if (to !== undefined) this.#neighbours.send(this, to, { kind: "permits-called", partitions });
         return;
       }
+      case "store-home":
+        return this.#storeHome(output);
       case "grant-permits": {
         const node = this.#neighbours.named(output.node);
         if (node !== undefined)
           this.#neighbours.send(this, node, { kind: "permits-granted", grants: output.grants });
       }
     }
+  }
+
+  #storeHome({ partition, home }: Extract<ClusterOutput, { kind: "store-home" }>): void {
+    const { incarnation, tables } = this;
+    const id = String(partition);
+    const was = tables.getDocument("permits", id);
+    const hear = (isStored: boolean) =>
+      this.later(this.random.below(5), () => {
+        if (this.incarnation !== incarnation) return;
+        this.deliver({ kind: "home-stored", partition, epoch: home.epoch, isStored });
+      });
+    const isLater = was !== null && (JSON.parse(was) as { epoch: number }).epoch > home.epoch;
+    this.#database.call({
+      withinMs: 8,
+      make: () => !isLater && tables.swapDocument("permits", id, { was, body: JSON.stringify(home) }),
+      answer: hear,
+      failed: () => hear(false),
+    });
   }
 
   /** Only what a newer node wrote: and then that one is to have it, soon. */

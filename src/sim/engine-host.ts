@@ -60,7 +60,8 @@ export type ClusterOutput = Extract<
       | "yielded"
       | "ask-permits"
       | "grant-permits"
-      | "call-permits";
+      | "call-permits"
+      | "store-home";
   }
 >;
 
@@ -249,6 +250,7 @@ export abstract class EngineHost {
       case "ask-permits":
       case "grant-permits":
       case "call-permits":
+      case "store-home":
         return this.toCluster(output);
       case "purge":
         return this.purge(output.ids);

@@ -3,6 +3,8 @@ import { OwnershipNode } from "../cluster/ownership.ts";
 import type { OwnershipInput, OwnershipOutput, OwnershipSettings } from "../cluster/ownership-io.ts";
 import { type LeaseTable, leftBy, tableFor } from "../engine/hand-over.ts";
 import type { Input } from "../engine/io.ts";
+import type { StoredHome } from "../engine/permit-home.ts";
+import { homeFor } from "../engine/stored-homes.ts";
 import type { Vocabulary } from "../kernel/vocabulary.ts";
 import type { SeededRandom } from "../std/random.ts";
 import type { Membership } from "../store/cluster-store.ts";
@@ -222,6 +224,11 @@ export class NodeOwnership {
       const table = tableFor(own, tables.getDocument("leases", String(own.partition)));
       if (table !== null) found.push({ own, table });
     }
-    return leftBy(found);
+    const stored = new Map<number, StoredHome>();
+    for (const own of owned) {
+      const home = homeFor(own, tables.getDocument("permits", String(own.partition)));
+      if (home !== null && own.uncleanEpoch === own.epoch - 1) stored.set(own.partition, home);
+    }
+    return { ...leftBy(found), stored };
   }
 }

@@ -41,6 +41,8 @@ export interface WorldOptions {
 export interface Drill {
   readonly plan: Plan;
   readonly deathEveryMs: number;
+  /** How long a dead node is away. */
+  readonly awayMs: number;
   readonly healAtMs: number;
 }
 
@@ -117,6 +119,10 @@ export class World {
 
   count(what: Happening): void {
     this.happened.set(what, (this.happened.get(what) ?? 0) + 1);
+  }
+
+  get drill(): Drill | undefined {
+    return this.#options.drill;
   }
 
   /** Several nodes over one database. */
@@ -236,7 +242,11 @@ export class World {
     must(isDurable, `${execution}: what is acknowledged (seq ${seq}) is durable`);
   }
 
+  /** Hears of each attempt that begins at a worker. */
+  onRun: (() => void) | null = null;
+
   noteRun(grant: Grant, item: GrantItem): void {
+    this.onRun?.();
     this.trace.note(
       this.timeline.now,
       `run ${grant.do} ${grant.execution}/${grant.phase}/${grant.handler}#${item.number} attempt ${item.attempt}`,
@@ -289,10 +299,13 @@ export class World {
     if (newer !== null) this.timeline.after(8_000 + random.below(5_000), () => this.#store(newer));
     for (let i = 0; i < this.#options.executions; i++) {
       const now = this.timeline.now;
-      const times = drill !== undefined ? {} : {
-        ...(random.chance(0.1) ? { startAt: now + random.below(3_000) } : {}),
-        ...(random.chance(0.1) ? { deadline: now + random.below(10_000) } : {}),
-      };
+      const times =
+        drill !== undefined
+          ? {}
+          : {
+              ...(random.chance(0.1) ? { startAt: now + random.below(3_000) } : {}),
+              ...(random.chance(0.1) ? { deadline: now + random.below(10_000) } : {}),
+            };
       const plan = random.pick(roots);
       this.#executions.set(`e${i}`, plan);
       this.timeline.after(random.below(2_000), () => this.client.start(`e${i}`, plan, times));
@@ -320,11 +333,12 @@ export class World {
     const host = () => random.pick(this.#site.hosts);
     const { drill } = this.#options;
     if (drill !== undefined) {
-      const next = () => this.timeline.after(drill.deathEveryMs, () => {
-        if (this.#isHealed) return;
-        host().crash();
-        next();
-      });
+      const next = () =>
+        this.timeline.after(drill.deathEveryMs, () => {
+          if (this.#isHealed) return;
+          host().crash();
+          next();
+        });
       next();
     }
     repeat("crash", 4_000, () => host().crash());

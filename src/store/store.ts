@@ -33,6 +33,8 @@ export interface Ownership {
    * one stands for it. Undefined: the store does not know.
    */
   readonly uncleanEnds?: readonly UncleanEnd[];
+  /** All owners from this epoch on store what they give out of limits. Undefined: none does. */
+  readonly limitsStoredFrom?: number;
 }
 
 /** The end of an epoch whose owner lost its lease or gave up. */

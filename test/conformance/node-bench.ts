@@ -359,6 +359,11 @@ export class NodeBench {
   #perform(output: Output): void {
     if (output.kind === "commit") this.#waiting.push(output);
     if (output.kind === "purge") this.tables.purge(output.ids);
+    if (output.kind === "store-home") {
+      const { partition, home } = output;
+      this.tables.putDocument("permits", String(partition), JSON.stringify(home));
+      this.input({ kind: "home-stored", partition, epoch: home.epoch, isStored: true });
+    }
     const answer = answerRead(this.tables, this.#plans, output);
     if (answer === null) return;
     if (this.held.has(output.kind)) this.#answers.push({ kind: output.kind, answer });

@@ -60,7 +60,7 @@ function describeMembers(get: () => Cluster): void {
     await a.renew();
     expect(a.incarnation).not.toBe(before);
     expect(await a.commit([startIn(0)])).toMatchObject({ kind: "fenced", partitions: [0] });
-    expect(await a.take([0, 1])).toEqual([
+    expect(await a.take([0, 1])).toMatchObject([
       { partition: 0, epoch: 2, uncleanEpoch: 1 },
       { partition: 1, epoch: 2, uncleanEpoch: 1 },
     ]);
@@ -76,7 +76,7 @@ function describeMembers(get: () => Cluster): void {
     const { nodes, partitions } = await b.renew();
     expect(nodes.map(({ url }) => url)).toEqual(["http://b"]);
     expect(partitions.filter(({ owner }) => owner !== null)).toEqual([]);
-    expect(await b.take([0])).toEqual([{ partition: 0, epoch: 2, uncleanEpoch: 0 }]);
+    expect(await b.take([0])).toMatchObject([{ partition: 0, epoch: 2, uncleanEpoch: 0 }]);
   });
 }
 
@@ -84,14 +84,14 @@ function describeOwnership(get: () => Cluster): void {
   test("a partition is taken by one; a live owner keeps it, and takes its own anew", async () => {
     const a = await Node.join(get(), "http://a");
     const b = await Node.join(get(), "http://b");
-    expect(await a.take([2, 0])).toEqual([
+    expect(await a.take([2, 0])).toMatchObject([
       { partition: 0, epoch: 1, uncleanEpoch: 0 },
       { partition: 2, epoch: 1, uncleanEpoch: 0 },
     ]);
-    expect(await b.take([0, 1, 2])).toEqual([{ partition: 1, epoch: 1, uncleanEpoch: 0 }]);
+    expect(await b.take([0, 1, 2])).toMatchObject([{ partition: 1, epoch: 1, uncleanEpoch: 0 }]);
     const { partitions } = await b.renew();
     expect(partitions.map(({ owner }) => owner)).toEqual([a.incarnation, b.incarnation, a.incarnation, null]);
-    expect(await a.take([0])).toEqual([{ partition: 0, epoch: 2, uncleanEpoch: 1 }]);
+    expect(await a.take([0])).toMatchObject([{ partition: 0, epoch: 2, uncleanEpoch: 1 }]);
   });
 
   test("two nodes that want everything at once get every partition exactly once", async () => {
@@ -109,11 +109,32 @@ function describeOwnership(get: () => Cluster): void {
     await b.take([3]);
     await a.store.release([0], { clean: true });
     await a.store.release([1, 3], { clean: false });
-    expect(await b.take([0, 1, 2, 3])).toEqual([
+    expect(await b.take([0, 1, 2, 3])).toMatchObject([
       { partition: 0, epoch: 2, uncleanEpoch: 0 },
       { partition: 1, epoch: 2, uncleanEpoch: 1 },
       { partition: 3, epoch: 2, uncleanEpoch: 1 },
     ]);
+  });
+
+  test("a partition remembers when its unclean epochs ended, whoever has renewed since", async () => {
+    const a = await Node.join(get(), "http://a");
+    const b = await Node.join(get(), "http://b");
+    expect(await a.take([0])).toMatchObject([{ uncleanEnds: [], limitsStoredFrom: 1 }]);
+    await get().lapse(a.incarnation);
+    await b.renew();
+    const [second] = await b.take([0]);
+    const { now } = await b.renew();
+    expect(second?.uncleanEnds).toEqual([{ epoch: 1, at: expect.any(Number) }]);
+    expect(second?.uncleanEnds?.[0]?.at).toBeLessThanOrEqual(now);
+    await b.store.release([0], { clean: true });
+    expect(await b.take([0])).toMatchObject([{ epoch: 3, uncleanEnds: second?.uncleanEnds }]);
+    const ends = second?.uncleanEnds ?? [];
+    for (let epoch = 4; epoch < 40; epoch++) await b.take([0]);
+    const [last] = await b.take([0]);
+    expect(last?.uncleanEnds).toHaveLength(32);
+    expect(last?.uncleanEnds).not.toContainEqual(ends[0]);
+    expect(last).toMatchObject({ epoch: 40, limitsStoredFrom: 1 });
+    expect(last?.uncleanEnds?.at(-1)).toMatchObject({ epoch: 39 });
   });
 
   test("what a lapsed node had is taken by another, unclean in the epoch that it lapsed in", async () => {
@@ -123,7 +144,7 @@ function describeOwnership(get: () => Cluster): void {
     await a.store.release([0], { clean: true });
     await a.take([0]);
     await get().lapse(a.incarnation);
-    expect(await b.take([0, 1, 2])).toEqual([
+    expect(await b.take([0, 1, 2])).toMatchObject([
       { partition: 0, epoch: 3, uncleanEpoch: 2 },
       { partition: 1, epoch: 2, uncleanEpoch: 1 },
       { partition: 2, epoch: 1, uncleanEpoch: 0 },
@@ -150,7 +171,7 @@ function describeOwnership(get: () => Cluster): void {
     await a.take([0, 1]);
     await a.store.close({ clean: true });
     expect((await b.renew()).nodes.map(({ url }) => url)).toEqual(["http://b"]);
-    expect(await b.take([0])).toEqual([{ partition: 0, epoch: 2, uncleanEpoch: 0 }]);
+    expect(await b.take([0])).toMatchObject([{ partition: 0, epoch: 2, uncleanEpoch: 0 }]);
   });
 }
 

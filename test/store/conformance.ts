@@ -46,7 +46,7 @@ function describeOpening(get: () => Lives): void {
     const lives = get();
     const first = lives.info;
     await lives.restart();
-    expect(lives.info).toEqual({ ...first, owned: [{ partition: 0, epoch: 2, uncleanEpoch: 0 }] });
+    expect(lives.info).toMatchObject({ ...first, owned: [{ partition: 0, epoch: 2, uncleanEpoch: 0 }] });
   });
 
   test("the epoch of a crash is unclean, and stays the newest unclean one after clean ends", async () => {

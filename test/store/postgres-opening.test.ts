@@ -142,7 +142,7 @@ test("a copy in another database is refused until it is declared restored, which
   const restored = await openWhole(copy);
   expect(restored.generation).not.toBe(info.generation);
   expect(restored.key).not.toBe(info.key);
-  expect(restored.owned).toEqual([{ partition: 0, epoch: 2, uncleanEpoch: 1 }]);
+  expect(restored.owned).toMatchObject([{ partition: 0, epoch: 2, uncleanEpoch: 1 }]);
   expect((await copy.load(["a"]))[0]).toMatchObject({ entries: [{ seq: 1 }] });
   await commit(copy, restored, [step("a", 1)]);
   expect(await copy.commit({ fence: fenceOf(info), writes: [step("a", 2)] })).toMatchObject({

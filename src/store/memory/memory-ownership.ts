@@ -148,5 +148,6 @@ function begin(row: PartitionRow, owner: string, endedAt: number | null): Owners
   row.clean = false;
   row.owner = owner;
   const { partition, epoch, uncleanEpoch, ends } = row;
-  return { partition, epoch, uncleanEpoch, ...(ends === null ? {} : { uncleanEnds: ends }) };
+  if (ends === null && endedAt === null) return { partition, epoch, uncleanEpoch };
+  return { partition, epoch, uncleanEpoch, uncleanEnds: ends ?? [], limitsStoredFrom: 1 };
 }

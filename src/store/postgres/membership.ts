@@ -12,7 +12,7 @@ import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
 const STATEMENTS = {
   renew: "SELECT renew_node_2($1, $2, $3, $4, $5, $6)",
-  take: `SELECT taken, taken_epoch, taken_unclean_epoch, taken_unclean_ends
+  take: `SELECT taken, taken_epoch, taken_unclean_epoch, taken_unclean_ends, taken_limits_from
     FROM take_partitions_2($1, $2, $3, $4) ORDER BY taken`,
   release: "SELECT release_partitions_1($1, $2, $3, $4)",
   leave: "SELECT leave_1($1, $2, $3)",
@@ -97,12 +97,12 @@ export class PostgresMembership {
     const { lock, generation } = this.#options;
     const wanted = joinNumbers([...new Set(partitions)]);
     if (wanted === null || this.#incarnation === NONE) return [];
-    type Row = [partition: number, epoch: number, uncleanEpoch: number, uncleanEnds: string];
+    type Row = [partition: number, epoch: number, uncleanEpoch: number, ends: string, limitsFrom: number];
     const rows = await this.#run<Row>("take", [lock, generation, this.#incarnation, wanted]);
-    return rows.map(([partition, epoch, uncleanEpoch, ends]) => {
+    return rows.map(([partition, epoch, uncleanEpoch, ends, limitsStoredFrom]) => {
       this.#owned.set(partition, epoch);
       this.#see(partition, epoch);
-      return { partition, epoch, uncleanEpoch, uncleanEnds: readEnds(ends) };
+      return { partition, epoch, uncleanEpoch, uncleanEnds: readEnds(ends), limitsStoredFrom };
     });
   }
 
