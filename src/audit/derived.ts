@@ -72,8 +72,8 @@ export function compareDerived(
 
 /** Marks of an execution besides those of handlers: how far its events are published. */
 const EVENTS = "~events";
-/** What may follow the name of a handler's mark: careful, enumeration, or the marks of a command at a broker. */
-const MARK = /^(?<handler>.*?)(?<kind>|\?|!|@\d+[#%]?)$/;
+/** What may follow the name of a handler's mark: careful starts, enumeration, or the marks of a command at a broker. */
+const MARK = /^(?<handler>.*?)(?<kind>|\?(?:below|epoch)?|!|@\d+[#%]?)$/;
 
 type Said = Parameters<typeof compareDerived>[1];
 
@@ -84,7 +84,7 @@ function isPossible(name: string, value: number, { view, pages }: Said): boolean
   const bounds = pages.get(handler);
   if (bounds === undefined) return false;
   if (kind === "") return value >= bounds.least && value <= bounds.most;
-  return kind !== "?" || value <= bounds.most;
+  return (kind !== "?" && kind !== "?below") || value <= bounds.most;
 }
 
 /** Those that can be right, and for each handler that all of its pages were opened. Events are published again. */

@@ -1,6 +1,6 @@
 // Limits between nodes: words are lost, repeated and overtaken; homes and nodes go.
 import { describe, expect, test } from "vitest";
-import { NodeBench } from "../../test/conformance/node-bench.ts";
+import { type Attempt, NodeBench } from "../../test/conformance/node-bench.ts";
 import { phase } from "../../test/scenarios/kernel-run.ts";
 import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
 import { SeededRandom } from "../std/random.ts";
@@ -283,6 +283,48 @@ describe("a node that takes what another left when it died", () => {
     one.start(one.plan(limited()), id);
     one.settle();
     expect(one.attempts()).toHaveLength(1);
+  });
+
+  test("records an adopted attempt only when the home of its limit has confirmed it, and else loses it in time", () => {
+    for (const isConfirmed of [true, false]) {
+      const tables = new MemoryTables({ random: new SeededRandom(1), partitions: 2 });
+      const one = new NodeBench({ suspectMs: 1_000, heartbeatMs: 1_000 }, tables);
+      one.input({ ...MEMBERS, live: ["a", "b"] });
+      // The home of the limit is at the other node.
+      one.input({ kind: "lost", partitions: [HOME] });
+      const id = ["e1", "e2", "e3", "e4", "e5"].find((name) => partitionOf(name, 2) !== HOME) ?? "";
+      const plan = one.plan([phase("a", { tasks: [1, 2], concurrency: 2 })]);
+      one.start(plan, id);
+      one.join("w", ["w.a"], { local: false });
+      one.claim("w", 1);
+      one.settle();
+      const confirm = (least: number) => {
+        const { n = 0, quota = 0 } = one.of("ask-permits").at(-1)?.asks.at(-1) ?? {};
+        const granted = { name: "default/w.a", n, quota: Math.max(least, quota), isContended: false };
+        one.input({ kind: "permits-granted", grants: [granted] });
+        one.settle();
+      };
+      confirm(1);
+      const [attempt] = one.attempts() as [Attempt];
+      // Another owner has the partition for a while, and dies: the attempt shows itself here.
+      one.input({ kind: "lost", partitions: [1 - HOME] });
+      const ends = [{ epoch: attempt.grant.epoch, at: one.now }];
+      const owned = one.tables
+        .open()
+        .owned.filter(({ partition }) => partition !== HOME)
+        .map((own) => ({ ...own, uncleanEnds: ends }));
+      one.input({ kind: "taken", owned, left: LEFT });
+      one.beat(attempt);
+      one.settle();
+      expect(one.events(id, "tasks.started")).toEqual([]);
+      if (isConfirmed) confirm(0);
+      expect(one.events(id, "tasks.started")).toHaveLength(isConfirmed ? 1 : 0);
+      one.sleep(999);
+      one.beat(attempt);
+      one.sleep(1);
+      one.settle();
+      expect(one.events(id, "tasks.lost")).toHaveLength(isConfirmed ? 0 : 1);
+    }
   });
 
   test("waits under those that had their home there, until nothing of it can run", () => {

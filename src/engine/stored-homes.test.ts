@@ -76,12 +76,13 @@ describe("a home of lasting limits", () => {
     store(home);
     expect(ticked(home, 3)).toMatchObject({ b: 1 });
     home.members(new Set(["b"]), 100);
-    const next = homeAt(110, ["b"], store(home));
+    const stored = store(home);
+    const next = homeAt(110, ["b"], stored);
     // The dead node and this one have a permit each: there is no more.
     expect(quotas(next.asked("b", ask({ n: 2, quota: 1, wants: 1 }), 110))).toMatchObject({ b: 1 });
     expect(ticked(next, 159)).toEqual({});
     // 50 ms after the death, and what clocks may differ by: however many homes there were between.
-    const last = homeAt(155, ["b"], store(next));
+    const last = homeAt(155, ["b"], stored);
     last.asked("b", ask({ n: 3, quota: 1, wants: 1 }), 155);
     expect(last.nextAt(155)).toBe(160);
     ticked(last, 160);

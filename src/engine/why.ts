@@ -45,8 +45,10 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
     const children = whyChildren(node, desk, at);
     if (children !== null) return children;
   }
-  if (desk.suspectUntil > node.now)
-    return `${at} waits ${showDuration(desk.suspectUntil - node.now)} for attempts that may still run since before the restart.`;
+  const isIdle = desk.openLeases === 0 && !desk.hasTasks(node.now);
+  const doubtEnds = isIdle ? Math.max(desk.suspectUntil, desk.lostAt) : desk.suspectUntil;
+  if (doubtEnds > node.now)
+    return `${at} waits ${showDuration(doubtEnds - node.now)} for attempts that may still run since before the restart.`;
   const wanted = desk.wantsEnumeration(node.now) ? plan.enumerator : plan.wanted;
   const running = desk.openLeases - (desk.leases.has(ENUMERATION) ? 1 : 0);
   const scope = `${execution.project}/${plan.scope}`;

@@ -125,13 +125,6 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
     seed: 1,
   },
   {
-    name: "an adopted attempt is recorded before its limits know of it",
-    file: "engine/reporting.js",
-    find: "limits.shares?.isConfirmed(permit) !== false",
-    replace: "true",
-    seed: 1,
-  },
-  {
     name: "only recorded attempts are waited for after a takeover",
     file: "engine/restoring.js",
     find: "desk.suspectUntil = isEnumerating ? desk.lostAt : free.at + silenceMs;",

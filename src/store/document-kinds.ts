@@ -21,4 +21,4 @@ export const DOCUMENT_KINDS = [
 ] as const;
 
 /** Kinds that say something of an owner of the store, not of its content: they stay where they are. */
-export const OWNER_KINDS = ["cluster-secret", "leases"] as const;
+export const OWNER_KINDS = ["permits", "cluster-secret", "leases"] as const;
