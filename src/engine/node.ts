@@ -201,6 +201,24 @@ export class EngineNode {
     return brokenLimit(this.#node);
   }
 
+  /** How many attempts are open here under each limit, in the partitions for which this holds. */
+  openUnder(isOf: (execution: string) => boolean): Map<string, { open: number; max: number }> {
+    const { slots, limits } = this.#node;
+    const under = new Map<string, { open: number; max: number }>();
+    for (const slot of slots.values()) {
+      if (slot.tenure.isOver || !isOf(slot.id)) continue;
+      for (const desk of slot.allDesks)
+        for (const { permits, reported } of desk.leases.values()) {
+          if (reported) continue;
+          for (const name of permits) {
+            const { max = Number.POSITIVE_INFINITY } = limits.look(name) ?? {};
+            under.set(name, { open: (under.get(name)?.open ?? 0) + 1, max });
+          }
+        }
+    }
+    return under;
+  }
+
   /** What does not hold of the grants of a turn that gave this; null: all does. */
   brokenTurn(watch: TurnWatch, outputs: readonly Output[]): string | null {
     return watch.broken(this.#node, outputs);

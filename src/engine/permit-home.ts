@@ -237,6 +237,14 @@ export class PermitHome {
     this.awaited.delete(node);
   }
 
+  /** The clock was set forward: no time has passed. */
+  extend(ms: number): void {
+    if (this.#undeclaredSince !== null) this.#undeclaredSince += ms;
+    if (this.#unstoredSince !== null) this.#unstoredSince += ms;
+    for (const { holders } of this.#limits.values())
+      for (const holder of holders.values()) if (holder.goneAt !== null) holder.goneAt += ms;
+  }
+
   /** Who is there now. */
   members(live: ReadonlySet<string>, now: number): void {
     this.#live = live;

@@ -162,6 +162,7 @@ export class Tenures {
     for (const tenure of this.#held.values()) {
       tenure.openedAt += ms;
       tenure.uncleanEnds = tenure.uncleanEnds.map(({ epoch, at }) => ({ epoch, at: at + ms }));
+      tenure.home.extend(ms);
     }
     this.#changed();
   }

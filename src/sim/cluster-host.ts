@@ -18,7 +18,7 @@ import {
   type HostParts,
   SIM_SETTINGS,
 } from "./engine-host.ts";
-import { LEASE_MS, NodeOwnership, type Process } from "./node-ownership.ts";
+import { LEASE_MS, NodeOwnership, type Process, shiftHome } from "./node-ownership.ts";
 import { NodeRing, type RingMessage } from "./node-ring.ts";
 import { NodeWorkers } from "./node-workers.ts";
 import { showWrite } from "./show-event.ts";
@@ -47,6 +47,8 @@ export interface Neighbours {
   post(from: ClusterHost, to: string, message: RingMessage, answered: (answer: unknown) => void): void;
   /** The node met what a newer one wrote. */
   unreadable(from: ClusterHost, partition: number): void;
+  /** No limit has more attempts open at the owners of now than it allows. */
+  checkLimits(): void;
   /** Letters were stored for these executions. */
   stored(from: ClusterHost, executions: readonly string[]): void;
 }
@@ -175,6 +177,7 @@ export class ClusterHost extends EngineHost {
       this.world.timeline.now < this.#ownership.leaseUntil,
       `${this.name}gives nothing out when its lease is over`,
     );
+    this.#neighbours.checkLimits();
   }
 
   protected override later(ms: number, run: () => void): void {
@@ -291,6 +294,7 @@ export class ClusterHost extends EngineHost {
     const { incarnation, tables } = this;
     const id = String(partition);
     const was = tables.getDocument("permits", id);
+    const body = JSON.stringify(shiftHome(home, this.world.timeline.now - this.clock()));
     const hear = (isStored: boolean) =>
       this.later(this.random.below(5), () => {
         if (this.incarnation !== incarnation) return;
@@ -299,7 +303,7 @@ export class ClusterHost extends EngineHost {
     const isLater = was !== null && (JSON.parse(was) as { epoch: number }).epoch > home.epoch;
     this.#database.call({
       withinMs: 8,
-      make: () => !isLater && tables.swapDocument("permits", id, { was, body: JSON.stringify(home) }),
+      make: () => !isLater && tables.swapDocument("permits", id, { was, body }),
       answer: hear,
       failed: () => hear(false),
     });

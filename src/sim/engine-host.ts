@@ -120,6 +120,10 @@ export abstract class EngineHost {
   /** A graceful end. */
   abstract close(): void;
 
+  openUnder(isOf: (execution: string) => boolean): Map<string, { open: number; max: number }> {
+    return this.node?.openUnder(isOf) ?? new Map();
+  }
+
   get isUp(): boolean {
     return this.node !== null;
   }

@@ -47,6 +47,21 @@ interface Listener {
   left(): void;
 }
 
+/** A stored home by another clock. */
+export function shiftHome(home: StoredHome, ms: number): StoredHome {
+  const { unstoredSince } = home;
+  return {
+    ...home,
+    ...(unstoredSince === undefined ? {} : { unstoredSince: unstoredSince + ms }),
+    limits: home.limits.map((limit) => ({
+      ...limit,
+      holders: limit.holders.map((holder) =>
+        holder.goneAt === undefined ? holder : { ...holder, goneAt: holder.goneAt + ms },
+      ),
+    })),
+  };
+}
+
 interface Yield {
   readonly yield: number;
   /** Those that have not been let go of yet. */
@@ -172,7 +187,11 @@ export class NodeOwnership {
         return toEngine({ kind: "yield", partitions: output.partitions });
       }
       case "engine-taken":
-        toEngine({ kind: "taken", owned: output.owned, left: this.#left(output.owned) });
+        toEngine({
+          kind: "taken",
+          owned: output.owned.map((own) => this.#byOwnClock(own)),
+          left: this.#left(output.owned),
+        });
         return this.#listener.moved();
       case "engine-lost":
         for (const partition of output.partitions) this.#yields.delete(partition);
@@ -183,6 +202,16 @@ export class NodeOwnership {
       default:
         return;
     }
+  }
+
+  /** How far the clock of the engine is ahead of the store's. A real engine goes by the store's clock. */
+  get #aheadMs(): number {
+    return this.#process.clock() - this.#process.world.timeline.now;
+  }
+
+  #byOwnClock(own: Ownership): Ownership {
+    const ends = own.uncleanEnds?.map(({ epoch, at }) => ({ epoch, at: at + this.#aheadMs }));
+    return ends === undefined ? own : { ...own, uncleanEnds: ends };
   }
 
   #call(make: () => OwnershipInput): void {
@@ -227,7 +256,8 @@ export class NodeOwnership {
     const stored = new Map<number, StoredHome>();
     for (const own of owned) {
       const home = homeFor(own, tables.getDocument("permits", String(own.partition)));
-      if (home !== null && own.uncleanEpoch === own.epoch - 1) stored.set(own.partition, home);
+      if (home !== null && own.uncleanEpoch === own.epoch - 1)
+        stored.set(own.partition, shiftHome(home, this.#aheadMs));
     }
     return { ...leftBy(found), stored };
   }

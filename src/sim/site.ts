@@ -95,6 +95,21 @@ export class SingleSite implements Site {
 
 /** Several nodes: messages go to the owner of what they are about, as far as the sender knows it. */
 export class ClusterSite implements Site, Neighbours {
+  checkLimits(): void {
+    const under = new Map<string, { open: number; max: number }>();
+    for (const host of this.hosts) {
+      const { session } = host;
+      const isOwn = (execution: string) =>
+        this.#tables.ownerOf(partitionOf(execution, this.#partitions)) === session;
+      for (const [name, { open, max }] of host.openUnder(isOwn)) {
+        const known = under.get(name) ?? { open: 0, max: 0 };
+        under.set(name, { open: known.open + open, max: Math.max(known.max, max) });
+      }
+    }
+    for (const [name, { open, max }] of under)
+      must(open <= max, `limit ${name}: ${open} attempts are open at the owners of now, at most ${max} may be`);
+  }
+
   readonly hosts: readonly ClusterHost[];
   readonly #world: World;
   readonly #random: SeededRandom;
