@@ -24,6 +24,8 @@ interface Share {
   /** The home has not answered in time: until it does, this node keeps what it has and uses it again. */
   isSilent: boolean;
   wants: number;
+  /** The highest priority that the home has been told of. */
+  priority: number;
   /** Permits that were granted and have not been used yet. Where others wait, each is used once. */
   fresh: number;
 }
@@ -82,6 +84,7 @@ export class PermitDesk {
       isAnswered: true,
       isSilent: false,
       wants: 0,
+      priority: 0,
       fresh: 0,
     });
   }
@@ -225,9 +228,10 @@ export class PermitDesk {
   }
 
   #hasNews(name: string, share: Share): boolean {
-    const { held, waiting, isRate } = this.#usage(name);
+    const { held, waiting, isRate, priority } = this.#usage(name);
     const { quota, wants, isContended, max } = share;
-    const lacks = waiting > 0 && held >= quota && wants === 0 && quota < max;
+    const isOtherPriority = wants > 0 && priority !== share.priority;
+    const lacks = waiting > 0 && held >= quota && (wants === 0 || isOtherPriority) && quota < max;
     const isSpare = quota > this.#needed(name, share) && (isContended || waiting === 0 || quota > max);
     return lacks || isSpare || (held > quota && !isRate);
   }
@@ -244,7 +248,7 @@ export class PermitDesk {
   }
 
   #ask(name: string, share: Share, now: number): PermitAsk {
-    const { held, waiting, moved, isRate } = this.#usage(name);
+    const { held, waiting, moved, isRate, priority } = this.#usage(name);
     const { max, declaredAt, silenceMs, isContended, isSilent } = share;
     // Attempts that were taken over have their permits here.
     const had = isRate ? share.quota : Math.max(held, share.quota);
@@ -254,10 +258,12 @@ export class PermitDesk {
     const quota = isGivenBack ? Math.min(had, this.#needed(name, share)) : had;
     share.quota = quota;
     share.wants = waiting === 0 ? 0 : Math.max(0, Math.min(max, held + waiting * BATCH) - quota);
+    share.priority = priority;
     share.n = ++this.#n;
     share.askedAt = now;
     share.isAnswered = false;
     const isLasting = !share.isTransient && !isRate;
-    return { name, max, declaredAt, n: share.n, quota, wants: share.wants, silenceMs, moved, isLasting };
+    const { n, wants } = share;
+    return { name, max, declaredAt, n, quota, wants, silenceMs, moved, priority, isLasting };
   }
 }

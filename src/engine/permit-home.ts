@@ -13,6 +13,8 @@ import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
 interface Holder {
   quota: number;
   wants: number;
+  /** The highest priority among those that wait there. */
+  priority: number;
   n: number;
   silenceMs: number;
   isContended: boolean;
@@ -217,7 +219,10 @@ export class PermitHome {
     let free = max + Math.floor(max / SLACK_OF);
     for (const { quota } of holders.values()) free -= quota;
     const living = [...holders].filter(([, { goneAt }]) => goneAt === null).map(([node]) => node);
-    const waiting = living.filter((node) => (holders.get(node)?.wants ?? 0) > 0);
+    const priorityOf = (node: string) => holders.get(node)?.priority ?? 0;
+    const waiting = living
+      .filter((node) => (holders.get(node)?.wants ?? 0) > 0)
+      .sort((a, b) => priorityOf(b) - priorityOf(a));
     const next = waiting.length > 0 ? waiting : living;
     for (let i = 0; free > 0 && next.length > 0; i++, free--) {
       const node = next[i % next.length] as string;
@@ -290,7 +295,8 @@ export class PermitHome {
     // Whoever gives something back has had its turn.
     if (known !== undefined && quota < known.quota) limit.holders.delete(node);
     const holder = known ?? newHolder(ask);
-    Object.assign(holder, { quota, wants, n, silenceMs: Math.max(holder.silenceMs, silenceMs) });
+    const { priority = 0 } = ask;
+    Object.assign(holder, { quota, wants, priority, n, silenceMs: Math.max(holder.silenceMs, silenceMs) });
     limit.holders.set(node, holder);
     this.#share(name, limit, { now, told });
     this.#answer(name, limit, { node, holder, told });
@@ -411,7 +417,7 @@ export class PermitHome {
     let out = 0;
     for (const { quota } of holders.values()) out += quota;
     while (out < most) {
-      const next = [...holders].find(([, { wants, goneAt }]) => wants > 0 && goneAt === null);
+      const next = nextOf(holders);
       if (next === undefined) break;
       const [node, holder] = next;
       if (!this.#isCovered(name, limit, node, holder.quota + 1)) {
@@ -454,11 +460,22 @@ function newHolder({ quota, n, silenceMs }: { quota: number; n: number; silenceM
     n,
     silenceMs,
     wants: 0,
+    priority: 0,
     isContended: false,
     goneAt: null,
     toldAt: 0,
     isUnanswered: false,
   };
+}
+
+/** The node that gets the next permit: of the highest priority, and of those the one whose turn it is. */
+function nextOf(holders: ReadonlyMap<string, Holder>): [string, Holder] | undefined {
+  let next: [string, Holder] | undefined;
+  for (const [node, holder] of holders) {
+    if (holder.wants === 0 || holder.goneAt !== null) continue;
+    if (next === undefined || holder.priority > next[1].priority) next = [node, holder];
+  }
+  return next;
 }
 
 /** Whether somebody waits. */

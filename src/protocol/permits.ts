@@ -20,6 +20,8 @@ export interface PermitAsk {
   readonly silenceMs: number;
   /** How many of its permits are of attempts that have moved on to other nodes; undefined: it does not say. */
   readonly moved?: number | undefined;
+  /** The highest priority among those that wait for a permit there; undefined: it does not say. */
+  readonly priority?: number | undefined;
   /** It is the limit of a handler or a project: its home stores what nodes may have. */
   readonly isLasting?: boolean | undefined;
 }

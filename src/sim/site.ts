@@ -107,7 +107,10 @@ export class ClusterSite implements Site, Neighbours {
       }
     }
     for (const [name, { open, max }] of under)
-      must(open <= max, `limit ${name}: ${open} attempts are open at the owners of now, at most ${max} may be`);
+      must(
+        open <= max,
+        `limit ${name}: ${open} attempts are open at the owners of now, at most ${max} may be`,
+      );
   }
 
   readonly hosts: readonly ClusterHost[];
