@@ -1,8 +1,11 @@
 // Homes of lasting limits: what they store before they give out permits, and what the next home makes of it.
 import { describe, expect, test } from "vitest";
 import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
+import { SeededRandom } from "../std/random.ts";
+import { MemoryStore } from "../store/memory/memory-store.ts";
+import { MemoryTables } from "../store/memory/memory-tables.ts";
 import { PermitHome, type StoredHome } from "./permit-home.ts";
-import { homeFor } from "./stored-homes.ts";
+import { homeFor, readHomes, storeHome } from "./stored-homes.ts";
 
 const OPTIONS = {
   epoch: 1,
@@ -120,5 +123,17 @@ test("a stored home counts from the epoch on from which all owners store theirs"
   expect(homeFor({ ...own, limitsStoredFrom: 6 }, null)).toBeNull();
   // Nothing was ever given out.
   expect(homeFor({ ...own, limitsStoredFrom: 1 }, null)).toEqual({ epoch: 0, limits: [] });
-  expect(homeFor({ ...own, limitsStoredFrom: 1 }, "damaged")).toBeNull();
+});
+
+test("a damaged document says nothing, and the next home that is stored replaces it", async () => {
+  const store = new MemoryStore(new MemoryTables({ random: new SeededRandom(1) }));
+  await store.open();
+  const own = { partition: 0, epoch: 9, uncleanEpoch: 8, limitsStoredFrom: 1 };
+  expect([...(await readHomes(store, [own])).values()]).toEqual([{ epoch: 0, limits: [] }]);
+  await store.putDocument("permits", "0", "{}");
+  expect((await readHomes(store, [own])).size).toBe(0);
+  expect(await storeHome(store, 0, { epoch: 9, limits: [] })).toBe(true);
+  expect((await readHomes(store, [own])).get(0)).toEqual({ epoch: 9, limits: [] });
+  // A former owner that stood still writes nothing any more.
+  expect(await storeHome(store, 0, { epoch: 8, limits: [] })).toBe(false);
 });
