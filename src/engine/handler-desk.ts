@@ -310,6 +310,7 @@ export class HandlerDesk {
 
   /** A former owner recorded the start of an attempt that has neither shown itself nor been lost. */
   #isInDoubt(task: number): boolean {
+    // @plant recorded attempts given out again while they are in doubt
     return this.lostAt > 0 && !this.suspectsJudged && this.state.tasks.startOf(task) !== undefined;
   }
 

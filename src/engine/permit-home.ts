@@ -234,6 +234,7 @@ export class PermitHome {
 
   /** Whether the node may have what it has by what is stored. */
   #isCovered(name: string, { isLasting }: HomeLimit, node: string, quota: number): boolean {
+    // @plant permits given out before their bound is stored
     return !isLasting || quota <= (this.#bounds.get(name)?.get(node) ?? 0);
   }
 

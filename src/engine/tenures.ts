@@ -120,7 +120,7 @@ export class Tenures {
       const left = homes.get(partition);
       const isAfterCrash = own.uncleanEpoch > 0 && own.uncleanEpoch === own.epoch - 1;
       const home =
-        isAfterCrash || left === null
+        /* @plant home knows of no crash before it */ isAfterCrash || left === null
           ? this.#homeAfterCrash({ own, live, now, stored: stored?.get(partition) ?? null })
           : this.#homeHanded({ own, live, now, left: left ?? NOTHING_HANDED });
       this.#held.set(partition, {
@@ -200,6 +200,7 @@ export class Tenures {
  * last one, and it ended when its successor began.
  */
 export function uncleanEndFrom({ uncleanEnds, uncleanEpoch, openedAt }: Tenure, epoch: number): UncleanEnd {
+  // @plant a wait begins anew at each death
   const end = uncleanEnds.find((one) => one.epoch >= epoch);
   return end === undefined || end.epoch > uncleanEpoch ? { epoch: uncleanEpoch, at: openedAt } : end;
 }

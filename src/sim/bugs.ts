@@ -2,16 +2,31 @@
  * Bugs the simulator must find. Each is a small change to the compiled code of a copy: `find` must occur, or the bug
  * no longer fits the code and the hunt says so. `seed` is one that finds it, replayed in every CI run.
  */
-export interface PlantedBug {
-  readonly name: string;
+export type PlantedBug = MarkedBug | TextBug;
+
+/** A bug at places that are marked in the source: `@plant NAME`, and `@plant NAME 2`, ... if there are more than one. */
+export interface MarkedBug extends Seeded {
+  /** The template that stands at the marked place (see plant.ts), or one for each place. */
+  readonly change: string | readonly string[];
+}
+
+/** A bug in a text of compiled code. */
+export interface TextBug extends Seeded {
+  readonly change?: never;
   readonly file: string;
   readonly find: string;
   readonly replace: string;
   /** What else is to change, in that file or in another. */
   readonly also?: { readonly file?: string; readonly find: string; readonly replace: string };
+}
+
+interface Seeded {
+  readonly name: string;
   readonly seed: number;
   /** It needs several nodes over one database: `rondo sim --cluster`. */
   readonly cluster?: boolean;
+  /** It is found by `rondo sim --drill`. */
+  readonly drill?: boolean;
 }
 
 export const PLANTED_BUGS: readonly PlantedBug[] = [

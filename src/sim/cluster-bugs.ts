@@ -1,7 +1,7 @@
 /** Bugs of a cluster that the simulator must find (see bugs.ts): each needs several nodes over one database. */
 import type { PlantedBug } from "./bugs.ts";
 
-const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
+const BUGS: readonly PlantedBug[] = [
   {
     name: "no fencing",
     file: "store/memory/memory-tables.js",
@@ -112,38 +112,21 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
   },
   {
     name: "permits given out before their bound is stored",
-    file: "engine/permit-home.js",
-    find: "return !isLasting || quota <= (this.#bounds.get(name)?.get(node) ?? 0);",
-    replace: "return true;",
-    seed: 1,
+    change: "return true;",
+    seed: 4,
+    drill: true,
   },
   {
-    name: "permits of a dead node come back at once",
-    file: "engine/permit-home.js",
-    find: "return goneAt + silenceMs + (isLasting ? this.#marginMs : this.#takeoverMs);",
-    replace: "return goneAt;",
+    name: "a wait begins anew at each death",
+    change: "const end = undefined;",
     seed: 1,
-  },
-  {
-    name: "only recorded attempts are waited for after a takeover",
-    file: "engine/restoring.js",
-    find: "desk.suspectUntil = isEnumerating ? desk.lostAt : free.at + silenceMs;",
-    replace: "desk.suspectUntil = 0;",
-    seed: 1,
-  },
-  {
-    name: "pages opened since the mark are forgotten",
-    file: "engine/restoring.js",
-    find: "epoch === undefined || desk.offeredEnd > below",
-    replace: "epoch === undefined",
-    seed: 1,
+    drill: true,
   },
   {
     name: "recorded attempts given out again while they are in doubt",
-    file: "engine/handler-desk.js",
-    find: "return this.lostAt > 0 && !this.suspectsJudged && this.state.tasks.startOf(task) !== undefined;",
-    replace: "return false;",
+    change: "return false;",
     seed: 1,
+    drill: true,
   },
   {
     name: "home grants before all have declared",
@@ -154,10 +137,9 @@ const BUGS: readonly Omit<PlantedBug, "cluster">[] = [
   },
   {
     name: "home knows of no crash before it",
-    file: "engine/tenures.js",
-    find: "const handed = isAfterCrash ? null :",
-    replace: "const handed =",
-    seed: 726,
+    change: "false",
+    seed: 4,
+    drill: true,
   },
   {
     name: "quota kept after it was given back",

@@ -4,14 +4,15 @@
  * known to find the bug and goes a little further only: a change of the engine moves what a seed does.
  */
 import { spawn } from "node:child_process";
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { PLANTED_BUGS, type PlantedBug } from "./bugs.ts";
+import { type MarkedBug, PLANTED_BUGS, type PlantedBug, type TextBug } from "./bugs.ts";
 import { CLUSTER_BUGS } from "./cluster-bugs.ts";
 import { COMMAND_BUGS } from "./command-bugs.ts";
 import { DAMAGE_BUGS } from "./damage-bugs.ts";
+import { markedPlaces, plant } from "./plant.ts";
 import { nodesOf, runSeed } from "./run.ts";
 import { WORKER_BUGS } from "./worker-bugs.ts";
 
@@ -52,8 +53,7 @@ export async function huntBugs(options: HuntOptions): Promise<number> {
   try {
     const queue = [...bugs];
     const hunters = Array.from({ length: Math.min(availableParallelism(), bugs.length) }, async (_, i) => {
-      const copy = join(copies, String(i));
-      await cp(compiled, copy, { recursive: true, filter: isRun });
+      const copy = await copyOf(compiled, join(copies, String(i)));
       for (let bug = queue.shift(); bug !== undefined; bug = queue.shift()) {
         const result = await hunt(bug, copy, options);
         found.push(result);
@@ -80,37 +80,79 @@ function isRun(source: string): boolean {
 }
 
 /** Plants the bug in the copy, and takes it out again when it is found. */
-async function hunt(bug: PlantedBug, copy: string, options: HuntOptions): Promise<Found> {
-  const { name } = bug;
-  const clean = new Map<string, string>();
-  const planted = new Map<string, string>();
-  for (const { file = bug.file, find, replace } of bug.also === undefined ? [bug] : [bug, bug.also]) {
-    const code = planted.get(file) ?? (await readFile(join(copy, file), "utf8"));
-    if (!code.includes(find))
-      return { name, seed: null, violation: `it does not fit ${file} any more: "${find}"` };
-    if (!clean.has(file)) clean.set(file, code);
-    planted.set(file, code.replaceAll(find, replace));
-  }
-  const cluster = bug.cluster === true;
+async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<Found> {
+  const { name, cluster = false, drill = false } = bug;
+  const planted = bug.change === undefined ? await plantText(bug, copy) : plantMarked(bug, copy);
+  if (typeof planted === "string") return { name, seed: null, violation: planted };
   const from = options.replay ? bug.seed : 1;
   const seeds = options.within ?? (options.replay ? REPLAY_WITHIN : WITHIN);
-  for (const [file, code] of planted) await writeFile(join(copy, file), code);
-  const said = await search(join(copy, "sim", "main.js"), { from, seeds, cluster });
-  for (const [file, code] of clean) await writeFile(join(copy, file), code);
+  for (const [file, { code }] of planted) await writeFile(file, code);
+  const said = await search(join(copy.folder, "sim", "main.js"), { from, seeds, cluster, drill });
+  for (const [file, { clean }] of planted) await writeFile(file, clean);
   const { seed, violation = `not found within ${seeds} seeds from ${from}` } = said;
   if (seed === null) return { name, seed, violation };
-  const without = runSeed({ seed, nodes: cluster ? nodesOf(seed) : 0 }).violation;
+  const without = runSeed({ seed, nodes: cluster ? nodesOf(seed) : 0, drill }).violation;
   if (without === null) return { name, seed, violation };
   return { name, seed: null, violation: `seed ${seed} breaks without the bug too: ${without}` };
 }
 
+/** Compiled code in a folder of its own, and the files in which places are marked. */
+interface Copy {
+  readonly folder: string;
+  readonly places: ReadonlyMap<string, { readonly file: string; readonly code: string }>;
+}
+
+type Planted = Map<string, { readonly code: string; readonly clean: string }>;
+
+async function copyOf(compiled: string, folder: string): Promise<Copy> {
+  await cp(compiled, folder, { recursive: true, filter: isRun });
+  const places = new Map<string, { file: string; code: string }>();
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile() || !entry.name.endsWith(".js")) continue;
+    const file = join(entry.parentPath, entry.name);
+    const code = await readFile(file, "utf8");
+    if (code.includes("@plant")) for (const place of markedPlaces(code)) places.set(place, { file, code });
+  }
+  return { folder, places };
+}
+
+/** The files of a bug with its changes at the marked places; a text says why that cannot be. */
+function plantMarked({ name, change }: MarkedBug, { places }: Copy): Planted | string {
+  const planted: Planted = new Map();
+  for (const [i, template] of (typeof change === "string" ? [change] : change).entries()) {
+    const place = i === 0 ? name : `${name} ${i + 1}`;
+    const marked = places.get(place);
+    if (marked === undefined) return `no place is marked "@plant ${place}"`;
+    const { file, code: clean } = marked;
+    try {
+      planted.set(file, { clean, code: plant(planted.get(file)?.code ?? clean, place, template) });
+    } catch (thrown) {
+      return (thrown as Error).message;
+    }
+  }
+  return planted;
+}
+
+async function plantText(bug: TextBug, { folder }: Copy): Promise<Planted | string> {
+  const planted: Planted = new Map();
+  for (const { file = bug.file, find, replace } of bug.also === undefined ? [bug] : [bug, bug.also]) {
+    const path = join(folder, file);
+    const before = planted.get(path);
+    const code = before?.code ?? (await readFile(path, "utf8"));
+    if (!code.includes(find)) return `it does not fit ${file} any more: "${find}"`;
+    planted.set(path, { clean: before?.clean ?? code, code: code.replaceAll(find, replace) });
+  }
+  return planted;
+}
+
 async function search(
   main: string,
-  { from, seeds, cluster }: { from: number; seeds: number; cluster: boolean },
+  { from, seeds, cluster, drill }: { from: number; seeds: number; cluster: boolean; drill: boolean },
 ): Promise<{ seed: number | null; violation?: string }> {
   try {
     const args = ["--first", "--from", String(from), "--seeds", String(seeds)];
-    return JSON.parse(await run(main, cluster ? [...args, "--cluster"] : args));
+    const kind = drill ? ["--drill"] : cluster ? ["--cluster"] : [];
+    return JSON.parse(await run(main, [...args, ...kind]));
   } catch (thrown) {
     return { seed: null, violation: (thrown as Error).message };
   }

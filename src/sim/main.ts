@@ -26,6 +26,7 @@ export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network
 
   --seeds N          so many seeds (200), from --from N (1)
   --seed N           one seed, with its trace (--quiet: without)
+  --drill            a handler with a limit on three nodes, of which one dies every 7 s
   --cluster          2 to 7 nodes over one database (--nodes N: so many)
   --executions N     --without a,b      a smaller run, as a shrunk failure says
   --twice            each seed twice, comparing the traces
@@ -51,6 +52,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
       executions: { type: "string" },
       nodes: { type: "string" },
       cluster: { type: "boolean" },
+      drill: { type: "boolean" },
       without: { type: "string" },
       bugs: { type: "boolean" },
       within: { type: "string" },
@@ -100,6 +102,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
     return runOne({
       seed: Number(values.seed),
       nodes: nodesFor(Number(values.seed)),
+      drill: values.drill === true,
       executions,
       without,
       quiet: values.quiet === true,
@@ -113,6 +116,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
     seeds: isSoak ? Number.POSITIVE_INFINITY : Number(values.seeds ?? (values.first === true ? 2_000 : 200)),
     executions,
     nodesOf: nodesFor,
+    drill: values.drill === true,
     without,
     twice: values.twice === true,
     hashes: values.hashes === true,
@@ -126,6 +130,7 @@ function runOne(options: {
   seed: number;
   executions: number | undefined;
   nodes: number;
+  drill: boolean;
   without: readonly string[];
   quiet: boolean;
 }): number {
@@ -146,6 +151,7 @@ interface Many {
   readonly seeds: number;
   readonly executions: number | undefined;
   readonly nodesOf: (seed: number) => number;
+  readonly drill: boolean;
   readonly without: readonly string[];
   readonly twice: boolean;
   readonly hashes: boolean;
@@ -154,9 +160,9 @@ interface Many {
 }
 
 function* runsOf(options: Many, shrinks: boolean): Generator<SeedRun> {
-  const { executions, without, twice, nodesOf } = options;
+  const { executions, without, twice, nodesOf, drill } = options;
   for (let seed = options.from; seed < options.from + options.seeds; seed++)
-    yield { seed, executions, nodes: nodesOf(seed), without, twice, shrinks };
+    yield { seed, executions, nodes: nodesOf(seed), drill, without, twice, shrinks: shrinks && !drill };
 }
 
 /** Runs seeds until one breaks and says which, as JSON: what the hunt for planted bugs asks. */

@@ -1,4 +1,5 @@
 /** Runs one seed, and shrinks what it finds. */
+import { drillWorld } from "./drill.ts";
 import { FAULTS, faultsWithout, type Happening } from "./faults.ts";
 import { Violation } from "./trace.ts";
 import { World } from "./world.ts";
@@ -10,6 +11,8 @@ export interface RunOptions {
   readonly nodes?: number | undefined;
   readonly without?: readonly string[];
   readonly show?: ((line: string) => void) | null;
+  /** The drill of the seed, instead of its random run. */
+  readonly drill?: boolean | undefined;
 }
 
 export interface RunResult {
@@ -28,14 +31,7 @@ export function nodesOf(seed: number): number {
 
 /** Runs one seed to its end. */
 export function runSeed(options: RunOptions): RunResult {
-  const executions = options.executions ?? 1 + (options.seed % 5);
-  const world = new World({
-    seed: options.seed,
-    executions,
-    nodes: options.nodes ?? 0,
-    faults: faultsWithout(options.without ?? []),
-    show: options.show ?? null,
-  });
+  const world = worldOf(options);
   const done = (violation: string | null): RunResult => ({
     hash: world.trace.hash,
     violation,
@@ -50,6 +46,17 @@ export function runSeed(options: RunOptions): RunResult {
     if (thrown instanceof Violation) return done(thrown.message);
     return done(`bug: ${thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown)}`);
   }
+}
+
+function worldOf({ seed, executions, nodes, without, show = null, drill }: RunOptions): World {
+  if (drill === true) return drillWorld(seed, show);
+  return new World({
+    seed,
+    executions: executions ?? 1 + (seed % 5),
+    nodes: nodes ?? 0,
+    faults: faultsWithout(without ?? []),
+    show,
+  });
 }
 
 /** A run that still fails. */

@@ -43,7 +43,10 @@ export interface Drill {
   readonly deathEveryMs: number;
   /** How long a dead node is away. */
   readonly awayMs: number;
-  readonly healAtMs: number;
+  /** How long nodes die. */
+  readonly lastsMs: number;
+  /** An attempt begins at a worker. */
+  readonly onAttempt: () => void;
 }
 
 const HEAL_AT_MS = 15_000;
@@ -141,7 +144,7 @@ export class World {
     this.#scheduleFaults();
     let steps = 0;
     const end = this.timeline.now + GIVE_UP_MS;
-    this.timeline.after(this.#options.drill?.healAtMs ?? HEAL_AT_MS, () => this.#heal());
+    this.timeline.after(this.#options.drill?.lastsMs ?? HEAL_AT_MS, () => this.#heal());
     while (!this.#isOver()) {
       if (steps++ >= STEPS_MAX || this.timeline.now >= end) throw new Violation(this.#stuck());
       if (!this.timeline.next()) throw new Violation(this.#stuck());
@@ -242,11 +245,8 @@ export class World {
     must(isDurable, `${execution}: what is acknowledged (seq ${seq}) is durable`);
   }
 
-  /** Hears of each attempt that begins at a worker. */
-  onRun: (() => void) | null = null;
-
   noteRun(grant: Grant, item: GrantItem): void {
-    this.onRun?.();
+    this.drill?.onAttempt();
     this.trace.note(
       this.timeline.now,
       `run ${grant.do} ${grant.execution}/${grant.phase}/${grant.handler}#${item.number} attempt ${item.attempt}`,

@@ -52,6 +52,8 @@ export class HandlerModel {
   readonly settled = new Map<number, { status: string; attempt: number }>();
   readonly ended = new Map<number, number>();
   readonly started = new Map<number, number>();
+  /** Those whose starts a former owner recorded, which ended uncleanly. */
+  inDoubt: ReadonlyMap<number, number> = new Map();
   /** Retry times. */
   readonly until = new Map<number, number>();
   readonly fails = new Map<number, number>();

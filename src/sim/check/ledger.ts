@@ -170,6 +170,10 @@ export class Ledger {
     for (const model of this.#models.values()) if (isOf(model.id)) this.leases.prune(model);
     if (isAfterCrash) this.leases.crashed(isOf);
     else this.leases.closed(isOf);
+    for (const model of this.#models.values())
+      if (isOf(model.id))
+        for (const handler of model.visit?.handlers.values() ?? [])
+          handler.inDoubt = new Map(isAfterCrash ? handler.started : []);
   }
 
   /** What a load gives is the same by snapshot and by replay of all rows. */
@@ -222,6 +226,10 @@ export class Ledger {
           handler.started.get(task) === attempt,
           `${at}#${task}: after an unclean stop its start is journaled before it is given out`,
         );
+      must(
+        handler.inDoubt.get(task) !== attempt,
+        `${at}#${task}: attempt ${attempt}, which a former owner recorded, is given out again before it is lost`,
+      );
       // Each node knows of its own attempts at a worker only.
       if (!isCluster && (handler.crashes.get(task) ?? 0) >= 2) this.leases.checkAlone(given);
       this.leases.checkRate(given, now);

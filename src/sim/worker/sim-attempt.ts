@@ -65,7 +65,8 @@ export class SimAttempt {
       enumerate(this);
       return;
     }
-    const ops = grant.do === "process" ? programOf(world.behaviour.seed, grant.use, item.number) : [];
+    const isProgram = grant.do === "process" && world.drill === undefined;
+    const ops = isProgram ? programOf(world.behaviour.seed, grant.use, item.number) : [];
     const trouble = troubleOf(world.behaviour, grant, { task: item.number, attempt: item.attempt });
     const length = grant.script?.runs.length ?? ops.length;
     const troubleAt = trouble === null ? -1 : random.below(length + 1);
@@ -78,7 +79,9 @@ export class SimAttempt {
       host.send([{ kind: "started", ...placeOf(grant), attempts: [{ task, attempt, claim }] }], () => {});
     }
     this.#log();
-    host.later(random.pick([0, 5, 50]), () => {
+    // In a drill some attempts outlive the node that gave them out.
+    const isDrill = world.drill !== undefined && !world.behaviour.healed;
+    host.later(random.pick(isDrill ? [5, 50, 2_500] : [0, 5, 50]), () => {
       if (grant.script === null) this.#go(ops, 0, { trouble, troubleAt });
       else this.#runScript(this.#finishedRuns(), { trouble, troubleAt });
     });
