@@ -28,7 +28,11 @@ async function open(
   const inner = new MemoryStore(tables);
   const store = new Proxy<Store>(inner, {
     get: (target, name) => {
-      const method = Reflect.get(target, name, target) as (...given: unknown[]) => Promise<unknown>;
+      const method = Reflect.get(target, name, target) as
+        | ((...given: unknown[]) => Promise<unknown>)
+        | undefined;
+      // Some methods of a store are optional.
+      if (method === undefined) return undefined;
       return async (...given: unknown[]) => {
         const answer = await Reflect.apply(method, target, given);
         if (name === "load" && damages.loaded !== undefined)

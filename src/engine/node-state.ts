@@ -90,7 +90,8 @@ export class NodeState {
    * that is a matter of the limit's home, which keeps what a node had that died, or was there itself and died with it.
    */
   declareLimits(plan: Plan, project: string, at = this.now): void {
-    if (!this.#declared.has(project)) this.#declareProject(project);
+    this.#declared.add(project);
+    this.#declareProject(project, plan);
     const isAlone = this.limits.shares === null;
     const since = isAlone && this.settings.suspectMs > 0 ? this.tenures.uncleanSince() : null;
     if (hasLimits(plan)) this.#limited.add(plan.definition.name);
@@ -166,15 +167,22 @@ export class NodeState {
   }
 
   /** The limit of a project, by the settings. */
-  #declareProject(project: string): void {
-    this.#declared.add(project);
+  /** Attempts of any handler hold the permits of a project: they count as long as the longest silence among them. */
+  #declareProject(project: string, plan: Plan): void {
     const concurrency = this.settings.projects[project]?.concurrency;
     if (concurrency === undefined) return;
-    const silenceMs = this.settings.heartbeatMs;
+    const before = this.#projectSilences.get(project);
+    let silenceMs = before ?? Math.max(this.settings.suspectMs, this.settings.heartbeatMs);
+    for (const phase of plan.phases)
+      for (const handler of phase.handlers) silenceMs = Math.max(silenceMs, this.heartbeatMs(handler));
+    if (silenceMs === before) return;
+    this.#projectSilences.set(project, silenceMs);
     this.limits.declare(projectScope(project), { max: concurrency, declaredAt: this.now, silenceMs });
   }
 
+  /** Projects in which plans were declared. */
   readonly #declared = new Set<string>();
+  readonly #projectSilences = new Map<string, number>();
   /** Workflows of which limits count here. */
   readonly #limited = new Set<string>();
   readonly #declaredAt = new Map<string, number>();

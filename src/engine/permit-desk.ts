@@ -264,6 +264,7 @@ export class PermitDesk {
     share.isAnswered = false;
     const isLasting = !share.isTransient && !isRate;
     const { n, wants } = share;
-    return { name, max, declaredAt, n, quota, wants, silenceMs, moved, priority, isLasting };
+    const waits = waiting === 0 ? {} : { priority };
+    return { name, max, declaredAt, n, quota, wants, silenceMs, moved, isLasting, ...waits };
   }
 }

@@ -15,6 +15,9 @@ interface Holder {
   wants: number;
   /** The highest priority among those that wait there. */
   priority: number;
+  /** Permits of attempts that went on to other nodes, by the node's word, and how many of them those nodes have by now. */
+  moved: number;
+  claimed: number;
   n: number;
   silenceMs: number;
   isContended: boolean;
@@ -65,6 +68,8 @@ interface HandedHolder {
   readonly quota: number;
   readonly n: number;
   readonly wants?: number;
+  readonly moved?: number;
+  readonly claimed?: number;
   /** How long ago the node was seen to have gone; undefined: it is there. */
   readonly goneMs?: number;
 }
@@ -146,7 +151,8 @@ export class PermitHome {
       const at = new Map<string, Holder>();
       for (const { node, goneMs, ...had } of holders) {
         const goneAt = goneMs === undefined ? null : now - goneMs;
-        at.set(node, { ...newHolder({ ...limit, ...had }), wants: had.wants ?? 0, goneAt });
+        const { wants = 0, moved = 0, claimed = 0 } = had;
+        at.set(node, { ...newHolder({ ...limit, ...had }), wants, moved, claimed, goneAt });
       }
       this.#limits.set(limit.name, { ...known, holders: at });
     }
@@ -208,6 +214,9 @@ export class PermitHome {
     else this.#isUnstored = true;
     this.#storing = null;
     this.#isFresh = true;
+    for (const [name, limit] of this.#limits)
+      for (const [node, { quota }] of limit.holders)
+        if (!this.#isCovered(name, limit, node, quota)) this.#isUnstored = true;
   }
 
   /**
@@ -232,10 +241,16 @@ export class PermitHome {
     return bounds;
   }
 
+  /** The bound that is stored. While another one is being stored, it is not known which of them counts. */
+  #boundOf(name: string, node: string): number {
+    const bound = this.#bounds.get(name)?.get(node) ?? 0;
+    return this.#storing === null ? bound : Math.min(bound, this.#storing.get(name)?.get(node) ?? 0);
+  }
+
   /** Whether the node may have what it has by what is stored. */
   #isCovered(name: string, { isLasting }: HomeLimit, node: string, quota: number): boolean {
     // @plant permits given out before their bound is stored
-    return !isLasting || quota <= (this.#bounds.get(name)?.get(node) ?? 0);
+    return !isLasting || quota <= this.#boundOf(name, node);
   }
 
   /** A node has said all that it has. */
@@ -294,10 +309,15 @@ export class PermitHome {
     // What a node has beyond what it was given here, it had from a former home or has taken over.
     if (ask.moved !== undefined) limit.known += Math.max(0, quota - ask.moved - (known?.quota ?? 0));
     // Whoever gives something back has had its turn.
-    if (known !== undefined && quota < known.quota) limit.holders.delete(node);
+    if (known !== undefined && quota < known.quota + known.claimed) limit.holders.delete(node);
     const holder = known ?? newHolder(ask);
-    const { priority = 0 } = ask;
-    Object.assign(holder, { quota, wants, priority, n, silenceMs: Math.max(holder.silenceMs, silenceMs) });
+    const { priority = 0, moved = 0 } = ask;
+    // A permit that comes back may be one that another node has by now.
+    const claimed = Math.min(moved, Math.max(0, holder.claimed - Math.max(0, holder.moved - moved)));
+    const excess = quota - moved - (known === undefined ? 0 : known.quota);
+    Object.assign(holder, { quota: quota - claimed, wants, priority, moved, claimed, n });
+    holder.silenceMs = Math.max(holder.silenceMs, silenceMs);
+    if (excess > 0) claimMoved(limit.holders, holder, excess);
     limit.holders.set(node, holder);
     this.#share(name, limit, { now, told });
     this.#answer(name, limit, { node, holder, told });
@@ -313,8 +333,11 @@ export class PermitHome {
     { node, holder, told }: { node: string; holder: Holder; told: Map<string, PermitGrant> },
   ): void {
     holder.isUnanswered = !this.#isCovered(name, limit, node, holder.quota);
-    if (holder.isUnanswered) this.#isUnstored = true;
-    else told.set(node, grantOf(name, holder));
+    if (!holder.isUnanswered) told.set(node, grantOf(name, holder));
+    else {
+      told.delete(node);
+      this.#isUnstored = true;
+    }
   }
 
   /** What has become free by time; gives what nodes are to be told. */
@@ -363,11 +386,13 @@ export class PermitHome {
       silenceMs: limit.silenceMs,
       ...(limit.known === 0 ? {} : { known: limit.known }),
       ...(limit.isLasting ? { isLasting: true as const } : {}),
-      holders: Array.from(limit.holders, ([node, { quota, n, wants, goneAt }]) => ({
+      holders: Array.from(limit.holders, ([node, { quota, n, wants, moved, claimed, goneAt }]) => ({
         node,
         quota,
         n,
         ...(wants === 0 ? {} : { wants }),
+        ...(moved === 0 ? {} : { moved }),
+        ...(claimed === 0 ? {} : { claimed }),
         ...(goneAt === null ? {} : { goneMs: Math.max(0, now - goneAt) }),
       })),
     }));
@@ -444,8 +469,10 @@ export class PermitHome {
         told.set(node, grantOf(name, holder));
       }
       // A node hears nothing that it could take for an answer before its bound is stored.
-      if (!this.#isCovered(name, limit, node, holder.quota)) told.delete(node);
-      if (told.has(node)) holder.toldAt = now;
+      if (told.has(node)) {
+        holder.toldAt = now;
+        this.#answer(name, limit, { node, holder, told });
+      }
     }
   }
 }
@@ -462,11 +489,27 @@ function newHolder({ quota, n, silenceMs }: { quota: number; n: number; silenceM
     silenceMs,
     wants: 0,
     priority: 0,
+    moved: 0,
+    claimed: 0,
     isContended: false,
     goneAt: null,
     toldAt: 0,
     isUnanswered: false,
   };
+}
+
+/**
+ * A node has permits that this home did not give it: those of attempts that it took over. As many are taken from nodes that
+ * say that attempts of theirs went on to others, so that none counts twice.
+ */
+function claimMoved(holders: ReadonlyMap<string, Holder>, by: Holder, excess: number): void {
+  let left = excess;
+  for (const holder of holders.values()) {
+    const claimed = holder === by ? 0 : Math.min(left, holder.moved - holder.claimed, holder.quota);
+    holder.claimed += claimed;
+    holder.quota -= claimed;
+    left -= claimed;
+  }
 }
 
 /** The node that gets the next permit: of the highest priority, and of those the one whose turn it is. */

@@ -114,6 +114,43 @@ describe("a home of lasting limits", () => {
   });
 });
 
+test("a home gives out nothing by a bound that is about to be lowered", () => {
+  const home = homeAt(0, ["x", "y"]);
+  home.asked("x", ask({ max: 7, wants: 7 }), 0);
+  store(home);
+  ticked(home, 1);
+  // x gives back all; y waits: bounds for y are stored, and x asks again meanwhile.
+  home.asked("x", ask({ max: 7, n: 2, quota: 0 }), 2);
+  home.asked("y", ask({ max: 7, wants: 7 }), 3);
+  expect(home.takeUnstored()).toMatchObject({ limits: [{ holders: [{ node: "y" }] }] });
+  expect(quotas(home.asked("x", ask({ max: 7, n: 3, wants: 7 }), 4))).not.toMatchObject({ x: 7 });
+  home.stored(true);
+  ticked(home, 5);
+  const next = homeAt(6, ["z"], home.takeUnstored() ?? { epoch: 0, limits: [] });
+  expect(next.hand(6).limits[0]?.holders.reduce((sum, { quota }) => sum + quota, 0)).toBeGreaterThanOrEqual(
+    home.hand(6).limits[0]?.holders.reduce((sum, { quota }) => sum + quota, 0) ?? 0,
+  );
+});
+
+test("a permit of an attempt that went on to another node counts once", () => {
+  const home = homeAt(0, ["x", "y"]);
+  home.asked("x", ask({ max: 1, wants: 1 }), 0);
+  store(home);
+  ticked(home, 1);
+  // x hands its partition over with the attempt, and keeps the permit until y has it.
+  home.asked("x", ask({ max: 1, n: 2, quota: 1, moved: 1 }), 2);
+  home.asked("y", ask({ max: 1, quota: 1, moved: 0 }), 3);
+  expect(home.hand(3).limits[0]?.holders).toMatchObject([
+    { node: "x", quota: 0, moved: 1, claimed: 1 },
+    { node: "y", quota: 1 },
+  ]);
+  // The attempt ends, and x has left: the permit is free at once.
+  home.members(new Set(["y"]), 4);
+  home.asked("y", ask({ max: 1, n: 2, quota: 0, moved: 0, wants: 1 }), 5);
+  store(home);
+  expect(ticked(home, 6)).toMatchObject({ y: 1 });
+});
+
 test("a stored home counts from the epoch on from which all owners store theirs", () => {
   const own = { partition: 0, epoch: 9, uncleanEpoch: 8 };
   const body = JSON.stringify({ epoch: 5, limits: [] });

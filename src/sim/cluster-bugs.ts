@@ -133,7 +133,7 @@ const BUGS: readonly PlantedBug[] = [
     file: "engine/permit-home.js",
     find: "return !isKnown && (this.awaited.size > 0 || this.#blockedUntil(limit) > now);",
     replace: "return false;",
-    seed: 726,
+    seed: 54,
   },
   {
     name: "home knows of no crash before it",
@@ -195,7 +195,7 @@ const BUGS: readonly PlantedBug[] = [
     file: "engine/cluster-desk.js",
     find: 'if (slot.status === "clean")\n                this.#cleanUp.becameClean(slot);',
     replace: "",
-    seed: 347,
+    seed: 28,
   },
   {
     name: "unreadable partition kept",

@@ -8,6 +8,8 @@ import { EngineNode } from "../engine/node.ts";
 import { membersOf } from "../engine/permit-homes.ts";
 import { FOLD_VERSION } from "../kernel/snapshot.ts";
 import { VOCABULARY, type Vocabulary } from "../kernel/vocabulary.ts";
+import { checkPermits } from "../peer/peer-words.ts";
+import { isRejection } from "../std/rejection.ts";
 import type { Membership } from "../store/cluster-store.ts";
 import type { Commit, CommitVerdict } from "../store/store.ts";
 import { type Database, DatabaseLink } from "./database-link.ts";
@@ -271,7 +273,7 @@ export class ClusterHost extends EngineHost {
         const { asks, partition } = output;
         const declares = output.declares === true ? [partition] : [];
         const input: Input = { kind: "permits-asked", node: this.session ?? "", asks, declares };
-        if (home !== undefined) this.#neighbours.send(this, home, input);
+        if (home !== undefined) this.#neighbours.send(this, home, overTheWire(input));
         return;
       }
       case "call-permits": {
@@ -285,7 +287,7 @@ export class ClusterHost extends EngineHost {
       case "grant-permits": {
         const node = this.#neighbours.named(output.node);
         if (node !== undefined)
-          this.#neighbours.send(this, node, { kind: "permits-granted", grants: output.grants });
+          this.#neighbours.send(this, node, overTheWire({ kind: "permits-granted", grants: output.grants }));
       }
     }
   }
@@ -383,6 +385,14 @@ export class ClusterHost extends EngineHost {
     this.#neighbours.stored(this, to);
     return verdict;
   }
+}
+
+/** A message as it arrives in another process: what JSON cannot say, or the other one refuses, does not arrive as it was. */
+function overTheWire(input: Extract<Input, { kind: "permits-asked" | "permits-granted" }>): Input {
+  const kind = input.kind === "permits-asked" ? "asks" : "grants";
+  const word = checkPermits(JSON.parse(JSON.stringify({ ...input, kind })));
+  must(!isRejection(word), `a message between nodes is refused: ${JSON.stringify(word)}`);
+  return { ...word, kind: input.kind } as Input;
 }
 
 /** The version that a row says it needs. */

@@ -11,6 +11,7 @@ import {
   type CommitVerdict,
   type ExecutionWrite,
   fenceOf,
+  type Ownership,
   type Store,
   type StoreInfo,
 } from "../../src/store/store.ts";
@@ -111,7 +112,7 @@ class Side {
 
   async open(): Promise<unknown> {
     this.#info = await openWhole(this.store);
-    return this.#info.owned;
+    return this.#info.owned.map(withoutTimes);
   }
 
   async commit(
@@ -146,7 +147,7 @@ class Side {
     const taken = await this.store.take(partitions);
     const others = this.#info.owned.filter(({ partition }) => !partitions.includes(partition));
     this.#info = { ...this.#info, owned: [...others, ...taken] };
-    return taken;
+    return taken.map(withoutTimes);
   }
 
   async perform(operation: Exclude<Operation, { kind: "commit" | "together" }>): Promise<unknown> {
@@ -215,4 +216,9 @@ function resolveWrites(
     if (end === null || !concrete.create) ends.set(write.id, concrete.after + added);
     return concrete;
   });
+}
+
+/** Each store has a clock of its own. */
+function withoutTimes({ uncleanEnds = [], ...own }: Ownership): unknown {
+  return { ...own, uncleanEnds: uncleanEnds.map(({ epoch }) => epoch) };
 }

@@ -29,7 +29,7 @@ export function describeKill(name: string, makePlace: () => KillPlace | Promise<
       for (let line = await child.line(); line !== null; line = await child.line())
         acknowledged = Number(line);
       const { store, info } = await place.open();
-      expect(info.owned).toEqual([{ partition: 0, epoch: 2 * round, uncleanEpoch: 2 * round - 1 }]);
+      expect(info.owned).toMatchObject([{ partition: 0, epoch: 2 * round, uncleanEpoch: 2 * round - 1 }]);
       await expectWholeRecords(store, await expectWholePairs(store, acknowledged));
       await store.close({ clean: true });
     }

@@ -154,7 +154,7 @@ test("a lease lapses by the database's clock, and then what the node had is take
     { timeout: 60_000 },
   );
   expect(gone.now).toBeGreaterThanOrEqual(leaseUntil);
-  expect(await other.take([0, 1])).toEqual([
+  expect(await other.take([0, 1])).toMatchObject([
     { partition: 0, epoch: 2, uncleanEpoch: 1 },
     { partition: 1, epoch: 2, uncleanEpoch: 1 },
   ]);

@@ -295,6 +295,7 @@ export class HandlerModel {
     this.finished = false;
     this.isHopeless = false;
     this.started.clear();
+    this.inDoubt = new Map();
     this.until.clear();
     this.fails.clear();
     this.crashes.clear();
