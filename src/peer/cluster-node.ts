@@ -236,7 +236,9 @@ export class ClusterNode {
       case "ask-permits": {
         const { partition, asks, declares } = output;
         const owner = this.owners.ownerAt(partition);
-        const node = this.#ownership.view().incarnation ?? "";
+        const node = this.#ownership.view().incarnation;
+        // Without a lease it has no name, and no permits.
+        if (node === null) return;
         const body: PermitsBody = {
           kind: "asks",
           node,

@@ -271,8 +271,10 @@ export class ClusterHost extends EngineHost {
       case "ask-permits": {
         const home = this.#neighbours.ownerOf(output.partition);
         const { asks, partition } = output;
+        const { session } = this;
+        if (session === null) return;
         const declares = output.declares === true ? [partition] : [];
-        const input: Input = { kind: "permits-asked", node: this.session ?? "", asks, declares };
+        const input: Input = { kind: "permits-asked", node: session, asks, declares };
         if (home !== undefined) this.#neighbours.send(this, home, overTheWire(input));
         return;
       }
