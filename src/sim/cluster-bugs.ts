@@ -58,7 +58,7 @@ const BUGS: readonly PlantedBug[] = [
     file: "engine/ownership-desk.js",
     find: "this.#hasSuspects(tenure) ? null : leases",
     replace: "leases",
-    seed: 479,
+    seed: 71,
   },
   {
     name: "suspects treated as clean after a takeover",

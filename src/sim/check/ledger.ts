@@ -173,7 +173,7 @@ export class Ledger {
     for (const model of this.#models.values())
       if (isOf(model.id))
         for (const handler of model.visit?.handlers.values() ?? [])
-          handler.inDoubt = new Map(isAfterCrash ? handler.started : []);
+          if (isAfterCrash) handler.inDoubt = new Map(handler.started);
   }
 
   /** What a load gives is the same by snapshot and by replay of all rows. */
